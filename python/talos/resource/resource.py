@@ -1,0 +1,77 @@
+"""A resource: a typed spec with metadata, as the State keeps it."""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from google.protobuf.message import Message
+
+from talos.resource.kind import Kind
+
+EMPTY: Mapping[str, str] = MappingProxyType({})
+
+
+class Phase(enum.Enum):
+    """Where a resource stands in its life; the text is the one on the wire."""
+
+    RUNNING = "running"
+    TEARING_DOWN = "tearingDown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """What every resource has beside its spec.
+
+    ``version`` counts from 1 and goes up by one with every update; 0 means that the
+    resource was never stored. ``created`` and ``updated`` are nanoseconds since the epoch.
+    """
+
+    namespace: str
+    type: str
+    id: str
+    version: int = 0
+    owner: str = ""
+    phase: Phase = Phase.RUNNING
+    created: int = 0
+    updated: int = 0
+    finalizers: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default=EMPTY)
+    annotations: Mapping[str, str] = field(default=EMPTY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource[S: Message]:
+    """One resource. The State hands out copies; nobody changes a spec in place."""
+
+    metadata: Metadata
+    spec: S
+
+    @property
+    def id(self) -> str:
+        """The id, unique within namespace and type."""
+        return self.metadata.id
+
+    def with_spec(self, spec: S) -> "Resource[S]":
+        """The same resource with another spec."""
+        return replace(self, spec=spec)
+
+
+def make_resource[S: Message](
+    kind: Kind[S],
+    id: str,  # noqa: A002 - the field's name on the wire
+    spec: S,
+    *,
+    namespace: str | None = None,
+    labels: Mapping[str, str] = EMPTY,
+    annotations: Mapping[str, str] = EMPTY,
+) -> Resource[S]:
+    """A new resource that was never stored; the kind's default namespace unless given."""
+    metadata = Metadata(
+        namespace=kind.namespace if namespace is None else namespace,
+        type=kind.type,
+        id=id,
+        labels=labels,
+        annotations=annotations,
+    )
+    return Resource(metadata=metadata, spec=spec)

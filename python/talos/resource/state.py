@@ -1,0 +1,143 @@
+"""The State: every resource of the node, behind one interface, local or over gRPC."""
+
+import enum
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from google.protobuf.message import Message
+
+from talos.resource.kind import Kind
+from talos.resource.query import ALL, Query
+from talos.resource.resource import Phase, Resource
+
+
+class StateError(Exception):
+    """A request that the State refused."""
+
+
+class NotFoundError(StateError):
+    """No such resource."""
+
+
+class AlreadyExistsError(StateError):
+    """A resource with this namespace, type and id is already there."""
+
+
+class OwnerConflictError(StateError):
+    """The resource belongs to another controller."""
+
+
+class PhaseConflictError(StateError):
+    """The resource is in another phase than the caller expects."""
+
+
+class ConflictError(StateError):
+    """The resource changed under the caller, or finalizers are pending."""
+
+
+class BookmarkError(StateError):
+    """The bookmark is malformed or older than the history kept."""
+
+
+class EventType(enum.IntEnum):
+    """What happened to a resource; the numbers are those on the wire."""
+
+    CREATED = 0
+    UPDATED = 1
+    DESTROYED = 2
+    BOOTSTRAPPED = 3
+    ERRORED = 4
+    NOOP = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event[S: Message]:
+    """One change. ``resource`` is absent from BOOTSTRAPPED, NOOP and ERRORED events."""
+
+    type: EventType
+    resource: Resource[S] | None = None
+    old: Resource[S] | None = None
+    error: str = ""
+    bookmark: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchOptions:
+    """How a watch begins. Without any option it tells only what happens from now on.
+
+    ``tail`` and ``bookmark`` exclude each other and ``bootstrap``.
+    """
+
+    bootstrap: bool = False
+    bootstrap_bookmark: bool = False
+    tail: int = 0
+    bookmark: bytes | None = None
+    aggregated: bool = False
+
+
+FROM_NOW = WatchOptions()
+BOOTSTRAP = WatchOptions(bootstrap=True)
+
+type EventStream[S: Message] = AsyncIterator[Sequence[Event[S]]]
+
+
+class State(Protocol):
+    """Create, read, change and watch resources.
+
+    ``namespace`` is the kind's default one unless given. ``owner`` is the name of the
+    controller that acts; only the owner of a resource may change or destroy it.
+    """
+
+    async def get[S: Message](self, kind: Kind[S], id: str, *, namespace: str | None = None) -> Resource[S]:
+        """One resource; NotFoundError when there is none."""
+        ...
+
+    async def list[S: Message](
+        self, kind: Kind[S], *, namespace: str | None = None, query: Query = ALL
+    ) -> list[Resource[S]]:
+        """All resources of a kind that match the query, ordered by id."""
+        ...
+
+    async def create[S: Message](self, resource: Resource[S], *, owner: str = "") -> Resource[S]:
+        """Store a new resource; returns it as stored. AlreadyExistsError."""
+        ...
+
+    async def update[S: Message](
+        self, resource: Resource[S], *, owner: str = "", expected_phase: Phase | None = Phase.RUNNING
+    ) -> Resource[S]:
+        """Replace a resource whose stored version is the given one's.
+
+        NotFoundError, ConflictError, OwnerConflictError, PhaseConflictError. An update
+        that changes nothing is no new version.
+        """
+        ...
+
+    async def teardown(
+        self, kind: Kind[Message], id: str, *, namespace: str | None = None, owner: str = ""
+    ) -> bool:
+        """Ask for a resource's end; true when no finalizer holds it any more."""
+        ...
+
+    async def destroy(
+        self, kind: Kind[Message], id: str, *, namespace: str | None = None, owner: str = ""
+    ) -> None:
+        """Remove a resource; ConflictError while finalizers hold it."""
+        ...
+
+    def watch[S: Message](
+        self,
+        kind: Kind[S],
+        id: str | None = None,
+        *,
+        namespace: str | None = None,
+        query: Query = ALL,
+        options: WatchOptions = FROM_NOW,
+    ) -> AbstractAsyncContextManager[EventStream[S]]:
+        """Events of one resource or of a whole kind.
+
+        Entering the context means the watch is in place: what happens after is not
+        missed. The watch of one id begins with its present state, CREATED or DESTROYED.
+        """
+        ...
