@@ -37,7 +37,7 @@ def _rows() -> Mapping[str, Mapping[str, str]]:
     return {row["type"]: row for row in csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)}
 
 
-def make_kind[S: Message](type: str, spec: type[S]) -> Kind[S]:  # noqa: A002
+def make_kind[S: Message](type: str, spec: type[S]) -> Kind[S]:
     """The kind of a registered type; the table must agree about the spec's message."""
     row = _rows()[type]
     expected = row["spec_message"].removeprefix("(empty spec)") or "google.protobuf.Empty"

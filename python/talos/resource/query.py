@@ -66,7 +66,7 @@ class Query:
     labels: tuple[tuple[LabelTerm, ...], ...] = ()
     id_pattern: Pattern[str] | None = None
 
-    def matches(self, id: str, labels: Mapping[str, str]) -> bool:  # noqa: A002
+    def matches(self, id: str, labels: Mapping[str, str]) -> bool:
         """Whether a resource with this id and these labels is meant."""
         if self.id_pattern is not None and self.id_pattern.search(id) is None:
             return False

@@ -59,7 +59,7 @@ class Resource[S: Message]:
 
 def make_resource[S: Message](
     kind: Kind[S],
-    id: str,  # noqa: A002 - the field's name on the wire
+    id: str,
     spec: S,
     *,
     namespace: str | None = None,

@@ -1,0 +1,132 @@
+"""The words every floor speaks about remote calls, free of any gRPC library.
+
+A handler is a trio function. Its shape follows from whether the request and the reply
+are streamed:
+
+- unary: ``async def handler(request, call) -> reply``
+- server stream: ``async def handler(request, call, send) -> None``
+- client stream: ``async def handler(requests, call) -> reply``
+- both: ``async def handler(requests, call, send) -> None``
+
+``send`` waits while the client does not read. A handler ends a call with another status
+than OK by raising :class:`RpcError`; a :class:`talos.system.errors.UserError` becomes
+``INVALID_ARGUMENT``.
+"""
+
+import enum
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.message import Message
+
+
+class Code(enum.IntEnum):
+    """gRPC status codes."""
+
+    OK = 0
+    CANCELLED = 1
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    ALREADY_EXISTS = 6
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    OUT_OF_RANGE = 11
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    DATA_LOSS = 15
+    UNAUTHENTICATED = 16
+
+
+class RpcError(Exception):
+    """A call that ended, or shall end, with a status other than OK.
+
+    ``details`` are messages packed into the ``google.rpc.Status`` of the trailers.
+    """
+
+    def __init__(self, code: Code, message: str, details: Sequence[Message] = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = tuple(details)
+
+    def __str__(self) -> str:
+        return f"{self.code.name}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What a handler knows of a call beside its request.
+
+    ``metadata`` has lower-case keys, each with all of its values in order. ``deadline`` is
+    on trio's clock, infinity when the caller set none. ``peer`` is the transport's address.
+    """
+
+    method: str
+    metadata: Mapping[str, tuple[str, ...]]
+    deadline: float
+    peer: str
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """The caller's roles, which the router has put into the metadata."""
+        return frozenset(self.metadata.get("talos-role", ()))
+
+
+type Send = Callable[[Message], Awaitable[None]]
+type Handler = Callable[..., Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A service of the API and the handlers this process has for its methods.
+
+    A method without a handler answers ``UNIMPLEMENTED``.
+    """
+
+    descriptor: ServiceDescriptor
+    handlers: Mapping[str, Handler]
+
+    def __post_init__(self) -> None:
+        unknown = self.handlers.keys() - {method.name for method in self.descriptor.methods}
+        if unknown:
+            raise TypeError(f"{self.descriptor.full_name} has no method {', '.join(sorted(unknown))}")
+
+
+class Transport(Protocol):
+    """The client's end of a connection, as trio sees it.
+
+    ``method`` is a full path, ``/package.Service/Method``. A call that fails raises
+    :class:`RpcError`; leaving the context of a stream cancels it.
+    """
+
+    async def unary[R: Message](
+        self,
+        method: str,
+        request: Message,
+        reply: type[R],
+        *,
+        metadata: Mapping[str, Sequence[str]] | None = None,
+        timeout: float | None = None,
+    ) -> R:
+        """One request, one reply. ``timeout`` in seconds."""
+        ...
+
+    def stream[R: Message](
+        self,
+        method: str,
+        request: Message,
+        reply: type[R],
+        *,
+        metadata: Mapping[str, Sequence[str]] | None = None,
+        timeout: float | None = None,
+    ) -> AbstractAsyncContextManager[AsyncIterator[R]]:
+        """One request, replies one after another."""
+        ...
