@@ -1,0 +1,73 @@
+"""Certificates as PEM: a pair with its key, reading, fingerprints.
+
+PemPair(crt, key)
+parse_certificate(pem, where="machine.ca.crt") -> x509.Certificate
+parse_certificates(pem) -> list[x509.Certificate]
+certificate_to_pem(certificate) -> bytes
+spki_fingerprint(certificate) -> str
+"""
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass, field
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from talos.system.errors import UserError
+
+_CERTIFICATE_PEM = re.compile(
+    rb"-----BEGIN CERTIFICATE-----\s+[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----", re.ASCII
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PemPair:
+    """A certificate and its private key, both PEM. The key is empty when it isn't ours to know."""
+
+    crt: bytes
+    key: bytes = field(default=b"", repr=False)
+
+
+def parse_certificate(pem: bytes, *, where: str = "certificate") -> x509.Certificate:
+    """The first certificate of a PEM text.
+
+    Raises:
+        UserError: when there is none or it is damaged.
+    """
+    return parse_certificates(pem, where=where)[0]
+
+
+def parse_certificates(pem: bytes, *, where: str = "certificate") -> list[x509.Certificate]:
+    """Every certificate of a PEM text, at least one.
+
+    Raises:
+        UserError: when there is none or one is damaged.
+    """
+    blocks = _CERTIFICATE_PEM.findall(pem)
+    if not blocks:
+        raise UserError(
+            "no certificate in PEM form",
+            where=where,
+            hint="expected a block that begins with -----BEGIN CERTIFICATE-----",
+        )
+    try:
+        return [x509.load_pem_x509_certificate(block) for block in blocks]
+    except ValueError as error:
+        raise UserError(
+            "the certificate is damaged", where=where, hint="copy the whole block, from BEGIN to END"
+        ) from error
+
+
+def certificate_to_pem(certificate: x509.Certificate) -> bytes:
+    """The certificate as PEM."""
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def spki_fingerprint(certificate: x509.Certificate) -> str:
+    """Base64 of the SHA-256 of the subject public key info, as ``--cert-fingerprint`` takes it."""
+    spki = certificate.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return base64.b64encode(hashlib.sha256(spki).digest()).decode()

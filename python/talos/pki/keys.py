@@ -1,0 +1,118 @@
+"""Private keys: made, written and read in the forms that the API's other implementations use.
+
+The PEM types are ``ED25519 PRIVATE KEY`` (a PKCS#8 body under a name of its own),
+``EC PRIVATE KEY`` (SEC 1) and ``RSA PRIVATE KEY`` (PKCS#1).
+
+    make_key(KeyType.P256) -> PrivateKey
+    key_to_pem(key) -> bytes
+    parse_key(pem, where="machine.ca.key") -> PrivateKey
+    public_key_to_pem(key) -> bytes
+"""
+
+import base64
+import enum
+import re
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+from talos.system.errors import UserError
+
+type PrivateKey = ed25519.Ed25519PrivateKey | ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
+
+class KeyType(enum.Enum):
+    """The kinds of key we make."""
+
+    ED25519 = "ed25519"
+    P256 = "p256"
+    RSA4096 = "rsa4096"
+
+
+_KEY_PEM = re.compile(
+    rb"-----BEGIN (?P<type>ED25519 |EC |RSA |)PRIVATE KEY-----\s+"
+    rb"[A-Za-z0-9+/=\s]+-----END (?P=type)PRIVATE KEY-----"
+)
+
+_RSA_EXPONENT = 65537
+_MINIMUM_RSA_BITS = 2048  # NIST SP 800-131A: anything shorter is disallowed
+
+
+def make_key(key_type: KeyType) -> PrivateKey:
+    """A fresh random key."""
+    match key_type:
+        case KeyType.ED25519:
+            return ed25519.Ed25519PrivateKey.generate()
+        case KeyType.P256:
+            return ec.generate_private_key(ec.SECP256R1())
+        case KeyType.RSA4096:
+            return rsa.generate_private_key(_RSA_EXPONENT, 4096)
+
+
+def key_to_pem(key: PrivateKey) -> bytes:
+    """The key as PEM, unencrypted."""
+    if isinstance(key, ed25519.Ed25519PrivateKey):
+        der = key.private_bytes(
+            serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        return _armour("ED25519 PRIVATE KEY", der)
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    )
+
+
+def public_key_to_pem(key: PrivateKey) -> bytes:
+    """The public half as PEM, ``PUBLIC KEY``."""
+    return key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+
+
+def parse_key(pem: bytes, *, where: str = "key") -> PrivateKey:
+    """Read a PEM key of any of the kinds above, or PKCS#8 under its usual name.
+
+    Raises:
+        UserError: when it is no such key.
+    """
+    found = _KEY_PEM.search(pem)
+    if found is None:
+        raise UserError("no private key in PEM form", where=where, hint=_describe(pem))
+    # OpenSSL only knows PKCS#8 as "PRIVATE KEY".
+    text = found.group(0).replace(b"ED25519 PRIVATE KEY", b"PRIVATE KEY")
+    try:
+        key = serialization.load_pem_private_key(text, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise UserError(
+            "the private key is damaged",
+            where=where,
+            hint="copy the whole block, from BEGIN to END",
+        ) from error
+    match key:
+        case ed25519.Ed25519PrivateKey():
+            return key
+        case ec.EllipticCurvePrivateKey():
+            return key
+        case rsa.RSAPrivateKey() if key.key_size >= _MINIMUM_RSA_BITS:
+            return key
+        case _:
+            raise UserError(
+                "unsupported kind of private key",
+                where=where,
+                hint=f"use Ed25519, ECDSA, or RSA with at least {_MINIMUM_RSA_BITS} bits",
+            )
+
+
+def _armour(pem_type: str, der: bytes) -> bytes:
+    body = base64.b64encode(der).decode()
+    lines = [body[start : start + 64] for start in range(0, len(body), 64)]
+    return "\n".join([f"-----BEGIN {pem_type}-----", *lines, f"-----END {pem_type}-----", ""]).encode()
+
+
+def _describe(pem: bytes) -> str:
+    other = re.search(rb"-----BEGIN ([A-Z0-9 ]+)-----", pem)
+    if other is not None:
+        return f"this is a {other.group(1).decode()}"
+    return "expected a block that begins with -----BEGIN ... PRIVATE KEY-----"
