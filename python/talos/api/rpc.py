@@ -114,7 +114,7 @@ class Transport(Protocol):
         reply: type[R],
         *,
         metadata: Mapping[str, Sequence[str]] | None = None,
-        timeout: float | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the server is told of it too
     ) -> R:
         """One request, one reply. ``timeout`` in seconds."""
         ...

@@ -21,9 +21,9 @@ class PrintColumn:
 class Kind[S: Message]:
     """One resource type, as registered in ``api/resources.tsv``."""
 
+    spec: type[S]
     type: str
     namespace: str
-    spec: type[S]
     display_type: str
     aliases: tuple[str, ...]
     all_aliases: tuple[str, ...]
@@ -34,7 +34,9 @@ class Kind[S: Message]:
 @functools.cache
 def _rows() -> Mapping[str, Mapping[str, str]]:
     text = files("talos.api").joinpath("resources.tsv").read_text(encoding="utf-8")
-    return {row["type"]: row for row in csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)}
+    return {
+        row["type"]: row for row in csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
+    }
 
 
 def make_kind[S: Message](type: str, spec: type[S]) -> Kind[S]:

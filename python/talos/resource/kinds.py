@@ -5,10 +5,9 @@ An empty spec is google.protobuf.Empty. The order is that of ``api/resources.tsv
 
 from collections.abc import Mapping
 
-from collections.abc import Mapping
-
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
+
 from talos.api.cosi import meta_pb2 as meta
 from talos.api.definitions import block_pb2 as block
 from talos.api.definitions import cluster_pb2 as cluster
@@ -32,7 +31,6 @@ from talos.api.definitions import time_pb2 as time
 from talos.api.definitions import v1alpha1_pb2 as v1alpha1
 from talos.api.resource import config_pb2 as config
 from talos.api.resource import device_config_pb2 as device_config
-
 from talos.resource.kind import Kind, make_kind
 
 API_SERVER_CONFIG = make_kind("APIServerConfigs.kubernetes.talos.dev", k8s.APIServerConfigSpec)
@@ -42,7 +40,9 @@ ACQUIRE_CONFIG_STATUS = make_kind("AcquireConfigStatuses.v1alpha1.talos.dev", Em
 ADDRESS_SPEC = make_kind("AddressSpecs.net.talos.dev", network.AddressSpecSpec)
 ADDRESS_STATUS = make_kind("AddressStatuses.net.talos.dev", network.AddressStatusSpec)
 ADJTIME_STATUS = make_kind("AdjtimeStatuses.v1alpha1.talos.dev", time.AdjtimeStatusSpec)
-ADMISSION_CONTROL_CONFIG = make_kind("AdmissionControlConfigs.kubernetes.talos.dev", k8s.AdmissionControlConfigSpec)
+ADMISSION_CONTROL_CONFIG = make_kind(
+    "AdmissionControlConfigs.kubernetes.talos.dev", k8s.AdmissionControlConfigSpec
+)
 AFFILIATE = make_kind("Affiliates.cluster.talos.dev", cluster.AffiliateSpec)
 API_CERTIFICATE = make_kind("ApiCertificates.secrets.talos.dev", secrets.APICertsSpec)
 AUDIT_POLICY_CONFIG = make_kind("AuditPolicyConfigs.kubernetes.talos.dev", k8s.AuditPolicyConfigSpec)
@@ -55,15 +55,23 @@ BLOCK_DEVICE = make_kind("BlockDevices.block.talos.dev", block.DeviceSpec)
 BLOCK_SYMLINK = make_kind("BlockSymlinks.block.talos.dev", block.SymlinkSpec)
 BOOT_ID = make_kind("BootIDs.runtime.talos.dev", runtime.BootIDSpec)
 BOOTED_ENTRY = make_kind("BootedEntries.talos.dev", runtime.BootedEntrySpec)
-BOOTSTRAP_MANIFESTS_CONFIG = make_kind("BootstrapManifestsConfigs.kubernetes.talos.dev", k8s.BootstrapManifestsConfigSpec)
+BOOTSTRAP_MANIFESTS_CONFIG = make_kind(
+    "BootstrapManifestsConfigs.kubernetes.talos.dev", k8s.BootstrapManifestsConfigSpec
+)
 CPU_CORE = make_kind("CPUCores.hardware.talos.dev", hardware.CPUCoreSpec)
 CPU_STAT = make_kind("CPUStats.perf.talos.dev", perf.CPUSpec)
 CERT_SAN = make_kind("CertSANs.secrets.talos.dev", secrets.CertSANSpec)
 CONFIG_STATUS = make_kind("ConfigStatuses.kubernetes.talos.dev", k8s.ConfigStatusSpec)
-CONTAINER_IMAGE_STATUS = make_kind("ContainerImageStatuses.containers.talos.dev", containers.ContainerImageStatusSpec)
-CONTAINER_INSTANCE_SPEC = make_kind("ContainerInstanceSpecs.containers.talos.dev", containers.ContainerInstanceSpecSpec)
+CONTAINER_IMAGE_STATUS = make_kind(
+    "ContainerImageStatuses.containers.talos.dev", containers.ContainerImageStatusSpec
+)
+CONTAINER_INSTANCE_SPEC = make_kind(
+    "ContainerInstanceSpecs.containers.talos.dev", containers.ContainerInstanceSpecSpec
+)
 CONTAINER_SPEC = make_kind("ContainerSpecs.containers.talos.dev", containers.ContainerSpecSpec)
-CONTROLLER_MANAGER_CONFIG = make_kind("ControllerManagerConfigs.kubernetes.talos.dev", k8s.ControllerManagerConfigSpec)
+CONTROLLER_MANAGER_CONFIG = make_kind(
+    "ControllerManagerConfigs.kubernetes.talos.dev", k8s.ControllerManagerConfigSpec
+)
 CUSTOMIZATION_CONFIG = make_kind("CustomizationConfigs.cri.talos.dev", cri.CustomizationConfigSpec)
 DNS_RESOLVE_CACHE = make_kind("DNSResolveCaches.net.talos.dev", network.DNSResolveCacheSpec)
 DEVICE_CONFIG_SPEC = make_kind("DeviceConfigSpecs.net.talos.dev", device_config.DeviceConfigSpecSpec)
@@ -71,8 +79,12 @@ DEVICES_STATUS = make_kind("DevicesStatuses.runtime.talos.dev", runtime.DevicesS
 DIAGNOSTIC = make_kind("Diagnostics.runtime.talos.dev", runtime.DiagnosticSpec)
 DISCOVERED_VOLUME = make_kind("DiscoveredVolumes.block.talos.dev", block.DiscoveredVolumeSpec)
 DISCOVERY_CONFIG = make_kind("DiscoveryConfigs.cluster.talos.dev", cluster.ConfigSpec)
-DISCOVERY_REFRESH_REQUEST = make_kind("DiscoveryRefreshRequests.block.talos.dev", block.DiscoveryRefreshRequestSpec)
-DISCOVERY_REFRESH_STATUS = make_kind("DiscoveryRefreshStatuses.block.talos.dev", block.DiscoveryRefreshStatusSpec)
+DISCOVERY_REFRESH_REQUEST = make_kind(
+    "DiscoveryRefreshRequests.block.talos.dev", block.DiscoveryRefreshRequestSpec
+)
+DISCOVERY_REFRESH_STATUS = make_kind(
+    "DiscoveryRefreshStatuses.block.talos.dev", block.DiscoveryRefreshStatusSpec
+)
 DISK = make_kind("Disks.block.talos.dev", block.DiskSpec)
 ENCRYPTION_SALT = make_kind("EncryptionSalts.secrets.talos.dev", secrets.EncryptionSaltSpec)
 ENDPOINT = make_kind("Endpoints.kubernetes.talos.dev", k8s.EndpointSpec)
@@ -88,8 +100,12 @@ ETCD_SPEC = make_kind("EtcdSpecs.etcd.talos.dev", etcd.SpecSpec)
 ETHERNET_SPEC = make_kind("EthernetSpecs.net.talos.dev", network.EthernetSpecSpec)
 ETHERNET_STATUS = make_kind("EthernetStatuses.net.talos.dev", network.EthernetStatusSpec)
 EVENT_SINK_CONFIG = make_kind("EventSinkConfigs.runtime.talos.dev", runtime.EventSinkConfigSpec)
-EXTENSION_SERVICE_CONFIG_STATUS = make_kind("ExtensionServiceConfigStatuses.runtime.talos.dev", runtime.ExtensionServiceConfigStatusSpec)
-EXTENSION_SERVICE_CONFIG = make_kind("ExtensionServiceConfigs.runtime.talos.dev", runtime.ExtensionServiceConfigSpec)
+EXTENSION_SERVICE_CONFIG_STATUS = make_kind(
+    "ExtensionServiceConfigStatuses.runtime.talos.dev", runtime.ExtensionServiceConfigStatusSpec
+)
+EXTENSION_SERVICE_CONFIG = make_kind(
+    "ExtensionServiceConfigs.runtime.talos.dev", runtime.ExtensionServiceConfigSpec
+)
 EXTENSION_STATUS = make_kind("ExtensionStatuses.runtime.talos.dev", extensions.Layer)
 EXTRA_MANIFESTS_CONFIG = make_kind("ExtraManifestsConfigs.kubernetes.talos.dev", k8s.ExtraManifestsConfigSpec)
 FS_SCRUB_SCHEDULE = make_kind("FSScrubSchedules.block.talos.dev", block.FSScrubScheduleSpec)
@@ -100,13 +116,19 @@ HOSTNAME_SPEC = make_kind("HostnameSpecs.net.talos.dev", network.HostnameSpecSpe
 HOSTNAME_STATUS = make_kind("HostnameStatuses.net.talos.dev", network.HostnameStatusSpec)
 IDENTITY = make_kind("Identities.cluster.talos.dev", cluster.IdentitySpec)
 IMAGE_CACHE_CONFIG = make_kind("ImageCacheConfigs.cri.talos.dev", cri.ImageCacheConfigSpec)
-IMAGE_FACTORY_SCHEMATIC = make_kind("ImageFactorySchematics.runtime.talos.dev", runtime.ImageFactorySchematicSpec)
-IMAGE_VERIFICATION_RULE = make_kind("ImageVerificationRules.security.talos.dev", security.ImageVerificationRuleSpec)
+IMAGE_FACTORY_SCHEMATIC = make_kind(
+    "ImageFactorySchematics.runtime.talos.dev", runtime.ImageFactorySchematicSpec
+)
+IMAGE_VERIFICATION_RULE = make_kind(
+    "ImageVerificationRules.security.talos.dev", security.ImageVerificationRuleSpec
+)
 INFO = make_kind("Infos.cluster.talos.dev", cluster.InfoSpec)
 KERNEL_CMDLINE = make_kind("KernelCmdlines.runtime.talos.dev", runtime.KernelCmdlineSpec)
 KERNEL_MODULE_SPEC = make_kind("KernelModuleSpecs.runtime.talos.dev", runtime.KernelModuleSpecSpec)
 KERNEL_MODULE_STATUS = make_kind("KernelModuleStatuses.runtime.talos.dev", runtime.KernelModuleStatusSpec)
-KERNEL_PARAM_DEFAULT_SPEC = make_kind("KernelParamDefaultSpecs.runtime.talos.dev", runtime.KernelParamSpecSpec)
+KERNEL_PARAM_DEFAULT_SPEC = make_kind(
+    "KernelParamDefaultSpecs.runtime.talos.dev", runtime.KernelParamSpecSpec
+)
 KERNEL_PARAM_SPEC = make_kind("KernelParamSpecs.runtime.talos.dev", runtime.KernelParamSpecSpec)
 KERNEL_PARAM_STATUS = make_kind("KernelParamStatuses.runtime.talos.dev", runtime.KernelParamStatusSpec)
 KMSG_LOG_CONFIG = make_kind("KmsgLogConfigs.runtime.talos.dev", runtime.KmsgLogConfigSpec)
@@ -125,17 +147,29 @@ KUBELET_SECRET = make_kind("KubeletSecrets.secrets.talos.dev", secrets.KubeletSp
 KUBELET_SPEC = make_kind("KubeletSpecs.kubernetes.talos.dev", k8s.KubeletSpecSpec)
 KUBELET_STATUS = make_kind("KubeletStatuses.kubernetes.talos.dev", k8s.KubeletStatusSpec)
 KUBERNETES_ACCESS_CONFIG = make_kind("KubernetesAccessConfigs.cluster.talos.dev", kubeaccess.ConfigSpec)
-KUBERNETES_DYNAMIC_CERT = make_kind("KubernetesDynamicCerts.secrets.talos.dev", secrets.KubernetesDynamicCertsSpec)
+KUBERNETES_DYNAMIC_CERT = make_kind(
+    "KubernetesDynamicCerts.secrets.talos.dev", secrets.KubernetesDynamicCertsSpec
+)
 KUBERNETES_ROOT_SECRET = make_kind("KubernetesRootSecrets.secrets.talos.dev", secrets.KubernetesRootSpec)
 KUBERNETES_SECRET = make_kind("KubernetesSecrets.secrets.talos.dev", secrets.KubernetesCertsSpec)
-LVM_LOGICAL_VOLUME_SPEC = make_kind("LVMLogicalVolumeSpecs.storage.talos.dev", storage.LVMLogicalVolumeSpecSpec)
-LVM_LOGICAL_VOLUME_STATUS = make_kind("LVMLogicalVolumeStatuses.storage.talos.dev", storage.LVMLogicalVolumeStatusSpec)
-LVM_PHYSICAL_VOLUME_SPEC = make_kind("LVMPhysicalVolumeSpecs.storage.talos.dev", storage.LVMPhysicalVolumeSpecSpec)
-LVM_PHYSICAL_VOLUME_STATUS = make_kind("LVMPhysicalVolumeStatuses.storage.talos.dev", storage.LVMPhysicalVolumeStatusSpec)
+LVM_LOGICAL_VOLUME_SPEC = make_kind(
+    "LVMLogicalVolumeSpecs.storage.talos.dev", storage.LVMLogicalVolumeSpecSpec
+)
+LVM_LOGICAL_VOLUME_STATUS = make_kind(
+    "LVMLogicalVolumeStatuses.storage.talos.dev", storage.LVMLogicalVolumeStatusSpec
+)
+LVM_PHYSICAL_VOLUME_SPEC = make_kind(
+    "LVMPhysicalVolumeSpecs.storage.talos.dev", storage.LVMPhysicalVolumeSpecSpec
+)
+LVM_PHYSICAL_VOLUME_STATUS = make_kind(
+    "LVMPhysicalVolumeStatuses.storage.talos.dev", storage.LVMPhysicalVolumeStatusSpec
+)
 LVM_REFRESH_REQUEST = make_kind("LVMRefreshRequests.storage.talos.dev", storage.LVMRefreshRequestSpec)
 LVM_VALIDATION_ERROR = make_kind("LVMValidationErrors.storage.talos.dev", storage.LVMValidationErrorSpec)
 LVM_VOLUME_GROUP_SPEC = make_kind("LVMVolumeGroupSpecs.storage.talos.dev", storage.LVMVolumeGroupSpecSpec)
-LVM_VOLUME_GROUP_STATUS = make_kind("LVMVolumeGroupStatuses.storage.talos.dev", storage.LVMVolumeGroupStatusSpec)
+LVM_VOLUME_GROUP_STATUS = make_kind(
+    "LVMVolumeGroupStatuses.storage.talos.dev", storage.LVMVolumeGroupStatusSpec
+)
 LINK_ALIAS_SPEC = make_kind("LinkAliasSpecs.net.talos.dev", network.LinkAliasSpecSpec)
 LINK_REFRESH = make_kind("LinkRefreshes.net.talos.dev", network.LinkRefreshSpec)
 LINK_SPEC = make_kind("LinkSpecs.net.talos.dev", network.LinkSpecSpec)
@@ -149,7 +183,9 @@ MACHINE_RESET_SIGNAL = make_kind("MachineResetSignals.runtime.talos.dev", Empty)
 MACHINE_STATUS = make_kind("MachineStatuses.runtime.talos.dev", runtime.MachineStatusSpec)
 MACHINE_TYPE = make_kind("MachineTypes.config.talos.dev", config.MachineTypeSpec)
 MAINTENANCE_ROOT_SECRET = make_kind("MaintenanceRootSecrets.secrets.talos.dev", secrets.MaintenanceRootSpec)
-MAINTENANCE_SERVICE_CONFIG = make_kind("MaintenanceServiceConfigs.runtime.talos.dev", runtime.MaintenanceServiceConfigSpec)
+MAINTENANCE_SERVICE_CONFIG = make_kind(
+    "MaintenanceServiceConfigs.runtime.talos.dev", runtime.MaintenanceServiceConfigSpec
+)
 MAINTENANCE_SERVICE_REQUEST = make_kind("MaintenanceServiceRequests.runtime.talos.dev", Empty)
 MANIFEST_STATUS = make_kind("ManifestStatuses.kubernetes.talos.dev", k8s.ManifestStatusSpec)
 MANIFEST = make_kind("Manifests.kubernetes.talos.dev", k8s.ManifestSpec)
@@ -166,7 +202,9 @@ NAMESPACE = make_kind("Namespaces.meta.cosi.dev", meta.NamespaceSpec)
 NETWORK_STATUS = make_kind("NetworkStatuses.net.talos.dev", network.StatusSpec)
 NF_TABLES_CHAIN = make_kind("NfTablesChains.net.talos.dev", network.NfTablesChainSpec)
 NODE_ADDRESS_FILTER = make_kind("NodeAddressFilters.net.talos.dev", network.NodeAddressFilterSpec)
-NODE_ADDRESS_SORT_ALGORITHM = make_kind("NodeAddressSortAlgorithms.net.talos.dev", network.NodeAddressSortAlgorithmSpec)
+NODE_ADDRESS_SORT_ALGORITHM = make_kind(
+    "NodeAddressSortAlgorithms.net.talos.dev", network.NodeAddressSortAlgorithmSpec
+)
 NODE_ADDRESS = make_kind("NodeAddresses.net.talos.dev", network.NodeAddressSpec)
 NODE_ANNOTATION_SPEC = make_kind("NodeAnnotationSpecs.k8s.talos.dev", k8s.NodeAnnotationSpecSpec)
 NODE_CORDONED_SPEC = make_kind("NodeCordonedSpecs.k8s.talos.dev", Empty)
@@ -180,8 +218,12 @@ OOM_ACTION = make_kind("OOMActions.talos.dev", runtime.OOMActionSpec)
 OS_ROOT_SECRET = make_kind("OSRootSecrets.secrets.talos.dev", secrets.OSRootSpec)
 OPERATOR_SPEC = make_kind("OperatorSpecs.net.talos.dev", network.OperatorSpecSpec)
 PCI_DEVICE = make_kind("PCIDevices.hardware.talos.dev", hardware.PCIDeviceSpec)
-PCI_DRIVER_REBIND_CONFIG = make_kind("PCIDriverRebindConfigs.runtime.talos.dev", hardware.PCIDriverRebindConfigSpec)
-PCI_DRIVER_REBIND_STATUS = make_kind("PCIDriverRebindStatuses.runtime.talos.dev", hardware.PCIDriverRebindStatusSpec)
+PCI_DRIVER_REBIND_CONFIG = make_kind(
+    "PCIDriverRebindConfigs.runtime.talos.dev", hardware.PCIDriverRebindConfigSpec
+)
+PCI_DRIVER_REBIND_STATUS = make_kind(
+    "PCIDriverRebindStatuses.runtime.talos.dev", hardware.PCIDriverRebindStatusSpec
+)
 PCR_STATUS = make_kind("PCRStatuses.hardware.talos.dev", Empty)
 PKI_STATUS = make_kind("PKIStatuses.etcd.talos.dev", etcd.PKIStatusSpec)
 PLATFORM_CONFIG = make_kind("PlatformConfigs.net.talos.dev", network.PlatformConfigSpec)
@@ -209,7 +251,9 @@ SIDEROLINK_CONFIG = make_kind("SiderolinkConfigs.siderolink.talos.dev", sideroli
 SIDEROLINK_STATUS = make_kind("SiderolinkStatuses.siderolink.talos.dev", siderolink.StatusSpec)
 SIDEROLINK_TUNNEL = make_kind("SiderolinkTunnels.siderolink.talos.dev", siderolink.TunnelSpec)
 STATIC_HOST = make_kind("StaticHosts.net.talos.dev", network.StaticHostSpec)
-STATIC_POD_SERVER_STATUS = make_kind("StaticPodServerStatuses.kubernetes.talos.dev", k8s.StaticPodServerStatusSpec)
+STATIC_POD_SERVER_STATUS = make_kind(
+    "StaticPodServerStatuses.kubernetes.talos.dev", k8s.StaticPodServerStatusSpec
+)
 STATIC_POD_STATUS = make_kind("StaticPodStatuses.kubernetes.talos.dev", k8s.StaticPodStatusSpec)
 STATIC_POD = make_kind("StaticPods.kubernetes.talos.dev", k8s.StaticPodSpec)
 SWAP_STATUS = make_kind("SwapStatuses.block.talos.dev", block.SwapStatusSpec)
@@ -220,7 +264,9 @@ TIME_SERVER_SPEC = make_kind("TimeServerSpecs.net.talos.dev", network.TimeServer
 TIME_SERVER_STATUS = make_kind("TimeServerStatuses.net.talos.dev", network.TimeServerStatusSpec)
 TIME_STATUS = make_kind("TimeStatuses.v1alpha1.talos.dev", time.StatusSpec)
 TRUSTD_CERTIFICATE = make_kind("TrustdCertificates.secrets.talos.dev", secrets.TrustdCertsSpec)
-UNATTENDED_INSTALL_STATUS = make_kind("UnattendedInstallStatuses.runtime.talos.dev", runtime.UnattendedInstallStatusSpec)
+UNATTENDED_INSTALL_STATUS = make_kind(
+    "UnattendedInstallStatuses.runtime.talos.dev", runtime.UnattendedInstallStatusSpec
+)
 UNIQUE_MACHINE_TOKEN = make_kind("UniqueMachineTokens.runtime.talos.dev", runtime.UniqueMachineTokenSpec)
 USER_DISK_CONFIG_STATUS = make_kind("UserDiskConfigStatuses.block.talos.dev", block.UserDiskConfigStatusSpec)
 VERSION = make_kind("Versions.runtime.talos.dev", runtime.VersionSpec)

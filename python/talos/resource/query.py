@@ -35,6 +35,8 @@ class LabelTerm:
     def _compare(self, value: str | None) -> bool:
         if value is None or self.operator is Operator.NOT_EXISTS:
             return value is None and self.operator is Operator.NOT_EXISTS
+        if not self.values and self.operator is not Operator.EXISTS:
+            return False
         match self.operator:
             case Operator.EXISTS:
                 return True

@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from google.protobuf.message import Message
@@ -42,7 +42,11 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource[S: Message]:
-    """One resource. The State hands out copies; nobody changes a spec in place."""
+    """One resource.
+
+    The State copies what it is given and shares what it hands out: nobody may change the
+    spec of a resource in place. :func:`talos.resource.changes.modify` gives a copy to change.
+    """
 
     metadata: Metadata
     spec: S
@@ -52,9 +56,13 @@ class Resource[S: Message]:
         """The id, unique within namespace and type."""
         return self.metadata.id
 
-    def with_spec(self, spec: S) -> "Resource[S]":
+    def with_spec[T: Message](self, spec: T) -> "Resource[T]":
         """The same resource with another spec."""
-        return replace(self, spec=spec)
+        return Resource(metadata=self.metadata, spec=spec)
+
+    def with_metadata(self, metadata: Metadata) -> "Resource[S]":
+        """The same resource with other metadata."""
+        return Resource(metadata=metadata, spec=self.spec)
 
 
 def make_resource[S: Message](

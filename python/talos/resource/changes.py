@@ -1,0 +1,189 @@
+"""Changes to a State that take more than one call: read, change, write, try again."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from google.protobuf.message import Message
+
+from talos.resource.kind import Kind
+from talos.resource.resource import EMPTY, Phase, Resource, make_resource
+from talos.resource.state import (
+    AlreadyExistsError,
+    ConflictError,
+    EventType,
+    NotFoundError,
+    State,
+    StateError,
+)
+
+type Change[S: Message] = Callable[[S], None]
+"""Changes a spec in place; called again, on a fresh copy, after a conflict."""
+
+
+class WatchLostError(StateError):
+    """A watch ended before what was waited for happened."""
+
+
+async def modify[S: Message](
+    state: State,
+    kind: Kind[S],
+    id: str,
+    change: Change[S],
+    *,
+    namespace: str | None = None,
+    owner: str = "",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> Resource[S]:
+    """Create a resource or change the one that is there; returns it as stored.
+
+    Labels and annotations replace those there, unless they are None. Nothing is written
+    when nothing changes. OwnerConflictError when another controller owns the resource,
+    PhaseConflictError while it is being torn down.
+    """
+    while True:
+        try:
+            current = await state.get(kind, id, namespace=namespace)
+        except NotFoundError:
+            spec = kind.spec()
+            change(spec)
+            fresh = make_resource(
+                kind, id, spec, namespace=namespace, labels=labels or EMPTY, annotations=annotations or EMPTY
+            )
+            try:
+                return await state.create(fresh, owner=owner)
+            except AlreadyExistsError:
+                continue
+        spec = copy_spec(current.spec)
+        change(spec)
+        metadata = replace(
+            current.metadata,
+            labels=current.metadata.labels if labels is None else labels,
+            annotations=current.metadata.annotations if annotations is None else annotations,
+        )
+        try:
+            return await state.update(Resource(metadata=metadata, spec=spec), owner=owner)
+        except (ConflictError, NotFoundError):
+            continue
+
+
+def copy_spec[S: Message](spec: S) -> S:
+    """A copy that may be changed."""
+    copy = type(spec)()
+    copy.CopyFrom(spec)
+    return copy
+
+
+async def add_finalizer(
+    state: State, kind: Kind[Message], id: str, finalizer: str, *, namespace: str | None = None
+) -> None:
+    """Hold a resource: it can't be destroyed until the finalizer is removed.
+
+    NotFoundError, and PhaseConflictError when the resource is already being torn down.
+    """
+
+    def add(finalizers: tuple[str, ...]) -> tuple[str, ...]:
+        return finalizers if finalizer in finalizers else (*finalizers, finalizer)
+
+    await _change_finalizers(state, kind, id, namespace, add, Phase.RUNNING)
+
+
+async def remove_finalizer(
+    state: State, kind: Kind[Message], id: str, finalizer: str, *, namespace: str | None = None
+) -> None:
+    """Let go of a resource, which may be gone already."""
+
+    def remove(finalizers: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(other for other in finalizers if other != finalizer)
+
+    try:
+        await _change_finalizers(state, kind, id, namespace, remove, None)
+    except NotFoundError:
+        return
+
+
+async def _change_finalizers(
+    state: State,
+    kind: Kind[Message],
+    id: str,
+    namespace: str | None,
+    change: Callable[[tuple[str, ...]], tuple[str, ...]],
+    expected_phase: Phase | None,
+) -> None:
+    while True:
+        current = await state.get(kind, id, namespace=namespace)
+        metadata = replace(current.metadata, finalizers=change(current.metadata.finalizers))
+        try:
+            # Finalizers are anybody's, unlike the rest of the resource.
+            await state.update(
+                current.with_metadata(metadata), owner=metadata.owner, expected_phase=expected_phase
+            )
+        except ConflictError:
+            continue
+        return
+
+
+async def wait_for[S: Message](
+    state: State,
+    kind: Kind[S],
+    id: str,
+    predicate: Callable[[Resource[S]], bool],
+    *,
+    namespace: str | None = None,
+) -> Resource[S]:
+    """Wait until a resource is there and as the predicate wants it; returns it."""
+    async with state.watch(kind, id, namespace=namespace) as events:
+        async for batch in events:
+            for event in batch:
+                if event.type not in (EventType.CREATED, EventType.UPDATED) or event.resource is None:
+                    continue
+                if predicate(event.resource):
+                    return event.resource
+    raise WatchLostError(f"the watch of {kind.type} {id} ended")
+
+
+async def wait_until_gone(
+    state: State, kind: Kind[Message], id: str, *, namespace: str | None = None
+) -> None:
+    """Wait until there is no such resource."""
+    async with state.watch(kind, id, namespace=namespace) as events:
+        async for batch in events:
+            if any(event.type is EventType.DESTROYED for event in batch):
+                return
+    raise WatchLostError(f"the watch of {kind.type} {id} ended")
+
+
+async def destroy_if_present(
+    state: State, kind: Kind[Message], id: str, *, namespace: str | None = None, owner: str = ""
+) -> bool:
+    """Tear a resource down and destroy it if nothing holds it; true when it is gone."""
+    try:
+        if not await state.teardown(kind, id, namespace=namespace, owner=owner):
+            return False
+        await state.destroy(kind, id, namespace=namespace, owner=owner)
+    except NotFoundError:
+        return True
+    except ConflictError:
+        return False
+    return True
+
+
+async def teardown_and_destroy(
+    state: State, kind: Kind[Message], id: str, *, namespace: str | None = None, owner: str = ""
+) -> None:
+    """Tear a resource down, wait until nothing holds it, destroy it. NotFoundError."""
+    await state.teardown(kind, id, namespace=namespace, owner=owner)
+    async with state.watch(kind, id, namespace=namespace) as events:
+        async for batch in events:
+            for event in batch:
+                if event.type is EventType.DESTROYED:
+                    return
+                if event.resource is not None and is_destroy_ready(event.resource):
+                    await destroy_if_present(state, kind, id, namespace=namespace, owner=owner)
+    raise WatchLostError(f"the watch of {kind.type} {id} ended")
+
+
+def is_destroy_ready(resource: Resource[Message]) -> bool:
+    """Whether a resource is being torn down and nothing holds it any more."""
+    metadata = resource.metadata
+    return metadata.phase is Phase.TEARING_DOWN and not metadata.finalizers

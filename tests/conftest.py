@@ -1,0 +1,39 @@
+"""Asynchronous tests run under trio."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import pytest
+import trio
+import trio.testing
+
+REAL_LIMIT = 60.0
+"""Seconds after which an asynchronous test on the real clock is given up."""
+
+
+@pytest.fixture
+def autojump_clock() -> trio.testing.MockClock:
+    """A clock on which waiting takes no time: it jumps when every task waits."""
+    return trio.testing.MockClock(autojump_threshold=0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine function under trio, on the test's mock clock when it asks for one."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    test = cast("Callable[..., Awaitable[None]]", pyfuncitem.obj)
+    names = inspect.signature(test).parameters
+    values: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in names}
+    clocks = [value for value in values.values() if isinstance(value, trio.abc.Clock)]
+
+    async def run() -> None:
+        if clocks:
+            await test(**values)
+        else:
+            with trio.fail_after(REAL_LIMIT):
+                await test(**values)
+
+    trio.run(run, clock=clocks[0] if clocks else None)
+    return True
