@@ -1,0 +1,109 @@
+"""What a controller declares to read and write, and the refusal of everything else."""
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from google.protobuf.message import Message
+
+from talos.resource.changes import is_destroy_ready
+from talos.resource.kind import Kind
+from talos.resource.resource import Resource
+
+
+class UndeclaredAccessError(Exception):
+    """A controller touched a resource it did not declare: a defect of that controller."""
+
+
+class Strength(enum.Enum):
+    """How an input binds its controller.
+
+    WEAK: reconcile on every change. STRONG: the same, and the controller may put its
+    finalizer on the resource. DESTROY_READY: reconcile only when the resource is being
+    torn down and nothing holds it any more; for a controller's own outputs.
+    """
+
+    WEAK = "weak"
+    STRONG = "strong"
+    DESTROY_READY = "destroy ready"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A kind, or one resource of it, that a controller reads; the kind's namespace unless given."""
+
+    kind: Kind[Message]
+    strength: Strength = Strength.WEAK
+    id: str | None = None
+    namespace: str | None = None
+
+    @property
+    def effective_namespace(self) -> str:
+        """The namespace the input is about."""
+        return self.kind.namespace if self.namespace is None else self.namespace
+
+    def covers(self, kind: Kind[Message], id: str | None, namespace: str | None) -> bool:
+        """Whether reading this resource, or all when ``id`` is None, is declared by the input."""
+        wanted = kind.namespace if namespace is None else namespace
+        return (
+            kind.type == self.kind.type
+            and wanted == self.effective_namespace
+            and self.id in (None, id)
+            and self.strength is not Strength.DESTROY_READY
+        )
+
+    def is_woken_by(self, resource: Resource[Message]) -> bool:
+        """Whether a change of this resource, of the input's kind and namespace, matters."""
+        if self.id is not None and self.id != resource.id:
+            return False
+        return self.strength is not Strength.DESTROY_READY or is_destroy_ready(resource)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A kind that a controller writes.
+
+    An exclusive output has one writer. Of a shared one every writer sees all, but changes
+    only its own resources.
+    """
+
+    kind: Kind[Message]
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """The declarations of one controller, and the checks against them."""
+
+    name: str
+    inputs: Sequence[Input]
+    outputs: Sequence[Output]
+
+    def check_read(self, kind: Kind[Message], id: str | None, namespace: str | None) -> None:
+        """Refuse to read what is neither an input nor an output."""
+        if self._writes(kind) or any(item.covers(kind, id, namespace) for item in self.inputs):
+            return
+        self._refuse("reads", kind, id, namespace, "an input")
+
+    def check_write(self, kind: Kind[Message], id: str, namespace: str | None) -> None:
+        """Refuse to write what is no output."""
+        if not self._writes(kind):
+            self._refuse("writes", kind, id, namespace, "an output")
+
+    def check_finalizer(self, kind: Kind[Message], id: str, namespace: str | None) -> None:
+        """Refuse a finalizer on what is no strong input."""
+        for item in self.inputs:
+            if item.strength is Strength.STRONG and item.covers(kind, id, namespace):
+                return
+        self._refuse("changes a finalizer of", kind, id, namespace, "a strong input")
+
+    def _writes(self, kind: Kind[Message]) -> bool:
+        return any(item.kind.type == kind.type for item in self.outputs)
+
+    def _refuse(
+        self, deed: str, kind: Kind[Message], id: str | None, namespace: str | None, remedy: str
+    ) -> None:
+        place = f"{kind.namespace if namespace is None else namespace}/{id or '*'}"
+        raise UndeclaredAccessError(
+            f"{self.name} {deed} {kind.type}({place}), which is not declared as {remedy}"
+        )
