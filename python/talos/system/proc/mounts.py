@@ -1,0 +1,30 @@
+"""``/proc/<pid>/mounts``: one line per mount."""
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A mount: its source, where it is, its type and options."""
+
+    source: str
+    target: str
+    type: str
+    options: tuple[str, ...]
+
+
+def parse_mounts(text: str) -> list[Mount]:
+    """The mounts in the text of ``/proc/mounts``, in its order."""
+    found: list[Mount] = []
+    for line in text.splitlines():
+        words = line.split(" ")
+        if len(words) >= 4:
+            source, target, kind, options = (_unescape(word) for word in words[:4])
+            found.append(Mount(source=source, target=target, type=kind, options=tuple(options.split(","))))
+    return found
+
+
+def _unescape(word: str) -> str:
+    """The kernel writes space, tab, newline, backslash and # as three octal digits."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), word)
