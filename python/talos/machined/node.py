@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from google.protobuf.message import Message
+
 from talos.api.rpc import Transport
 from talos.resource.state import State
 from talos.system.files import Files

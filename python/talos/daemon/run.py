@@ -1,0 +1,56 @@
+"""The life of a daemon's process: both event loops, signals, the last resort for errors."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import outcome
+import trio
+
+from talos.daemon.bridge import Bridge
+from talos.daemon.logging import Log, collect_library_logs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Daemon:
+    """What a daemon's main function gets.
+
+    ``stopping`` is set by SIGTERM or SIGINT; main shall then finish what it does and return.
+    """
+
+    name: str
+    bridge: Bridge
+    stopping: trio.Event
+    log: Log
+
+
+def run(main: Callable[[Daemon], Awaitable[None]], *, name: str) -> None:
+    """Run a trio function as a daemon until it returns; exit with 1 when it fails."""
+    log = Log({"service": name})
+    collect_library_logs(log)
+    try:
+        asyncio.run(host(main, name, log))
+    except Exception:
+        log.exception("daemon failed")
+        sys.exit(1)
+
+
+async def host(main: Callable[[Daemon], Awaitable[None]], name: str, log: Log) -> None:
+    """On asyncio: run a trio function as the guest of this loop."""
+    loop = asyncio.get_running_loop()
+    daemon = Daemon(name=name, bridge=Bridge(), stopping=trio.Event(), log=log)
+    # Before trio starts: the first handler arms the wakeup fd that trio relies on.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, daemon.stopping.set)
+    done: asyncio.Future[outcome.Outcome[None]] = loop.create_future()
+    trio.lowlevel.start_guest_run(
+        main,
+        daemon,
+        run_sync_soon_threadsafe=loop.call_soon_threadsafe,
+        run_sync_soon_not_threadsafe=loop.call_soon,
+        done_callback=done.set_result,
+        host_uses_signal_set_wakeup_fd=True,
+    )
+    (await done).unwrap()

@@ -1,0 +1,140 @@
+"""The one door to other programs.
+
+:func:`run_command` is for the workstation: commands, tests, provisioning. :func:`spawn` is
+what PID 1 uses, because there everything is reaped in one place and nothing may fork once
+gRPC runs.
+"""
+
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from talos.system.errors import UserError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """How a command ended. The exit code is negative for a signal."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def format_command(argv: Sequence[str], *, cwd: Path | None = None) -> str:
+    """A command as one may paste it into a shell."""
+    line = shlex.join(argv)
+    return line if cwd is None else f"cd {shlex.quote(str(cwd))} && {line}"
+
+
+def run_command(
+    argv: Sequence[str],
+    *,
+    input: str | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    check: bool = True,
+    timeout: float | None = None,
+    pass_fds: Sequence[int] = (),
+    log: Callable[[str], None] = lambda _: None,
+) -> CommandResult:
+    """Run a command to its end and give back what it wrote.
+
+    ``log`` gets the command in a form that can be pasted. With ``check`` a failure is a
+    UserError that shows the command and its last words. ``timeout`` in seconds.
+    """
+    line = format_command(argv, cwd=cwd)
+    log(line)
+    try:
+        done = subprocess.run(  # noqa: S603 - this is the door
+            list(argv),
+            input=input,
+            stdin=subprocess.DEVNULL if input is None else None,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=env,
+            cwd=cwd,
+            timeout=timeout,
+            pass_fds=tuple(pass_fds),
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise UserError(f"{argv[0]} is not installed", where=line, hint=str(error)) from None
+    except subprocess.TimeoutExpired:
+        raise UserError(f"no end after {timeout} s", where=line) from None
+    if check and done.returncode != 0:
+        words = (done.stderr.strip() or done.stdout.strip())[-2000:]
+        raise UserError(f"failed with {describe_exit(done.returncode)}: {words}", where=line)
+    return CommandResult(returncode=done.returncode, stdout=done.stdout, stderr=done.stderr)
+
+
+def start_command(
+    argv: Sequence[str],
+    *,
+    stdin: int | None = None,
+    stdout: int | None = None,
+    stderr: int | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    pass_fds: Sequence[int] = (),
+    new_session: bool = False,
+    log: Callable[[str], None] = lambda _: None,
+) -> "subprocess.Popen[bytes]":
+    """Start a command on the workstation and leave it running; a missing stream is /dev/null."""
+    line = format_command(argv, cwd=cwd)
+    log(line)
+    try:
+        return subprocess.Popen(  # noqa: S603 - this is the door
+            list(argv),
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
+            stdout=subprocess.DEVNULL if stdout is None else stdout,
+            stderr=subprocess.DEVNULL if stderr is None else stderr,
+            env=env,
+            cwd=cwd,
+            pass_fds=tuple(pass_fds),
+            start_new_session=new_session,
+        )
+    except FileNotFoundError as error:
+        raise UserError(f"{argv[0]} is not installed", where=line, hint=str(error)) from None
+
+
+def spawn(
+    argv: Sequence[str], *, env: Mapping[str, str], stdout: int | None = None, stderr: int | None = None
+) -> int:
+    """Start a program without forking Python; its pid. The caller's reaper learns of its end.
+
+    The program gets /dev/null as stdin, default signal handling and a session of its own.
+    """
+    actions: list[tuple[int, int, str, int, int] | tuple[int, int, int]] = [
+        (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)
+    ]
+    if stdout is not None:
+        actions.append((os.POSIX_SPAWN_DUP2, stdout, 1))
+    if stderr is not None:
+        actions.append((os.POSIX_SPAWN_DUP2, stderr, 2))
+    return os.posix_spawn(
+        argv[0],
+        list(argv),
+        dict(env),
+        file_actions=actions,
+        setsid=True,
+        setsigmask=[],
+        setsigdef=[
+            number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP)
+        ],
+    )
+
+
+def describe_exit(code: int) -> str:
+    """An exit code in words: ``exit code 1``, ``signal SIGKILL``."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"signal {-code}"
