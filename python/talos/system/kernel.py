@@ -1,0 +1,191 @@
+"""System calls that Python's os module lacks, and their constants."""
+
+import ctypes
+import os
+from collections.abc import Iterable
+
+# linux/capability.h
+CAP_CHOWN = 0
+CAP_DAC_OVERRIDE = 1
+CAP_DAC_READ_SEARCH = 2
+CAP_FOWNER = 3
+CAP_KILL = 5
+CAP_SETPCAP = 8
+CAP_NET_BIND_SERVICE = 10
+CAP_NET_ADMIN = 12
+CAP_NET_RAW = 13
+CAP_SYS_MODULE = 16
+CAP_SYS_ADMIN = 21
+CAP_SYS_BOOT = 22
+CAP_SYS_RESOURCE = 24
+CAP_SYS_TIME = 25
+CAP_MKNOD = 27
+CAP_SYSLOG = 34
+_CAPABILITY_VERSION_3 = 0x20080522
+# linux/prctl.h
+_PR_CAPBSET_READ = 23
+_PR_CAPBSET_DROP = 24
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_KEEPCAPS = 8
+_PR_SET_NAME = 15
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_SET_PDEATHSIG = 1
+# linux/reboot.h
+RB_AUTOBOOT = 0x01234567
+RB_DISABLE_CAD = 0x00000000
+RB_HALT_SYSTEM = 0xCDEF0123
+RB_POWER_OFF = 0x4321FEDC
+# linux/sched.h
+CLONE_NEWCGROUP = 0x02000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWNET = 0x40000000
+CLONE_NEWNS = 0x00020000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWUTS = 0x04000000
+# sys/mount.h
+MNT_DETACH = 2
+MNT_FORCE = 1
+MS_BIND = 4096
+MS_NOATIME = 1024
+MS_NODEV = 4
+MS_NOEXEC = 8
+MS_NOSUID = 2
+MS_PRIVATE = 1 << 18
+MS_RDONLY = 1
+MS_REC = 16384
+MS_REMOUNT = 32
+MS_SHARED = 1 << 20
+MS_SLAVE = 1 << 19
+UMOUNT_NOFOLLOW = 8
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
+    return result
+
+
+def mount(source: str, target: str, type: str = "", flags: int = 0, data: str = "") -> None:
+    """Mount a filesystem or change a mount; empty ``type`` and ``data`` are passed as null."""
+    _check(
+        _libc.mount(
+            source.encode(),
+            os.fsencode(target),
+            type.encode() or None,
+            ctypes.c_ulong(flags),
+            data.encode() or None,
+        ),
+        f"mount {source} on {target}",
+    )
+
+
+def umount(target: str, flags: int = 0) -> None:
+    """Unmount what is mounted on top of a directory or file."""
+    _check(_libc.umount2(os.fsencode(target), flags), f"unmount {target}")
+
+
+def pivot_root(new_root: str) -> None:
+    """Make a mount point the root and drop the old one; the working directory becomes ``/``."""
+    os.chdir(new_root)
+    _check(_libc.pivot_root(b".", b"."), f"pivot_root to {new_root}")
+    umount(".", MNT_DETACH)
+    os.chdir("/")
+
+
+def unshare(flags: int) -> None:
+    """Leave namespaces for new ones."""
+    _check(_libc.unshare(flags), f"unshare {flags:#x}")
+
+
+def setns(fd: int, type: int = 0) -> None:
+    """Enter a namespace."""
+    _check(_libc.setns(fd, type), "setns")
+
+
+def reboot(command: int) -> None:
+    """Reboot, halt or power off; in a pid namespace of its own it ends the namespace's init by a signal."""
+    _check(_libc.reboot(ctypes.c_int(ctypes.c_uint32(command).value)), "reboot")
+
+
+def set_hostname(name: str) -> None:
+    """Name this uts namespace."""
+    encoded = name.encode()
+    _check(_libc.sethostname(encoded, len(encoded)), "sethostname")
+
+
+def _prctl(option: int, *arguments: int) -> int:
+    padded = [ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:4]]
+    return _check(_libc.prctl(option, *padded), f"prctl {option}")
+
+
+def set_child_subreaper() -> None:
+    """Become the parent of descendants that lose theirs, as PID 1 is by itself."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def set_no_new_privileges() -> None:
+    """From now on, no program that is run gains privileges."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def set_keep_capabilities() -> None:
+    """Keep the permitted capabilities when the uid changes."""
+    _prctl(_PR_SET_KEEPCAPS, 1)
+
+
+def set_parent_death_signal(number: int) -> None:
+    """Ask for a signal when the parent dies."""
+    _prctl(_PR_SET_PDEATHSIG, number)
+
+
+def set_thread_name(name: str) -> None:
+    """The name in /proc/<pid>/comm; the kernel keeps 15 bytes."""
+    buffer = ctypes.create_string_buffer(name.encode()[:15])
+    _prctl(_PR_SET_NAME, ctypes.addressof(buffer))
+
+
+def drop_bounding_set(keep: Iterable[int]) -> None:
+    """Give up for good every capability but these, and clear the ambient set."""
+    kept = frozenset(keep)
+    for capability in range(64):
+        try:
+            present = _prctl(_PR_CAPBSET_READ, capability)
+        except OSError:  # past the last one that this kernel knows
+            break
+        if present and capability not in kept:
+            _prctl(_PR_CAPBSET_DROP, capability)
+    _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+
+
+def set_capabilities(capabilities: Iterable[int]) -> None:
+    """Set effective and permitted capabilities to exactly these; nothing is inheritable."""
+    mask = sum(1 << capability for capability in capabilities)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    low, high = mask & 0xFFFFFFFF, mask >> 32
+    data = (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0)
+    _check(_libc.capset(header, data), "capset")
+
+
+def set_process_title(title: str) -> None:
+    """Replace what /proc/<pid>/cmdline shows, within the length of the original command line.
+
+    To be called before the uid changes: afterwards the kernel hides where the arguments lie.
+    """
+    fields = _read_stat().rpartition(")")[2].split()
+    start, end = int(fields[45]), int(fields[46])  # arg_start, arg_end: 48th and 49th of proc(5)
+    if not 0 < start < end:
+        return
+    room = end - start
+    encoded = title.encode()[: room - 1]
+    ctypes.memmove(start, encoded.ljust(room, b"\0"), room)
+    set_thread_name(title)
+
+
+def _read_stat() -> str:
+    with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - no imports here
+        return file.read()
