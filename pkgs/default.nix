@@ -1,0 +1,12 @@
+{ rev }:
+let
+  inputs = import ./inputs.nix;
+  buildRoot = import ./build-root.nix { inherit (inputs) busybox; };
+  roots = builtins.mapAttrs buildRoot.unpack inputs.debs;
+  python = import ./python { inherit inputs buildRoot roots; };
+in
+{
+  packages = { root-image = roots.image; root-build = roots.build; root-cc = roots.cc; root-workstation = roots.workstation;
+   inherit (python) api workstation;
+  } // builtins.listToAttrs (map (n: {name="talos-${n}"; value=python.folders.${n};}) (builtins.attrNames python.folders));
+}

@@ -1,0 +1,70 @@
+"""Brings everything the builds need into the Nix store; the project's only door to the network.
+
+    python3 pkgs/fetch          fetch what the locks name and the store lacks
+    python3 pkgs/fetch lock     resolve roots.toml again and rewrite the locks
+    python3 pkgs/fetch check    fail unless everything is in the store
+
+Runs on the host's own Python (3.11 or newer) with nothing but the standard library, because it runs before
+anything is built. LOCKED=1 refuses to depart from the locks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import debian
+import locks
+import store
+import wheels
+from report import Failure, say
+
+
+def run_fetch() -> None:
+    """Fetch what is missing; a package the archive has replaced is re-locked unless LOCKED=1."""
+    locked = os.environ.get("LOCKED") == "1"
+    debian_lock = locks.read_debian()
+    changed = debian.fetch(debian_lock, may_relock=not locked)
+    if changed:
+        locks.write_debian(debian_lock)
+    wheels.fetch(locks.read_wheels())
+    store.add_bootstrap(debian_lock, may_relock=not locked)
+    missing = store.missing(locks.all_inputs())
+    if missing:
+        raise Failure(f"{len(missing)} inputs are still missing, the first is {missing[0].store_name}")
+    say(f"fetch: all {len(locks.all_inputs())} inputs are in the store")
+
+
+def run_lock() -> None:
+    """Resolve the closures of roots.toml and write the locks."""
+    locks.write_debian(debian.resolve())
+    locks.write_wheels(wheels.resolve())
+    run_fetch()
+
+
+def run_check() -> None:
+    """Fail with the command to type when an input is missing."""
+    missing = store.missing(locks.all_inputs())
+    if missing:
+        raise Failure(f"{len(missing)} inputs are not in the store, the first is {missing[0].store_name}; run `make fetch`")
+
+
+COMMANDS = {"fetch": run_fetch, "lock": run_lock, "check": run_check}
+
+
+def main() -> int:
+    """Run one command; a failure is one line."""
+    name = sys.argv[1] if len(sys.argv) > 1 else "fetch"
+    if name not in COMMANDS:
+        say(f"fetch: unknown command {name!r}, known: {', '.join(COMMANDS)}")
+        return 2
+    try:
+        COMMANDS[name]()
+    except Failure as error:
+        say(f"fetch: {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""Debian packages: apt resolves and downloads them, with state of its own and an empty machine in mind."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from locks import SCRATCH, Input, legal, read_roots
+from report import Failure, batches, run, say
+from store import add_files, check_sha256, missing
+
+APT = SCRATCH / "apt"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+MIRROR_VARIABLE = "DEBIAN_MIRROR"
+LISTS_STAY_FRESH = 6 * 3600  # seconds; a mirror moves a point release at most every few weeks
+BATCH = 20
+URI_LINE = re.compile(r"'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})")
+
+
+def mirror() -> str:
+    """Find the archive this machine already uses; nothing here names a host."""
+    if os.environ.get(MIRROR_VARIABLE):
+        return os.environ[MIRROR_VARIABLE]
+    shown = run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(SUITE) $(CREATED_BY) $(ORIGIN) $(LABEL)"])
+    for line in shown.splitlines():
+        uri, _suite, created_by, *origin = line.split()
+        if created_by == "Packages" and "security" not in uri and (not origin or origin == ["Debian", "Debian"]):
+            return uri
+    raise Failure(f"apt on this machine has no Debian archive configured; set {MIRROR_VARIABLE}=<archive URI>")
+
+
+def environment(*, fresh: bool = False) -> dict[str, str]:
+    """Make apt's own state directory, with current lists, and the environment that selects it."""
+    asked = read_roots()["debian"]
+    for folder in ("lists/partial", "cache/archives/partial", "empty"):
+        (APT / folder).mkdir(parents=True, exist_ok=True)
+    (APT / "status").touch()
+    source = f"deb [signed-by={KEYRING}] {mirror()} {asked['suite']} {asked['component']}\n"
+    options = {
+        "Dir::State": APT,
+        "Dir::State::Lists": APT / "lists",
+        "Dir::State::status": APT / "status",
+        "Dir::Cache": APT / "cache",
+        "Dir::Etc::sourcelist": APT / "sources.list",
+        "Dir::Etc::sourceparts": APT / "empty",
+        "Dir::Etc::preferencesparts": APT / "empty",
+        "Acquire::ForceHash": "SHA256",
+        "Acquire::Languages": "none",
+        "Acquire::Retries": "3",
+        "APT::Architecture": "amd64",
+        "APT::Install-Recommends": "false",
+        "APT::Sandbox::User": "root",
+    }
+    (APT / "apt.conf").write_text("".join(f'{key} "{value}";\n' for key, value in options.items()))
+    env = {**os.environ, "APT_CONFIG": str(APT / "apt.conf"), "LC_ALL": "C"}
+    stamp = APT / "updated"
+    same = (APT / "sources.list").exists() and (APT / "sources.list").read_text() == source
+    if fresh or not same or not stamp.exists() or time.time() - stamp.stat().st_mtime > LISTS_STAY_FRESH:
+        (APT / "sources.list").write_text(source)
+        say(f"fetch: reading the package lists of {asked['suite']}")
+        run(["apt-get", "update", "-q", "-o", "APT::Update::Error-Mode=any"], env=env)
+        stamp.touch()
+    return env
+
+
+def parse_uris(text: str) -> dict[str, dict[str, str]]:
+    """Read `apt-get --print-uris`: one package a line."""
+    suite = read_roots()["debian"]["suite"]
+    found: dict[str, dict[str, str]] = {}
+    for line in text.splitlines():
+        match = URI_LINE.match(line)
+        if match:
+            name, version, arch = match["file"].removesuffix(".deb").split("_")
+            found[name] = {"version": unquote(version), "arch": arch, "suite": suite, "sha256": match["sha256"], "file": match["file"]}
+    return found
+
+
+def resolve() -> dict[str, Any]:
+    """Have apt's solver close each root over its dependencies, on a machine that has nothing installed."""
+    env = environment(fresh=True)
+    packages: dict[str, Any] = {}
+    roots: dict[str, list[str]] = {}
+    for root, asked in read_roots()["debian"]["roots"].items():
+        text = run(["apt-get", "install", "--print-uris", "--assume-yes", "-qq", *asked["packages"]], env=env)
+        found = {name: entry for name, entry in parse_uris(text).items() if name not in asked.get("without", [])}
+        packages |= found
+        roots[root] = sorted(found)
+        say(f"lock: root {root}: {len(found)} packages")
+    return {"packages": packages, "roots": roots, "bootstrap": {"member": "usr/bin/busybox", "sha256": "0" * 64}}
+
+
+def fetch(lock: dict[str, Any], *, may_relock: bool) -> bool:
+    """Bring missing packages into the store; say whether the lock had to change."""
+    packages = lock["packages"]
+    wanted = missing_packages(packages)
+    if not wanted:
+        return False
+    env = environment()
+    current = published(wanted, env)
+    gone = [name for name in wanted if current.get(name) != packages[name]]
+    if gone:
+        current = published(wanted, environment(fresh=True))
+        gone = [name for name in wanted if current.get(name) != packages[name]]
+    if gone:
+        check_may_relock(gone, lock, current, may_relock=may_relock)
+        packages.update({name: current[name] for name in gone})
+        wanted = missing_packages(packages)
+    download(wanted, packages, env)
+    return bool(gone)
+
+
+def missing_packages(packages: dict[str, Any]) -> list[str]:
+    """Name the locked packages that the store lacks."""
+    by_store_name = {legal(entry["file"]): name for name, entry in packages.items()}
+    absent = missing(Input(legal(entry["file"]), entry["sha256"]) for entry in packages.values())
+    return sorted(by_store_name[item.store_name] for item in absent)
+
+
+def published(names: list[str], env: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Ask what the archive publishes now under these names."""
+    text = run(["apt-get", "download", "--print-uris", "-qq", *names], env=env, may_fail=True)
+    found = parse_uris(text)
+    if not found:
+        raise Failure("the archive knows none of the locked packages; is the mirror complete?")
+    return found
+
+
+def check_may_relock(gone: list[str], lock: dict[str, Any], current: dict[str, Any], *, may_relock: bool) -> None:
+    """Tell what the archive has replaced; stop when departing from the lock is not allowed or not possible."""
+    for name in gone:
+        now = current.get(name, {}).get("version", "nothing")
+        say(f"fetch: {name} {lock['packages'][name]['version']} is gone from the archive, which now has {now}")
+    lost = [name for name in gone if name not in current]
+    if lost:
+        raise Failure(f"the archive no longer has {', '.join(lost)}; edit pkgs/roots.toml and run `make lock`")
+    if not may_relock:
+        raise Failure("LOCKED=1 forbids taking the newer versions; run `make fetch` without it and review the lock")
+    say("fetch: WARNING: took the current versions and rewrote pkgs/locks/debian.json;")
+    say("fetch: WARNING: what is built from here on is not bit-identical to the release")
+
+
+def download(names: list[str], packages: dict[str, Any], env: dict[str, str]) -> None:
+    """Download in batches, check each file against the lock, hand it to the store."""
+    folder = SCRATCH / "debs"
+    folder.mkdir(parents=True, exist_ok=True)
+    done = 0
+    for batch in batches(names, BATCH):
+        say(f"fetch: Debian packages {done + 1}–{done + len(batch)} of {len(names)}: {batch[0]} …")
+        run(["apt-get", "download", "-q", *(f"{name}={packages[name]['version']}" for name in batch)], env=env, cwd=folder)
+        files: list[Path] = []
+        for name in batch:
+            file = (folder / packages[name]["file"]).rename(folder / legal(packages[name]["file"]))
+            check_sha256(file, packages[name]["sha256"])
+            files.append(file)
+        add_files(files)
+        for file in files:
+            file.unlink()
+        done += len(batch)

@@ -1,0 +1,87 @@
+"""The Nix store as the fetcher sees it: which fixed outputs are there, and how one is added."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from locks import SCRATCH, Input, legal, write_debian
+from report import Failure, batches, run, say
+
+STORE = "/nix/store"
+ALPHABET = "0123456789abcdfghijklmnpqrsvwxyz"
+DIGEST_BYTES = 20
+
+
+def store_path(item: Input) -> str:
+    """Say where a fixed output lives, by Nix's own rule, without asking Nix once per file.
+
+    The same as `nix-store --print-fixed-path`; store_test in tests/unit compares them.
+    """
+    if item.recursive:
+        kind, inner = "source", item.sha256
+    else:
+        kind, inner = "output:out", hashlib.sha256(f"fixed:out:sha256:{item.sha256}:".encode()).hexdigest()
+    whole = hashlib.sha256(f"{kind}:sha256:{inner}:{STORE}:{item.store_name}".encode()).digest()
+    folded = bytearray(DIGEST_BYTES)
+    for index, byte in enumerate(whole):
+        folded[index % DIGEST_BYTES] ^= byte
+    number = int.from_bytes(folded, "little")
+    digits = [ALPHABET[(number >> (5 * place)) & 31] for place in reversed(range(DIGEST_BYTES * 8 // 5))]
+    return f"{STORE}/{''.join(digits)}-{item.store_name}"
+
+
+def missing(items: Iterable[Input]) -> list[Input]:
+    """List the inputs that the store does not hold."""
+    by_path = {store_path(item): item for item in items}
+    if not by_path:
+        return []
+    lines = run(["nix-store", "--check-validity", "--print-invalid", *by_path], may_fail=True).split()
+    return [by_path[line] for line in lines]
+
+
+def add_files(files: Sequence[Path]) -> None:
+    """Add plain files whose names are already legal."""
+    for some in batches([str(file) for file in files], 50):
+        run(["nix-store", "--add-fixed", "sha256", *some])
+
+
+def check_sha256(file: Path, expected: str) -> None:
+    """Refuse a file that is not the locked one."""
+    with file.open("rb") as stream:
+        actual = hashlib.file_digest(stream, "sha256").hexdigest()
+    if actual != expected:
+        raise Failure(f"{file.name}: sha256 is {actual}, the lock says {expected}; if the change is wanted run `make lock`")
+
+
+def add_bootstrap(lock: dict[str, Any], *, may_relock: bool) -> None:
+    """Add the first executable: the sandbox starts empty, and only a store path with its x bit can run there."""
+    if not missing([Input("bootstrap", lock["bootstrap"]["sha256"], recursive=True)]):
+        return
+    package = lock["packages"]["busybox-static"]
+    unpacked, folder = SCRATCH / "unpacked", SCRATCH / "bootstrap"
+    for old in (unpacked, folder):
+        shutil.rmtree(old, ignore_errors=True)
+    archive = store_path(Input(legal(package["file"]), package["sha256"]))
+    run(["dpkg-deb", "--extract", real_path(archive), unpacked])
+    folder.mkdir()
+    shutil.copy(unpacked / lock["bootstrap"]["member"], folder / "busybox")  # it looks at its own name
+    sha256 = run(["nix-hash", "--type", "sha256", folder]).strip()
+    if sha256 != lock["bootstrap"]["sha256"]:
+        if not may_relock:
+            raise Failure(f"busybox: hash is {sha256}, the lock says {lock['bootstrap']['sha256']}")
+        lock["bootstrap"]["sha256"] = sha256
+        write_debian(lock)
+    run(["nix-store", "--add-fixed", "--recursive", "sha256", folder])
+    say("fetch: bootstrap program added")
+
+
+def real_path(path: str) -> Path:
+    """Find a store path's bytes also when the store is rooted elsewhere (NIX_CONFIG's `store = /some/root`)."""
+    if Path(path).exists():
+        return Path(path)
+    root = next((line.split("=", 1)[1].strip() for line in run(["nix", "show-config"]).splitlines() if line.startswith("store =")), "")
+    return Path(root + path)
