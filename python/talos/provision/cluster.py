@@ -1,0 +1,93 @@
+"""What a local cluster is: what is asked for, and what is known about one that exists."""
+
+import enum
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from pathlib import Path
+
+
+class Role(enum.Enum):
+    """What a node is for; the text is the machine type of its config."""
+
+    CONTROL_PLANE = "controlplane"
+    WORKER = "worker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRequest:
+    """One node. ``memory`` and ``disk`` are in bytes, ``cpus`` in processors; 0 is no limit.
+
+    ``config`` is the machine config the platform hands over; empty leaves the node in
+    maintenance mode.
+    """
+
+    name: str
+    role: Role
+    address: IPv4Address
+    config: str = ""
+    cpus: float = 0.0
+    memory: int = 0
+    disk: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRequest:
+    """A cluster to be made. ``gateway`` is the host's own address in the subnet."""
+
+    name: str
+    subnet: IPv4Network
+    gateway: IPv4Address
+    mtu: int
+    image: Path
+    nameservers: tuple[IPv4Address, ...] = ()
+    time_servers: tuple[str, ...] = ()
+    nodes: tuple[NodeRequest, ...]
+
+    def interface(self, node: NodeRequest) -> IPv4Interface:
+        """A node's address with the subnet's prefix length."""
+        return IPv4Interface((node.address, self.subnet.prefixlen))
+
+    @property
+    def endpoints(self) -> tuple[IPv4Address, ...]:
+        """Where the API of the cluster is reached: its control plane nodes, else all."""
+        control_plane = tuple(node.address for node in self.nodes if node.role is Role.CONTROL_PLANE)
+        return control_plane or tuple(node.address for node in self.nodes)
+
+
+class NodeState(enum.Enum):
+    """What a node of a cluster does just now."""
+
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    STOPPED = "stopped"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeInfo:
+    """One node of a cluster that exists. ``pid`` is that of its PID 1 on this machine, 0 when it has none."""
+
+    name: str
+    role: Role
+    address: IPv4Address
+    cpus: float
+    memory: int
+    disk: int
+    state: NodeState
+    pid: int
+    console: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterInfo:
+    """A cluster that exists. ``launcher`` is the pid of the process that carries it, 0 when it is gone."""
+
+    name: str
+    provider: str
+    directory: Path
+    subnet: IPv4Network
+    gateway: IPv4Address
+    mtu: int
+    image: Path
+    launcher: int
+    nodes: tuple[NodeInfo, ...]

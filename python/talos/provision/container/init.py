@@ -1,0 +1,144 @@
+"""Starting a node's PID 1 in namespaces of its own.
+
+Two forks: the first child joins the node's control groups and leaves all namespaces but the
+user's, the second, which is PID 1 of the new pid namespace, makes the mounts, waits until it
+has its eth0, makes its root the root and becomes /sbin/init. The first child ends at once,
+and this process, a subreaper, becomes PID 1's parent: what a node asks of ``reboot(2)``
+reaches it as the signal its PID 1 ended with.
+"""
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from talos.provision.container import cgroups
+from talos.provision.container.mounts import NodeMounts, mount_node
+from talos.provision.container.syscalls import (
+    MountFlag,
+    pivot_root,
+    set_parent_death_signal,
+    set_propagation,
+)
+
+INIT = "/sbin/init"
+_ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/",
+    "TERM": "linux",
+}
+_NAMESPACES = (
+    os.CLONE_NEWCGROUP
+    | os.CLONE_NEWNS
+    | os.CLONE_NEWUTS
+    | os.CLONE_NEWIPC
+    | os.CLONE_NEWNET
+    | os.CLONE_NEWPID
+)
+_GO = b"g"
+_MAX_ERROR = 4096
+
+
+class StartError(Exception):
+    """A node's PID 1 could not be started; the text says at which step."""
+
+
+def start_init(mounts: NodeMounts, group: Sequence[str], console: Path, plug: Callable[[int], None]) -> int:
+    """Start a node; returns the pid of its PID 1 when that has become /sbin/init.
+
+    ``plug`` gives the network namespace of a pid its eth0.
+    """
+    pid_read, pid_write = os.pipe()
+    go_read, go_write = os.pipe()
+    error_read, error_write = os.pipe()
+    output = os.open(console, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            # Both ends of our pipes must be closed where they aren't used, or nobody sees their end.
+            os.close(pid_read)
+            os.close(go_write)
+            os.close(error_read)
+            _leave(mounts, group, output, pid_write, go_read, error_write)
+        os._exit(1)
+    for descriptor in (pid_write, go_read, error_write, output):
+        os.close(descriptor)
+    try:
+        os.waitpid(child, 0)
+        text = os.read(pid_read, 32)
+        if not text:
+            raise StartError(_read_all(error_read))
+        pid = int(text)
+        try:
+            plug(pid)
+            os.write(go_write, _GO)
+            error = _read_all(error_read)
+            if error:
+                raise StartError(error)
+        except Exception as failure:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            # What PID 1 says explains more than that it has gone.
+            raise StartError(_read_all(error_read) or str(failure)) from failure
+        return pid
+    finally:
+        for descriptor in (pid_read, go_write, error_read):
+            os.close(descriptor)
+
+
+def _leave(
+    mounts: NodeMounts, group: Sequence[str], output: int, pid_write: int, go_read: int, error_write: int
+) -> NoReturn:
+    step = "join control groups"
+    try:
+        os.setsid()
+        cgroups.join(mounts.hierarchies, group, os.getpid())
+        step = "unshare namespaces"
+        os.unshare(_NAMESPACES)
+        # Nothing of what follows may be seen outside.
+        set_propagation("/", MountFlag.PRIVATE)
+        pid = os.fork()
+        if pid:
+            os.write(pid_write, str(pid).encode())
+            os._exit(0)
+        os.close(pid_write)
+        step = "mount"
+        mount_node(mounts)
+        step = "wait for eth0"
+        if os.read(go_read, 1) != _GO:
+            os._exit(1)
+        step = f"start {INIT}"
+        _become_init(mounts.root, output)
+    except BaseException as error:
+        os.write(error_write, f"{step}: {error}".encode()[:_MAX_ERROR])
+        os._exit(1)
+
+
+def _become_init(root: Path, output: int) -> NoReturn:
+    # A node without its launcher has no network and nobody to restart it. From here on the
+    # launcher is our parent.
+    set_parent_death_signal(signal.SIGKILL)
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    pivot_root(root)
+    # What containers mount has to be seen by those that asked for it.
+    set_propagation("/", MountFlag.SHARED)
+    # Python ignores these for itself; what is ignored stays so across exec.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    os.umask(0o022)
+    os.execve(INIT, [INIT], _ENVIRONMENT)
+
+
+def _read_all(descriptor: int) -> str:
+    chunks: list[bytes] = []
+    while chunk := os.read(descriptor, _MAX_ERROR):
+        chunks.append(chunk)
+    return b"".join(chunks).decode(errors="replace")

@@ -1,0 +1,50 @@
+"""Entry of the launcher: ``python -m talos.provision.container.main <cluster folder> <report descriptor>``."""
+
+import json
+import logging
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from talos.provision.container.launcher import Launcher
+from talos.provision.container.syscalls import become_subreaper, set_process_name
+from talos.provision.store import ClusterFolder, read_request
+
+log = logging.getLogger(__name__)
+
+
+def main() -> None:
+    """Carry the cluster until told to stop."""
+    folder, descriptor = ClusterFolder(Path(sys.argv[1])), int(sys.argv[2])
+    # Our own standard error is the launcher's log.
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr, force=True
+    )
+    os.set_inheritable(descriptor, False)
+    set_process_name("talos-launcher")
+    become_subreaper()
+    open_report = True
+
+    def report(event: dict[str, Any]) -> None:
+        nonlocal open_report
+        if not open_report:
+            return
+        # Who created the cluster may have gone in the meantime; that is no reason to stop.
+        with suppress(BrokenPipeError):
+            os.write(descriptor, json.dumps(event).encode() + b"\n")
+        if event["event"] == "ready":
+            os.close(descriptor)
+            open_report = False
+
+    try:
+        Launcher(folder, read_request(folder), report).run()
+    except Exception as error:
+        log.exception("the launcher ends")
+        report({"event": "failed", "message": str(error)})
+        raise SystemExit(1) from error
+
+
+if __name__ == "__main__":
+    main()

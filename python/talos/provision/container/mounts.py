@@ -1,0 +1,152 @@
+"""What a node sees when its PID 1 begins: its root, and the kernel's file systems on it.
+
+On metal the kernel and PID 1 make these mounts. Here the launcher makes those that keep the
+node from the machine below it; PID 1 leaves alone what is mounted already.
+"""
+
+import os
+import stat
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from talos.provision.container.cgroups import Hierarchy
+from talos.provision.container.syscalls import HARDENED, MountFlag, bind, mount
+
+# <linux/kdev_t.h> numbers of Documentation/admin-guide/devices.txt, with their modes.
+DEVICES = {
+    "null": (1, 3, 0o666),
+    "zero": (1, 5, 0o666),
+    "full": (1, 7, 0o666),
+    "random": (1, 8, 0o666),
+    "urandom": (1, 9, 0o666),
+    "kmsg": (1, 11, 0o600),
+    "tty": (5, 0, 0o666),
+    "fuse": (10, 229, 0o666),
+}
+DEVICE_LINKS = {
+    "fd": "/proc/self/fd",
+    "stdin": "/proc/self/fd/0",
+    "stdout": "/proc/self/fd/1",
+    "stderr": "/proc/self/fd/2",
+    "ptmx": "pts/ptmx",
+}
+# Trees of /proc/sys that the namespaces don't separate (net is separated).
+GLOBAL_SYSCTLS = ("abi", "debug", "dev", "fs", "kernel", "user", "vm")
+# What the kubelet and machined want to write there: each gets a file of its own over the
+# kernel's, holding the value they want.
+SHADOWED_SYSCTLS = {
+    "kernel/keys/root_maxbytes": "25000000",
+    "kernel/keys/root_maxkeys": "1000000",
+    "kernel/panic": "10",
+    "kernel/panic_on_oops": "1",
+    "vm/overcommit_memory": "1",
+    "vm/panic_on_oom": "0",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeMounts:
+    """What the mounts are made from. ``image`` and ``disk`` are block devices."""
+
+    root: Path
+    image: Path
+    disk: Path
+    state_partition: Path
+    hierarchies: tuple[Hierarchy, ...]
+    cmdline: str
+    network: str
+    config: str
+
+
+def mount_node(mounts: NodeMounts) -> None:
+    """Make all mounts, in the new PID 1's own mount namespace, before pivot_root."""
+    root = mounts.root
+    mount(mounts.image, root, "squashfs", MountFlag.READ_ONLY | MountFlag.NO_DEV)
+    mount(mounts.disk, root / "var", "xfs", MountFlag.NO_SUID | MountFlag.NO_DEV)
+    _mount_system(mounts)
+    _mount_dev(root / "dev")
+    _mount_proc(root)
+    mount("sysfs", root / "sys", "sysfs", HARDENED | MountFlag.READ_ONLY)
+    _mount_cgroups(root / "sys/fs/cgroup", mounts.hierarchies)
+
+
+def _mount_system(mounts: NodeMounts) -> None:
+    system = mounts.root / "system"
+    mount("tmpfs", system, "tmpfs", HARDENED, "mode=0755")
+    (system / "state").mkdir(mode=0o700)
+    mount(mounts.state_partition, system / "state", flags=MountFlag.BIND)
+    mount("none", system / "state", flags=MountFlag.BIND | MountFlag.REMOUNT | HARDENED)
+    platform = system / "platform"
+    platform.mkdir(mode=0o700)
+    _write_private(platform / "cmdline", mounts.cmdline)
+    _write_private(platform / "network.yaml", mounts.network)
+    if mounts.config:
+        _write_private(platform / "config.yaml", mounts.config)
+
+
+def _mount_dev(dev: Path) -> None:
+    # Never devtmpfs: there is one for the whole kernel.
+    mount("tmpfs", dev, "tmpfs", MountFlag.NO_SUID | MountFlag.NO_EXEC, "mode=0755,size=64k,nr_inodes=1k")
+    for name, (major, minor, mode) in DEVICES.items():
+        os.mknod(dev / name, stat.S_IFCHR | mode, os.makedev(major, minor))
+        (dev / name).chmod(mode)
+    for name, target in DEVICE_LINKS.items():
+        (dev / name).symlink_to(target)
+    for name in ("pts", "shm", "mqueue"):
+        (dev / name).mkdir()
+    mount(
+        "devpts",
+        dev / "pts",
+        "devpts",
+        MountFlag.NO_SUID | MountFlag.NO_EXEC,
+        "newinstance,ptmxmode=0666,mode=0620,gid=5",
+    )
+    mount("tmpfs", dev / "shm", "tmpfs", HARDENED, "mode=1777,size=64m")
+    mount("mqueue", dev / "mqueue", "mqueue", HARDENED)
+
+
+def _mount_proc(root: Path) -> None:
+    proc = root / "proc"
+    mount("proc", proc, "proc", HARDENED)
+    sys = proc / "sys"
+    for name in GLOBAL_SYSCTLS:
+        if (sys / name).is_dir():
+            bind(sys / name, sys / name, read_only=True)
+    # Where the files that stand in for the kernel's are kept.
+    shadow = root / "system/platform/proc"
+    shadow.mkdir(mode=0o755)
+    for name, value in SHADOWED_SYSCTLS.items():
+        if (sys / name).exists():
+            file = shadow / name.replace("/", ".")
+            file.write_text(f"{value}\n", encoding="ascii")
+            bind(file, sys / name)
+    boot_id = shadow / "boot_id"
+    boot_id.write_text(f"{uuid.uuid4()}\n", encoding="ascii")
+    bind(boot_id, sys / "kernel/random/boot_id", read_only=True)
+    # Writing a letter to it would reboot the machine below.
+    if (proc / "sysrq-trigger").exists():
+        bind(proc / "sysrq-trigger", proc / "sysrq-trigger", read_only=True)
+
+
+def _mount_cgroups(target: Path, hierarchies: tuple[Hierarchy, ...]) -> None:
+    """The same hierarchies as outside; in the cgroup namespace their roots are the node's groups."""
+    if len(hierarchies) == 1 and hierarchies[0].unified:
+        mount("cgroup2", target, "cgroup2", HARDENED)
+        return
+    mount("tmpfs", target, "tmpfs", HARDENED, "mode=0755,size=64k")
+    for hierarchy in hierarchies:
+        if hierarchy.unified:
+            directory, type, options = target / "unified", "cgroup2", ""
+        else:
+            named = next((name for name in hierarchy.controllers if name.startswith("name=")), "")
+            options = f"none,{named}" if named else ",".join(sorted(hierarchy.controllers))
+            directory, type = target / (named.removeprefix("name=") or options), "cgroup"
+        directory.mkdir()
+        mount(type, directory, type, HARDENED, options)
+
+
+def _write_private(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)

@@ -1,0 +1,139 @@
+"""From a few wishes to a complete request: names, addresses, sizes, each checked."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Address, IPv4Network, ip_address, ip_network
+from pathlib import Path
+
+from talos.provision.cluster import ClusterRequest, NodeRequest, Role
+from talos.system.errors import UserError
+
+# A node's name is its host name: one DNS label (RFC 1123), at most 63 characters. The longest
+# ending we add is "-controlplane-100".
+MAX_CLUSTER_NAME = 40
+# mkfs.xfs refuses less than 300 MiB.
+MIN_DISK = 512 << 20
+UNITS = {
+    "": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "ki": 2**10,
+    "mi": 2**20,
+    "gi": 2**30,
+    "ti": 2**40,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What ``talosctl cluster create`` was told."""
+
+    name: str = "talos-default"
+    subnet: str = "10.5.0.0/24"
+    controlplanes: int = 1
+    workers: int = 1
+    image: Path
+    mtu: int = 1500
+    nameservers: Sequence[str] = ()
+    time_servers: Sequence[str] = ()
+    cpus: Mapping[Role, float] = field(default_factory=dict[Role, float])
+    memory: Mapping[Role, int] = field(default_factory=dict[Role, int])
+    disk: int = 6 << 30
+
+
+def make_request(wishes: Wishes) -> ClusterRequest:
+    """The request, without machine configs: those need the addresses it assigns."""
+    name = check_name(wishes.name)
+    subnet = parse_subnet(wishes.subnet)
+    roles = [Role.CONTROL_PLANE] * wishes.controlplanes + [Role.WORKER] * wishes.workers
+    if wishes.controlplanes < 0 or wishes.workers < 0 or not roles:
+        raise UserError(
+            f"{wishes.controlplanes} control plane nodes and {wishes.workers} workers are no cluster",
+            where="--controlplanes, --workers",
+            hint="ask for at least one node",
+        )
+    # Without the network, the broadcast and the gateway's address.
+    if len(roles) > subnet.num_addresses - 3:
+        raise UserError(
+            f"{subnet} has addresses for {max(subnet.num_addresses - 3, 0)} nodes, not for {len(roles)}",
+            where="--subnet",
+            hint="take a larger subnet, such as 10.5.0.0/16",
+        )
+    if wishes.disk < MIN_DISK:
+        raise UserError(
+            f"a disk of {wishes.disk >> 20} MiB is too small", where="--disk", hint="take 512 MiB or more"
+        )
+    numbers = {Role.CONTROL_PLANE: 0, Role.WORKER: 0}
+    nodes: list[NodeRequest] = []
+    for offset, role in enumerate(roles, start=2):
+        numbers[role] += 1
+        nodes.append(
+            NodeRequest(
+                name=f"{name}-{role.value}-{numbers[role]}",
+                role=role,
+                address=subnet[offset],
+                cpus=wishes.cpus.get(role, 0.0),
+                memory=wishes.memory.get(role, 0),
+                disk=wishes.disk,
+            )
+        )
+    return ClusterRequest(
+        name=name,
+        subnet=subnet,
+        gateway=subnet[1],
+        mtu=wishes.mtu,
+        image=wishes.image,
+        nameservers=tuple(parse_nameserver(server) for server in wishes.nameservers),
+        time_servers=tuple(wishes.time_servers),
+        nodes=tuple(nodes),
+    )
+
+
+def with_configs(request: ClusterRequest, configs: Mapping[Role, str]) -> ClusterRequest:
+    """The request with a machine config for every node."""
+    nodes = tuple(replace(node, config=configs.get(node.role, "")) for node in request.nodes)
+    return replace(request, nodes=nodes)
+
+
+def check_name(name: str) -> str:
+    """A cluster's name: small letters, digits and hyphens, as host names are made from it."""
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", name) or len(name) > MAX_CLUSTER_NAME:
+        raise UserError(
+            f"{name!r} can't be a cluster's name",
+            where="--name",
+            hint=f"up to {MAX_CLUSTER_NAME} small letters, digits and, inside, hyphens",
+        )
+    return name
+
+
+def parse_subnet(text: str) -> IPv4Network:
+    """The cluster's subnet."""
+    try:
+        subnet = ip_network(text)
+    except ValueError as error:
+        raise UserError(str(error), where="--subnet", hint="write it like 10.5.0.0/24") from None
+    if not isinstance(subnet, IPv4Network):
+        raise UserError(f"{text} is not IPv4", where="--subnet", hint="write it like 10.5.0.0/24")
+    return subnet
+
+
+def parse_nameserver(text: str) -> IPv4Address:
+    """The address of a name server."""
+    try:
+        address = ip_address(text)
+    except ValueError as error:
+        raise UserError(str(error), where="--nameservers", hint="give IPv4 addresses") from None
+    if not isinstance(address, IPv4Address):
+        raise UserError(f"{text} is not IPv4", where="--nameservers", hint="give IPv4 addresses")
+    return address
+
+
+def parse_size(text: str, *, where: str, default_unit: str = "mi") -> int:
+    """A size in bytes: ``2GiB``, ``2.0GB``, ``512MB``; a bare number is in MiB."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", text.lower())
+    if match is None:
+        raise UserError(f"{text!r} is no size", where=where, hint="write it like 2GiB or 512MiB")
+    return int(float(match[1]) * UNITS[match[2] or default_unit])

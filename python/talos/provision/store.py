@@ -1,0 +1,184 @@
+"""The state folder: one directory per cluster, ``~/.talos/clusters/<name>``.
+
+state.yaml      the request, without the machine configs
+launcher.yaml   what runs: processes with their start times, written by the launcher
+launcher.log    what the launcher said
+root/           empty; where each node mounts its root, in its own mount namespace
+<node>/         config.yaml, console.log, state/ (STATE), var.img (EPHEMERAL)
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from talos.provision.cluster import ClusterRequest, NodeRequest, Role
+from talos.system.errors import UserError
+
+PROVIDER = "container"
+
+
+def default_directory() -> Path:
+    """Where clusters are kept unless ``--state`` says otherwise."""
+    return Path("~/.talos/clusters").expanduser()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFolder:
+    """The paths of one cluster."""
+
+    path: Path
+
+    @property
+    def state(self) -> Path:
+        """The request."""
+        return self.path / "state.yaml"
+
+    @property
+    def record(self) -> Path:
+        """What runs."""
+        return self.path / "launcher.yaml"
+
+    @property
+    def log(self) -> Path:
+        """The launcher's log."""
+        return self.path / "launcher.log"
+
+    @property
+    def root(self) -> Path:
+        """The mount point every node uses for its root."""
+        return self.path / "root"
+
+    def node(self, name: str) -> Path:
+        """A node's own directory."""
+        return self.path / name
+
+    def config(self, name: str) -> Path:
+        """The machine config handed to a node."""
+        return self.node(name) / "config.yaml"
+
+    def console(self, name: str) -> Path:
+        """What a node's PID 1 wrote to its console."""
+        return self.node(name) / "console.log"
+
+    def state_partition(self, name: str) -> Path:
+        """What the node sees as /system/state."""
+        return self.node(name) / "state"
+
+    def disk(self, name: str) -> Path:
+        """The disk image the node sees as /var."""
+        return self.node(name) / "var.img"
+
+
+def folders(directory: Path) -> list[ClusterFolder]:
+    """Every cluster of a state directory, by name."""
+    if not directory.is_dir():
+        return []
+    found = (ClusterFolder(path) for path in sorted(directory.iterdir()))
+    return [folder for folder in found if folder.state.is_file()]
+
+
+def write_request(folder: ClusterFolder, request: ClusterRequest) -> None:
+    """Create the folder of a new cluster; a UserError when there is one of this name already."""
+    folder.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.path.mkdir(mode=0o700)
+    except FileExistsError:
+        raise UserError(
+            f"the cluster {request.name} is already there",
+            where=str(folder.path),
+            hint=f"destroy it first (talosctl cluster destroy --name {request.name}) or take another --name",
+        ) from None
+    folder.root.mkdir(mode=0o700)
+    for node in request.nodes:
+        folder.node(node.name).mkdir(mode=0o700)
+        folder.state_partition(node.name).mkdir(mode=0o700)
+        _write_private(folder.config(node.name), node.config)
+    _write_private(folder.state, yaml.safe_dump(_to_data(request), sort_keys=False))
+
+
+def read_request(folder: ClusterFolder) -> ClusterRequest:
+    """The request as it was written, machine configs included."""
+    try:
+        data = yaml.safe_load(folder.state.read_text(encoding="utf-8"))
+        return _from_data(folder, data)
+    except (KeyError, TypeError, ValueError, yaml.YAMLError) as error:
+        raise UserError(
+            f"the cluster's state can't be read: {error}",
+            where=str(folder.state),
+            hint="destroy the cluster and create it again",
+        ) from error
+
+
+def write_record(folder: ClusterFolder, record: Mapping[str, Any]) -> None:
+    """Replace the record of what runs, in one step."""
+    new = folder.record.with_suffix(".new")
+    _write_private(new, yaml.safe_dump(dict(record), sort_keys=False))
+    new.replace(folder.record)
+
+
+def read_record(folder: ClusterFolder) -> dict[str, Any]:
+    """The record of what runs; empty when there is none or it can't be read."""
+    try:
+        data = yaml.safe_load(folder.record.read_text(encoding="utf-8"))
+    except (FileNotFoundError, yaml.YAMLError):
+        return {}
+    return cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+
+
+def _write_private(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _to_data(request: ClusterRequest) -> dict[str, Any]:
+    return {
+        "provider": PROVIDER,
+        "name": request.name,
+        "subnet": str(request.subnet),
+        "gateway": str(request.gateway),
+        "mtu": request.mtu,
+        "image": str(request.image),
+        "nameservers": [str(server) for server in request.nameservers],
+        "timeServers": list(request.time_servers),
+        "nodes": [
+            {
+                "name": node.name,
+                "type": node.role.value,
+                "address": str(node.address),
+                "cpus": node.cpus,
+                "memory": node.memory,
+                "disk": node.disk,
+            }
+            for node in request.nodes
+        ],
+    }
+
+
+def _from_data(folder: ClusterFolder, data: Any) -> ClusterRequest:
+    return ClusterRequest(
+        name=data["name"],
+        subnet=IPv4Network(data["subnet"]),
+        gateway=IPv4Address(data["gateway"]),
+        mtu=data["mtu"],
+        image=Path(data["image"]),
+        nameservers=tuple(IPv4Address(server) for server in data["nameservers"]),
+        time_servers=tuple(data["timeServers"]),
+        nodes=tuple(
+            NodeRequest(
+                name=node["name"],
+                role=Role(node["type"]),
+                address=IPv4Address(node["address"]),
+                config=folder.config(node["name"]).read_text(encoding="utf-8"),
+                cpus=node["cpus"],
+                memory=node["memory"],
+                disk=node["disk"],
+            )
+            for node in data["nodes"]
+        ),
+    )
