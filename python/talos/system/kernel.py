@@ -22,6 +22,10 @@ CAP_SYS_TIME = 25
 CAP_MKNOD = 27
 CAP_SYSLOG = 34
 _CAPABILITY_VERSION_3 = 0x20080522
+# linux/mount.h, asm-generic/unistd.h
+_AT_RECURSIVE = 0x8000
+_MOUNT_ATTR_RDONLY = 0x00000001
+_SYS_MOUNT_SETATTR = 442
 # linux/prctl.h
 _PR_CAPBSET_READ = 23
 _PR_CAPBSET_DROP = 24
@@ -87,6 +91,24 @@ def mount(source: str, target: str, type: str = "", flags: int = 0, data: str = 
 def umount(target: str, flags: int = 0) -> None:
     """Unmount what is mounted on top of a directory or file."""
     _check(_libc.umount2(os.fsencode(target), flags), f"unmount {target}")
+
+
+def set_read_only(target: str, *, read_only: bool, recursive: bool = False) -> None:
+    """Make a mount, or with ``recursive`` the tree of mounts below it, read-only or writable."""
+    attributes = (ctypes.c_uint64 * 4)(
+        _MOUNT_ATTR_RDONLY if read_only else 0, 0 if read_only else _MOUNT_ATTR_RDONLY, 0, 0
+    )
+    _check(
+        _libc.syscall(
+            ctypes.c_long(_SYS_MOUNT_SETATTR),
+            ctypes.c_int(-1),  # no directory: the path is absolute
+            os.fsencode(target),
+            ctypes.c_uint(_AT_RECURSIVE if recursive else 0),
+            attributes,
+            ctypes.c_size_t(ctypes.sizeof(attributes)),
+        ),
+        f"mount_setattr {target}",
+    )
 
 
 def pivot_root(new_root: str) -> None:

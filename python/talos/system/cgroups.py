@@ -1,0 +1,146 @@
+"""Control groups: one tree of version 2, or a hierarchy per controller of version 1."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+ROOT = Path("/sys/fs/cgroup")
+_V1_CONTROLLERS = ("memory", "cpu", "cpuacct", "pids", "cpuset")
+"""Hierarchies in which our groups exist; the others matter to container runtimes only."""
+_V2_CONTROLLERS = ("cpu", "cpuset", "io", "memory", "pids")
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a group is granted. Memory in bytes, 0 for unset.
+
+    ``minimum`` is never reclaimed, ``low`` is spared while others can give, ``maximum`` is
+    the end. ``millicores`` set its share when processors are short.
+    """
+
+    minimum: int = 0
+    low: int = 0
+    maximum: int = 0
+    millicores: int = 0
+
+
+class Groups(Protocol):
+    """The node's groups, by path from the root of its cgroup namespace (``system/apid``)."""
+
+    def create(self, path: str, limits: Limits) -> None:
+        """Make a group with its parents, or change its limits."""
+        ...
+
+    def join(self, path: str, pid: int) -> None:
+        """Move a process into a group."""
+        ...
+
+    def pids(self, path: str) -> Sequence[int]:
+        """The processes in a group, not those below it."""
+        ...
+
+
+def find_groups(root: Path = ROOT) -> "Groups":
+    """The version that is mounted; a twin that does nothing when none is."""
+    if (root / "cgroup.controllers").exists():
+        return UnifiedGroups(root)
+    hierarchies = [root / name for name in _V1_CONTROLLERS if (root / name / "cgroup.procs").exists()]
+    return SplitGroups(hierarchies) if hierarchies else NoGroups()
+
+
+class UnifiedGroups:
+    """Version 2."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def create(self, path: str, limits: Limits) -> None:
+        """Make a group with its parents, or change its limits."""
+        group = self._root
+        for name in path.split("/"):
+            self._delegate(group)
+            group = group / name
+            group.mkdir(exist_ok=True)
+        for file, value in (
+            ("memory.min", limits.minimum),
+            ("memory.low", limits.low),
+            ("memory.max", limits.maximum),
+            ("cpu.weight", make_weight(limits.millicores)),
+        ):
+            if value and (group / file).exists():
+                (group / file).write_text(str(value), encoding="ascii")
+
+    def _delegate(self, group: Path) -> None:
+        available = (group / "cgroup.controllers").read_text(encoding="ascii").split()
+        enabled = (group / "cgroup.subtree_control").read_text(encoding="ascii").split()
+        wanted = [f"+{name}" for name in _V2_CONTROLLERS if name in available and name not in enabled]
+        if wanted:
+            (group / "cgroup.subtree_control").write_text(" ".join(wanted), encoding="ascii")
+
+    def join(self, path: str, pid: int) -> None:
+        """Move a process into a group."""
+        (self._root / path / "cgroup.procs").write_text(str(pid), encoding="ascii")
+
+    def pids(self, path: str) -> Sequence[int]:
+        """The processes in a group, not those below it."""
+        return [int(line) for line in (self._root / path / "cgroup.procs").read_text().split()]
+
+
+class SplitGroups:
+    """Version 1."""
+
+    def __init__(self, hierarchies: Sequence[Path]) -> None:
+        self._hierarchies = tuple(hierarchies)
+
+    def create(self, path: str, limits: Limits) -> None:
+        """Make a group with its parents, or change its limits."""
+        for hierarchy in self._hierarchies:
+            group = hierarchy
+            for name in path.split("/"):
+                parent, group = group, group / name
+                group.mkdir(exist_ok=True)
+                if hierarchy.name == "cpuset":  # a new one is empty: nothing could join it
+                    for file in ("cpuset.cpus", "cpuset.mems"):
+                        (group / file).write_bytes((parent / file).read_bytes())
+            for file, value in (
+                ("memory.soft_limit_in_bytes", limits.low or limits.minimum),
+                ("memory.limit_in_bytes", limits.maximum),
+                ("cpu.shares", limits.millicores * 1024 // 1000),
+            ):
+                if value and (group / file).exists():
+                    (group / file).write_text(str(value), encoding="ascii")
+
+    def join(self, path: str, pid: int) -> None:
+        """Move a process into a group."""
+        for hierarchy in self._hierarchies:
+            (hierarchy / path / "cgroup.procs").write_text(str(pid), encoding="ascii")
+
+    def pids(self, path: str) -> Sequence[int]:
+        """The processes in a group, not those below it."""
+        text = (self._hierarchies[0] / path / "cgroup.procs").read_text(encoding="ascii")
+        return [int(line) for line in text.split()]
+
+
+class NoGroups:
+    """Where no cgroup filesystem is mounted."""
+
+    def create(self, path: str, limits: Limits) -> None:
+        """Nothing to make."""
+
+    def join(self, path: str, pid: int) -> None:
+        """Nothing to join."""
+
+    def pids(self, path: str) -> Sequence[int]:
+        """Nobody."""
+        del path
+        return ()
+
+
+def make_weight(millicores: int) -> int:
+    """The cpu.weight that stands for this many millicores, as runc converts shares; 0 for unset."""
+    if millicores == 0:
+        return 0
+    shares = max(2, min(millicores * 1024 // 1000, 262144))
+    return 1 + ((shares - 2) * 9999) // 262142

@@ -1,0 +1,56 @@
+"""Ending the machine's run, through a port."""
+
+import enum
+import os
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from talos.system import kernel
+
+
+class PowerAction(enum.Enum):
+    """What becomes of the machine."""
+
+    REBOOT = kernel.RB_AUTOBOOT
+    POWER_OFF = kernel.RB_POWER_OFF
+    HALT = kernel.RB_HALT_SYSTEM
+
+
+class PowerSwitch(Protocol):
+    """The switch."""
+
+    def press(self, action: PowerAction) -> None:
+        """Do it; nothing is saved for you."""
+        ...
+
+    def flush(self) -> None:
+        """Write what is still in memory to the disks."""
+        ...
+
+
+class KernelPower:
+    """The machine itself."""
+
+    def press(self, action: PowerAction) -> None:
+        """Do it; returns only when the kernel refuses, with OSError."""
+        kernel.reboot(action.value)
+
+    def flush(self) -> None:
+        """Write what is still in memory to the disks."""
+        os.sync()
+
+
+@dataclass(slots=True)
+class MemoryPower:
+    """The twin for tests: remembers."""
+
+    pressed: list[PowerAction] = field(default_factory=list[PowerAction])
+    flushed: int = 0
+
+    def press(self, action: PowerAction) -> None:
+        """Remember what was asked for."""
+        self.pressed.append(action)
+
+    def flush(self) -> None:
+        """Count."""
+        self.flushed += 1
