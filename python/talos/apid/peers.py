@@ -1,0 +1,132 @@
+"""Connections to the apids of other nodes, one per target."""
+
+import asyncio
+import ipaddress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import grpc
+import grpc.aio
+
+from talos.api.rpc import Code, RpcError
+from talos.daemon.forward import RAW_OPTIONS
+from talos.daemon.http2 import CONNECTION_WINDOW, STREAM_WINDOW
+
+PORT = 50000
+
+IDLE_TIMEOUT = 15 * 60.0
+"""Seconds until an unused connection is closed (wire/README.md, Routing)."""
+
+MAX_PEERS = 512
+"""Targets that are connected at a time; the one unused for longest has to go."""
+
+PEER_OPTIONS: tuple[tuple[str, int | str], ...] = (
+    *RAW_OPTIONS,
+    # Milliseconds. Connecting may take 20 s, the wait between attempts grows to 15 s.
+    ("grpc.initial_reconnect_backoff_ms", 1000),
+    ("grpc.min_reconnect_backoff_ms", 20_000),
+    ("grpc.max_reconnect_backoff_ms", 15_000),
+    ("grpc.client_idle_timeout_ms", int(IDLE_TIMEOUT * 1000)),
+    ("grpc.http2.lookahead_bytes", max(STREAM_WINDOW, CONNECTION_WINDOW)),
+    ("grpc.http2.bdp_probe", 0),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerCredentials:
+    """This node's certificate for calling other nodes, and the CAs of theirs. All PEM."""
+
+    certificate: bytes
+    key: bytes
+    authorities: tuple[bytes, ...]
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    channel: grpc.aio.Channel
+    calls: int = 0
+    used: float = 0.0
+    dropped: bool = False
+    closing: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+
+    def close(self) -> None:
+        """Close as soon as no call uses it."""
+        self.dropped = True
+        if not self.calls and not self.closing:
+            self.closing.append(asyncio.get_running_loop().create_task(self.channel.close()))
+
+
+class Peers:
+    """The connections of one set of credentials. Its functions are asyncio's."""
+
+    def __init__(self, credentials: PeerCredentials, *, port: int = PORT) -> None:
+        self._credentials = grpc.ssl_channel_credentials(
+            root_certificates=b"\n".join(credentials.authorities),
+            private_key=credentials.key,
+            certificate_chain=credentials.certificate,
+        )
+        self._port = port
+        self._connections: dict[str, _Connection] = {}
+        self._old: set[_Connection] = set()
+
+    @asynccontextmanager
+    async def connection(self, target: str) -> AsyncIterator[grpc.aio.Channel]:
+        """The connection to a target, for one call."""
+        connection = self._get(target)
+        connection.calls += 1
+        try:
+            yield connection.channel
+        finally:
+            connection.calls -= 1
+            connection.used = asyncio.get_running_loop().time()
+            if connection.dropped:
+                connection.close()
+
+    def _get(self, target: str) -> _Connection:
+        connection = self._connections.get(target)
+        if connection is None:
+            self._make_room()
+            channel = grpc.aio.secure_channel(address_of(target, self._port), self._credentials, PEER_OPTIONS)
+            connection = self._connections[target] = _Connection(channel)
+        return connection
+
+    def _make_room(self) -> None:
+        now = asyncio.get_running_loop().time()
+        unused = sorted(
+            (entry.used, target) for target, entry in self._connections.items() if not entry.calls
+        )
+        surplus = len(self._connections) - MAX_PEERS + 1
+        for position, (used, target) in enumerate(unused):
+            if position < surplus or now - used > IDLE_TIMEOUT:
+                self._drop(target)
+        if len(self._connections) >= MAX_PEERS:
+            raise RpcError(Code.RESOURCE_EXHAUSTED, f"calls to {MAX_PEERS} other nodes are open")
+
+    def _drop(self, target: str) -> None:
+        connection = self._connections.pop(target)
+        self._old = {old for old in self._old if not (old.closing and old.closing[0].done())}
+        self._old.add(connection)
+        connection.close()
+
+    def retire(self) -> None:
+        """The credentials have been replaced: close every connection after its last call."""
+        for target in list(self._connections):
+            self._drop(target)
+
+    async def close(self) -> None:
+        """Close every connection now."""
+        self.retire()
+        for connection in self._old:
+            await connection.channel.close()
+
+
+def address_of(target: str, port: int) -> str:
+    """What grpc calls an address; the scheme keeps it from reading anything else into it."""
+    try:
+        address = ipaddress.ip_address(target)
+    except ValueError:
+        return f"dns:///{target}:{port}"
+    if address.version == 4:
+        return f"ipv4:{address}:{port}"
+    return f"ipv6:%5B{str(address).replace('%', '%25')}%5D:{port}"

@@ -1,0 +1,69 @@
+"""The one handler of all calls: finds out who calls and where to, and passes the call on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import grpc.aio
+
+from talos.api.rpc import Code, RpcError
+from talos.apid.caller import make_local_metadata, make_peer_metadata, roles_of
+from talos.apid.many import Upstream, forward_to_many
+from talos.apid.peers import Peers
+from talos.apid.routes import Local, OneToMany, OneToOne, Routing, choose_route
+from talos.daemon.forward import forward
+from talos.daemon.http2_call import Http2Call
+from talos.daemon.logging import Log
+from talos.daemon.raw import Metadata, RawCall, Status
+
+
+@dataclass(slots=True, kw_only=True)
+class Proxy:
+    """Passes calls on to this node's router and to other nodes.
+
+    ``peers`` changes with the node's certificates; a worker, and a node without certificates,
+    has none.
+    """
+
+    router: grpc.aio.Channel
+    is_own: Callable[[str], bool]
+    log: Log
+    peers: Peers | None = None
+    maintenance: bool = False
+
+    async def handle(self, call: Http2Call) -> Status:
+        """Answer one call."""
+        roles = roles_of(call.peer, call.metadata, anonymous=self.maintenance)
+        routing = Routing(
+            enabled=not self.maintenance, may_forward=self.peers is not None, is_own=self.is_own
+        )
+        route = choose_route(call.method, call.metadata, routing)
+        local = make_local_metadata(call.metadata, roles)
+        match route:
+            case Local():
+                return await self._to_router(call, local)
+            case OneToOne(target):
+                peer = make_peer_metadata(call.metadata, roles, call.authority)
+                return await self._to_peer(target, call, peer)
+            case OneToMany(targets):
+                self.log.debug("one-to-many proxying is deprecated", method=call.method, nodes=targets)
+                peer = make_peer_metadata(call.metadata, roles, call.authority)
+                return await forward_to_many(
+                    call, [self._upstream(target, local, peer) for target in targets]
+                )
+
+    def _upstream(self, target: str, local: Metadata, peer: Metadata) -> Upstream:
+        async def run(call: RawCall) -> Status:
+            if self.is_own(target):
+                return await self._to_router(call, local)
+            return await self._to_peer(target, call, peer)
+
+        return Upstream(target=target, run=run)
+
+    async def _to_router(self, call: RawCall, metadata: Metadata) -> Status:
+        return await forward(call, self.router, metadata, to="routerd")
+
+    async def _to_peer(self, target: str, call: RawCall, metadata: Metadata) -> Status:
+        if self.peers is None:
+            raise RpcError(Code.PERMISSION_DENIED, "no request forwarding")
+        async with self.peers.connection(target) as channel:
+            return await forward(call, channel, metadata, to=f"node {target}")

@@ -1,0 +1,98 @@
+"""Where a call goes: to this node, to another one, or to several (wire/README.md, Routing)."""
+
+import ipaddress
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from talos.api.rpc import Code, RpcError
+from talos.daemon.raw import Metadata
+
+NODE, NODES, PROXY_FROM = "node", "nodes", "proxyfrom"
+
+_ONE_TO_MANY = (
+    "/machine.MachineService/",
+    "/cluster.ClusterService/",
+    "/inspect.InspectService/",
+    "/storage.StorageService/",
+    "/time.TimeService/",
+)
+_HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,252})")
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """This node answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneToOne:
+    """Another node answers."""
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class OneToMany:
+    """Several nodes answer, and their answers are merged."""
+
+    targets: tuple[str, ...]
+
+
+type Route = Local | OneToOne | OneToMany
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routing:
+    """What routing depends on beside the call."""
+
+    enabled: bool
+    """False in maintenance: everything is answered here."""
+
+    may_forward: bool
+    """Whether this node has a client certificate for other nodes; workers have none."""
+
+    is_own: Callable[[str], bool]
+    """Whether a target is an address or a name of this node."""
+
+
+def choose_route(method: str, metadata: Metadata, routing: Routing) -> Route:
+    """Where a call goes; RpcError when it can't go where it asks to."""
+    nodes = values_of(metadata, NODES)
+    node = values_of(metadata, NODE)
+    if not routing.enabled or values_of(metadata, PROXY_FROM) or not (nodes or node):
+        return Local()
+    if nodes:
+        if not method.startswith(_ONE_TO_MANY):
+            raise RpcError(Code.INVALID_ARGUMENT, f"one-2-many proxying is not supported for method {method}")
+        for target in nodes:
+            _check_target(target, routing)
+        return OneToMany(nodes)
+    if len(node) > 1:
+        raise RpcError(Code.INVALID_ARGUMENT, "node metadata must be single-valued")
+    if routing.is_own(node[0]):
+        return Local()
+    _check_target(node[0], routing)
+    return OneToOne(node[0])
+
+
+def values_of(metadata: Metadata, key: str) -> tuple[str, ...]:
+    """All values of a metadata key."""
+    return tuple(value for name, value in metadata if name == key and isinstance(value, str))
+
+
+def _check_target(target: str, routing: Routing) -> None:
+    if not is_valid_target(target):
+        raise RpcError(Code.INTERNAL, f"invalid target {json.dumps(target)}")
+    if not routing.may_forward and not routing.is_own(target):
+        raise RpcError(Code.PERMISSION_DENIED, "no request forwarding")
+
+
+def is_valid_target(target: str) -> bool:
+    """Whether it is an address or a name, without a port."""
+    try:
+        ipaddress.ip_address(target)
+    except ValueError:
+        return _HOST.fullmatch(target) is not None
+    return True

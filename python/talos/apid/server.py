@@ -1,0 +1,50 @@
+"""apid as one object: the port, the proxy behind it and what both follow in the State."""
+
+from pathlib import Path
+
+from talos.apid.certificates import Certificates
+from talos.apid.own import OwnNames
+from talos.apid.peers import PORT, Peers
+from talos.apid.proxy import Proxy
+from talos.daemon.forward import open_local
+from talos.daemon.logging import Log
+from talos.daemon.tls_listener import Limits, TlsListener
+
+ROUTER_SOCKET = Path("/system/run/routerd/routerd.sock")
+
+GRACE = 10.0
+"""Seconds that open calls have when apid stops (wire/README.md, Transport)."""
+
+
+class ApiServer:
+    """Made, started and stopped on asyncio; ``own`` and ``certificates`` are fed from trio."""
+
+    def __init__(
+        self,
+        log: Log,
+        *,
+        router: Path = ROUTER_SOCKET,
+        peer_port: int = PORT,
+        limits: Limits | None = None,
+    ) -> None:
+        self.own = OwnNames()
+        self._channel = open_local(str(router))
+        self._proxy = Proxy(router=self._channel, is_own=self.own.is_own, log=log)
+        self.certificates = Certificates(self._apply, log, peer_port=peer_port)
+        self._listener = TlsListener(
+            self._proxy.handle, context=self.certificates.context, log=log, limits=limits
+        )
+
+    def _apply(self, peers: Peers | None, maintenance: bool) -> None:
+        self._proxy.peers = peers
+        self._proxy.maintenance = maintenance
+
+    def start(self, port: int = PORT, host: str = "") -> int:
+        """Listen; returns the port."""
+        return self._listener.start(port, host)
+
+    async def stop(self, grace: float = GRACE) -> None:
+        """Finish the open calls within ``grace`` seconds and close everything."""
+        await self._listener.stop(grace)
+        await self.certificates.close()
+        await self._channel.close()

@@ -1,0 +1,47 @@
+"""The entry of routerd: serves apid's socket until told to stop."""
+
+import os
+from pathlib import Path
+
+import grpc.aio
+
+from talos.daemon.grpc_call import make_server
+from talos.daemon.ready import notify_ready
+from talos.daemon.run import Daemon, run
+from talos.daemon.server import SOCKET_UMASK
+from talos.routerd.router import Router
+
+SOCKET = Path("/system/run/routerd/routerd.sock")
+GRACE = 5.0
+"""Seconds that open calls have when routerd stops."""
+
+
+def main() -> None:
+    """Run routerd."""
+    run(serve, name="routerd")
+
+
+async def serve(daemon: Daemon) -> None:
+    """Route calls until the daemon stops."""
+    router, server = await daemon.bridge.call(_start, daemon)
+    notify_ready()
+    daemon.log.info("routing", socket=str(SOCKET))
+    await daemon.stopping.wait()
+    await daemon.bridge.call(_stop, router, server)
+
+
+async def _start(daemon: Daemon) -> tuple[Router, grpc.aio.Server]:
+    router = Router()
+    server = make_server(router.handle, daemon.log)
+    before = os.umask(SOCKET_UMASK)
+    try:
+        server.add_insecure_port(f"unix:{SOCKET}")
+    finally:
+        os.umask(before)
+    await server.start()
+    return router, server
+
+
+async def _stop(router: Router, server: grpc.aio.Server) -> None:
+    await server.stop(GRACE)
+    await router.close()

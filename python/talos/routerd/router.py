@@ -1,0 +1,41 @@
+"""Calls from apid: allow or refuse each, and pass it to the daemon that owns its service."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import grpc.aio
+
+from talos.daemon.forward import forward, open_local
+from talos.daemon.grpc_call import GrpcCall
+from talos.daemon.raw import Status
+from talos.routerd.routes import OWNERS, Owner, owner_of
+from talos.routerd.rules import check_roles
+
+ROLE_KEY = "talos-role"
+"""The metadata key that holds the caller's roles, one value each; apid vouches for it."""
+
+
+class Router:
+    """Authorizes and routes. Make it on asyncio; ``sockets`` replace those of the table."""
+
+    def __init__(self, sockets: Mapping[str, Path] | None = None) -> None:
+        self._channels: dict[Owner, grpc.aio.Channel] = {
+            owner: open_local(str((sockets or {}).get(owner.name, owner.socket))) for owner in OWNERS
+        }
+
+    async def handle(self, call: GrpcCall) -> Status:
+        """Pass one call on."""
+        roles = roles_of(call.metadata)
+        check_roles(call.method, roles)
+        owner = owner_of(call.method)
+        return await forward(call, self._channels[owner], call.metadata, to=owner.name)
+
+    async def close(self) -> None:
+        """Close the connections to the daemons."""
+        for channel in self._channels.values():
+            await channel.close()
+
+
+def roles_of(metadata: Iterable[tuple[str, str | bytes]]) -> frozenset[str]:
+    """The caller's roles."""
+    return frozenset(value for key, value in metadata if key == ROLE_KEY and isinstance(value, str))

@@ -1,0 +1,25 @@
+"""Who may call what: the one place where a call is allowed or refused."""
+
+from collections.abc import Collection
+
+from talos.api.rpc import Code, RpcError
+from talos.daemon.methods import methods
+
+FALLBACK = frozenset({"os:admin"})
+"""Who may call a method that the table does not have."""
+
+READER = "os:reader"
+
+
+def check_roles(path: str, roles: Collection[str], *, maintenance: bool = False) -> None:
+    """Refuse a caller none of whose roles may call the method.
+
+    In ``maintenance`` - the machine has no configuration yet - a reader may also apply one,
+    wipe disks and the like.
+    """
+    method = methods().get(path)
+    allowed = FALLBACK if method is None else method.roles
+    if maintenance and method is not None and method.maintenance_reader:
+        allowed |= {READER}
+    if allowed.isdisjoint(roles):
+        raise RpcError(Code.PERMISSION_DENIED, "not authorized")
