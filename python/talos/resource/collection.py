@@ -87,7 +87,7 @@ class MemoryWatch:
     @classmethod
     def of_kind(cls, collection: Collection, query: Query, options: WatchOptions) -> Self:
         """The watch of a whole collection."""
-        _check_options(options)
+        options.check()
         history = collection.history
         position = history.end
         first: list[Event[Message]] = []
@@ -105,7 +105,7 @@ class MemoryWatch:
     @classmethod
     def of_id(cls, collection: Collection, tombstone: Resource[Message], options: WatchOptions) -> Self:
         """The watch of one resource; ``tombstone`` stands for it while it is not there."""
-        _check_options(options)
+        options.check()
         history = collection.history
         position = history.end
         first: list[Event[Message]] = []
@@ -172,20 +172,6 @@ class MemoryWatch:
         if is_in:
             return replace(event, type=EventType.CREATED, old=None)
         return replace(event, type=EventType.DESTROYED, old=None) if was_in else None
-
-
-def _check_options(options: WatchOptions) -> None:
-    ways = [
-        name
-        for name, is_set in (
-            ("bootstrap", options.bootstrap or options.bootstrap_bookmark),
-            ("tail", options.tail > 0),
-            ("bookmark", options.bookmark is not None),
-        )
-        if is_set
-    ]
-    if len(ways) > 1 or (options.bootstrap and options.bootstrap_bookmark):
-        raise ValueError(f"a watch begins in one way, not in several: {', '.join(ways)}")
 
 
 def _find_tail(history: History, id: str, count: int) -> int:

@@ -1,6 +1,6 @@
 """Controllers: they read declared inputs and keep declared outputs as they should be."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar, Self
 
@@ -151,7 +151,7 @@ class ControllerRuntime:
         await changes.remove_finalizer(self._state, kind, id, self.name, namespace=namespace)
 
     @asynccontextmanager
-    async def track_outputs(self, *kinds: Kind[Message]) -> AsyncIterator[None]:
+    async def track_outputs(self, *kinds: Kind[Message]) -> AsyncGenerator[None]:
         """Remove the controller's outputs that were not modified within the context.
 
         Of all output kinds, or of those given. Nothing is removed when the context ends
@@ -159,7 +159,8 @@ class ControllerRuntime:
         """
         if self._touched is not None:
             raise RuntimeError(f"{self.name} tracks its outputs already")
-        self._touched = touched = set()
+        touched: set[tuple[str, str, str]] = set()
+        self._touched = touched
         try:
             yield
         finally:

@@ -1,12 +1,16 @@
 """Resource kinds: what a type is called, where it lives, which message its spec is."""
 
-import csv
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
+from typing import Generic, TypeIs, TypeVar
 
 from google.protobuf.message import Message
+
+from talos.api.tables import read_table
+
+S_co = TypeVar("S_co", bound=Message, covariant=True)
+"""A spec's message. Whoever reads any spec reads this one: PEP 695 would infer invariance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,31 +22,33 @@ class PrintColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind[S: Message]:
+class Kind(Generic[S_co]):  # noqa: UP046 - see S_co
     """One resource type, as registered in ``api/resources.tsv``."""
 
-    spec: type[S]
+    spec: type[S_co]
     type: str
     namespace: str
     display_type: str
     aliases: tuple[str, ...]
     all_aliases: tuple[str, ...]
     sensitive: bool
+    is_yaml_only: bool
+    """Upstream has no message for the spec: it travels as YAML, beside empty protobuf bytes."""
     columns: tuple[PrintColumn, ...]
 
 
 @functools.cache
 def _rows() -> Mapping[str, Mapping[str, str]]:
-    text = files("talos.api").joinpath("resources.tsv").read_text(encoding="utf-8")
-    return {
-        row["type"]: row for row in csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
-    }
+    return {row["type"]: row for row in read_table("resources.tsv")}
 
 
-def make_kind[S: Message](type: str, spec: type[S]) -> Kind[S]:
+def make_kind[T: Message](type: str, spec: type[T]) -> Kind[T]:
     """The kind of a registered type; the table must agree about the spec's message."""
     row = _rows()[type]
-    expected = row["spec_message"].removeprefix("(empty spec)") or "google.protobuf.Empty"
+    expected = row["spec_message"]
+    is_yaml_only = expected.startswith("(none: YAML only")
+    if expected.startswith("("):
+        expected = "google.protobuf.Struct" if is_yaml_only else "google.protobuf.Empty"
     if spec.DESCRIPTOR.full_name != expected:
         raise TypeError(f"{type} has the spec {expected}, not {spec.DESCRIPTOR.full_name}")
     return Kind(
@@ -53,8 +59,14 @@ def make_kind[S: Message](type: str, spec: type[S]) -> Kind[S]:
         aliases=_words(row["explicit_aliases"]),
         all_aliases=(*_words(row["explicit_aliases"]), *_words(row["computed_aliases"])),
         sensitive=row["sensitivity"] == "sensitive",
-        columns=_columns(row["print_columns"] or ""),
+        is_yaml_only=is_yaml_only,
+        columns=_columns(row["print_columns"]),
     )
+
+
+def is_kind(value: object) -> TypeIs[Kind[Message]]:
+    """Whether something is a kind."""
+    return isinstance(value, Kind)
 
 
 def _words(cell: str) -> tuple[str, ...]:

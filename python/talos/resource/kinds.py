@@ -1,12 +1,14 @@
 """Every resource kind the node registers, by its display name.
 
-An empty spec is google.protobuf.Empty. The order is that of ``api/resources.tsv``.
+An empty spec is google.protobuf.Empty; a spec that upstream has only as YAML is
+google.protobuf.Struct. The order is that of ``api/resources.tsv``.
 """
 
 from collections.abc import Mapping
 
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
 
 from talos.api.cosi import meta_pb2 as meta
 from talos.api.definitions import block_pb2 as block
@@ -31,7 +33,7 @@ from talos.api.definitions import time_pb2 as time
 from talos.api.definitions import v1alpha1_pb2 as v1alpha1
 from talos.api.resource import config_pb2 as config
 from talos.api.resource import device_config_pb2 as device_config
-from talos.resource.kind import Kind, make_kind
+from talos.resource.kind import Kind, is_kind, make_kind
 
 API_SERVER_CONFIG = make_kind("APIServerConfigs.kubernetes.talos.dev", k8s.APIServerConfigSpec)
 API_SERVICE_CONFIG = make_kind("APIServiceConfigs.runtime.talos.dev", runtime.APIServiceConfigSpec)
@@ -74,6 +76,7 @@ CONTROLLER_MANAGER_CONFIG = make_kind(
 )
 CUSTOMIZATION_CONFIG = make_kind("CustomizationConfigs.cri.talos.dev", cri.CustomizationConfigSpec)
 DNS_RESOLVE_CACHE = make_kind("DNSResolveCaches.net.talos.dev", network.DNSResolveCacheSpec)
+DNS_UPSTREAM = make_kind("DNSUpstreams.net.talos.dev", Struct)
 DEVICE_CONFIG_SPEC = make_kind("DeviceConfigSpecs.net.talos.dev", device_config.DeviceConfigSpecSpec)
 DEVICES_STATUS = make_kind("DevicesStatuses.runtime.talos.dev", runtime.DevicesStatusSpec)
 DIAGNOSTIC = make_kind("Diagnostics.runtime.talos.dev", runtime.DiagnosticSpec)
@@ -280,7 +283,5 @@ WATCHDOG_TIMER_CONFIG = make_kind("WatchdogTimerConfigs.runtime.talos.dev", runt
 WATCHDOG_TIMER_STATUS = make_kind("WatchdogTimerStatuses.runtime.talos.dev", runtime.WatchdogTimerStatusSpec)
 ZSWAP_STATUS = make_kind("ZswapStatuses.block.talos.dev", block.ZswapStatusSpec)
 
-REGISTRY: Mapping[str, Kind[Message]] = {
-    kind.type: kind for kind in list(vars().values()) if isinstance(kind, Kind)
-}
+REGISTRY: Mapping[str, Kind[Message]] = {kind.type: kind for kind in list(vars().values()) if is_kind(kind)}
 """All kinds, by type."""

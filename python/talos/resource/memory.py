@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import MappingProxyType
@@ -146,7 +146,7 @@ class MemoryState:
         namespace: str | None = None,
         query: Query = ALL,
         options: WatchOptions = FROM_NOW,
-    ) -> AsyncIterator[EventStream[S]]:
+    ) -> AsyncGenerator[EventStream[S]]:
         """Events of one resource or of a whole kind.
 
         A watcher that is further behind than the history reaches gets an ERRORED event

@@ -4,10 +4,11 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Generic
 
 from google.protobuf.message import Message
 
-from talos.resource.kind import Kind
+from talos.resource.kind import Kind, S_co
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
 
@@ -41,7 +42,7 @@ class Metadata:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resource[S: Message]:
+class Resource(Generic[S_co]):  # noqa: UP046 - see S_co
     """One resource.
 
     The State copies what it is given and shares what it hands out: nobody may change the
@@ -49,7 +50,7 @@ class Resource[S: Message]:
     """
 
     metadata: Metadata
-    spec: S
+    spec: S_co
 
     @property
     def id(self) -> str:
@@ -60,7 +61,7 @@ class Resource[S: Message]:
         """The same resource with another spec."""
         return Resource(metadata=self.metadata, spec=spec)
 
-    def with_metadata(self, metadata: Metadata) -> "Resource[S]":
+    def with_metadata(self, metadata: Metadata) -> "Resource[S_co]":
         """The same resource with other metadata."""
         return Resource(metadata=metadata, spec=self.spec)
 

@@ -4,11 +4,11 @@ import enum
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol
 
 from google.protobuf.message import Message
 
-from talos.resource.kind import Kind
+from talos.resource.kind import Kind, S_co
 from talos.resource.query import ALL, Query
 from talos.resource.resource import Phase, Resource
 
@@ -41,6 +41,10 @@ class BookmarkError(StateError):
     """The bookmark is malformed or older than the history kept."""
 
 
+class UnavailableError(StateError):
+    """The State can't be reached now; the same call may succeed later."""
+
+
 class EventType(enum.IntEnum):
     """What happened to a resource; the numbers are those on the wire."""
 
@@ -53,12 +57,12 @@ class EventType(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event[S: Message]:
+class Event(Generic[S_co]):  # noqa: UP046 - see S_co
     """One change. ``resource`` is absent from BOOTSTRAPPED, NOOP and ERRORED events."""
 
     type: EventType
-    resource: Resource[S] | None = None
-    old: Resource[S] | None = None
+    resource: Resource[S_co] | None = None
+    old: Resource[S_co] | None = None
     error: str = ""
     bookmark: bytes = b""
 
@@ -67,7 +71,10 @@ class Event[S: Message]:
 class WatchOptions:
     """How a watch begins. Without any option it tells only what happens from now on.
 
-    ``tail`` and ``bookmark`` exclude each other and ``bootstrap``.
+    At most one of ``bootstrap`` (all resources as CREATED, then BOOTSTRAPPED),
+    ``bootstrap_bookmark`` (a NOOP that has a bookmark), ``tail`` (so many of the last
+    events) and ``bookmark`` (what came after it). The watch of one resource knows only the
+    last two. ``aggregated`` lets a batch hold several events, otherwise it holds one.
     """
 
     bootstrap: bool = False
@@ -75,6 +82,12 @@ class WatchOptions:
     tail: int = 0
     bookmark: bytes | None = None
     aggregated: bool = False
+
+    def check(self) -> None:
+        """ValueError when the watch would have to begin in two ways."""
+        ways = (self.bootstrap, self.bootstrap_bookmark, self.tail > 0, self.bookmark is not None)
+        if sum(ways) > 1:
+            raise ValueError("a watch begins in one way: bootstrap, bootstrap bookmark, tail or bookmark")
 
 
 FROM_NOW = WatchOptions()

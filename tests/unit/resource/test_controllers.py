@@ -1,7 +1,7 @@
 """The controller runtime, seen through small controllers."""
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import ClassVar
 
@@ -54,7 +54,7 @@ class Rounds(Reconciler):
 
 
 @asynccontextmanager
-async def running(state: State, *controllers: Controller) -> AsyncIterator[None]:
+async def running(state: State, *controllers: Controller) -> AsyncGenerator[None]:
     async with trio.open_nursery() as nursery:
         await nursery.start(run_controllers, state, controllers)
         await settle()
