@@ -1,0 +1,147 @@
+"""A directory tree as a gzip'd tar, made piece by piece."""
+
+import os
+import stat
+import tarfile
+import zlib
+from collections.abc import Generator, Iterator
+
+from talos.machined.api.paths import NotRegularError, describe, open_regular
+from talos.machined.api.tree import Entry, walk
+
+CHUNK = 64 * 1024
+_MEMORY_LIMIT = 16 * 1024 * 1024
+"""The longest file of unknown size that is archived: a tar wants the size first, so it is kept in memory."""
+_MAX_ERRORS = 50
+_GZIP = 16 + zlib.MAX_WBITS
+_FAST = 1  # PID 1's processor time is dearer than bandwidth
+_TYPES = {
+    stat.S_IFDIR: tarfile.DIRTYPE,
+    stat.S_IFLNK: tarfile.SYMTYPE,
+    stat.S_IFCHR: tarfile.CHRTYPE,
+    stat.S_IFBLK: tarfile.BLKTYPE,
+    stat.S_IFIFO: tarfile.FIFOTYPE,
+    stat.S_IFREG: tarfile.REGTYPE,
+}
+
+
+def make_archive(root: str, errors: list[str]) -> Generator[bytes]:
+    """Pieces of the archive; an empty piece only gives the caller a chance to stop.
+
+    Names are relative to the root; the root itself is left out unless it is a file. What
+    can't be read is left out and told in ``errors``.
+    """
+    packer = zlib.compressobj(_FAST, zlib.DEFLATED, _GZIP)
+    for piece in _make_tar(root, errors):
+        yield packer.compress(piece)
+    yield packer.compress(bytes(2 * tarfile.BLOCKSIZE)) + packer.flush()
+
+
+def _make_tar(root: str, errors: list[str]) -> Iterator[bytes]:
+    def tell(text: str) -> None:
+        if len(errors) < _MAX_ERRORS:
+            errors.append(text)
+        elif len(errors) == _MAX_ERRORS:
+            errors.append("further errors are not listed")
+
+    for entry in walk(root):
+        if entry.info is None:
+            tell(f"skipping {entry.error}")
+        elif entry.relative == ".":
+            continue
+        elif stat.S_ISREG(entry.info.st_mode):
+            try:
+                yield from _pack_file(entry, entry.info)
+            except OSError as error:
+                tell(f"skipping {_explain(entry.path, error)}")
+        elif header := _make_header(entry, entry.info):
+            yield _pack_header(header)
+
+
+def _explain(path: str, error: OSError) -> str:
+    if isinstance(error, NotRegularError):
+        return f"{path}: {error.strerror}"
+    return describe("read", path, error)
+
+
+def _make_header(entry: Entry, info: os.stat_result) -> tarfile.TarInfo | None:
+    """Nothing for a socket, which a tar can't hold."""
+    kind = _TYPES.get(stat.S_IFMT(info.st_mode))
+    if kind is None:
+        return None
+    header = tarfile.TarInfo(entry.relative)
+    header.type = kind
+    header.mode = stat.S_IMODE(info.st_mode)
+    header.uid, header.gid = info.st_uid, info.st_gid
+    header.mtime = int(info.st_mtime)
+    header.linkname = entry.link
+    if stat.S_ISCHR(info.st_mode) or stat.S_ISBLK(info.st_mode):
+        header.devmajor, header.devminor = os.major(info.st_rdev), os.minor(info.st_rdev)
+    return header
+
+
+def _pack_header(header: tarfile.TarInfo) -> bytes:
+    return header.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+
+
+def _pack_file(entry: Entry, info: os.stat_result) -> Iterator[bytes]:
+    header = _make_header(entry, info)
+    assert header is not None
+    descriptor = open_regular(entry.path)
+    try:
+        info = os.fstat(descriptor)
+        start, ended = _read_start(descriptor, CHUNK)
+        if not ended and info.st_size == 0:
+            # Files of /proc don't tell their size.
+            more, ended = _read_start(descriptor, _MEMORY_LIMIT)
+            if not ended:
+                raise NotRegularError(0, f"more than {_MEMORY_LIMIT >> 20} MiB in a file of unknown size")
+            start += more
+        # Those of /sys claim a page and give less.
+        header.size = len(start) if ended else max(info.st_size, len(start))
+        yield _pack_header(header)
+        yield start
+        rest = header.size - len(start)
+        while rest > 0:
+            data = _read_some(descriptor, min(CHUNK, rest))
+            # A file that shrinks meanwhile is filled up, the header has gone out already.
+            data = data or bytes(min(CHUNK, rest))
+            rest -= len(data)
+            yield data
+        yield bytes(-header.size % tarfile.BLOCKSIZE)
+    finally:
+        os.close(descriptor)
+
+
+def _read_start(descriptor: int, limit: int) -> tuple[bytes, bool]:
+    """Up to so many bytes, and whether the file ended with them."""
+    pieces: list[bytes] = []
+    length = 0
+    while length < limit:
+        data = _read_some(descriptor, min(CHUNK, limit - length))
+        if not data:
+            return b"".join(pieces), True
+        pieces.append(data)
+        length += len(data)
+    return b"".join(pieces), False
+
+
+def _read_some(descriptor: int, length: int) -> bytes:
+    try:
+        return os.read(descriptor, length)
+    except BlockingIOError:
+        return b""
+
+
+def read_file(path: str) -> Generator[bytes]:
+    """The bytes of a regular file, in chunks.
+
+    Raises:
+        OSError: as of ``open`` and ``read``; NotRegularError for anything but a regular file.
+    """
+    descriptor = open_regular(path)
+    try:
+        while data := _read_some(descriptor, CHUNK):
+            yield data
+    finally:
+        os.close(descriptor)

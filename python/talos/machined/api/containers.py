@@ -1,0 +1,222 @@
+"""Containers and Stats, from containerd."""
+
+import json
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, cast
+
+from google.protobuf.any_pb2 import Any as AnyMessage
+
+from talos.api.containerd import cgroups_v1_pb2, cgroups_v2_pb2, containers_pb2, task_pb2, tasks_pb2
+from talos.api.machine import machine_pb2 as pb
+from talos.api.rpc import Call, Code, Handler, RpcError, Transport
+from talos.machined.api.pump import in_thread
+from talos.machined.node import Node
+
+_TIMEOUT = 10.0
+_SYSTEM, _PODS = "system", "k8s.io"
+SOCKETS = {
+    _SYSTEM: "/system/run/containerd/containerd.sock",
+    _PODS: "/run/containerd/containerd.sock",
+}
+_LIST_CONTAINERS = "/containerd.services.containers.v1.Containers/List"
+_LIST_TASKS = "/containerd.services.tasks.v1.Tasks/List"
+_METRICS = "/containerd.services.tasks.v1.Tasks/Metrics"
+
+# Labels that containerd's CRI plugin and the kubelet put on what they create.
+_KIND = "io.cri-containerd.kind"
+_POD_NAMESPACE = "io.kubernetes.pod.namespace"
+_POD_NAME = "io.kubernetes.pod.name"
+_POD_UID = "io.kubernetes.pod.uid"
+_CONTAINER_NAME = "io.kubernetes.container.name"
+_SHORT_ID = 12
+
+_SANDBOX_STATES = {task_pb2.RUNNING: "SANDBOX_READY"}
+_CONTAINER_STATES = {
+    task_pb2.CREATED: "CONTAINER_CREATED",
+    task_pb2.RUNNING: "CONTAINER_RUNNING",
+    task_pb2.STOPPED: "CONTAINER_EXITED",
+}
+
+
+def handlers(node: Node) -> Mapping[str, Handler]:
+    """Those of machine.MachineService."""
+
+    async def containers(request: pb.ContainersRequest, call: Call) -> pb.ContainersResponse:
+        del call
+        async with await _connect(node, request.namespace) as transport:
+            found = await _list(transport, request.namespace)
+        infos = [make_info(row, request.namespace) for row in found]
+        return pb.ContainersResponse(messages=[pb.Container(containers=infos)])
+
+    async def stats(request: pb.StatsRequest, call: Call) -> pb.StatsResponse:
+        del call
+        async with await _connect(node, request.namespace) as transport:
+            found = await _list(transport, request.namespace)
+            reply = await transport.unary(
+                _METRICS,
+                tasks_pb2.MetricsRequest(),
+                tasks_pb2.MetricsResponse,
+                metadata={"containerd-namespace": [request.namespace]},
+                timeout=_TIMEOUT,
+            )
+        usage = {metric.id: parse_usage(metric.data) for metric in reply.metrics}
+        rows = [make_stat(row, request.namespace, usage[row.id]) for row in found if row.id in usage]
+        return pb.StatsResponse(messages=[pb.Stats(stats=rows)])
+
+    return {"Containers": containers, "Stats": stats}
+
+
+async def _connect(node: Node, namespace: str) -> AbstractAsyncContextManager[Transport]:
+    socket = SOCKETS.get(namespace)
+    if socket is None:
+        known = ", ".join(SOCKETS)
+        raise RpcError(Code.INVALID_ARGUMENT, f'namespace "{namespace}" is not known, use one of: {known}')
+    if not await in_thread(node.ports.files.exists, socket):
+        # Without this the connection would be tried until the caller's deadline.
+        raise RpcError(
+            Code.UNAVAILABLE, f'containerd of the namespace "{namespace}" does not run: no {socket}'
+        )
+    return node.connect(socket)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A container with its task, if it has one. ``pod`` is empty outside of Kubernetes."""
+
+    id: str
+    image: str
+    pid: int = 0
+    status: task_pb2.Status = task_pb2.UNKNOWN
+    pod: str = ""
+    pod_uid: str = ""
+    container: str = ""
+    network_namespace: str = ""
+
+    @property
+    def display(self) -> str:
+        """The name shown as the id: a pod's own for its sandbox, a longer one for its containers."""
+        if not self.pod:
+            return self.id
+        return f"{self.pod}:{self.container}:{self.id[:_SHORT_ID]}" if self.container else self.pod
+
+    @property
+    def pod_id(self) -> str:
+        """The pod, or the container itself where there are no pods."""
+        return self.pod or self.id
+
+    @property
+    def name(self) -> str:
+        """The container's name within its pod."""
+        return self.container or self.pod_id
+
+    @property
+    def state(self) -> str:
+        """The status in the words of the interface that made the container."""
+        if not self.pod:
+            return task_pb2.Status.Name(self.status)
+        if self.container:
+            return _CONTAINER_STATES.get(self.status, "CONTAINER_UNKNOWN")
+        return _SANDBOX_STATES.get(self.status, "SANDBOX_NOTREADY")
+
+
+async def _list(transport: Transport, namespace: str) -> list[Row]:
+    """Containers ordered by pod, its sandbox first."""
+    metadata = {"containerd-namespace": [namespace]}
+    listed = await transport.unary(
+        _LIST_CONTAINERS,
+        containers_pb2.ListContainersRequest(),
+        containers_pb2.ListContainersResponse,
+        metadata=metadata,
+        timeout=_TIMEOUT,
+    )
+    running = await transport.unary(
+        _LIST_TASKS,
+        tasks_pb2.ListTasksRequest(),
+        tasks_pb2.ListTasksResponse,
+        metadata=metadata,
+        timeout=_TIMEOUT,
+    )
+    # The id of a task is its container's; older versions fill in one of the two fields only.
+    tasks = {task.container_id or task.id: task for task in running.tasks}
+    rows = [make_row(container, tasks.get(container.id)) for container in listed.containers]
+    return sorted(rows, key=lambda row: (row.pod_id, row.container, row.id))
+
+
+def make_row(container: containers_pb2.Container, task: task_pb2.Process | None) -> Row:
+    """What matters of a container as containerd lists it."""
+    labels = container.labels
+    pod = f"{labels[_POD_NAMESPACE]}/{labels[_POD_NAME]}" if labels.get(_POD_NAME) else ""
+    is_sandbox = labels.get(_KIND) == "sandbox"
+    return Row(
+        id=container.id,
+        image=container.image,
+        pid=task.pid if task else 0,
+        status=task.status if task else task_pb2.UNKNOWN,
+        pod=pod,
+        pod_uid=labels.get(_POD_UID, ""),
+        container="" if is_sandbox or not pod else labels.get(_CONTAINER_NAME, container.id),
+        network_namespace=parse_network_namespace(container.spec.value) if is_sandbox else "",
+    )
+
+
+def parse_network_namespace(spec: bytes) -> str:
+    """The name of the network namespace in an OCI runtime spec; none for the host's."""
+    try:
+        document = cast("dict[str, Any]", json.loads(spec))
+        spaces = document["linux"]["namespaces"]
+        path = next(str(space["path"]) for space in spaces if space["type"] == "network")
+    except (ValueError, KeyError, TypeError, StopIteration):
+        return ""
+    return path.rpartition("/")[2]
+
+
+def make_info(row: Row, namespace: str) -> pb.ContainerInfo:
+    """A container in the API's words."""
+    return pb.ContainerInfo(
+        namespace=namespace,
+        id=row.display,
+        uid=row.pod_uid,
+        internal_id=row.id,
+        image=row.image,
+        pid=row.pid,
+        status=row.state,
+        pod_id=row.pod_id,
+        name=row.name,
+        network_namespace=row.network_namespace,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Memory in bytes, processor time in ns."""
+
+    memory: int = 0
+    cpu: int = 0
+
+
+def parse_usage(data: AnyMessage) -> Usage:
+    """Measurements of either version of control groups; zeros for anything else."""
+    # containerd leaves the part of the URL before the slash away.
+    match data.type_url.rpartition("/")[2]:
+        case "io.containerd.cgroups.v1.Metrics":
+            one = cgroups_v1_pb2.Metrics.FromString(data.value)
+            return Usage(memory=one.memory.usage.usage, cpu=one.cpu.usage.total)
+        case "io.containerd.cgroups.v2.Metrics":
+            two = cgroups_v2_pb2.Metrics.FromString(data.value)
+            return Usage(memory=two.memory.usage, cpu=two.cpu.usage_usec * 1000)
+        case _:
+            return Usage()
+
+
+def make_stat(row: Row, namespace: str, usage: Usage) -> pb.Stat:
+    """A container's measurements in the API's words."""
+    return pb.Stat(
+        namespace=namespace,
+        id=row.display,
+        memory_usage=usage.memory,
+        cpu_usage=usage.cpu,
+        pod_id=row.pod_id,
+        name=row.name,
+    )

@@ -1,0 +1,65 @@
+"""storage.StorageService: the disks, as the State knows them."""
+
+from collections.abc import Mapping
+
+from google.protobuf.empty_pb2 import Empty
+
+from talos.api.definitions import block_pb2
+from talos.api.rpc import Call, Handler
+from talos.api.storage import storage_pb2 as pb
+from talos.machined.node import Node
+from talos.resource.kinds import DISK, SYSTEM_DISK
+from talos.resource.resource import Resource
+from talos.resource.state import NotFoundError, State
+
+
+def handlers(node: Node) -> Mapping[str, Handler]:
+    """Those of storage.StorageService."""
+
+    async def disks(request: Empty, call: Call) -> pb.DisksResponse:
+        del request, call
+        system = await _find_system_disk(node.state)
+        found = [make_disk(disk, is_system=disk.id == system) for disk in await node.state.list(DISK)]
+        return pb.DisksResponse(messages=[pb.Disks(disks=found)])
+
+    return {"Disks": disks}
+
+
+async def _find_system_disk(state: State) -> str:
+    try:
+        return (await state.get(SYSTEM_DISK, "system-disk")).spec.disk_id
+    except NotFoundError:
+        return ""
+
+
+def make_disk(disk: Resource[block_pb2.DiskSpec], *, is_system: bool) -> pb.Disk:
+    """A disk in the API's words."""
+    spec = disk.spec
+    return pb.Disk(
+        size=spec.size,
+        model=spec.model,
+        device_name=spec.dev_path,
+        serial=spec.serial,
+        modalias=spec.modalias,
+        uuid=spec.uuid,
+        wwid=spec.wwid,
+        type=_choose_type(spec),
+        bus_path=spec.bus_path,
+        system_disk=is_system,
+        subsystem=spec.sub_system,
+        readonly=spec.readonly,
+    )
+
+
+def _choose_type(spec: block_pb2.DiskSpec) -> pb.Disk.DiskType:
+    if spec.cdrom:
+        return pb.Disk.CD
+    match spec.transport:
+        case "nvme":
+            return pb.Disk.NVME
+        case "mmc":
+            return pb.Disk.SD
+        case "" if not spec.rotational:
+            return pb.Disk.UNKNOWN
+        case _:
+            return pb.Disk.HDD if spec.rotational else pb.Disk.SSD

@@ -1,0 +1,59 @@
+"""Logs, LogsContainers and Dmesg."""
+
+from collections.abc import Mapping
+
+from google.protobuf.empty_pb2 import Empty
+
+from talos.api.common import common_pb2
+from talos.api.machine import machine_pb2 as pb
+from talos.api.rpc import Call, Code, Handler, RpcError, Send
+from talos.machined.node import Node, UnknownLogError
+
+_CHUNK = 64 * 1024
+"""Bytes a frame; a ring of 1 MiB in one piece would have to be held by every hop to the client."""
+_SYSTEM, _PODS, _KUBELET = "system", "k8s.io", "kubelet"
+
+
+def handlers(node: Node) -> Mapping[str, Handler]:
+    """Those of machine.MachineService."""
+
+    async def logs(request: pb.LogsRequest, call: Call, send: Send) -> None:
+        del call
+        _check_namespace(request)
+        try:
+            async with node.logs.read(
+                request.id, follow=request.follow, tail_lines=request.tail_lines
+            ) as chunks:
+                async for chunk in chunks:
+                    for start in range(0, len(chunk), _CHUNK):
+                        await send(common_pb2.Data(bytes=chunk[start : start + _CHUNK]))
+        except UnknownLogError:
+            known = ", ".join(node.logs.ids())
+            raise RpcError(
+                Code.NOT_FOUND, f'log "{request.id}" was not registered, these are: {known}'
+            ) from None
+
+    async def logs_containers(request: Empty, call: Call) -> pb.LogsContainersResponse:
+        del request, call
+        return pb.LogsContainersResponse(messages=[pb.LogsContainer(ids=sorted(node.logs.ids()))])
+
+    async def dmesg(request: pb.DmesgRequest, call: Call, send: Send) -> None:
+        del call
+        async with node.kernel_log.read(follow=request.follow, tail=request.tail) as lines:
+            async for line in lines:
+                await send(common_pb2.Data(bytes=line))
+
+    return {"Logs": logs, "LogsContainers": logs_containers, "Dmesg": dmesg}
+
+
+def _check_namespace(request: pb.LogsRequest) -> None:
+    if request.namespace in {_SYSTEM, ""} or request.id == _KUBELET:
+        return
+    if request.namespace == _PODS:
+        raise RpcError(
+            Code.UNIMPLEMENTED,
+            f'logs of containers in the namespace "{_PODS}" are not available yet, only those of services',
+        )
+    raise RpcError(
+        Code.INVALID_ARGUMENT, f'namespace "{request.namespace}" is not known, use "{_SYSTEM}" or "{_PODS}"'
+    )

@@ -1,0 +1,50 @@
+"""Reboot and Shutdown; Upgrade, Rollback and the META calls where they can't be."""
+
+from collections.abc import Mapping
+
+from google.protobuf.message import Message
+
+from talos.api.machine import machine_pb2 as pb
+from talos.api.rpc import Call, Code, Handler, RpcError
+from talos.machined.node import Node, RebootMode, SequenceLockedError
+
+_NOT_IN_CONTAINER = ("Upgrade", "Rollback", "MetaWrite", "MetaDelete")
+
+
+def handlers(node: Node) -> Mapping[str, Handler]:
+    """Those of machine.MachineService."""
+
+    async def reboot(request: pb.RebootRequest, call: Call) -> pb.RebootResponse:
+        del call
+        try:
+            mode = RebootMode(request.mode)
+        except ValueError:
+            raise RpcError(Code.INVALID_ARGUMENT, f"unknown reboot mode {request.mode}") from None
+        try:
+            actor = node.power.reboot(mode=mode)
+        except SequenceLockedError:
+            raise _make_locked() from None
+        return pb.RebootResponse(messages=[pb.Reboot(actor_id=actor)])
+
+    async def shutdown(request: pb.ShutdownRequest, call: Call) -> pb.ShutdownResponse:
+        del call
+        try:
+            actor = node.power.shutdown(force=request.force)
+        except SequenceLockedError:
+            raise _make_locked() from None
+        return pb.ShutdownResponse(messages=[pb.Shutdown(actor_id=actor)])
+
+    found: dict[str, Handler] = {"Reboot": reboot, "Shutdown": shutdown}
+    if node.platform.mode == "container":
+        # No partitions, no META, no boot loader. Rebooting is ours to do: the launcher starts us again.
+        found |= dict.fromkeys(_NOT_IN_CONTAINER, _refuse_in_container)
+    return found
+
+
+def _make_locked() -> RpcError:
+    return RpcError(Code.FAILED_PRECONDITION, "another sequence is running, wait for it to end")
+
+
+async def _refuse_in_container(request: Message, call: Call) -> Message:
+    del request, call
+    raise RpcError(Code.FAILED_PRECONDITION, "method is not supported in container mode")

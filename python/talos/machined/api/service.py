@@ -1,0 +1,78 @@
+"""ServiceList, ServiceStart, ServiceStop, ServiceRestart."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from google.protobuf.empty_pb2 import Empty
+
+from talos.api.machine import machine_pb2 as pb
+from talos.api.rpc import Call, Code, Handler, RpcError
+from talos.machined.api.stamps import make_timestamp
+from talos.machined.node import Node, ServiceHealth, ServiceRefusedError, ServiceStatus, UnknownServiceError
+
+
+def handlers(node: Node) -> Mapping[str, Handler]:
+    """Those of machine.MachineService."""
+    services = node.services
+
+    async def list_services(request: Empty, call: Call) -> pb.ServiceListResponse:
+        del request, call
+        found = [make_info(service) for service in services.list()]
+        return pb.ServiceListResponse(messages=[pb.ServiceList(services=found)])
+
+    async def start(request: pb.ServiceStartRequest, call: Call) -> pb.ServiceStartResponse:
+        del call
+        text = await _act(services.start, request.id, "start", "started")
+        return pb.ServiceStartResponse(messages=[pb.ServiceStart(resp=text)])
+
+    async def stop(request: pb.ServiceStopRequest, call: Call) -> pb.ServiceStopResponse:
+        del call
+        text = await _act(services.stop, request.id, "stop", "stopped")
+        return pb.ServiceStopResponse(messages=[pb.ServiceStop(resp=text)])
+
+    async def restart(request: pb.ServiceRestartRequest, call: Call) -> pb.ServiceRestartResponse:
+        del call
+        text = await _act(services.restart, request.id, "restart", "restarted")
+        return pb.ServiceRestartResponse(messages=[pb.ServiceRestart(resp=text)])
+
+    return {
+        "ServiceList": list_services,
+        "ServiceStart": start,
+        "ServiceStop": stop,
+        "ServiceRestart": restart,
+    }
+
+
+async def _act(action: Callable[[str], Awaitable[Any]], id: str, verb: str, done: str) -> str:
+    try:
+        await action(id)
+    except UnknownServiceError:
+        raise RpcError(Code.NOT_FOUND, f'service "{id}" not defined') from None
+    except ServiceRefusedError as error:
+        reason = f": {error}" if str(error) not in {"", id} else ""
+        text = f'service "{id}" doesn\'t support {verb} operation via API{reason}'
+        raise RpcError(Code.FAILED_PRECONDITION, text) from None
+    return f'Service "{id}" {done}'
+
+
+def make_info(service: ServiceStatus) -> pb.ServiceInfo:
+    """A service in the API's words."""
+    events = [
+        pb.ServiceEvent(msg=event.message, state=event.state.value, ts=make_timestamp(event.time))
+        for event in service.events
+    ]
+    return pb.ServiceInfo(
+        id=service.id,
+        state=service.state.value,
+        events=pb.ServiceEvents(events=events),
+        health=_make_health(service.health),
+    )
+
+
+def _make_health(health: ServiceHealth) -> pb.ServiceHealth:
+    return pb.ServiceHealth(
+        unknown=health.unknown,
+        healthy=health.healthy,
+        last_message=health.last_message,
+        last_change=make_timestamp(health.last_change),
+    )

@@ -1,0 +1,85 @@
+"""Every service of the node's API that machined owns."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Never
+
+from google.protobuf.descriptor import ServiceDescriptor
+
+from talos.api.cluster import cluster_pb2
+from talos.api.machine import debug_pb2, image_pb2, lifecycle_pb2, lvm_pb2, machine_pb2, md_pb2
+from talos.api.machine import storage_pb2 as machine_storage_pb2
+from talos.api.rpc import Code, Handler, RpcError, Service
+from talos.api.storage import storage_pb2
+from talos.machined.api import (
+    containers,
+    disks,
+    events,
+    files,
+    logs,
+    monitoring,
+    netstat,
+    power,
+    processes,
+    service,
+    system,
+)
+from talos.machined.node import Node
+
+type Group = Callable[[Node], Mapping[str, Handler]]
+
+_MACHINE: tuple[Group, ...] = (
+    system.handlers,
+    service.handlers,
+    logs.handlers,
+    events.handlers,
+    monitoring.handlers,
+    processes.handlers,
+    netstat.handlers,
+    containers.handlers,
+    files.handlers,
+    power.handlers,
+)
+
+_GROUPS: Mapping[ServiceDescriptor, tuple[Group, ...]] = {
+    machine_pb2.DESCRIPTOR.services_by_name["MachineService"]: _MACHINE,
+    machine_storage_pb2.DESCRIPTOR.services_by_name["StorageService"]: (files.storage_handlers,),
+    storage_pb2.DESCRIPTOR.services_by_name["StorageService"]: (disks.handlers,),
+    image_pb2.DESCRIPTOR.services_by_name["ImageService"]: (),
+    lifecycle_pb2.DESCRIPTOR.services_by_name["LifecycleService"]: (),
+    debug_pb2.DESCRIPTOR.services_by_name["DebugService"]: (),
+    lvm_pb2.DESCRIPTOR.services_by_name["LVMService"]: (),
+    md_pb2.DESCRIPTOR.services_by_name["MDService"]: (),
+    cluster_pb2.DESCRIPTOR.services_by_name["ClusterService"]: (),
+}
+
+
+def make_services(node: Node) -> tuple[Service, ...]:
+    """The services, each with a handler for every method.
+
+    The State and the controllers' graph (cosi.resource.State, inspect.InspectService) are not
+    among them, ``talos.resource`` makes those.
+    """
+    return tuple(_make_service(descriptor, groups, node) for descriptor, groups in _GROUPS.items())
+
+
+def _make_service(descriptor: ServiceDescriptor, groups: tuple[Group, ...], node: Node) -> Service:
+    found: dict[str, Handler] = {}
+    for group in groups:
+        additional = group(node)
+        twice = found.keys() & additional.keys()
+        if twice:
+            raise TypeError(f"two handlers for {descriptor.full_name}: {', '.join(sorted(twice))}")
+        found |= additional
+    missing = [method.name for method in descriptor.methods if method.name not in found]
+    found |= {name: _make_unsupported(descriptor.full_name, name) for name in missing}
+    return Service(descriptor, found)
+
+
+def _make_unsupported(service: str, method: str) -> Handler:
+    """For a method of the API that this version has no function for."""
+
+    async def refuse(*args: Any) -> Never:
+        del args
+        raise RpcError(Code.UNIMPLEMENTED, f"{service}/{method} is not supported by this version yet")
+
+    return refuse

@@ -1,0 +1,300 @@
+"""List, DiskUsage, Read, Copy and Statfs on real directories."""
+
+import gzip
+import io
+import os
+import socket
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from talos.api.machine import machine_pb2 as pb
+from talos.api.machine import storage_pb2
+from talos.api.rpc import Code, RpcError
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    root = tmp_path / "tree"
+    (root / "a" / "b" / "c").mkdir(parents=True)
+    (root / "a" / "one").write_bytes(b"x" * 100)
+    (root / "a" / "b" / "two").write_bytes(b"y" * 1000)
+    (root / "z").symlink_to("a//one")
+    (root / "empty").touch(mode=0o600)
+    return root
+
+
+async def list_names(caller: Any, **request: Any) -> list[str]:
+    return [frame.relative_name for frame in await caller.read("List", pb.ListRequest(**request))]
+
+
+async def test_list_shows_the_root_and_its_children_only(caller: Any, tree: Path) -> None:
+    assert await list_names(caller, root=str(tree)) == [".", "a", "empty", "z"]
+
+
+async def test_list_recurses_parents_first(caller: Any, tree: Path) -> None:
+    names = await list_names(caller, root=str(tree), recurse=True)
+    assert names == [".", "a", "a/b", "a/b/c", "a/b/two", "a/one", "empty", "z"]
+
+
+async def test_list_stops_at_the_depth(caller: Any, tree: Path) -> None:
+    names = await list_names(caller, root=str(tree), recurse=True, recursion_depth=2)
+    assert names == [".", "a", "a/b", "a/one", "empty", "z"]
+
+
+async def test_list_filters_by_type_but_still_descends(caller: Any, tree: Path) -> None:
+    names = await list_names(caller, root=str(tree), recurse=True, types=[pb.ListRequest.REGULAR])
+    assert names == ["a/b/two", "a/one", "empty"]
+    names = await list_names(
+        caller, root=str(tree), recurse=True, types=[pb.ListRequest.SYMLINK, pb.ListRequest.DIRECTORY]
+    )
+    assert names == [".", "a", "a/b", "a/b/c", "z"]
+
+
+async def test_list_tells_modes_as_the_existing_client_reads_them(caller: Any, tree: Path) -> None:
+    (tree / "empty").chmod(0o4755)
+    (tree / "a").chmod(0o1777)
+    frames = {f.relative_name: f for f in await caller.read("List", pb.ListRequest(root=str(tree)))}
+    assert frames["a"].is_dir
+    assert frames["a"].mode == 1 << 31 | 1 << 20 | 0o777
+    assert frames["empty"].mode == 1 << 23 | 0o755
+    assert frames["z"].mode == 1 << 27 | 0o777
+    assert frames["z"].link == "a//one"
+    assert frames["a"].uid == os.getuid()
+    assert frames["a"].name == str(tree / "a")
+    assert frames["a"].modified == int((tree / "a").stat().st_mtime)
+
+
+async def test_list_of_a_file_is_the_file(caller: Any, tree: Path) -> None:
+    [frame] = await caller.read("List", pb.ListRequest(root=str(tree / "a" / "one")))
+    assert (frame.relative_name, frame.size, frame.is_dir) == ("one", 100, False)
+
+
+async def test_list_shows_devices_of_this_machine(caller: Any) -> None:
+    frames = {f.relative_name: f for f in await caller.read("List", pb.ListRequest(root="/dev"))}
+    assert frames["null"].mode & (1 << 26 | 1 << 21) == 1 << 26 | 1 << 21
+
+
+async def test_names_that_are_not_utf8_are_shown_replaced(caller: Any, tmp_path: Path) -> None:
+    os.mkdir(os.fsencode(tmp_path) + b"/odd")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/odd/\xff\xfe")).touch()
+    assert await list_names(caller, root=str(tmp_path / "odd")) == [".", "\ufffd\ufffd"]
+
+
+@pytest.mark.parametrize("method", ["List", "Read", "Copy"])
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("etc/hosts", Code.INVALID_ARGUMENT),
+        ("../etc", Code.INVALID_ARGUMENT),
+        ("/a\0b", Code.INVALID_ARGUMENT),
+        ("/" + "x" * 5000, Code.INVALID_ARGUMENT),
+        ("/does/not/exist", Code.NOT_FOUND),
+        ("/etc/hosts/x", Code.NOT_FOUND),
+    ],
+)
+async def test_bad_paths_are_refused(caller: Any, method: str, path: str, code: Code) -> None:
+    with pytest.raises(RpcError) as caught:
+        await caller.read(method, make_request(method, path))
+    assert caught.value.code is code
+
+
+@pytest.mark.parametrize("method", ["List", "Read", "Copy"])
+async def test_loops_of_links_are_refused(caller: Any, tmp_path: Path, method: str) -> None:
+    (tmp_path / "one").symlink_to("two")
+    (tmp_path / "two").symlink_to("one")
+    with pytest.raises(RpcError) as caught:
+        await caller.read(method, make_request(method, str(tmp_path / "one")))
+    assert caught.value.code is Code.INVALID_ARGUMENT
+    assert "too many levels of symbolic links" in caught.value.message
+
+
+def make_request(method: str, path: str) -> Any:
+    match method:
+        case "List":
+            return pb.ListRequest(root=path)
+        case "Read":
+            return pb.ReadRequest(path=path)
+        case _:
+            return pb.CopyRequest(root_path=path)
+
+
+async def test_a_loop_inside_a_tree_does_not_matter(caller: Any, tree: Path) -> None:
+    (tree / "a" / "up").symlink_to("..")
+    assert "a/up" in await list_names(caller, root=str(tree), recurse=True)
+
+
+async def test_a_tree_deeper_than_a_path_can_name_ends_in_an_error(caller: Any, tmp_path: Path) -> None:
+    root = tmp_path / "deep"
+    root.mkdir()
+    descriptor = os.open(root, os.O_RDONLY)
+    for _ in range(60):
+        os.mkdir("d" * 100, dir_fd=descriptor)
+        below = os.open("d" * 100, os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = below
+    os.close(descriptor)
+    frames = await caller.read("List", pb.ListRequest(root=str(root), recurse=True))
+    assert "file name too long" in frames[-1].error
+    assert len(frames) < 60
+
+
+async def test_read_gives_the_bytes(caller: Any, tmp_path: Path) -> None:
+    content = os.urandom(300_000)
+    (tmp_path / "data").write_bytes(content)
+    frames = await caller.read("Read", pb.ReadRequest(path=str(tmp_path / "data")))
+    assert b"".join(frame.bytes for frame in frames) == content
+
+
+async def test_read_follows_links_and_reads_proc(caller: Any, tree: Path) -> None:
+    [frame] = await caller.read("Read", pb.ReadRequest(path=str(tree / "z")))
+    assert frame.bytes == b"x" * 100
+    [frame] = await caller.read("Read", pb.ReadRequest(path="/proc/version"))
+    assert frame.bytes.startswith(b"Linux")
+
+
+async def test_read_of_an_empty_file_is_an_empty_stream(caller: Any, tree: Path) -> None:
+    assert await caller.read("Read", pb.ReadRequest(path=str(tree / "empty"))) == []
+
+
+async def test_read_refuses_all_but_regular_files(caller: Any, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "socket"))
+        paths = [tmp_path, tmp_path / "pipe", tmp_path / "socket", Path("/dev/zero"), Path("/proc/kcore")]
+        for path in filter(Path.exists, paths):  # some kernels have no kcore
+            with pytest.raises(RpcError) as caught, trio.fail_after(5):
+                await caller.read("Read", pb.ReadRequest(path=str(path)))
+            assert (caught.value.code, caught.value.message) == (
+                Code.UNKNOWN,
+                "path must be a regular file",
+            )
+
+
+async def test_a_reader_who_stops_reading_stops_the_work(caller: Any, tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(bytes(10_000_000))
+    sent = 0
+
+    async def send(frame: Any) -> None:
+        nonlocal sent
+        sent += len(frame.bytes)
+        await trio.sleep_forever()
+
+    with trio.move_on_after(0.05):
+        await caller.handler("Read")(pb.ReadRequest(path=str(tmp_path / "data")), None, send)
+    assert 0 < sent <= 65536
+    open_files = {os.readlink(f"/proc/self/fd/{name}") for name in listdir_self()}
+    assert str(tmp_path / "data") not in open_files
+
+
+def listdir_self() -> list[str]:
+    return [name for name in os.listdir("/proc/self/fd") if os.path.lexists(f"/proc/self/fd/{name}")]
+
+
+async def copy(caller: Any, path: Path | str) -> tuple[dict[str, tuple[tarfile.TarInfo, bytes]], str]:
+    frames = await caller.read("Copy", pb.CopyRequest(root_path=str(path)))
+    error = "".join(frame.metadata.error for frame in frames)
+    packed = b"".join(frame.bytes for frame in frames)
+    with tarfile.open(fileobj=io.BytesIO(gzip.decompress(packed))) as archive:
+        found: dict[str, tuple[tarfile.TarInfo, bytes]] = {}
+        for member in archive:
+            content = archive.extractfile(member) if member.isreg() else None
+            found[member.name] = (member, content.read() if content else b"")
+    return found, error
+
+
+async def test_copy_makes_a_tar_of_the_tree(caller: Any, tree: Path) -> None:
+    big = os.urandom(200_001)
+    (tree / "big").write_bytes(big)
+    os.mkfifo(tree / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tree / "socket"))
+        found, error = await copy(caller, tree)
+    assert error == ""
+    assert sorted(found) == ["a", "a/b", "a/b/c", "a/b/two", "a/one", "big", "empty", "pipe", "z"]
+    assert found["big"][1] == big
+    assert found["a/one"][1] == b"x" * 100
+    assert found["z"][0].linkname == "a//one"
+    assert found["empty"][0].mode == 0o600
+    assert found["a/b"][0].isdir()
+    assert found["pipe"][0].isfifo()
+
+
+async def test_copy_of_a_file_holds_the_file(caller: Any, tree: Path) -> None:
+    found, _ = await copy(caller, tree / "a" / "one")
+    assert [*found] == ["one"]
+
+
+async def test_copy_tells_what_it_left_out(caller: Any, tmp_path: Path) -> None:
+    root = tmp_path / "proc"
+    root.mkdir()
+    (root / "good").write_text("good")
+    found, error = await copy(caller, "/proc/self/attr")
+    assert "current" in found or "skipping" in error
+    found, error = await copy(caller, root)
+    assert (found["good"][1], error) == (b"good", "")
+
+
+async def test_copy_reads_files_of_the_kernel_whatever_size_they_claim(caller: Any) -> None:
+    found, _ = await copy(caller, "/proc/sys/kernel/random")
+    assert len(found["boot_id"][1]) == 37
+    found, _ = await copy(caller, "/sys/class/net/lo/statistics")
+    assert found["rx_bytes"][1].strip().isdigit()
+
+
+async def usage(caller: Any, **request: Any) -> dict[str, int]:
+    frames = await caller.read("DiskUsage", pb.DiskUsageRequest(**request))
+    return {frame.relative_name: frame.size for frame in frames if not frame.error}
+
+
+async def test_disk_usage_sums_directories_up(caller: Any, tree: Path) -> None:
+    own = {path: (tree / path).stat().st_size for path in (".", "a", "a/b", "a/b/c")}
+    sizes = await usage(caller, paths=[str(tree)])
+    inner = own["a/b"] + own["a/b/c"] + 1000
+    assert sizes == {
+        "a/b/c": own["a/b/c"],
+        "a/b": inner,
+        "a": own["a"] + inner + 100,
+        ".": own["."] + own["a"] + inner + 100 + len("a//one"),
+    }
+
+
+async def test_disk_usage_shows_files_only_when_asked(caller: Any, tree: Path) -> None:
+    sizes = await usage(caller, paths=[str(tree)], all=True)
+    assert sizes["a/b/two"] == 1000
+    assert [*sizes][-1] == "."
+
+
+async def test_disk_usage_keeps_to_depth_and_threshold(caller: Any, tree: Path) -> None:
+    assert [*await usage(caller, paths=[str(tree)], recursion_depth=1)] == ["."]
+    assert [*await usage(caller, paths=[str(tree)], recursion_depth=2)] == ["a", "."]
+    above = await usage(caller, paths=[str(tree)], all=True, threshold=500)
+    assert "a/b/two" in above
+    assert "a/one" not in above
+    below = await usage(caller, paths=[str(tree)], all=True, threshold=-500)
+    assert [*below] == ["a/one", "empty", "z"]
+
+
+async def test_disk_usage_goes_on_after_a_path_that_is_not_there(caller: Any, tree: Path) -> None:
+    frames = await caller.read("DiskUsage", pb.DiskUsageRequest(paths=["/nowhere", str(tree / "a" / "one")]))
+    assert frames[0].error == "stat /nowhere: no such file or directory"
+    assert (frames[1].relative_name, frames[1].size) == ("one", 100)
+
+
+async def test_disk_usage_of_proc_is_not_the_address_space(caller: Any) -> None:
+    sizes = await usage(caller, paths=["/proc/kcore", "/proc/sys"])
+    assert sum(sizes.values()) == 0
+
+
+async def test_statfs_adds_up(caller: Any, tmp_path: Path) -> None:
+    request = storage_pb2.StorageServiceStatfsRequest(path=str(tmp_path))
+    reply = await caller.ask("Statfs", request, "machine.StorageService")
+    assert reply.size >= reply.used + reply.available > 0
+    assert reply.inodes == reply.inodes_used + reply.inodes_free
+    with pytest.raises(RpcError) as caught:
+        request = storage_pb2.StorageServiceStatfsRequest(path="/nowhere")
+        await caller.ask("Statfs", request, "machine.StorageService")
+    assert caught.value.code is Code.NOT_FOUND
