@@ -13,7 +13,7 @@ from talos.api.rpc import Code, RpcError, Transport
 from talos.resource.kind import Kind
 from talos.resource.kinds import REGISTRY
 from talos.resource.query import ALL, Query
-from talos.resource.remote_watch import PLAIN_SPECS, SERVICE, RemoteWatch, query_to_proto
+from talos.resource.remote_watch import SERVICE, RemoteWatch, query_to_proto
 from talos.resource.resource import Phase, Resource
 from talos.resource.state import (
     FROM_NOW,
@@ -27,7 +27,12 @@ from talos.resource.state import (
     UnavailableError,
     WatchOptions,
 )
-from talos.resource.yaml_spec import new_resource_to_proto, resource_from_proto, resource_to_proto
+from talos.resource.yaml_spec import (
+    PLAIN_SPECS,
+    new_resource_to_proto,
+    resource_from_proto,
+    resource_to_proto,
+)
 
 _WRITE_ERRORS: dict[Code, type[StateError]] = {
     Code.NOT_FOUND: NotFoundError,

@@ -21,11 +21,9 @@ from talos.resource.state import (
     UnavailableError,
     WatchOptions,
 )
-from talos.resource.yaml_spec import resource_from_proto
+from talos.resource.yaml_spec import PLAIN_SPECS, resource_from_proto
 
 SERVICE = "/cosi.resource.State/"
-PLAIN_SPECS: Mapping[str, Sequence[str]] = {"talos-specs": ("proto",)}
-"""Call metadata that asks for specs without YAML."""
 API_VERSION = 1
 """The version from which on a server sends BOOTSTRAPPED and ERRORED."""
 

@@ -27,10 +27,7 @@ from talos.resource.state import (
     StateError,
     WatchOptions,
 )
-from talos.resource.yaml_spec import resource_from_proto, resource_to_proto
-
-PLAIN_SPECS = "talos-specs"
-"""Call metadata; the value "proto" asks for specs without YAML. Only programs of ours set it."""
+from talos.resource.yaml_spec import PLAIN_SPECS, resource_from_proto, resource_to_proto
 
 _CODES: Sequence[tuple[type[StateError], Code]] = (
     (NotFoundError, Code.NOT_FOUND),
@@ -197,7 +194,7 @@ class _StatusOfStateError:
 
 
 def _wants_yaml(call: Call) -> bool:
-    return call.metadata.get(PLAIN_SPECS) != ("proto",)
+    return any(call.metadata.get(key) != value for key, value in PLAIN_SPECS.items())
 
 
 def parse_query(label_queries: Sequence[resource_pb2.LabelQuery], id_query: resource_pb2.IDQuery) -> Query:

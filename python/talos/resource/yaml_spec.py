@@ -1,5 +1,6 @@
 """Specs as the YAML that ``talosctl get`` shows, and resources as they are on the wire."""
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from google.protobuf.message import DecodeError, Message
@@ -18,6 +19,9 @@ from talos.system.errors import UserError
 
 YAML_SPEC_ANNOTATION = "talos.dev/yaml-spec"
 """With the value "1" it says that a spec's YAML is one string, itself holding YAML."""
+
+PLAIN_SPECS: Mapping[str, tuple[str, ...]] = {"talos-specs": ("proto",)}
+"""Call metadata that asks for specs without YAML; only programs of ours send it."""
 
 _NANOS = 1_000_000_000
 _UNDEFINED = "undefined"
