@@ -38,17 +38,17 @@ class FakeServices:
     def __init__(self) -> None:
         self.done: list[tuple[str, str]] = []
         self.statuses = {
-            id: ServiceStatus(
-                id=id,
+            name: ServiceStatus(
+                id=name,
                 state=ServiceState.RUNNING,
                 health=ServiceHealth(unknown=False, healthy=True, last_message="fine", last_change=12.5),
                 events=(ServiceEvent(message="Started", state=ServiceState.RUNNING, time=10.0),),
             )
-            for id in ("apid", "kubelet")
+            for name in ("apid", "kubelet")
         }
 
     def list(self) -> Sequence[ServiceStatus]:
-        return list(self.statuses.values())
+        return [*self.statuses.values()]
 
     def get(self, id: str) -> ServiceStatus:
         if id not in self.statuses:
@@ -93,7 +93,7 @@ class FakeEvents:
             await trio.sleep_forever()
 
         @asynccontextmanager
-        async def context() -> AsyncIterator[AsyncIterator[Event]]:
+        async def context() -> AsyncGenerator[AsyncIterator[Event]]:
             if options["after_id"] and options["after_id"] not in known:
                 raise UnknownEventError(options["after_id"])
             async with aclosing(stream()) as events:
@@ -119,7 +119,7 @@ class FakeLogs:
         self.asked = {"id": id, **options}
 
         @asynccontextmanager
-        async def context() -> AsyncIterator[AsyncIterator[bytes]]:
+        async def context() -> AsyncGenerator[AsyncIterator[bytes]]:
             if id not in self.chunks:
                 raise UnknownLogError(id)
             async with aclosing(_stream(self.chunks[id], forever=options["follow"])) as chunks:
@@ -133,7 +133,7 @@ class FakeKernelLog:
 
     def read(self, *, follow: bool = False, tail: bool = False) -> Any:
         @asynccontextmanager
-        async def context() -> AsyncIterator[AsyncIterator[bytes]]:
+        async def context() -> AsyncGenerator[AsyncIterator[bytes]]:
             lines = [] if tail else [b"kern: info: one\n", b"kern: info: two\n"]
             async with aclosing(_stream(lines, forever=follow)) as stream:
                 yield stream
@@ -194,7 +194,7 @@ class FakeTransport:
         reply: type[Message],
         *,
         metadata: Mapping[str, Sequence[str]] | None = None,
-        timeout: float | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - Transport's
     ) -> Any:
         self.metadata.append(metadata or {})
         return reply.FromString(self.replies[method].SerializeToString())

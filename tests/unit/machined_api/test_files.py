@@ -78,9 +78,13 @@ async def test_list_shows_devices_of_this_machine(caller: Any) -> None:
     assert frames["null"].mode & (1 << 26 | 1 << 21) == 1 << 26 | 1 << 21
 
 
+def make_odd_names(folder: Path) -> None:
+    folder.mkdir()
+    (folder / os.fsdecode(b"\xff\xfe")).touch()
+
+
 async def test_names_that_are_not_utf8_are_shown_replaced(caller: Any, tmp_path: Path) -> None:
-    os.mkdir(os.fsencode(tmp_path) + b"/odd")
-    Path(os.fsdecode(os.fsencode(tmp_path) + b"/odd/\xff\xfe")).touch()
+    make_odd_names(tmp_path / "odd")
     assert await list_names(caller, root=str(tmp_path / "odd")) == [".", "\ufffd\ufffd"]
 
 
@@ -186,12 +190,12 @@ async def test_a_reader_who_stops_reading_stops_the_work(caller: Any, tmp_path: 
     with trio.move_on_after(0.05):
         await caller.handler("Read")(pb.ReadRequest(path=str(tmp_path / "data")), None, send)
     assert 0 < sent <= 65536
-    open_files = {os.readlink(f"/proc/self/fd/{name}") for name in listdir_self()}
-    assert str(tmp_path / "data") not in open_files
+    assert str(tmp_path / "data") not in list_open_files()
 
 
-def listdir_self() -> list[str]:
-    return [name for name in os.listdir("/proc/self/fd") if os.path.lexists(f"/proc/self/fd/{name}")]
+def list_open_files() -> list[str]:
+    links = list(Path("/proc/self/fd").iterdir())
+    return [str(link.readlink()) for link in links if link.is_symlink()]
 
 
 async def copy(caller: Any, path: Path | str) -> tuple[dict[str, tuple[tarfile.TarInfo, bytes]], str]:
@@ -294,7 +298,7 @@ async def test_statfs_adds_up(caller: Any, tmp_path: Path) -> None:
     reply = await caller.ask("Statfs", request, "machine.StorageService")
     assert reply.size >= reply.used + reply.available > 0
     assert reply.inodes == reply.inodes_used + reply.inodes_free
+    request = storage_pb2.StorageServiceStatfsRequest(path="/nowhere")
     with pytest.raises(RpcError) as caught:
-        request = storage_pb2.StorageServiceStatfsRequest(path="/nowhere")
         await caller.ask("Statfs", request, "machine.StorageService")
     assert caught.value.code is Code.NOT_FOUND

@@ -3,6 +3,7 @@
 import os
 import socket as sockets
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,9 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Code, RpcError
 from talos.system.files import MemoryFiles
+
+
+OWN_EXECUTABLE = str(Path("/proc/self/exe").readlink())
 
 
 def with_files(caller: Any, contents: dict[str, str | bytes], links: dict[str, str] | None = None) -> Any:
@@ -143,7 +147,7 @@ async def test_processes_of_this_machine(caller: Any) -> None:
     assert own.virtual_memory > own.resident_memory > 1_000_000
     assert own.cpu_time > 0
     assert "pytest" in own.args
-    assert own.executable == os.readlink("/proc/self/exe")
+    assert own.executable == OWN_EXECUTABLE
 
 
 async def test_processes_with_odd_names_and_those_that_end(caller: Any) -> None:
@@ -161,6 +165,7 @@ async def test_processes_with_odd_names_and_those_that_end(caller: Any) -> None:
     assert process.resident_memory == 24 * os.sysconf("SC_PAGE_SIZE")
 
 
+# ruff: noqa: E501 - lines as the kernel writes them
 TCP = """\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:C350 00000000:0000 0A 00000000:00000005 00:00000000 00000000    50        0 1056 1 00000000aa 100 0

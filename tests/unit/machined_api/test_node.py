@@ -1,6 +1,6 @@
 """Services, logs, events, power, version, disks: what the rest of PID 1 tells."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -260,7 +260,7 @@ def contained(caller: Any, make_transport: Any) -> tuple[Any, Any]:
     paths: list[str] = []
 
     @asynccontextmanager
-    async def connect(path: str) -> Any:
+    async def connect(path: str) -> AsyncGenerator[Any]:
         paths.append(path)
         yield transport
 
