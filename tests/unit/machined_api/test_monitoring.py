@@ -13,7 +13,6 @@ from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Code, RpcError
 from talos.system.files import MemoryFiles
 
-
 OWN_EXECUTABLE = str(Path("/proc/self/exe").readlink())
 
 
