@@ -1,0 +1,45 @@
+"""``ExistingVolumeConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.documents.block.upkeep import ScrubConfig, TrimConfig
+from talos.config.schema import REQUIRED, Document, Section, setting
+from talos.config.values import Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeSelector(Section):
+    """Which volumes."""
+
+    match: Expression | None = setting("expression that must be true")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeDiscoverySpec(Section):
+    """How it is found."""
+
+    volume_selector: VolumeSelector | None = setting("which volumes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingMountSpec(Section):
+    """How it is mounted."""
+
+    read_only: bool | None = setting("without writing")
+    disable_access_time: bool | None = setting("do not record access times")
+    secure: bool | None = setting("without programs, devices and set-uid (default: true)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingVolumeConfig(Document):
+    """A volume that is there already and is only mounted."""
+
+    kind: ClassVar[str] = "ExistingVolumeConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("name of the volume", default=REQUIRED)
+    discovery: VolumeDiscoverySpec | None = setting("how it is found")
+    mount: ExistingMountSpec | None = setting("how it is mounted")
+    trim: TrimConfig | None = setting("regular discard of unused blocks")
+    scrub: ScrubConfig | None = setting("regular check")

@@ -1,0 +1,35 @@
+"""``ExternalVolumeConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, Document, Section, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VirtiofsMountSpec(Section):
+    """Settings of virtiofs."""
+
+    tag: str | None = setting("tag of the share")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalMountSpec(Section):
+    """How it is mounted."""
+
+    read_only: bool | None = setting("without writing")
+    disable_access_time: bool | None = setting("do not record access times")
+    secure: bool | None = setting("without programs, devices and set-uid (default: true)")
+    virtiofs: VirtiofsMountSpec | None = setting("settings of virtiofs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalVolumeConfig(Document):
+    """A volume that the machine's host provides."""
+
+    kind: ClassVar[str] = "ExternalVolumeConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("name of the volume", default=REQUIRED)
+    filesystem_type: str | None = setting("kind of filesystem", allowed=("virtiofs",))
+    mount: ExternalMountSpec | None = setting("how it is mounted")

@@ -1,0 +1,23 @@
+"""Where volumes come from."""
+
+from dataclasses import dataclass
+
+from talos.config.schema import Section, setting
+from talos.config.values import ByteSize, Expression, Size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskSelector(Section):
+    """Which disks may be used."""
+
+    match: Expression | None = setting("expression that must be true")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvisioningSpec(Section):
+    """How a volume is made."""
+
+    disk_selector: DiskSelector | None = setting("which disks")
+    grow: bool | None = setting("grow when there is room")
+    min_size: ByteSize | None = setting("at least this large")
+    max_size: Size | None = setting("at most this large")

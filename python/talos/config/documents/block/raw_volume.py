@@ -1,0 +1,20 @@
+"""``RawVolumeConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.documents.block.encryption import EncryptionSpec
+from talos.config.documents.block.provisioning import ProvisioningSpec
+from talos.config.schema import REQUIRED, Document, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawVolumeConfig(Document):
+    """A volume without a filesystem."""
+
+    kind: ClassVar[str] = "RawVolumeConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("name of the volume", default=REQUIRED)
+    provisioning: ProvisioningSpec | None = setting("how it comes to be")
+    encryption: EncryptionSpec | None = setting("how it is encrypted")

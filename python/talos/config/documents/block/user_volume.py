@@ -1,0 +1,44 @@
+"""``UserVolumeConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.documents.block.encryption import EncryptionSpec
+from talos.config.documents.block.filesystem import XFSSpec
+from talos.config.documents.block.provisioning import ProvisioningSpec
+from talos.config.documents.block.upkeep import ScrubConfig, TrimConfig
+from talos.config.schema import REQUIRED, Document, Section, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesystemSpec(Section):
+    """Its filesystem."""
+
+    type: str | None = setting("kind of filesystem (default: xfs)", allowed=("ext4", "xfs", "btrfs"))
+    project_quota_support: bool | None = setting("quotas for projects")
+    xfs: XFSSpec | None = setting("settings of XFS")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserMountSpec(Section):
+    """How it is mounted."""
+
+    disable_access_time: bool | None = setting("do not record access times")
+    secure: bool | None = setting("without programs, devices and set-uid (default: true)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserVolumeConfig(Document):
+    """A volume for workloads, mounted below /var/mnt."""
+
+    kind: ClassVar[str] = "UserVolumeConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("name of the volume", default=REQUIRED)
+    volume_type: str | None = setting("what it is made of", allowed=("directory", "disk", "partition"))
+    provisioning: ProvisioningSpec | None = setting("how it comes to be")
+    filesystem: FilesystemSpec | None = setting("its filesystem")
+    encryption: EncryptionSpec | None = setting("how it is encrypted")
+    mount: UserMountSpec | None = setting("how it is mounted")
+    trim: TrimConfig | None = setting("regular discard of unused blocks")
+    scrub: ScrubConfig | None = setting("regular check")

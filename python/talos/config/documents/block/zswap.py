@@ -1,0 +1,16 @@
+"""``ZswapConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import Document, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZswapConfig(Document):
+    """Compressed cache in front of swap."""
+
+    kind: ClassVar[str] = "ZswapConfig"
+
+    max_pool_percent: int | None = setting("share of memory it may take")
+    shrinker_enabled: bool | None = setting("give memory back under pressure")

@@ -1,0 +1,16 @@
+"""``DiscoveryIdentityConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, Document, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoveryIdentityConfig(Document):
+    """What a cluster's members know each other by."""
+
+    kind: ClassVar[str] = "DiscoveryIdentityConfig"
+
+    cluster_id: str = setting("what discovery knows the cluster by", key="clusterID", default=REQUIRED)
+    cluster_secret: str = setting("what discovery data is encrypted with", default=REQUIRED, secret=True)

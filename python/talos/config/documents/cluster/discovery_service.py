@@ -1,0 +1,18 @@
+"""``DiscoveryServiceConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, Document, setting
+from talos.config.values import Url
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoveryServiceConfig(Document):
+    """A service where members of the cluster find each other."""
+
+    kind: ClassVar[str] = "DiscoveryServiceConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("name of the service", default=REQUIRED)
+    endpoint: Url = setting("URL of the service", default=REQUIRED, schemes=("http", "https", "grpc"))

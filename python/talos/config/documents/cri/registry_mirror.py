@@ -1,0 +1,27 @@
+"""``RegistryMirrorConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, Document, Section, setting
+from talos.config.values import Url
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryEndpoint(Section):
+    """Servers to ask, in order."""
+
+    url: Url = setting("URL", default=REQUIRED, schemes=("http", "https"))
+    override_path: bool | None = setting("the URL has the whole path already")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryMirrorConfig(Document):
+    """Where images of a registry are pulled from instead."""
+
+    kind: ClassVar[str] = "RegistryMirrorConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("registry whose images are meant", default=REQUIRED)
+    endpoints: tuple[RegistryEndpoint, ...] | None = setting("servers to ask, in order")
+    skip_fallback: bool | None = setting("never ask the registry itself")

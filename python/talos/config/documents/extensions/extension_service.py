@@ -1,0 +1,27 @@
+"""``ExtensionServiceConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, Applies, Document, Section, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigFile(Section):
+    """Files for the service."""
+
+    content: str | None = setting("what is in the file")
+    mount_path: str | None = setting("path inside the service")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtensionServiceConfig(Document):
+    """Files and environment of a system extension's service."""
+
+    kind: ClassVar[str] = "ExtensionServiceConfig"
+    named: ClassVar[bool] = True
+    applies: ClassVar[Applies] = Applies.RESTART
+
+    name: str = setting("name of the extension's service", default=REQUIRED)
+    config_files: tuple[ConfigFile, ...] | None = setting("files for the service", merge_key="mountPath")
+    environment: tuple[str, ...] | None = setting("environment variables, NAME=value")

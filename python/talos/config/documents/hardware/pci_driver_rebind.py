@@ -1,0 +1,17 @@
+"""``PCIDriverRebindConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, Document, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PCIDriverRebindConfig(Document):
+    """Another driver for a PCI device."""
+
+    kind: ClassVar[str] = "PCIDriverRebindConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("bus address of the device", default=REQUIRED)
+    target_driver: str = setting("the other driver", default=REQUIRED)

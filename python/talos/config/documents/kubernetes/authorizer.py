@@ -1,0 +1,19 @@
+"""``KubeAuthorizerConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, Document, setting
+from talos.config.values import Unstructured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeAuthorizerConfig(Document):
+    """One of kube-apiserver's authorizers, in the order of the documents."""
+
+    kind: ClassVar[str] = "KubeAuthorizerConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("name of the authorizer", default=REQUIRED)
+    type: str | None = setting("kind of authorizer", allowed=("Node", "RBAC", "Webhook"))
+    webhook: Unstructured | None = setting("settings of the webhook")

@@ -1,0 +1,24 @@
+"""``KubeControllerManagerConfig``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, Applies, Document, setting
+from talos.config.values import Args, Unstructured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeControllerManagerConfig(Document):
+    """kube-controller-manager."""
+
+    kind: ClassVar[str] = "KubeControllerManagerConfig"
+    applies: ClassVar[Applies] = Applies.RESTART
+
+    enabled: bool | None = setting("run it")
+    image: str = setting(
+        "container image (default: registry.k8s.io/kube-controller-manager:v1.37.0-rc.1)", default=REQUIRED
+    )
+    extra_args: Args | None = setting("further command line arguments")
+    env: Mapping[str, str] | None = setting("environment variables")
+    resources: Unstructured | None = setting("CPU and memory")

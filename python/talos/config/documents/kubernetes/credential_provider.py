@@ -1,0 +1,17 @@
+"""``KubeCredentialProviderConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import Applies, Document, setting
+from talos.config.values import Unstructured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeCredentialProviderConfig(Document):
+    """Credential providers of the kubelet for pulling images."""
+
+    kind: ClassVar[str] = "KubeCredentialProviderConfig"
+    applies: ClassVar[Applies] = Applies.RESTART
+
+    configuration: Unstructured | None = setting("the configuration object")

@@ -1,0 +1,17 @@
+"""``KubeInlineManifestConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, Document, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeInlineManifestConfig(Document):
+    """Manifests applied when the cluster starts."""
+
+    kind: ClassVar[str] = "KubeInlineManifestConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("name of the manifest", default=REQUIRED)
+    manifest: str = setting("the manifest", default=REQUIRED)

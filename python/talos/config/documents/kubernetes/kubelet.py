@@ -1,0 +1,29 @@
+"""``KubeletConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, Applies, Document, setting
+from talos.config.values import Args, Unstructured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletConfig(Document):
+    """The kubelet."""
+
+    kind: ClassVar[str] = "KubeletConfig"
+    applies: ClassVar[Applies] = Applies.RESTART
+
+    image: str = setting(
+        "container image (default: ghcr.io/siderolabs/kubelet:v1.37.0-rc.1)", default=REQUIRED
+    )
+    config: Unstructured | None = setting("its configuration file")
+    extra_args: Args | None = setting(
+        "further command line arguments", example={"feature-gates": "ServerSideApply=true"}
+    )
+    cluster_dns: tuple[str, ...] | None = setting(
+        "addresses of the cluster's DNS servers", key="clusterDNS", example=["10.96.0.10"]
+    )
+    default_runtime_seccomp_profile_enabled: bool | None = setting(
+        "use the runtime's default seccomp profile"
+    )

@@ -1,0 +1,25 @@
+"""``KubeSchedulerConfig``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, Applies, Document, setting
+from talos.config.values import Args, Unstructured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeSchedulerConfig(Document):
+    """kube-scheduler."""
+
+    kind: ClassVar[str] = "KubeSchedulerConfig"
+    applies: ClassVar[Applies] = Applies.RESTART
+
+    enabled: bool | None = setting("run it")
+    image: str = setting(
+        "container image (default: registry.k8s.io/kube-scheduler:v1.37.0-rc.1)", default=REQUIRED
+    )
+    config: Unstructured | None = setting("its configuration file")
+    extra_args: Args | None = setting("further command line arguments")
+    env: Mapping[str, str] | None = setting("environment variables")
+    resources: Unstructured | None = setting("CPU and memory")

@@ -1,0 +1,17 @@
+"""``BlackholeRouteConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, UINT32, Document, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlackholeRouteConfig(Document):
+    """A destination whose packets are dropped."""
+
+    kind: ClassVar[str] = "BlackholeRouteConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("destination, a prefix", default=REQUIRED)
+    metric: int | None = setting("priority of the route, lower wins", bounds=UINT32)

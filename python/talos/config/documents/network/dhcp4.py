@@ -1,0 +1,24 @@
+"""``DHCPv4Config``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, UINT32, Document, setting
+from talos.config.values import HardwareAddress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DHCPv4Config(Document):
+    """DHCP for IPv4 on a link."""
+
+    kind: ClassVar[str] = "DHCPv4Config"
+    named: ClassVar[bool] = True
+
+    name: str = setting("link to configure", default=REQUIRED)
+    route_metric: int | None = setting("priority of routes from DHCP (default: 1024)", bounds=UINT32)
+    ignore_hostname: bool | None = setting("do not take the name from DHCP")
+    ignore_routes: bool | None = setting("do not take routes from DHCP")
+    client_identifier: str | None = setting(
+        "how the node identifies itself (default: mac)", allowed=("none", "mac", "duid")
+    )
+    duid_raw: HardwareAddress | None = setting("identifier in hexadecimal")

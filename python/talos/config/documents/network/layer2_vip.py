@@ -1,0 +1,17 @@
+"""``Layer2VIPConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, Document, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer2VIPConfig(Document):
+    """A virtual address that control plane nodes share."""
+
+    kind: ClassVar[str] = "Layer2VIPConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("the virtual address", default=REQUIRED)
+    link: str | None = setting("link that carries the address")

@@ -1,0 +1,22 @@
+"""``LinkConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.documents.network.addressing import AddressConfig, RouteConfig
+from talos.config.schema import REQUIRED, UINT32, Document, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkConfig(Document):
+    """Addresses and routes of a link that is there already."""
+
+    kind: ClassVar[str] = "LinkConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("link to configure", default=REQUIRED)
+    up: bool | None = setting("switch it on")
+    mtu: int | None = setting("largest packet", bounds=UINT32)
+    addresses: tuple[AddressConfig, ...] | None = setting("addresses with prefix length")
+    routes: tuple[RouteConfig, ...] | None = setting("routes through the link")
+    multicast: bool | None = setting("receive multicast")

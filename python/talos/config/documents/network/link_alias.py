@@ -1,0 +1,25 @@
+"""``LinkAliasConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, Document, Section, setting
+from talos.config.values import Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSelector(Section):
+    """Which links."""
+
+    match: Expression | None = setting("expression that must be true")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkAliasConfig(Document):
+    """Another name for the links that match."""
+
+    kind: ClassVar[str] = "LinkAliasConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("the alias", default=REQUIRED)
+    selector: LinkSelector | None = setting("which links")

@@ -1,0 +1,25 @@
+"""``RoutingRuleConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, UINT32, Document, setting
+from talos.config.values import Prefix, RoutingTable, Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutingRuleConfig(Document):
+    """A rule that picks the routing table."""
+
+    kind: ClassVar[str] = "RoutingRuleConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("priority of the rule", default=REQUIRED)
+    src: Prefix | None = setting("source prefix")
+    dst: Prefix | None = setting("destination prefix")
+    table: RoutingTable = setting("table to use", default=REQUIRED)
+    action: Scalar | None = setting("what to do (default: unicast)")
+    iif_name: str | None = setting("link the packet came in by")
+    oif_name: str | None = setting("link the packet goes out by")
+    fw_mark: int | None = setting("mark of the packet", bounds=UINT32)
+    fw_mask: int | None = setting("which bits of the mark count", bounds=UINT32)

@@ -1,0 +1,17 @@
+"""``StaticHostConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, Document, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticHostConfig(Document):
+    """Names of an address in /etc/hosts."""
+
+    kind: ClassVar[str] = "StaticHostConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("the address", default=REQUIRED)
+    hostnames: tuple[str, ...] | None = setting("names of the address")

@@ -1,0 +1,25 @@
+"""``VLANConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.documents.network.addressing import AddressConfig, RouteConfig
+from talos.config.schema import REQUIRED, UINT16, UINT32, Document, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VLANConfig(Document):
+    """A VLAN on a link."""
+
+    kind: ClassVar[str] = "VLANConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("name of the VLAN link", default=REQUIRED)
+    vlan_id: int = setting("number of the VLAN", key="vlanID", default=REQUIRED, bounds=UINT16)
+    vlan_mode: str | None = setting("kind of VLAN tag (default: 802.1q)", allowed=("802.1q", "802.1ad"))
+    parent: str = setting("link that carries it", default=REQUIRED)
+    up: bool | None = setting("switch it on")
+    mtu: int | None = setting("largest packet", bounds=UINT32)
+    addresses: tuple[AddressConfig, ...] | None = setting("addresses with prefix length")
+    routes: tuple[RouteConfig, ...] | None = setting("routes through the link")
+    multicast: bool | None = setting("receive multicast")

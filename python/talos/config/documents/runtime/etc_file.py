@@ -1,0 +1,19 @@
+"""``EtcFileConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, Document, setting
+from talos.config.values import FileMode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EtcFileConfig(Document):
+    """A file under /etc."""
+
+    kind: ClassVar[str] = "EtcFileConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("path below /etc", default=REQUIRED)
+    mode: FileMode | None = setting("permission bits")
+    contents: str | None = setting("what is in the file")

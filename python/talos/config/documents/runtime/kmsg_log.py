@@ -1,0 +1,18 @@
+"""``KmsgLogConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, Document, setting
+from talos.config.values import Url
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KmsgLogConfig(Document):
+    """Where the kernel log is sent."""
+
+    kind: ClassVar[str] = "KmsgLogConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("name of the destination", default=REQUIRED)
+    url: Url | None = setting("URL", schemes=("tcp", "udp"))

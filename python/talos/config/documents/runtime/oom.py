@@ -1,0 +1,19 @@
+"""``OOMConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import Document, setting
+from talos.config.values import Duration, Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OOMConfig(Document):
+    """What happens when memory runs out."""
+
+    kind: ClassVar[str] = "OOMConfig"
+
+    trigger_expression: Expression | None = setting("when to act")
+    cgroup_ranking_expression: Expression | None = setting("which cgroup goes first")
+    strict_cgroup_class_ordering: bool | None = setting("never touch a higher class before a lower one")
+    sample_interval: Duration | None = setting("time between measurements")

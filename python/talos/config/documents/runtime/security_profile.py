@@ -1,0 +1,16 @@
+"""``SecurityProfileConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import Applies, Document, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityProfileConfig(Document):
+    """Hardening that is optional."""
+
+    kind: ClassVar[str] = "SecurityProfileConfig"
+    applies: ClassVar[Applies] = Applies.REBOOT
+
+    workload_isolation: bool | None = setting("keep workloads apart from the system")

@@ -1,0 +1,44 @@
+"""``ImageVerificationConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import Document, Merge, Section, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageKeylessVerifier(Section):
+    """Signed without a key, by identity."""
+
+    issuer: str | None = setting("who issues tokens")
+    subject: str | None = setting("who signed")
+    subject_regex: str | None = setting("who signed, as a pattern")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImagePublicKeyVerifier(Section):
+    """Signed with a key."""
+
+    certificate: str | None = setting("public key or certificate in PEM")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageVerificationRule(Section):
+    """Rules, the first that matches counts."""
+
+    image: str | None = setting("which images; * matches anything")
+    skip: bool | None = setting("do not verify (default: false)")
+    deny: bool | None = setting("refuse the image (default: false)")
+    keyless: ImageKeylessVerifier | None = setting("signed without a key, by identity")
+    public_key: ImagePublicKeyVerifier | None = setting("signed with a key")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageVerificationConfig(Document):
+    """Which signatures container images must have."""
+
+    kind: ClassVar[str] = "ImageVerificationConfig"
+
+    rules: tuple[ImageVerificationRule, ...] | None = setting(
+        "rules, the first that matches counts", merge=Merge.REPLACE
+    )

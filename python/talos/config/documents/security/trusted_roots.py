@@ -1,0 +1,17 @@
+"""``TrustedRootsConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, Document, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustedRootsConfig(Document):
+    """Additional certificate authorities that the node trusts."""
+
+    kind: ClassVar[str] = "TrustedRootsConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("name of the set", default=REQUIRED)
+    certificates: str | None = setting("certificates in PEM")

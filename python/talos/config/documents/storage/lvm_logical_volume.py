@@ -1,0 +1,30 @@
+"""``LVMLogicalVolumeConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, UINT32, Document, Section, setting
+from talos.config.values import ByteSize, Size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LVMLogicalVolumeProvisioningSpec(Section):
+    """How it comes to be."""
+
+    volume_group: str | None = setting("its volume group")
+    min_size: ByteSize | None = setting("at least this large")
+    max_size: Size | None = setting("at most this large")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LVMLogicalVolumeConfig(Document):
+    """A logical volume of LVM."""
+
+    kind: ClassVar[str] = "LVMLogicalVolumeConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("name of the logical volume", default=REQUIRED)
+    type: str | None = setting("how it is laid out")
+    mirrors: int | None = setting("copies (default: 1)", bounds=UINT32)
+    stripes: int | None = setting("disks to spread over (default: all physical volumes)", bounds=UINT32)
+    provisioning: LVMLogicalVolumeProvisioningSpec | None = setting("how it comes to be")

@@ -1,0 +1,34 @@
+"""``RAIDArrayConfig``."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.config.schema import REQUIRED, Document, Section, setting
+from talos.config.values import Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RAIDVolumeSelector(Section):
+    """Which volumes."""
+
+    match: Expression | None = setting("expression that must be true")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RAIDProvisioningSpec(Section):
+    """How it comes to be."""
+
+    volume_selector: RAIDVolumeSelector | None = setting("which volumes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RAIDArrayConfig(Document):
+    """A software RAID array."""
+
+    kind: ClassVar[str] = "RAIDArrayConfig"
+    named: ClassVar[bool] = True
+
+    name: str = setting("name of the array", default=REQUIRED)
+    level: str | None = setting("RAID level", allowed=("raid1",))
+    metadata: str | None = setting("form of the metadata (default: 1.0)", allowed=("1.0", "1.2"))
+    provisioning: RAIDProvisioningSpec | None = setting("how it comes to be")

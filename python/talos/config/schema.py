@@ -1,0 +1,203 @@
+"""How a config document is declared: one frozen dataclass, one ``setting`` per field.
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class HostnameConfig(Document):
+        '''How the node gets its name.'''
+
+        hostname: str | None = setting("fixed name of the node", example="node-1")
+
+The annotation says the type, ``setting`` the rest. Loader, encoder, redaction, documentation,
+patches and the dry run's texts all read this declaration; there is no second one.
+"""
+
+import dataclasses
+import enum
+import functools
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAliasType, get_args, get_origin
+
+from talos.config.values import Args, Unstructured
+
+
+class Applies(enum.Enum):
+    """When a changed value takes effect."""
+
+    LIVE = "at once"
+    RESTART = "when the service is restarted"
+    REBOOT = "after a reboot"
+    INSTALL = "at the next install or upgrade"
+
+
+class Merge(enum.Enum):
+    """What a strategic merge does with a list or a free-form object."""
+
+    APPEND = "append"
+    REPLACE = "replace"
+    BY_KEY = "by key"
+    DEEP = "deep"
+
+
+UINT8 = (0, 2**8 - 1)
+UINT16 = (0, 2**16 - 1)
+UINT32 = (0, 2**32 - 1)
+UINT64 = (0, 2**64 - 1)
+INT32 = (-(2**31), 2**31 - 1)
+INT64 = (-(2**63), 2**63 - 1)
+PORT = UINT16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a field's declaration says beside its type."""
+
+    doc: str = ""
+    key: str = ""
+    example: Any = None
+    allowed: tuple[str, ...] = ()
+    bounds: tuple[int, int] | None = None
+    schemes: tuple[str, ...] = ()
+    secret: bool = False
+    applies: Applies | None = None
+    merge: Merge | None = None
+    merge_key: str = ""
+    replaced_by: tuple[str, ...] = ()
+
+
+REQUIRED: Any = dataclasses.MISSING
+
+
+def setting(
+    doc: str,
+    *,
+    key: str = "",
+    default: Any = None,
+    example: Any = None,
+    allowed: tuple[str, ...] = (),
+    bounds: tuple[int, int] | None = None,
+    schemes: tuple[str, ...] = (),
+    secret: bool = False,
+    applies: Applies | None = None,
+    merge: Merge | None = None,
+    merge_key: str = "",
+    replaced_by: tuple[str, ...] = (),
+) -> Any:
+    """Declare a field. Without ``default`` it is None when absent; REQUIRED must be there.
+
+    ``key`` is the YAML key where it is not the field's name in camel case. ``allowed``,
+    ``bounds`` and ``schemes`` hold for the value, or for each element of a list.
+    ``merge_key`` names the keys, joined by ``|``, by whose values elements of a list are matched in a patch.
+    """
+    meta = Setting(
+        doc=doc,
+        key=key,
+        example=example,
+        allowed=allowed,
+        bounds=bounds,
+        schemes=schemes,
+        secret=secret,
+        applies=applies,
+        merge=Merge.BY_KEY if merge_key else merge,
+        merge_key=merge_key,
+        replaced_by=replaced_by,
+    )
+    return dataclasses.field(default=default, metadata={"setting": meta}, repr=not secret)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of a document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document(Section):
+    """A config document of its own kind.
+
+    ``kind`` is empty for the main document. A named kind may occur once for each name.
+    """
+
+    kind: ClassVar[str] = ""
+    named: ClassVar[bool] = False
+    applies: ClassVar[Applies] = Applies.LIVE
+
+    @property
+    def id(self) -> str:
+        """Kind and name, unique within a config."""
+        name = getattr(self, "name", "") if self.named else ""
+        return f"{self.kind}/{name}" if name else self.kind or "v1alpha1"
+
+
+class Form(enum.Enum):
+    """The shapes a value can have."""
+
+    SCALAR = "scalar"
+    LIST = "list"
+    MAP = "map"
+    SECTION = "section"
+    FREE = "free-form"
+    ARGS = "args"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A field's type, taken apart: ``type`` of a scalar or section, ``item`` of a list or map."""
+
+    form: Form
+    type: type[Any]
+    item: "Shape | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A field of a section, ready to be read and written."""
+
+    name: str
+    key: str
+    shape: Shape
+    required: bool
+    default: Any
+    setting: Setting
+
+
+@functools.cache
+def fields_of(section: type[Section]) -> Mapping[str, Field]:
+    """The fields of a section by YAML key, in order."""
+    fields: dict[str, Field] = {}
+    for declared in dataclasses.fields(section):
+        meta: Setting = declared.metadata["setting"]
+        key = meta.key or camel_case(declared.name)
+        fields[key] = Field(
+            name=declared.name,
+            key=key,
+            shape=shape_of(declared.type),
+            required=declared.default is REQUIRED,
+            default=None if declared.default is REQUIRED else declared.default,
+            setting=meta,
+        )
+    return types.MappingProxyType(fields)
+
+
+def shape_of(annotation: Any) -> Shape:
+    """Take a field's annotation apart."""
+    if isinstance(annotation, types.UnionType):
+        (annotation,) = (member for member in get_args(annotation) if member is not types.NoneType)
+    if isinstance(annotation, TypeAliasType):
+        if annotation is Unstructured:
+            return Shape(Form.FREE, dict)
+        assert annotation is Args
+        return Shape(Form.ARGS, dict)
+    origin = get_origin(annotation)
+    if origin is tuple:
+        return Shape(Form.LIST, tuple, shape_of(get_args(annotation)[0]))
+    if origin is Mapping:
+        return Shape(Form.MAP, dict, shape_of(get_args(annotation)[1]))
+    if issubclass(annotation, Section):
+        return Shape(Form.SECTION, annotation)
+    return Shape(Form.SCALAR, annotation)
+
+
+def camel_case(name: str) -> str:
+    """``pod_subnets`` as YAML writes it, ``podSubnets``."""
+    first, *rest = name.rstrip("_").split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -1,0 +1,262 @@
+"""YAML as a tree of nodes that know where they stand in the text.
+
+    parse_documents(text, source="config.yaml") -> list[Node]
+    plain(node) -> Any
+
+The parser's events are composed here, without recursion, so that hostile input ends in an
+error: too large, too deep, aliases that contain themselves or multiply. Duplicate keys and
+what the resolver of YAML 1.1 would guess (``off`` is a word, not false) are treated as Go's
+yaml.v3 does, because that is what config files are written for.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import yaml
+
+from talos.config.problem import ConfigError, Mark, Problem
+
+MAX_BYTES = 4 * 1024 * 1024
+"""Larger than any config that a node could keep; a message of the API may have 32 MiB."""
+
+MAX_DEPTH = 100
+"""Nesting; Kubernetes objects inside a config reach about 20."""
+
+MAX_NODES = 200_000
+"""Nodes of a document with its aliases expanded; a generated config has about 1,000."""
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(slots=True)
+class ScalarNode:
+    """A text. ``plain`` means that it was written without quotes and may be a number or a word."""
+
+    value: str
+    mark: Mark
+    plain: bool
+    weight: int = 1
+
+
+@dataclass(slots=True)
+class SequenceNode:
+    """A list."""
+
+    mark: Mark
+    items: list["Node"] = field(default_factory=list["Node"])
+    weight: int = 1
+
+
+@dataclass(slots=True)
+class MappingNode:
+    """A mapping in the order of the text; ``duplicates`` are keys that came again."""
+
+    mark: Mark
+    entries: dict[str, tuple[Mark, "Node"]] = field(default_factory=dict[str, tuple[Mark, "Node"]])
+    duplicates: list[tuple[str, Mark]] = field(default_factory=list[tuple[str, Mark]])
+    weight: int = 1
+
+
+type Node = ScalarNode | SequenceNode | MappingNode
+
+
+def parse_documents(text: str | bytes, *, source: str = "") -> list[Node]:
+    """Compose every document of a stream; empty ones are left out.
+
+    Raises:
+        ConfigError: when it is no YAML or goes beyond the limits.
+    """
+
+    def refuse(message: str, mark: Mark | None = None, hint: str = "") -> ConfigError:
+        return ConfigError([Problem(message=message, mark=mark, hint=hint, source=source)])
+
+    if len(text) > MAX_BYTES:
+        raise refuse(f"{len(text)} bytes are too much", hint=f"at most {MAX_BYTES}")
+    if isinstance(text, bytes):
+        try:
+            text = text.decode()
+        except UnicodeDecodeError as error:
+            line = text.count(b"\n", 0, error.start) + 1
+            column = error.start - (text.rfind(b"\n", 0, error.start) + 1) + 1
+            raise refuse("the text is not UTF-8", Mark(line, column), "save it as UTF-8") from error
+    composer = _Composer(refuse)
+    try:
+        for event in yaml.parse(text, Loader=_LOADER):
+            composer.feed(event)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = Mark(mark.line + 1, mark.column + 1) if mark else None
+        raise refuse(f"no valid YAML: {error.problem or error.context}", place) from error
+    except yaml.YAMLError as error:
+        position = getattr(error, "position", None)
+        place = _mark_of(text, position) if isinstance(position, int) else None
+        reason = getattr(error, "reason", None) or " ".join(str(error).split())
+        raise refuse(f"no valid YAML: {reason}", place) from error
+    return composer.documents
+
+
+def _mark_of(text: str, position: int) -> Mark:
+    return Mark(text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position))
+
+
+@dataclass(slots=True)
+class _Open:
+    """A collection that isn't finished yet."""
+
+    node: SequenceNode | MappingNode
+    anchor: str | None
+    key: tuple[str, Mark] | None = None
+    merged: list[Node] = field(default_factory=list[Node])
+
+
+class _Composer:
+    """Builds nodes from events."""
+
+    def __init__(self, refuse: Callable[..., ConfigError]) -> None:
+        self.documents: list[Node] = []
+        self._refuse = refuse
+        self._stack: list[_Open] = []
+        self._anchors: dict[str, Node | None] = {}
+
+    def feed(self, event: Any) -> None:
+        match event:
+            case yaml.ScalarEvent():
+                self._add(
+                    ScalarNode(event.value, self._mark(event), plain=event.implicit[0] and not event.tag),
+                    event.anchor,
+                )
+            case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
+                self._push(event)
+            case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
+                opened = self._stack.pop()
+                if isinstance(opened.node, MappingNode):
+                    _merge(opened.node, opened.merged)
+                self._add(opened.node, opened.anchor)
+            case yaml.AliasEvent():
+                self._alias(event)
+            case yaml.DocumentStartEvent():
+                self._anchors.clear()
+            case _:
+                pass
+
+    def _push(self, event: Any) -> None:
+        mark = self._mark(event)
+        if len(self._stack) >= MAX_DEPTH:
+            raise self._refuse("nested too deeply", mark, f"at most {MAX_DEPTH} levels")
+        if self._stack and isinstance(self._stack[-1].node, MappingNode) and self._stack[-1].key is None:
+            raise self._refuse("a key must be a text", mark)
+        if event.anchor:
+            self._anchors[event.anchor] = None
+        node = MappingNode(mark) if isinstance(event, yaml.MappingStartEvent) else SequenceNode(mark)
+        self._stack.append(_Open(node, event.anchor))
+
+    def _alias(self, event: Any) -> None:
+        if event.anchor not in self._anchors:
+            raise self._refuse(f"alias *{event.anchor} refers to nothing", self._mark(event))
+        node = self._anchors[event.anchor]
+        if node is None:
+            raise self._refuse(f"alias *{event.anchor} contains itself", self._mark(event))
+        self._add(node, None, mark=self._mark(event))
+
+    def _add(self, node: Node, anchor: str | None, *, mark: Mark | None = None) -> None:
+        if anchor:
+            self._anchors[anchor] = node
+        if not self._stack:
+            if not (isinstance(node, ScalarNode) and node.plain and node.value in _NULLS):
+                self.documents.append(node)
+            return
+        parent = self._stack[-1]
+        parent.node.weight += node.weight
+        if parent.node.weight > MAX_NODES:
+            raise self._refuse(
+                "too many values, aliases counted as often as they are used",
+                mark or node.mark,
+                f"at most {MAX_NODES}",
+            )
+        if isinstance(parent.node, SequenceNode):
+            parent.node.items.append(node)
+        elif parent.key is None:
+            if not isinstance(node, ScalarNode):
+                raise self._refuse("a key must be a text", mark or node.mark)
+            parent.key = (node.value, mark or node.mark)
+        else:
+            self._add_entry(parent, node)
+
+    def _add_entry(self, parent: _Open, node: Node) -> None:
+        assert isinstance(parent.node, MappingNode)
+        assert parent.key is not None
+        key, mark = parent.key
+        parent.key = None
+        if key == "<<":
+            parent.merged.append(node)
+        elif key in parent.node.entries:
+            parent.node.duplicates.append((key, mark))
+        else:
+            parent.node.entries[key] = (mark, node)
+
+    @staticmethod
+    def _mark(event: Any) -> Mark:
+        return Mark(event.start_mark.line + 1, event.start_mark.column + 1)
+
+
+def _merge(node: MappingNode, merged: list[Node]) -> None:
+    """Add the entries of ``<<: *other``; the mapping's own win."""
+    sources = [
+        item for source in merged for item in (source.items if isinstance(source, SequenceNode) else [source])
+    ]
+    for source in sources:
+        if isinstance(source, MappingNode):
+            node.entries = {**source.entries, **node.entries}
+
+
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+_BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+
+
+def is_null(node: Node) -> bool:
+    """Whether nothing is written there."""
+    return isinstance(node, ScalarNode) and node.plain and node.value in _NULLS
+
+
+def resolve(node: ScalarNode) -> str | int | float | bool | None:
+    """What a scalar means when nobody says which type it has."""
+    text = node.value
+    if not node.plain:
+        return text
+    if text in _NULLS:
+        return None
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
+    number = parse_integer(text)
+    if number is not None:
+        return number
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def parse_integer(text: str) -> int | None:
+    """An integer in one of the notations of YAML 1.1 and 1.2, ``0644`` and ``0o644`` both octal."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    digits = text.lstrip("+-").replace("_", "")
+    sign = -1 if text.startswith("-") else 1
+    try:
+        if len(digits) > 1 and digits[0] == "0":
+            return sign * (int(digits, 0) if digits[1] in "box" else int(digits, 8))
+        return sign * int(digits)
+    except ValueError:
+        return None
+
+
+def plain(node: Node) -> Any:
+    """The node as dicts, lists and scalars; of duplicate keys the first."""
+    match node:
+        case ScalarNode():
+            return resolve(node)
+        case SequenceNode():
+            return [plain(item) for item in node.items]
+        case MappingNode():
+            return cast("dict[str, Any]", {key: plain(value) for key, (_, value) in node.entries.items()})

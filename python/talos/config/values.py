@@ -1,0 +1,263 @@
+"""Values that a config writes as text but that mean more: durations, sizes, addresses.
+
+Each keeps the text as the user wrote it, checks it when read, and knows its meaning.
+"""
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+type Unstructured = Mapping[str, Any]
+"""A free-form object: whatever the program at the other end understands."""
+
+type Args = Mapping[str, str | tuple[str, ...]]
+"""Command line arguments: each has one value, or several when it is repeated."""
+
+
+class Text(str):
+    """A text with a form. ``parse`` raises ValueError with what was expected instead."""
+
+    __slots__ = ()
+    expected = "text"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Check a text and take it."""
+        value = cls(text)
+        value.check()
+        return value
+
+    def check(self) -> None:
+        """Raise ValueError when the text hasn't the form."""
+
+
+_DURATION = re.compile(r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0")
+_DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_DURATION_UNITS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "μs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3600.0,
+}
+
+
+class Duration(Text):
+    """A span of time as Go writes it: ``1h30m``, ``500ms``."""
+
+    __slots__ = ()
+    expected = 'a duration such as "30s" or "1h30m"'
+
+    def check(self) -> None:
+        """Raise ValueError when it is no duration."""
+        if not _DURATION.fullmatch(self):
+            raise ValueError(self.expected)
+
+    @property
+    def seconds(self) -> float:
+        """The span in seconds."""
+        total = sum(float(number) * _DURATION_UNITS[unit] for number, unit in _DURATION_PART.findall(self))
+        return -total if self.startswith("-") else total
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kKmMgGtTpPeE]i?)?[bB]?")
+_SIZE_STEPS = "kmgtpe"
+
+
+class ByteSize(Text):
+    """A number of bytes, ``10GiB`` (powers of 1024) or ``10GB`` (powers of 1000)."""
+
+    __slots__ = ()
+    expected = 'a size such as "10GiB" or "500MB"'
+
+    def check(self) -> None:
+        """Raise ValueError when it is no size."""
+        if not _SIZE.fullmatch(self):
+            raise ValueError(self.expected)
+
+    @property
+    def bytes(self) -> int:
+        """The size in bytes."""
+        found = _SIZE.fullmatch(self)
+        assert found is not None
+        number, unit = float(found.group(1)), (found.group(2) or "").lower()
+        if not unit:
+            return int(number)
+        return int(number * (1024 if unit.endswith("i") else 1000) ** (_SIZE_STEPS.index(unit[0]) + 1))
+
+
+_PERCENTAGE = re.compile(r"-?\d+(?:\.\d+)?%")
+
+
+class Size(ByteSize):
+    """A number of bytes or a share of what is there, ``50%``; a leading minus leaves that much free."""
+
+    __slots__ = ()
+    expected = 'a size such as "10GiB" or "50%"'
+
+    def check(self) -> None:
+        """Raise ValueError when it is neither."""
+        if not _PERCENTAGE.fullmatch(self) and not _SIZE.fullmatch(self.removeprefix("-")):
+            raise ValueError(self.expected)
+
+    def of(self, available: int) -> int:
+        """The size in bytes when ``available`` bytes are there."""
+        sign = -1 if self.startswith("-") else 1
+        text = self.removeprefix("-")
+        amount = int(available * float(text[:-1]) / 100) if text.endswith("%") else ByteSize(text).bytes
+        return amount if sign > 0 else max(0, available - amount)
+
+
+class Url(Text):
+    """An absolute URL."""
+
+    __slots__ = ()
+    expected = 'a URL such as "https://10.0.0.1:6443"'
+
+    def check(self) -> None:
+        """Raise ValueError when a part is missing or the port is no port."""
+        parts = urlsplit(self)
+        if not parts.scheme or not (parts.netloc or parts.scheme == "file"):
+            raise ValueError(self.expected)
+        _ = parts.port
+
+    @property
+    def scheme(self) -> str:
+        """What stands before the colon."""
+        return urlsplit(self).scheme
+
+    @property
+    def host(self) -> str:
+        """Name or address, without brackets."""
+        return urlsplit(self).hostname or ""
+
+    @property
+    def port(self) -> int | None:
+        """The port, when the URL names one."""
+        return urlsplit(self).port
+
+
+class Address(Text):
+    """An IPv4 or IPv6 address."""
+
+    __slots__ = ()
+    expected = 'an IP address such as "10.0.0.1" or "fd00::1"'
+
+    def check(self) -> None:
+        """Raise ValueError when it is no address."""
+        try:
+            ipaddress.ip_address(self)
+        except ValueError:
+            raise ValueError(self.expected) from None
+
+    @property
+    def ip(self) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+        """The address."""
+        return ipaddress.ip_address(str(self))
+
+
+class Prefix(Text):
+    """An address with a prefix length; host bits may be set."""
+
+    __slots__ = ()
+    expected = 'a prefix such as "10.0.0.0/8" or "fd00::/64"'
+
+    def check(self) -> None:
+        """Raise ValueError when it is no prefix."""
+        try:
+            _ = self.interface
+        except ValueError:
+            raise ValueError(self.expected) from None
+        if "/" not in self:
+            raise ValueError(self.expected)
+
+    @property
+    def interface(self) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface:
+        """The address together with its network."""
+        return ipaddress.ip_interface(str(self))
+
+
+class AddressPort(Text):
+    """An address and a port: ``10.0.0.1:51820``, ``[fd00::1]:51820``."""
+
+    __slots__ = ()
+    expected = 'an address with a port such as "10.0.0.1:51820" or "[fd00::1]:51820"'
+
+    def check(self) -> None:
+        """Raise ValueError when it is none."""
+        host, _, port = self.rpartition(":")
+        bracketed = host.startswith("[") and host.endswith("]")
+        try:
+            version = ipaddress.ip_address(host[1:-1] if bracketed else host).version
+        except ValueError:
+            version = 0
+        if version != (6 if bracketed else 4) or not port.isdecimal() or int(port) > 65535:
+            raise ValueError(self.expected)
+
+
+class HardwareAddress(Text):
+    """A link-layer address or another row of bytes in hexadecimal."""
+
+    __slots__ = ()
+    expected = 'bytes in hexadecimal such as "00:1a:2b:3c:4d:5e"'
+    _FORM = re.compile(r"[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2})+")
+
+    def check(self) -> None:
+        """Raise ValueError when it is none."""
+        if not self._FORM.fullmatch(self):
+            raise ValueError(self.expected)
+
+
+class Expression(Text):
+    """A CEL expression; it is compiled where it is used."""
+
+    __slots__ = ()
+    expected = "a CEL expression"
+
+
+class RoutingTable(Text):
+    """A routing table by number or by its well-known name."""
+
+    __slots__ = ()
+    expected = 'a number or "main", "local", "default"'
+    names = ("unspec", "default", "main", "local")
+
+    def check(self) -> None:
+        """Raise ValueError when it is neither."""
+        if self not in self.names and not (self.isdecimal() and int(self) < 2**32):
+            raise ValueError(self.expected)
+
+
+class PortRange(Text):
+    """A port or a range of them, ``80`` or ``1024-2048``."""
+
+    __slots__ = ()
+    expected = "a port such as 80 or a range such as 1024-2048"
+    _FORM = re.compile(r"(\d+)(?:-(\d+))?")
+
+    def check(self) -> None:
+        """Raise ValueError when it is none, or its end lies before its beginning."""
+        found = self._FORM.fullmatch(self)
+        if found is None or not 0 <= int(found[1]) <= int(found[2] or found[1]) <= 65535:
+            raise ValueError(self.expected)
+
+
+class FileMode(int):
+    """Permission bits of a file, written in octal."""
+
+    __slots__ = ()
+
+
+class Scalar(Text):
+    """A text that may be written as a number, and then stays one."""
+
+    __slots__ = ()
+
+
+NUMERIC_TEXTS = (PortRange, RoutingTable, Scalar)
+"""Texts that YAML writes as numbers when they are."""
