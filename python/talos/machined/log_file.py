@@ -1,0 +1,47 @@
+"""A log's copy on disk, rotated."""
+
+import os
+from pathlib import Path
+
+ROTATE_AT = 5 * 1024 * 1024
+"""Bytes after which the file becomes ``<name>.1``, whose predecessor goes."""
+
+
+class LogFile:
+    """Appends to a file and survives that it can't: a full disk loses lines, not the service."""
+
+    def __init__(self, path: Path, rotate_at: int = ROTATE_AT) -> None:
+        self._path = path
+        self._rotate_at = rotate_at
+        self._fd = -1
+        self._size = 0
+        self.error = ""
+
+    def write(self, data: bytes) -> None:
+        """Append; what went wrong is in ``error`` until a write succeeds again."""
+        try:
+            if self._fd < 0:
+                self._open()
+            if self._size + len(data) > self._rotate_at:
+                self._rotate()
+            self._size += os.write(self._fd, data)
+        except OSError as error:
+            self.error = f"{self._path}: {error.strerror}"
+        else:
+            self.error = ""
+
+    def close(self) -> None:
+        """Close the file; the next write opens it again."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _open(self) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._fd = os.open(self._path, flags, 0o600)
+        self._size = os.fstat(self._fd).st_size
+
+    def _rotate(self) -> None:
+        self.close()
+        self._path.replace(self._path.with_name(self._path.name + ".1"))
+        self._open()

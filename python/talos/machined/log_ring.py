@@ -1,0 +1,71 @@
+"""One log in memory: its newest bytes, in whole lines."""
+
+from collections import deque
+
+import trio
+
+CAPACITY = 1024 * 1024
+"""Bytes kept of each log."""
+CHUNK = 16 * 1024
+"""Bytes gathered into one piece; many small ones would cost more than what they hold."""
+
+
+class LogRing:
+    """Bytes are numbered from the log's beginning; the oldest are forgotten."""
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._capacity = capacity
+        self._chunks: deque[bytes] = deque()
+        self._last = bytearray()
+        self._start = 0
+        self.end = 0
+        self._more = trio.Event()
+
+    def append(self, data: bytes) -> None:
+        """Add whole lines."""
+        self._last += data
+        self.end += len(data)
+        if len(self._last) >= CHUNK:
+            self._chunks.append(bytes(self._last))
+            self._last.clear()
+        while self._chunks and self.end - self._start - len(self._chunks[0]) >= self._capacity:
+            self._start += len(self._chunks.popleft())
+        more, self._more = self._more, trio.Event()
+        more.set()
+
+    def read(self, position: int) -> tuple[bytes, int]:
+        """What follows a position, a chunk at a time, and the position after it.
+
+        What was forgotten is skipped; the answer is empty at the end.
+        """
+        offset = self._start
+        for chunk in self._chunks:
+            if position < offset + len(chunk):
+                begin = max(position - offset, 0)
+                return chunk[begin:], offset + len(chunk)
+            offset += len(chunk)
+        begin = max(position - offset, 0)
+        return bytes(self._last[begin:]), self.end
+
+    def tail(self, lines: int) -> int:
+        """The position from which so many lines follow; negative: the oldest there is."""
+        if lines < 0:
+            return self._start
+        missing = lines + 1  # the newline before the first of them
+        position = self.end
+        for chunk in (bytes(self._last), *reversed(self._chunks)):
+            position -= len(chunk)
+            count = chunk.count(b"\n")
+            if count < missing:
+                missing -= count
+                continue
+            cut = len(chunk)
+            for _ in range(missing):
+                cut = chunk.rfind(b"\n", 0, cut)
+            return position + cut + 1
+        return self._start
+
+    async def wait(self, position: int) -> None:
+        """Wait until something follows a position."""
+        while position >= self.end:
+            await self._more.wait()

@@ -1,0 +1,78 @@
+"""The one place where PID 1 learns that a process has ended."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import trio
+
+from talos.system.reaping import reap
+
+
+class Reaper:
+    """Reaps every child; each registered one's exit code reaches who waits for it.
+
+    Nothing else in the process may wait for children.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, Child] = {}
+        self._expecting = 0
+        self._early: dict[int, int] = {}
+        self.orphans = 0
+
+    def drain(self) -> None:
+        """On SIGCHLD: take note of all that have ended."""
+        for pid, code in reap():
+            child = self._waiting.pop(pid, None)
+            if child is not None:
+                child.finish(code)
+            elif self._expecting:
+                self._early[pid] = code
+            else:
+                self.orphans += 1
+
+    @contextmanager
+    def expecting(self) -> Iterator[None]:
+        """While somebody else starts a child of ours, whose pid we don't know yet."""
+        self._expecting += 1
+        try:
+            yield
+        finally:
+            self._expecting -= 1
+            if not self._expecting:
+                self.orphans += len(self._early)
+                self._early.clear()
+
+    def register(self, pid: int) -> "Child":
+        """A child to wait for; at once after its start, or within ``expecting``."""
+        child = Child(pid)
+        code = self._early.pop(pid, None)
+        if code is None:
+            self._waiting[pid] = child
+        else:
+            child.finish(code)
+        return child
+
+
+class Child:
+    """A process that we are the parent of."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._ended = trio.Event()
+        self._code = 0
+
+    def finish(self, code: int) -> None:
+        """It has ended; called by the reaper."""
+        self._code = code
+        self._ended.set()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended. While it hasn't, its pid is its own and may be signalled."""
+        return self._ended.is_set()
+
+    async def wait(self) -> int:
+        """Wait for its end: its exit code, negative for a signal."""
+        await self._ended.wait()
+        return self._code
