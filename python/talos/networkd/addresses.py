@@ -1,0 +1,97 @@
+"""Addresses and networks between their protobuf form and Python's, and the ids made from them."""
+
+from ipaddress import IPv6Address, ip_address, ip_interface, ip_network
+from typing import Any
+
+from talos.api.common import common_pb2
+from talos.api.definitions import enums_pb2
+from talos.api.definitions.network_pb2 import RouteSpecSpec
+from talos.system.links import Address, Interface, Network, RouteState
+
+_FAMILIES = {2: "inet4", 10: "inet6"}
+_TABLES = {253: "default", 254: "main", 255: "local"}
+# Unique local addresses that we make have their purpose in the eighth byte; this is SideroLink's.
+_SIDEROLINK = 0x03
+
+
+def make_prefix(interface: Interface | Network) -> common_pb2.NetIPPrefix:
+    """An address with its prefix length, or a network."""
+    if isinstance(interface, Network.__value__):
+        return common_pb2.NetIPPrefix(ip=interface.network_address.packed, prefix_length=interface.prefixlen)
+    return common_pb2.NetIPPrefix(ip=interface.ip.packed, prefix_length=interface.network.prefixlen)
+
+
+def make_ip(address: Address | None) -> common_pb2.NetIP:
+    """An address; empty for none."""
+    return common_pb2.NetIP() if address is None else common_pb2.NetIP(ip=address.packed)
+
+
+def parse_interface(prefix: common_pb2.NetIPPrefix) -> Interface:
+    """An address with its prefix length; ValueError when it is empty."""
+    return ip_interface((prefix.ip, prefix.prefix_length))
+
+
+def parse_network(prefix: common_pb2.NetIPPrefix) -> Network | None:
+    """A network; none when it is empty or matches everything, which is the default route's."""
+    if not prefix.ip or prefix.prefix_length == 0:
+        return None
+    return ip_network((prefix.ip, prefix.prefix_length), strict=False)
+
+
+def parse_ip(address: common_pb2.NetIP) -> Address | None:
+    """An address, if there is one."""
+    return ip_address(address.ip) if address.ip else None
+
+
+def family_of(address: Address | Interface | Network) -> enums_pb2.NethelpersFamily:
+    """The address family."""
+    return enums_pb2.FAMILY_INET4 if address.version == 4 else enums_pb2.FAMILY_INET6
+
+
+def make_address_id(link: str, address: Interface) -> str:
+    """The id of an address: ``eth0/10.5.0.2/24``."""
+    return f"{link}/{address}"
+
+
+def make_route_id(
+    *, table: int, family: int, destination: Network | None, gateway: Address | None, priority: int, link: str
+) -> str:
+    """The id of a route: ``inet4/10.5.0.1//1024``, with the table unless it is main, and IPv6's link."""
+    head = "" if table == 254 else f"{_TABLES.get(table, table)}/"
+    if family == enums_pb2.FAMILY_INET6:
+        head += f"{link}/"
+    return f"{head}{_FAMILIES.get(family, family)}/{gateway or ''}/{destination or ''}/{priority}"
+
+
+def route_spec_id(spec: RouteSpecSpec) -> str:
+    """The id of a route that is wanted."""
+    return make_route_id(
+        table=spec.table,
+        family=spec.family,
+        destination=parse_network(spec.destination),
+        gateway=parse_ip(spec.gateway),
+        priority=spec.priority,
+        link=spec.out_link_name,
+    )
+
+
+def route_state_id(route: RouteState, link: str) -> str:
+    """The id of a route that is there."""
+    return make_route_id(
+        table=route.table,
+        family=route.family,
+        destination=route.destination,
+        gateway=route.gateway,
+        priority=route.priority,
+        link=link,
+    )
+
+
+def is_siderolink(address: Address) -> bool:
+    """Whether an address is SideroLink's: one of the point-to-point link to a manager."""
+    return isinstance(address, IPv6Address) and address.packed[0] == 0xFD and address.packed[7] == _SIDEROLINK
+
+
+def number(value: int) -> Any:
+    """A number of the kernel's as an enum's value: protobuf keeps those it has no name for."""
+    return value

@@ -1,0 +1,62 @@
+"""Addresses as they should be."""
+
+import logging
+
+from talos.api.definitions import enums_pb2
+from talos.api.definitions.network_pb2 import AddressSpecSpec
+from talos.networkd.addresses import parse_interface
+from talos.networkd.controllers.kernel import KernelReconciler
+from talos.resource import kinds
+from talos.resource.controller import ControllerRuntime, Input, Strength
+from talos.resource.resource import Phase
+from talos.system.links import AddressState, Topic
+
+log = logging.getLogger(__name__)
+
+# Flags we may set; the rest is the kernel's to say.
+_OURS = (
+    enums_pb2.ADDRESS_NO_DAD
+    | enums_pb2.ADDRESS_OPTIMISTIC
+    | enums_pb2.ADDRESS_HOME
+    | enums_pb2.ADDRESS_MANAGEMENT_TEMP
+    | enums_pb2.ADDRESS_NO_PREFIX_ROUTE
+    | enums_pb2.ADDRESS_STABLE_PRIVACY
+)
+
+
+class AddressSpecController(KernelReconciler):
+    """Adds addresses that are missing, and removes those whose spec goes away: no others."""
+
+    name = "network.AddressSpecController"
+    inputs = (Input(kinds.ADDRESS_SPEC, Strength.STRONG),)
+    topics = Topic.LINK | Topic.ADDRESS
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Change what differs."""
+        indexes = {link.name: link.index for link in await self.links.links()}
+        present = {(item.link_index, item.address) for item in await self.links.addresses()}
+        for resource in await runtime.list(kinds.ADDRESS_SPEC):
+            spec, index = resource.spec, indexes.get(resource.spec.link_name)
+            if resource.metadata.phase is Phase.TEARING_DOWN:
+                if index is not None:
+                    log.info("address %s removed", resource.id)
+                    await self.links.remove_address(make_state(spec, index))
+                await runtime.remove_finalizer(kinds.ADDRESS_SPEC, resource.id)
+                continue
+            if self.name not in resource.metadata.finalizers:
+                await runtime.add_finalizer(kinds.ADDRESS_SPEC, resource.id)
+            if index is None or (index, parse_interface(spec.address)) in present:
+                continue
+            log.info("address %s added", resource.id)
+            await self.links.add_address(make_state(spec, index))
+
+
+def make_state(spec: AddressSpecSpec, link_index: int) -> AddressState:
+    """The address as the kernel is asked for it."""
+    return AddressState(
+        link_index=link_index,
+        address=parse_interface(spec.address),
+        scope=int(spec.scope),
+        flags=spec.flags & _OURS,
+        priority=spec.priority,
+    )

@@ -1,0 +1,78 @@
+"""What holds unless something else is configured: the loopback link and public servers."""
+
+from ipaddress import ip_address, ip_interface
+
+from talos.api.definitions import enums_pb2
+from talos.api.definitions.network_pb2 import (
+    AddressSpecSpec,
+    LinkSpecSpec,
+    NameServerSpec,
+    ResolverSpecSpec,
+    TimeServerSpecSpec,
+)
+from talos.networkd.addresses import make_address_id, make_ip, make_prefix
+from talos.networkd.layers import CONFIG_NAMESPACE, RESOLVERS_ID, TIME_SERVERS_ID, layered_id
+from talos.resource import kinds
+from talos.resource.controller import ControllerRuntime, Output, Reconciler
+
+LOOPBACK = "lo"
+LOOPBACK_ADDRESS = ip_interface("127.0.0.1/8")
+# The defaults of the public API's documentation.
+RESOLVERS = (ip_address("1.1.1.1"), ip_address("8.8.8.8"))
+TIME_SERVERS = ("time.cloudflare.com",)
+
+
+class DefaultsController(Reconciler):
+    """Writes the specs of the lowest layer."""
+
+    name = "network.DefaultsController"
+    outputs = (
+        Output(kinds.LINK_SPEC, shared=True),
+        Output(kinds.ADDRESS_SPEC, shared=True),
+        Output(kinds.RESOLVER_SPEC, shared=True),
+        Output(kinds.TIME_SERVER_SPEC, shared=True),
+    )
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """They never change."""
+        layer = enums_pb2.CONFIG_DEFAULT
+        link = LinkSpecSpec(name=LOOPBACK, up=True, type=enums_pb2.LINK_LOOPBCK, config_layer=layer)
+        await runtime.modify(
+            kinds.LINK_SPEC,
+            layered_id(layer, LOOPBACK),
+            lambda spec: spec.CopyFrom(link),
+            namespace=CONFIG_NAMESPACE,
+        )
+        address = AddressSpecSpec(
+            address=make_prefix(LOOPBACK_ADDRESS),
+            link_name=LOOPBACK,
+            family=enums_pb2.FAMILY_INET4,
+            scope=enums_pb2.SCOPE_HOST,
+            flags=enums_pb2.ADDRESS_PERMANENT,
+            config_layer=layer,
+        )
+        await runtime.modify(
+            kinds.ADDRESS_SPEC,
+            layered_id(layer, make_address_id(LOOPBACK, LOOPBACK_ADDRESS)),
+            lambda spec: spec.CopyFrom(address),
+            namespace=CONFIG_NAMESPACE,
+        )
+        servers = [make_ip(server) for server in RESOLVERS]
+        resolvers = ResolverSpecSpec(
+            dns_servers=servers,
+            name_servers=[NameServerSpec(addr=server) for server in servers],
+            config_layer=layer,
+        )
+        await runtime.modify(
+            kinds.RESOLVER_SPEC,
+            layered_id(layer, RESOLVERS_ID),
+            lambda spec: spec.CopyFrom(resolvers),
+            namespace=CONFIG_NAMESPACE,
+        )
+        times = TimeServerSpecSpec(ntp_servers=TIME_SERVERS, config_layer=layer)
+        await runtime.modify(
+            kinds.TIME_SERVER_SPEC,
+            layered_id(layer, TIME_SERVERS_ID),
+            lambda spec: spec.CopyFrom(times),
+            namespace=CONFIG_NAMESPACE,
+        )

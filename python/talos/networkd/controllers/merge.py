@@ -1,0 +1,102 @@
+"""From layers of config to one spec per thing: the six merge controllers."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from google.protobuf.message import Message
+
+from talos.api.definitions.network_pb2 import (
+    AddressSpecSpec,
+    HostnameSpecSpec,
+    LinkSpecSpec,
+    ResolverSpecSpec,
+    RouteSpecSpec,
+    TimeServerSpecSpec,
+)
+from talos.networkd.addresses import make_address_id, parse_interface, route_spec_id
+from talos.networkd.layers import CONFIG_NAMESPACE, HOSTNAME_ID, RESOLVERS_ID, TIME_SERVERS_ID
+from talos.resource import kinds
+from talos.resource.controller import Controller, ControllerRuntime, Input, Output, Reconciler
+from talos.resource.kind import Kind
+from talos.resource.resource import Phase
+
+type Identify[S: Message] = Callable[[S], str]
+type Combine[S: Message] = Callable[[Sequence[S]], S]
+
+
+class MergeController[S: Message](Reconciler):
+    """Combines the specs of all layers that are about the same thing, lowest layer first."""
+
+    def __init__(self, name: str, kind: Kind[S], identify: Identify[S], combine: Combine[S]) -> None:
+        self.name = name  # pyright: ignore[reportIncompatibleVariableOverride] - one class, six controllers
+        self.inputs = (Input(kind, namespace=CONFIG_NAMESPACE),)
+        self.outputs = (Output(kind, shared=True),)
+        self._kind = kind
+        self._identify = identify
+        self._combine = combine
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Merge everything anew."""
+        layers: defaultdict[str, list[S]] = defaultdict(list)
+        for resource in await runtime.list(self._kind, namespace=CONFIG_NAMESPACE):
+            if resource.metadata.phase is Phase.RUNNING:
+                layers[self._identify(resource.spec)].append(resource.spec)
+        async with runtime.track_outputs():
+            for id, specs in layers.items():
+                specs.sort(key=_layer)
+                merged = self._combine(specs)
+                await runtime.modify(self._kind, id, lambda spec, new=merged: spec.CopyFrom(new))
+
+
+def _layer(spec: Message) -> int:
+    return int(getattr(spec, "config_layer"))  # noqa: B009 - every spec that is merged has it
+
+
+def take_highest[S: Message](specs: Sequence[S]) -> S:
+    """The spec of the highest layer, as it is."""
+    return specs[-1]
+
+
+def overlay[S: Message](specs: Sequence[S]) -> S:
+    """Field by field: what a higher layer sets replaces what a lower one did."""
+    merged = type(specs[0])()
+    for spec in specs:
+        for field, value in spec.ListFields():
+            if field.is_repeated:
+                merged.ClearField(field.name)
+                getattr(merged, field.name).extend(value)
+            elif field.message_type is not None:
+                getattr(merged, field.name).CopyFrom(value)
+            else:
+                setattr(merged, field.name, value)
+    return merged
+
+
+def make_merge_controllers() -> list[Controller]:
+    """One for each kind of config."""
+    return [
+        MergeController[LinkSpecSpec](
+            "network.LinkMergeController", kinds.LINK_SPEC, lambda spec: spec.name, overlay
+        ),
+        MergeController[AddressSpecSpec](
+            "network.AddressMergeController",
+            kinds.ADDRESS_SPEC,
+            lambda spec: make_address_id(spec.link_name, parse_interface(spec.address)),
+            take_highest,
+        ),
+        MergeController[RouteSpecSpec](
+            "network.RouteMergeController", kinds.ROUTE_SPEC, route_spec_id, take_highest
+        ),
+        MergeController[HostnameSpecSpec](
+            "network.HostnameMergeController", kinds.HOSTNAME_SPEC, lambda _: HOSTNAME_ID, take_highest
+        ),
+        MergeController[ResolverSpecSpec](
+            "network.ResolverMergeController", kinds.RESOLVER_SPEC, lambda _: RESOLVERS_ID, overlay
+        ),
+        MergeController[TimeServerSpecSpec](
+            "network.TimeServerMergeController",
+            kinds.TIME_SERVER_SPEC,
+            lambda _: TIME_SERVERS_ID,
+            take_highest,
+        ),
+    ]

@@ -1,0 +1,42 @@
+"""How far the network is: NetworkStatus, which services wait for."""
+
+from talos.api.definitions.network_pb2 import StatusSpec
+from talos.networkd.addresses import parse_network
+from talos.networkd.controllers.node_address import CURRENT
+from talos.networkd.layers import HOSTNAME_ID
+from talos.resource import kinds
+from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+
+STATUS_ID = "status"
+ETC_FILES = ("hosts", "resolv.conf")
+
+
+class NetworkStatusController(Reconciler):
+    """Writes the one NetworkStatus."""
+
+    name = "network.StatusController"
+    inputs = (
+        Input(kinds.NODE_ADDRESS, id=CURRENT),
+        Input(kinds.ROUTE_STATUS),
+        Input(kinds.HOSTNAME_STATUS),
+        Input(kinds.ETC_FILE_STATUS),
+    )
+    outputs = (Output(kinds.NETWORK_STATUS),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Look at everything anew."""
+        current = await runtime.get_or_none(kinds.NODE_ADDRESS, CURRENT)
+        routes = await runtime.list(kinds.ROUTE_STATUS)
+        hostname = await runtime.get_or_none(kinds.HOSTNAME_STATUS, HOSTNAME_ID)
+        files = {resource.id for resource in await runtime.list(kinds.ETC_FILE_STATUS)}
+        status = StatusSpec(
+            address_ready=current is not None and len(current.spec.addresses) > 0,
+            # A default route; whether anything answers beyond it is for probes to say.
+            connectivity_ready=any(
+                parse_network(route.spec.destination) is None and route.spec.HasField("gateway")
+                for route in routes
+            ),
+            hostname_ready=hostname is not None,
+            etc_files_ready=files.issuperset(ETC_FILES),
+        )
+        await runtime.modify(kinds.NETWORK_STATUS, STATUS_ID, lambda spec: spec.CopyFrom(status))

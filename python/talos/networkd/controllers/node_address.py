@@ -1,0 +1,115 @@
+"""Which of all addresses are the node's: NodeAddress."""
+
+from collections.abc import Iterable, Sequence
+
+from talos.api.definitions.network_pb2 import NodeAddressFilterSpec, NodeAddressSpec
+from talos.networkd.addresses import is_siderolink, make_prefix, parse_interface, parse_network
+from talos.networkd.controllers.address_status import AddressStatusController
+from talos.networkd.controllers.link_status import is_usable
+from talos.resource import kinds
+from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.system.links import Interface
+
+DEFAULT = "default"
+CURRENT = "current"
+ROUTED = "routed"
+ACCUMULATIVE = "accumulative"
+
+# The virtual link of addresses that only the world outside knows.
+EXTERNAL_LINK = "external"
+# Addresses of link scope or narrower (RT_SCOPE_LINK) are no addresses of the node.
+_LINK_SCOPE = 253
+
+
+class NodeAddressController(Reconciler):
+    """Writes four lists, and two more for every NodeAddressFilter.
+
+    ``default`` is the first address there was and never changes; ``current`` are those in
+    use, ``routed`` the ones of them that other nodes can reach, ``accumulative`` all there
+    ever were since the boot.
+    """
+
+    name = "network.NodeAddressController"
+    inputs = (Input(kinds.ADDRESS_STATUS), Input(kinds.LINK_STATUS), Input(kinds.NODE_ADDRESS_FILTER))
+    outputs = (Output(kinds.NODE_ADDRESS),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Sort out all addresses anew."""
+        usable = {link.spec.index for link in await runtime.list(kinds.LINK_STATUS) if is_usable(link.spec)}
+        own: list[tuple[str, Interface]] = []
+        known: list[Interface] = []
+        current: list[Interface] = []
+        for resource in await runtime.list(kinds.ADDRESS_STATUS):
+            spec, address = resource.spec, parse_interface(resource.spec.address)
+            if int(spec.scope) >= _LINK_SCOPE or not is_node_address(address):
+                continue
+            known.append(address)
+            if resource.metadata.owner == AddressStatusController.name:
+                own.append((spec.link_name, address))
+            if spec.link_index in usable or spec.link_name == EXTERNAL_LINK:
+                current.append(address)
+        current = sort_addresses(current)
+        routed = [address for address in current if not is_siderolink(address.ip)]
+        async with runtime.track_outputs():
+            if own:
+                # The alphabetically first link's smallest address.
+                first = min(own, key=lambda item: (item[0], _order(item[1])))[1]
+                await runtime.modify(kinds.NODE_ADDRESS, DEFAULT, lambda spec: _set_once(spec, first))
+            await _write(runtime, CURRENT, current)
+            await _write(runtime, ROUTED, routed)
+            await _accumulate(runtime, ACCUMULATIVE, known)
+            for item in await runtime.list(kinds.NODE_ADDRESS_FILTER):
+                await _write(runtime, f"{CURRENT}-{item.id}", apply_filter(item.spec, current))
+                await _write(runtime, f"{ROUTED}-{item.id}", apply_filter(item.spec, routed))
+                await _accumulate(runtime, f"{ACCUMULATIVE}-{item.id}", apply_filter(item.spec, known))
+
+
+def is_node_address(address: Interface) -> bool:
+    """Whether anybody else could reach the node by it."""
+    ip = address.ip
+    return not (ip.is_loopback or ip.is_multicast or ip.is_link_local)
+
+
+def sort_addresses(addresses: Iterable[Interface]) -> list[Interface]:
+    """By address, IPv4 first, each once."""
+    return sorted(set(addresses), key=_order)
+
+
+def apply_filter(spec: NodeAddressFilterSpec, addresses: Sequence[Interface]) -> list[Interface]:
+    """The addresses a filter lets through: in an included subnet, if any is named, and in no excluded one."""
+    include = [network for item in spec.include_subnets if (network := parse_network(item)) is not None]
+    exclude = [network for item in spec.exclude_subnets if (network := parse_network(item)) is not None]
+    return [
+        address
+        for address in addresses
+        if (not include or any(address.ip in network for network in include))
+        and not any(address.ip in network for network in exclude)
+    ]
+
+
+def _order(address: Interface) -> tuple[int, int, int]:
+    return address.version, int(address.ip), address.network.prefixlen
+
+
+async def _write(runtime: ControllerRuntime, id: str, addresses: Sequence[Interface]) -> None:
+    def change(spec: NodeAddressSpec) -> None:
+        del spec.addresses[:]
+        spec.addresses.extend(make_prefix(address) for address in addresses)
+
+    await runtime.modify(kinds.NODE_ADDRESS, id, change)
+
+
+async def _accumulate(runtime: ControllerRuntime, id: str, addresses: Sequence[Interface]) -> None:
+    def change(spec: NodeAddressSpec) -> None:
+        before = {parse_interface(item).ip: parse_interface(item) for item in spec.addresses}
+        for address in addresses:
+            before.setdefault(address.ip, address)
+        del spec.addresses[:]
+        spec.addresses.extend(make_prefix(address) for address in sort_addresses(before.values()))
+
+    await runtime.modify(kinds.NODE_ADDRESS, id, change)
+
+
+def _set_once(spec: NodeAddressSpec, address: Interface) -> None:
+    if not spec.addresses:
+        spec.addresses.append(make_prefix(address))

@@ -1,0 +1,77 @@
+"""Routes as they should be."""
+
+import logging
+from dataclasses import replace
+
+from talos.api.definitions.network_pb2 import RouteSpecSpec
+from talos.networkd.addresses import parse_ip, parse_network, route_state_id
+from talos.networkd.controllers.kernel import KernelReconciler
+from talos.resource import kinds
+from talos.resource.controller import ControllerRuntime, Input, Strength
+from talos.resource.resource import Phase
+from talos.system.links import RTPROT_STATIC, LinkState, RouteState, Topic
+
+log = logging.getLogger(__name__)
+
+
+class RouteSpecController(KernelReconciler):
+    """Adds routes that are missing, and removes those whose spec goes away: no others."""
+
+    name = "network.RouteSpecController"
+    inputs = (Input(kinds.ROUTE_SPEC, Strength.STRONG),)
+    topics = Topic.LINK | Topic.ADDRESS | Topic.ROUTE
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Change what differs."""
+        links = {link.name: link for link in await self.links.links()}
+        names = {link.index: link.name for link in links.values()}
+        sources = {address.address.ip for address in await self.links.addresses()}
+        present = {
+            route_state_id(route, names.get(route.link_index, "")): route
+            for route in await self.links.routes()
+        }
+        for resource in await runtime.list(kinds.ROUTE_SPEC):
+            spec, link = resource.spec, links.get(resource.spec.out_link_name)
+            wanted = make_state(spec, link)
+            if resource.metadata.phase is Phase.TEARING_DOWN:
+                if resource.id in present:
+                    log.info("route %s removed", resource.id)
+                    await self.links.remove_route(wanted)
+                await runtime.remove_finalizer(kinds.ROUTE_SPEC, resource.id)
+                continue
+            if self.name not in resource.metadata.finalizers:
+                await runtime.add_finalizer(kinds.ROUTE_SPEC, resource.id)
+            if spec.out_link_name and (link is None or not link.is_up):
+                # The kernel refuses routes over links that are off; it tells when that ends.
+                continue
+            if wanted.source is not None and wanted.source not in sources:
+                continue
+            if resource.id in present and is_same(present[resource.id], wanted):
+                continue
+            log.info("route %s set", resource.id)
+            await self.links.add_route(wanted)
+
+
+def make_state(spec: RouteSpecSpec, link: LinkState | None) -> RouteState:
+    """The route as the kernel is asked for it."""
+    return RouteState(
+        family=int(spec.family),
+        destination=parse_network(spec.destination),
+        gateway=parse_ip(spec.gateway),
+        source=parse_ip(spec.source),
+        link_index=link.index if link is not None else 0,
+        table=int(spec.table),
+        priority=spec.priority,
+        scope=int(spec.scope),
+        type=int(spec.type),
+        protocol=int(spec.protocol) or RTPROT_STATIC,
+        mtu=spec.mtu,
+    )
+
+
+def is_same(present: RouteState, wanted: RouteState) -> bool:
+    """Whether the kernel's route is the wanted one; it adds flags, and a source of its own choice."""
+    same = replace(present, flags=wanted.flags)
+    if wanted.source is None:
+        same = replace(same, source=None)
+    return same == wanted

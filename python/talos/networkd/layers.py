@@ -1,0 +1,23 @@
+"""Where a piece of network config comes from; a higher layer wins over a lower one."""
+
+from talos.api.definitions import enums_pb2
+
+# Specs of every layer live here; merged, they are in the kinds' own namespace, ``network``.
+CONFIG_NAMESPACE = "network-config"
+
+HOSTNAME_ID = "hostname"
+RESOLVERS_ID = "resolvers"
+TIME_SERVERS_ID = "timeservers"
+
+_NAMES = {
+    enums_pb2.CONFIG_DEFAULT: "default",
+    enums_pb2.CONFIG_CMDLINE: "cmdline",
+    enums_pb2.CONFIG_PLATFORM: "platform",
+    enums_pb2.CONFIG_OPERATOR: "operator",
+    enums_pb2.CONFIG_MACHINE_CONFIGURATION: "configuration",
+}
+
+
+def layered_id(layer: enums_pb2.NetworkConfigLayer, id: str) -> str:
+    """The id of a spec of one layer: ``platform/eth0``."""
+    return f"{_NAMES[layer]}/{id}"

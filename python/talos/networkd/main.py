@@ -1,0 +1,76 @@
+"""networkd: the node's network, from config to kernel and from kernel to the State."""
+
+import trio
+
+from talos.daemon.ready import notify_ready
+from talos.daemon.run import Daemon, run
+from talos.daemon.server import serve
+from talos.daemon.state import remote_state
+from talos.networkd.controllers.address_spec import AddressSpecController
+from talos.networkd.controllers.address_status import AddressStatusController
+from talos.networkd.controllers.defaults import DefaultsController
+from talos.networkd.controllers.link_spec import LinkSpecController
+from talos.networkd.controllers.link_status import LinkStatusController
+from talos.networkd.controllers.merge import make_merge_controllers
+from talos.networkd.controllers.network_status import NetworkStatusController
+from talos.networkd.controllers.node_address import NodeAddressController
+from talos.networkd.controllers.platform_config import PlatformConfigApplyController
+from talos.networkd.controllers.route_spec import RouteSpecController
+from talos.networkd.controllers.route_status import RouteStatusController
+from talos.networkd.controllers.simple_status import (
+    HostnameStatusController,
+    ResolverStatusController,
+    TimeServerStatusController,
+)
+from talos.networkd.kernel_links import open_links
+from talos.resource.controller import Controller
+from talos.resource.graph import Edge
+from talos.resource.runtime import dependencies, make_inspect_service, run_controllers
+from talos.system.links import Links
+
+SOCKET = "/system/run/networkd/networkd.sock"
+
+
+def make_controllers(links: Links) -> list[Controller]:
+    """Every controller of this daemon."""
+    return [
+        DefaultsController(),
+        PlatformConfigApplyController(),
+        *make_merge_controllers(),
+        LinkSpecController(links),
+        AddressSpecController(links),
+        RouteSpecController(links),
+        LinkStatusController(links),
+        AddressStatusController(links),
+        RouteStatusController(links),
+        HostnameStatusController(),
+        ResolverStatusController(),
+        TimeServerStatusController(),
+        NodeAddressController(),
+        NetworkStatusController(),
+    ]
+
+
+async def serve_network(daemon: Daemon) -> None:
+    """Run the controllers against the node's State until told to stop.
+
+    The network stays as it is when we end: who follows us finds it so.
+    """
+    async with open_links(daemon.bridge) as links, remote_state(daemon) as state:
+        controllers = make_controllers(links)
+        edges = dependencies(controllers)
+
+        async def own_edges() -> list[Edge]:
+            return edges
+
+        inspect = make_inspect_service(own_edges)
+        async with serve(daemon, [inspect], SOCKET), trio.open_nursery() as nursery:
+            await nursery.start(run_controllers, state, controllers)
+            notify_ready()
+            await daemon.stopping.wait()
+            nursery.cancel_scope.cancel()
+
+
+def main() -> None:
+    """Entry of the daemon."""
+    run(serve_network, name="networkd")

@@ -1,0 +1,265 @@
+"""Network links, addresses and routes of the kernel, behind a port with a twin for tests."""
+
+import enum
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+from typing import Protocol, Self
+
+import trio
+
+type Address = IPv4Address | IPv6Address
+type Interface = IPv4Interface | IPv6Interface
+type Network = IPv4Network | IPv6Network
+
+# <linux/if.h>
+IFF_UP = 0x1
+IFF_RUNNING = 0x40
+IFF_LOWER_UP = 0x10000
+# <linux/if_arp.h>
+ARPHRD_ETHER = 1
+ARPHRD_LOOPBACK = 772
+# <linux/rtnetlink.h>
+RT_TABLE_MAIN = 254
+RTPROT_STATIC = 4
+RTN_UNICAST = 1
+RT_SCOPE_UNIVERSE = 0
+# <linux/if.h>, IF_OPER_*
+OPER_DOWN = 2
+OPER_UP = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkState:
+    """A network interface as the kernel has it; numbers are the kernel's, 0 where it says nothing."""
+
+    index: int
+    name: str
+    type: int
+    flags: int = 0
+    hardware_address: bytes = b""
+    permanent_address: bytes = b""
+    broadcast_address: bytes = b""
+    mtu: int = 0
+    queue_disc: str = ""
+    master_index: int = 0
+    parent_index: int = 0
+    operational_state: int = 0
+    kind: str = ""
+    slave_kind: str = ""
+    alias: str = ""
+    alternative_names: tuple[str, ...] = ()
+    bus_path: str = ""
+    carrier: bool = False
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it is switched on; that says nothing of its carrier."""
+        return bool(self.flags & IFF_UP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddressState:
+    """An address of an interface."""
+
+    link_index: int
+    address: Interface
+    local: Address | None = None
+    broadcast: Address | None = None
+    anycast: Address | None = None
+    multicast: Address | None = None
+    scope: int = 0
+    flags: int = 0
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteState:
+    """A route; no destination means the default route."""
+
+    family: int
+    destination: Network | None = None
+    gateway: Address | None = None
+    source: Address | None = None
+    link_index: int = 0
+    table: int = RT_TABLE_MAIN
+    priority: int = 0
+    scope: int = RT_SCOPE_UNIVERSE
+    type: int = RTN_UNICAST
+    flags: int = 0
+    protocol: int = RTPROT_STATIC
+    mtu: int = 0
+
+
+class Topic(enum.Flag):
+    """What a watch is about."""
+
+    LINK = enum.auto()
+    ADDRESS = enum.auto()
+    ROUTE = enum.auto()
+
+
+class LinkError(OSError):
+    """The kernel refused a change; ``errno`` says why."""
+
+
+class Links(Protocol):
+    """The kernel's network configuration. Changes raise LinkError."""
+
+    async def links(self) -> Sequence[LinkState]:
+        """Every interface."""
+        ...
+
+    async def addresses(self) -> Sequence[AddressState]:
+        """Every address."""
+        ...
+
+    async def routes(self) -> Sequence[RouteState]:
+        """Every route of every table."""
+        ...
+
+    async def set_link(self, index: int, *, up: bool | None = None, mtu: int | None = None) -> None:
+        """Change what is given."""
+        ...
+
+    async def add_address(self, address: AddressState) -> None:
+        """Add an address; nothing happens when it is there."""
+        ...
+
+    async def remove_address(self, address: AddressState) -> None:
+        """Remove an address; nothing happens when it is gone."""
+        ...
+
+    async def add_route(self, route: RouteState) -> None:
+        """Add a route or replace the one to the same place with the same priority."""
+        ...
+
+    async def remove_route(self, route: RouteState) -> None:
+        """Remove a route; nothing happens when it is gone."""
+        ...
+
+    def watch(self, topics: Topic) -> AbstractAsyncContextManager[AsyncIterator[None]]:
+        """Yields once per burst of changes, from when the context is entered."""
+        ...
+
+
+class _Watcher:
+    """One watch of the twin; no generator, since nobody would close it."""
+
+    def __init__(self, topics: Topic) -> None:
+        self.topics = topics
+        self.event = trio.Event()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> None:
+        await self.event.wait()
+        self.event = trio.Event()
+
+
+class MemoryLinks:
+    """The twin for tests: a list of links, addresses and routes, with the rules that matter.
+
+    A link that goes up gets its carrier, an address brings the route to its network along,
+    and a route to an unreachable gateway is refused as the kernel does.
+    """
+
+    def __init__(self, links: Sequence[LinkState]) -> None:
+        self._links = {link.index: link for link in links}
+        self._addresses: list[AddressState] = []
+        self._routes: list[RouteState] = []
+        self._watchers: list[_Watcher] = []
+        self.changes: list[str] = []
+        """Every change made, in words."""
+
+    async def links(self) -> Sequence[LinkState]:
+        """Every interface."""
+        return tuple(self._links.values())
+
+    async def addresses(self) -> Sequence[AddressState]:
+        """Every address."""
+        return tuple(self._addresses)
+
+    async def routes(self) -> Sequence[RouteState]:
+        """Every route."""
+        return tuple(self._routes)
+
+    async def set_link(self, index: int, *, up: bool | None = None, mtu: int | None = None) -> None:
+        """Change what is given."""
+        link = self._links[index]
+        if mtu is not None:
+            link = replace(link, mtu=mtu)
+        if up is not None:
+            on = IFF_UP | IFF_RUNNING | IFF_LOWER_UP
+            link = replace(
+                link,
+                flags=link.flags | on if up else link.flags & ~on,
+                operational_state=OPER_UP if up else OPER_DOWN,
+                carrier=up,
+            )
+        self._links[index] = link
+        self._changed(Topic.LINK, f"set {link.name} up={up} mtu={mtu}")
+
+    async def add_address(self, address: AddressState) -> None:
+        """Add an address and the route to its network."""
+        if any(self._is_same_address(address, other) for other in self._addresses):
+            return
+        self._addresses.append(address)
+        family = 2 if address.address.version == 4 else 10
+        network = RouteState(
+            family=family,
+            destination=address.address.network,
+            source=address.address.ip,
+            link_index=address.link_index,
+            protocol=2,
+            scope=253,
+        )
+        self._routes.append(network)
+        self._changed(Topic.ADDRESS | Topic.ROUTE, f"add {address.address}")
+
+    async def remove_address(self, address: AddressState) -> None:
+        """Remove an address and the route to its network."""
+        self._addresses = [other for other in self._addresses if not self._is_same_address(address, other)]
+        self._routes = [route for route in self._routes if route.source != address.address.ip]
+        self._changed(Topic.ADDRESS | Topic.ROUTE, f"remove {address.address}")
+
+    async def add_route(self, route: RouteState) -> None:
+        """Add or replace a route."""
+        known = [item.destination for item in self._routes if item.destination is not None]
+        if route.gateway is not None and not any(route.gateway in network for network in known):
+            raise LinkError(101, "Network is unreachable")
+        self._routes = [other for other in self._routes if not self._is_same_route(route, other)]
+        self._routes.append(route)
+        self._changed(Topic.ROUTE, f"route {route.destination or 'default'} via {route.gateway}")
+
+    async def remove_route(self, route: RouteState) -> None:
+        """Remove a route."""
+        self._routes = [other for other in self._routes if not self._is_same_route(route, other)]
+        self._changed(Topic.ROUTE, f"unroute {route.destination or 'default'} via {route.gateway}")
+
+    @asynccontextmanager
+    async def watch(self, topics: Topic) -> AsyncIterator[AsyncIterator[None]]:
+        """Yields once per burst of changes."""
+        watcher = _Watcher(topics)
+        self._watchers.append(watcher)
+        try:
+            yield watcher
+        finally:
+            self._watchers.remove(watcher)
+
+    def _changed(self, topics: Topic, words: str) -> None:
+        self.changes.append(words)
+        for watcher in self._watchers:
+            if watcher.topics & topics:
+                watcher.event.set()
+
+    @staticmethod
+    def _is_same_address(left: AddressState, right: AddressState) -> bool:
+        return left.link_index == right.link_index and left.address == right.address
+
+    @staticmethod
+    def _is_same_route(left: RouteState, right: RouteState) -> bool:
+        key = (left.family, left.destination, left.table, left.priority)
+        return key == (right.family, right.destination, right.table, right.priority)

@@ -1,0 +1,168 @@
+"""networkd from a platform's config to the kernel's twin and back into the State."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from ipaddress import ip_address, ip_interface
+
+import trio
+import trio.testing
+from google.protobuf.message import Message
+
+from talos.api.definitions import enums_pb2
+from talos.api.definitions.files_pb2 import EtcFileStatusSpec
+from talos.api.definitions.network_pb2 import (
+    AddressSpecSpec,
+    HostnameSpecSpec,
+    LinkSpecSpec,
+    PlatformConfigSpec,
+    RouteSpecSpec,
+)
+from talos.networkd.addresses import make_ip, make_prefix, parse_interface
+from talos.networkd.layers import CONFIG_NAMESPACE
+from talos.networkd.main import make_controllers
+from talos.resource import kinds
+from talos.resource.changes import modify, wait_for
+from talos.resource.kind import Kind
+from talos.resource.memory import MemoryState
+from talos.resource.resource import make_resource
+from talos.resource.runtime import run_controllers
+from talos.system.links import (
+    ARPHRD_ETHER,
+    ARPHRD_LOOPBACK,
+    AddressState,
+    LinkState,
+    MemoryLinks,
+)
+
+LO = LinkState(index=1, name="lo", type=ARPHRD_LOOPBACK, mtu=65536)
+ETH0 = LinkState(index=2, name="eth0", type=ARPHRD_ETHER, mtu=1500)
+
+
+def platform_config(*addresses: str) -> PlatformConfigSpec:
+    config = PlatformConfigSpec(
+        links=[LinkSpecSpec(name="eth0", up=True, mtu=1400)],
+        routes=[
+            RouteSpecSpec(
+                family=enums_pb2.FAMILY_INET4,
+                gateway=make_ip(ip_address("10.5.0.1")),
+                out_link_name="eth0",
+                table=enums_pb2.TABLE_MAIN,
+                priority=1024,
+                type=enums_pb2.TYPE_UNICAST,
+                protocol=enums_pb2.PROTOCOL_STATIC,
+            )
+        ],
+        hostnames=[HostnameSpecSpec(hostname="node-1")],
+    )
+    for address in addresses:
+        config.addresses.append(
+            AddressSpecSpec(
+                address=make_prefix(ip_interface(address)),
+                link_name="eth0",
+                family=enums_pb2.FAMILY_INET4,
+                scope=enums_pb2.SCOPE_GLOBAL,
+            )
+        )
+    return config
+
+
+@asynccontextmanager
+async def running(state: MemoryState, links: MemoryLinks) -> AsyncIterator[None]:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_controllers, state, make_controllers(links))
+        yield
+        nursery.cancel_scope.cancel()
+
+
+async def settle(state: MemoryState, kind: Kind[Message], id: str, check: Callable[[Message], bool]) -> None:
+    with trio.fail_after(5):
+        await wait_for(state, kind, id, lambda resource: check(resource.spec))
+
+
+async def configure(state: MemoryState, config: PlatformConfigSpec) -> None:
+    await modify(state, kinds.PLATFORM_CONFIG, "active", lambda spec: spec.CopyFrom(config))
+
+
+async def test_a_platforms_config_reaches_the_kernel_and_is_told() -> None:
+    state, links = MemoryState(), MemoryLinks([LO, ETH0])
+    await configure(state, platform_config("10.5.0.2/24"))
+    async with running(state, links):
+        await settle(state, kinds.NETWORK_STATUS, "status", lambda spec: spec.connectivity_ready)
+        await settle(state, kinds.NETWORK_STATUS, "status", lambda spec: spec.hostname_ready)
+        link = (await state.get(kinds.LINK_STATUS, "eth0")).spec
+        assert (link.mtu, link.operational_state) == (1400, enums_pb2.OPER_STATE_UP)
+        assert (await state.get(kinds.LINK_STATUS, "lo")).spec.operational_state == enums_pb2.OPER_STATE_UP
+        address = (await state.get(kinds.ADDRESS_STATUS, "eth0/10.5.0.2/24")).spec
+        assert parse_interface(address.address) == ip_interface("10.5.0.2/24")
+        route = (await state.get(kinds.ROUTE_STATUS, "inet4/10.5.0.1//1024")).spec
+        assert route.out_link_name == "eth0"
+        for id in ("default", "current", "routed", "accumulative"):
+            node = (await state.get(kinds.NODE_ADDRESS, id)).spec
+            assert [parse_interface(item) for item in node.addresses] == [ip_interface("10.5.0.2/24")], id
+        assert (await state.get(kinds.HOSTNAME_STATUS, "hostname")).spec.hostname == "node-1"
+        # The defaults, as nothing else was configured.
+        assert (await state.get(kinds.RESOLVER_STATUS, "resolvers")).spec.dns_servers[
+            0
+        ].ip == b"\x01\x01\x01\x01"
+
+
+async def test_what_goes_from_the_config_goes_from_the_kernel_and_nothing_else_does() -> None:
+    state, links = MemoryState(), MemoryLinks([LO, ETH0])
+    foreign = AddressState(link_index=2, address=ip_interface("192.0.2.9/24"))
+    await links.add_address(foreign)
+    await configure(state, platform_config("10.5.0.2/24", "10.5.0.3/24"))
+    async with running(state, links):
+        await settle(state, kinds.NODE_ADDRESS, "current", lambda spec: len(spec.addresses) == 3)
+        await configure(state, platform_config("10.5.0.2/24"))
+        await settle(state, kinds.NODE_ADDRESS, "current", lambda spec: len(spec.addresses) == 2)
+        assert [str(item.address) for item in await links.addresses() if item.link_index == 2] == [
+            "192.0.2.9/24",
+            "10.5.0.2/24",
+        ]
+        accumulated = (await state.get(kinds.NODE_ADDRESS, "accumulative")).spec
+        assert len(accumulated.addresses) == 3
+
+
+async def test_a_restart_changes_nothing() -> None:
+    state, links = MemoryState(), MemoryLinks([LO, ETH0])
+    await configure(state, platform_config("10.5.0.2/24"))
+    async with running(state, links):
+        await settle(state, kinds.NETWORK_STATUS, "status", lambda spec: spec.connectivity_ready)
+    links.changes.clear()
+    before = await state.get(kinds.NODE_ADDRESS, "current")
+    async with running(state, links):
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert links.changes == []
+        assert await state.get(kinds.NODE_ADDRESS, "current") == before
+
+
+async def test_a_removed_address_comes_back() -> None:
+    state, links = MemoryState(), MemoryLinks([LO, ETH0])
+    await configure(state, platform_config("10.5.0.2/24"))
+    async with running(state, links):
+        await settle(state, kinds.NODE_ADDRESS, "current", lambda spec: len(spec.addresses) == 1)
+        await links.remove_address(AddressState(link_index=2, address=ip_interface("10.5.0.2/24")))
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert any(item.address == ip_interface("10.5.0.2/24") for item in await links.addresses())
+
+
+async def test_a_higher_layer_wins() -> None:
+    state, links = MemoryState(), MemoryLinks([LO, ETH0])
+    await configure(state, platform_config("10.5.0.2/24"))
+    own = HostnameSpecSpec(hostname="mine", config_layer=enums_pb2.CONFIG_MACHINE_CONFIGURATION)
+    await state.create(
+        make_resource(kinds.HOSTNAME_SPEC, "configuration/hostname", own, namespace=CONFIG_NAMESPACE)
+    )
+    async with running(state, links):
+        await settle(state, kinds.HOSTNAME_STATUS, "hostname", lambda spec: spec.hostname == "mine")
+
+
+async def test_etc_files_are_waited_for() -> None:
+    state, links = MemoryState(), MemoryLinks([LO])
+    async with running(state, links):
+        await settle(state, kinds.NETWORK_STATUS, "status", lambda spec: not spec.etc_files_ready)
+        for name in ("hosts", "resolv.conf"):
+            await state.create(
+                make_resource(kinds.ETC_FILE_STATUS, name, EtcFileStatusSpec(spec_version="1"))
+            )
+        await settle(state, kinds.NETWORK_STATUS, "status", lambda spec: spec.etc_files_ready)
