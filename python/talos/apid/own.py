@@ -13,6 +13,7 @@ from talos.resource.state import State
 
 CURRENT_ADDRESSES = "current"
 HOSTNAME = "hostname"
+LOOPBACK = ("127.0.0.1", "::1")
 
 
 class OwnNames:
@@ -28,7 +29,7 @@ class OwnNames:
             address = ipaddress.ip_address(target)
         except ValueError:
             return target.lower().rstrip(".") in self._names
-        return address.is_loopback or str(address) in self._addresses
+        return str(address) in LOOPBACK or str(address) in self._addresses
 
     def set_addresses(self, addresses: Iterable[bytes]) -> None:
         """The node's addresses, in the API's binary form, have changed."""

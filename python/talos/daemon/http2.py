@@ -35,6 +35,9 @@ MAX_STREAMS = 1000
 MAX_HEADER_LIST = 64 * 1024
 """Headers of one request before the connection is ended; a call is refused much earlier."""
 
+MAX_FRAME = 64 * 1024
+"""The part of one frame that is kept until the rest arrives. Frames that we allow have 16 KiB."""
+
 UNREAD_LIMIT = 8 * 1024 * 1024
 """Data of one connection that no handler has asked for, before the client has to wait."""
 
@@ -165,6 +168,9 @@ class Http2Connection(asyncio.Protocol):
             events = self._h2.receive_data(data)
             for event in events:
                 self._dispatch(event)
+            # h2 looks at a frame's length only when all of the frame is there.
+            if len(self._h2.incoming_buffer._data) > MAX_FRAME:  # pyright: ignore[reportPrivateUsage]
+                raise h2.exceptions.FrameTooLargeError(f"a frame is larger than {MAX_FRAME} bytes")
         except (h2.exceptions.ProtocolError, UnicodeError, ValueError, KeyError) as error:
             # h2 lets some of what a hostile client sends through as plain errors.
             self._flush()
@@ -227,6 +233,8 @@ class Http2Connection(asyncio.Protocol):
 
     def _begin(self, event: h2.events.RequestReceived) -> None:
         stream = event.stream_id or 0
+        if not self._can_send(stream):
+            return  # already cancelled, in the same breath
         if self._draining or len(self._running) >= 2 * MAX_STREAMS:
             self._h2.reset_stream(stream, ErrorCodes.REFUSED_STREAM)
             return
@@ -339,7 +347,8 @@ class Http2Connection(asyncio.Protocol):
                 self._flush()
                 await call.wait_for_window()
                 continue
-            size = min(window, self._h2.max_outbound_frame_size, len(view))
+            # A client may ask for frames of 16 MiB; they would pass the transport's limits by.
+            size = min(window, self._h2.max_outbound_frame_size, FLUSH_SIZE, len(view))
             self._h2.send_data(call.stream, view[:size].tobytes())
             view = view[size:]
             self._unsent += size

@@ -159,7 +159,7 @@ class Http2Call:
             raise RpcError(Code.UNIMPLEMENTED, "compressed messages are not supported")
         if size > MAX_MESSAGE:
             raise RpcError(
-                Code.RESOURCE_EXHAUSTED, f"received message larger than max ({size} vs. {MAX_MESSAGE})"
+                Code.RESOURCE_EXHAUSTED, f"grpc: received message larger than max ({size} vs. {MAX_MESSAGE})"
             )
         self._reserved = self._connection.budget.take(size)
         await self._fill(_PREFIX + size)

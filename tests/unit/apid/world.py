@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -106,7 +107,7 @@ async def node(
     limits: Limits | None = None,
     timed: Backend | None = None,
 ) -> AsyncIterator[Node]:
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True)  # noqa: ASYNC240
     lines: list[str] = []
     log = Log(write=lines.append)
     servers = [await _serve(backend, folder / "machine.sock", log)]
@@ -179,8 +180,6 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 
 def free_port() -> int:
     """A port that is free on every loopback address."""
-    import socket
-
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
