@@ -41,7 +41,7 @@ def load(text: str | bytes, *, source: str = "") -> Config:
         if label is not None:
             seen[label] = first
         reader = SectionReader(document=label or "", source=source)
-        document = _read_document(node, reader)
+        document = read_document(node, reader)
         problems += reader.problems
         if document is not None:
             documents.append(document)
@@ -83,12 +83,13 @@ def _text(node: MappingNode, key: str) -> str:
     return value.value if isinstance(value, ScalarNode) else ""
 
 
-def _read_document(node: Node, reader: SectionReader) -> Document | None:
+def read_document(node: Node, reader: SectionReader) -> Document | None:
+    """Read one document of any kind; what is wrong is noted in the reader."""
     if not isinstance(node, MappingNode):
         reader.note("a document must be a mapping", "", node.mark)
         return None
     if not _HEADER & node.entries.keys():
-        if "version" not in node.entries:
+        if "version" not in node.entries and not reader.partial:
             hint = f"version: {API_VERSION} for the main document, apiVersion and kind for any other"
             reader.note("the document does not say what it is", "", node.mark, hint=hint)
             return None

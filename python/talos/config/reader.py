@@ -36,7 +36,7 @@ class SectionReader:
         self.marks: dict[str, Mark] = {}
         self.document = document
         self._source = source
-        self._partial = partial
+        self.partial = partial
 
     def read(
         self, section: type[Section], node: Node, path: str = "", *, ignore: frozenset[str] = frozenset()
@@ -58,7 +58,7 @@ class SectionReader:
             read = self._value(value, field.shape, field.setting, below)
             if read is not _WRONG:
                 values[field.name] = read
-        for field in () if self._partial else fields.values():
+        for field in () if self.partial else fields.values():
             if field.required and field.name not in values and not self._noted(path, field.key):
                 self.note(
                     "is missing",
@@ -68,7 +68,7 @@ class SectionReader:
                 )
         if len(self.problems) > before:
             return None
-        return values if self._partial else section(**values)
+        return values if self.partial else section(**values)
 
     def note(self, message: str, path: str, mark: Mark | None, *, hint: str = "") -> None:
         """Note a mistake."""
@@ -89,7 +89,7 @@ class SectionReader:
         self, node: MappingNode, fields: Mapping[str, Field], path: str, ignore: frozenset[str]
     ) -> None:
         for key, (mark, _) in node.entries.items():
-            if key not in fields and key not in ignore and not (self._partial and key == PATCH_KEY):
+            if key not in fields and key not in ignore and not (self.partial and key == PATCH_KEY):
                 below = f"{path}.{key}" if path else key
                 hint = "only in patches" if key == PATCH_KEY else did_you_mean(key, fields)
                 self.note("unknown key", below, mark, hint=hint)
@@ -102,6 +102,8 @@ class SectionReader:
             self.note("duplicate key", below, mark, hint=f"first in line {first.line}")
 
     def _value(self, node: Node, shape: Shape, setting: Setting, path: str) -> Any:
+        if self.partial and isinstance(node, MappingNode) and PATCH_KEY in node.entries:
+            return None
         match shape.form:
             case Form.SCALAR:
                 return self._scalar(node, shape.type, setting, path)
