@@ -14,7 +14,7 @@ let
   entries = builtins.readDir ../../python/talos;
 in
 rec {
-  inherit folderSource;
+  inherit folderSource scripts;
 
   wheels = builtins.mapAttrs
     (set: files: build {

@@ -4,6 +4,8 @@ import os
 import zipfile
 from pathlib import Path
 
+from fix_wheels import fix_wheels
+
 EXECUTABLE = 0o111
 
 
@@ -31,6 +33,7 @@ def main() -> None:
                 target.write_bytes(archive.read(member))
                 if target.parts[-2] == "bin" or (member.external_attr >> 16) & EXECUTABLE:
                     target.chmod(0o755)
+    fix_wheels(out / "site")
 
 
 main()

@@ -1,0 +1,119 @@
+"""Build the base of the node's root: everything but our own Python, so that an edit there leaves this alone."""
+
+import fnmatch
+import os
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import elf
+from bytecode import compile_tree, copy_tree
+
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+STDLIB = "usr/lib/python3.13"
+WHEELS = "usr/lib/python3/dist-packages"
+MERGED = ("bin", "sbin", "lib", "lib64")
+PROVIDED_BY_KERNEL_OR_LOADER = ("ld-linux-x86-64.so.2",)
+
+
+def make_skeleton(out: Path, contents: dict[str, Any]) -> None:
+    """Make the folders, the empty files generated ones are bound over, and the links."""
+    for name in MERGED:
+        (out / "usr" / name).mkdir(parents=True)
+        (out / name).symlink_to(f"usr/{name}")
+    for name in contents["mount_points"]["folders"]:
+        (out / name).mkdir(parents=True, exist_ok=True)
+    for name in contents["mount_points"]["files"]:
+        (out / name).touch()
+    for name, target in contents["links"].items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).symlink_to(target)
+
+
+def copy_programs(out: Path, debian: Path, contents: dict[str, Any]) -> None:
+    """Copy the programs and module folders named in the contents, and the loader under the name they ask for."""
+    for name in contents["programs"]:
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(debian / name, out / name)
+    for name in contents["folders"]:
+        copy_tree(debian / name, out / name)
+    shutil.copy(debian / LIBRARIES / "ld-linux-x86-64.so.2", out / "usr/lib64/ld-linux-x86-64.so.2")
+
+
+def copy_python(out: Path, debian: Path, wheels: Path, contents: dict[str, Any]) -> None:
+    """Copy what is left of the standard library and the wheels, as bytecode only."""
+    rules = contents["python"]
+    copy_tree(debian / STDLIB, out / STDLIB, leave_out=tuple(rules["without"]))
+    copy_tree(wheels / "site", out / WHEELS, leave_out=tuple(rules["wheels_without"]))
+    for tree in (STDLIB, WHEELS):
+        compile_tree(out / tree, runtime=f"/{tree}", keep_source=False)
+
+
+def elf_files(out: Path) -> Iterator[Path]:
+    """Walk over every ELF file of the tree."""
+    return (path for path in sorted(out.rglob("*")) if path.is_file() and not path.is_symlink() and elf.is_elf(path))
+
+
+def copy_libraries(out: Path, debian: Path, contents: dict[str, Any]) -> None:
+    """Follow what the ELF files need until nothing is missing."""
+    folder = out / LIBRARIES
+    folder.mkdir(parents=True, exist_ok=True)
+    bundled = {path.name for path in out.rglob("*.so*")}
+    wanted = [*contents["libraries"], *(name for path in elf_files(out) for name in elf.needed(path))]
+    while wanted:
+        name = wanted.pop()
+        if name in PROVIDED_BY_KERNEL_OR_LOADER or name in bundled or (folder / name).exists():
+            continue
+        source = debian / LIBRARIES / name
+        if not source.exists():
+            raise SystemExit(f"{name} is needed by the image and none of the pinned packages has it; add its package to pkgs/roots.toml")
+        shutil.copy(source.resolve(), folder / name)
+        wanted += elf.needed(folder / name)
+
+
+def make_certificates(out: Path, debian: Path) -> None:
+    """Write the CA bundle, which ca-certificates' maintainer script would."""
+    parts = sorted((debian / "usr/share/ca-certificates/mozilla").glob("*.crt"))
+    bundle = out / "etc/ssl/certs/ca-certificates.crt"
+    bundle.write_text("".join(part.read_text().strip() + "\n" for part in parts))
+    (out / "etc/ssl/cert.pem").symlink_to("certs/ca-certificates.crt")  # OpenSSL's own default is below /usr/lib/ssl
+    (out / "usr/lib/ssl").mkdir()
+    (out / "usr/lib/ssl/cert.pem").symlink_to("/etc/ssl/certs/ca-certificates.crt")
+    (out / "usr/lib/ssl/certs").symlink_to("/etc/ssl/certs")
+
+
+def check_absent(out: Path) -> None:
+    """Hold the promise of the product: nothing that could serve as a shell or a package manager."""
+    forbidden = ("sh", "bash", "dash", "busybox", "perl*", "apt*", "dpkg*", "pip*", "*.a", "cat", "ls", "env", "ctr", "crictl")
+    matches: Callable[[str], bool] = lambda name: any(fnmatch.fnmatch(name, pattern) for pattern in forbidden)
+    folders = [out / "usr/bin", out / "usr/sbin", out / LIBRARIES]
+    found = [path.relative_to(out) for folder in folders for path in sorted(folder.iterdir()) if matches(path.name)]
+    if found:
+        raise SystemExit(f"these must not be in the image: {', '.join(map(str, found))}")
+
+
+def make_loader_cache(out: Path) -> None:
+    """Write /etc/ld.so.cache; the search path names the one folder that libraries are in."""
+    (out / "etc/ld.so.conf").write_text(f"/{LIBRARIES}\n")
+    subprocess.run(["ldconfig", "-X", "-r", str(out)], check=True)
+    shutil.rmtree(out / "var/cache", ignore_errors=True)  # its own notes about files' times
+
+
+def main() -> None:
+    """Assemble $out from $debian, $wheels and $files."""
+    out, debian = Path(os.environ["out"]), Path(os.environ["debian"])
+    contents = tomllib.loads(Path(os.environ["contents"]).read_text())
+    make_skeleton(out, contents)
+    copy_programs(out, debian, contents)
+    copy_python(out, debian, Path(os.environ["wheels"]), contents)
+    copy_libraries(out, debian, contents)
+    make_certificates(out, debian)
+    copy_tree(Path(os.environ["files"]), out)
+    check_absent(out)
+    make_loader_cache(out)
+
+
+main()

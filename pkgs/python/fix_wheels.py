@@ -1,0 +1,56 @@
+"""Corrections to wheels that a node, or start-up time, cannot do without. Each fails loudly when it no longer fits."""
+
+import ast
+from pathlib import Path
+
+LAZY = '''"""The package's names, each imported when it is first asked for (generated, see pkgs/python/fix_wheels.py)."""
+
+import importlib
+
+_HOMES = {homes}
+
+
+def __getattr__(name):
+    if name not in _HOMES:
+        raise AttributeError(f"module {{__name__!r}} has no attribute {{name!r}}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+'''
+
+
+def fix_pyudev(site: Path) -> None:
+    """Open libudev by its name: pyudev asks a compiler and ldconfig where it is, and a node has neither."""
+    file = site / "pyudev" / "_ctypeslib" / "utils.py"
+    replace(file, "library_name = find_library(name)", 'library_name = f"lib{name}.so.1"')
+
+
+def fix_pyroute2(site: Path) -> None:
+    """Import what is used: the package's own start imports 374 modules, a database among them."""
+    file = site / "pyroute2" / "__init__.py"
+    homes = {
+        name.name: node.module
+        for node in ast.parse(file.read_text()).body
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("pyroute2.")
+        for name in node.names
+    }
+    if "AsyncIPRoute" not in homes:
+        raise SystemExit(f"{file}: no longer imports AsyncIPRoute by name; look at fix_pyroute2 again")
+    homes["log"] = "pyroute2.config"
+    file.write_text(LAZY.format(homes=repr(dict(sorted(homes.items()))).replace(", ", ",\n    ")))
+
+
+def replace(file: Path, before: str, after: str) -> None:
+    """Replace text that must be there."""
+    text = file.read_text()
+    if before not in text:
+        raise SystemExit(f"{file}: does not contain {before!r} any more; look at pkgs/python/fix_wheels.py")
+    file.write_text(text.replace(before, after))
+
+
+FIXES = {"pyudev": fix_pyudev, "pyroute2": fix_pyroute2}
+
+
+def fix_wheels(site: Path) -> None:
+    """Apply the corrections to what is there."""
+    for package, fix in FIXES.items():
+        if (site / package).exists():
+            fix(site)
