@@ -96,9 +96,9 @@ async def test_a_platforms_config_reaches_the_kernel_and_is_told() -> None:
         assert parse_interface(address.address) == ip_interface("10.5.0.2/24")
         route = (await state.get(kinds.ROUTE_STATUS, "inet4/10.5.0.1//1024")).spec
         assert route.out_link_name == "eth0"
-        for id in ("default", "current", "routed", "accumulative"):
-            node = (await state.get(kinds.NODE_ADDRESS, id)).spec
-            assert [parse_interface(item) for item in node.addresses] == [ip_interface("10.5.0.2/24")], id
+        for name in ("default", "current", "routed", "accumulative"):
+            node = (await state.get(kinds.NODE_ADDRESS, name)).spec
+            assert [parse_interface(item) for item in node.addresses] == [ip_interface("10.5.0.2/24")], name
         assert (await state.get(kinds.HOSTNAME_STATUS, "hostname")).spec.hostname == "node-1"
         # The defaults, as nothing else was configured.
         assert (await state.get(kinds.RESOLVER_STATUS, "resolvers")).spec.dns_servers[

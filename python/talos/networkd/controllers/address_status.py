@@ -26,8 +26,10 @@ class AddressStatusController(KernelReconciler):
                     # The link went away between the two questions.
                     continue
                 status = make_status(address, name)
-                id = make_address_id(name, address.address)
-                await runtime.modify(kinds.ADDRESS_STATUS, id, lambda spec, new=status: spec.CopyFrom(new))
+                address_id = make_address_id(name, address.address)
+                await runtime.modify(
+                    kinds.ADDRESS_STATUS, address_id, lambda spec, new=status: spec.CopyFrom(new)
+                )
 
 
 def make_status(address: AddressState, link: str) -> AddressStatusSpec:

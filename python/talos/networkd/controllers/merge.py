@@ -42,10 +42,10 @@ class MergeController[S: Message](Reconciler):
             if resource.metadata.phase is Phase.RUNNING:
                 layers[self._identify(resource.spec)].append(resource.spec)
         async with runtime.track_outputs():
-            for id, specs in layers.items():
+            for key, specs in layers.items():
                 specs.sort(key=_layer)
                 merged = self._combine(specs)
-                await runtime.modify(self._kind, id, lambda spec, new=merged: spec.CopyFrom(new))
+                await runtime.modify(self._kind, key, lambda spec, new=merged: spec.CopyFrom(new))
 
 
 def _layer(spec: Message) -> int:

@@ -44,10 +44,10 @@ class PlatformConfigApplyController(Reconciler):
         if config is None:
             return
         async with runtime.track_outputs():
-            for kind, id, spec in make_specs(config):
+            for kind, name, spec in make_specs(config):
                 await runtime.modify(
                     kind,
-                    layered_id(enums_pb2.CONFIG_PLATFORM, id),
+                    layered_id(enums_pb2.CONFIG_PLATFORM, name),
                     lambda old, new=spec: _replace(old, new),
                     namespace=CONFIG_NAMESPACE,
                 )
@@ -58,8 +58,8 @@ def make_specs(config: PlatformConfigSpec) -> list[tuple[Kind[Message], str, Mes
     specs: list[tuple[Kind[Message], str, Message]] = []
     specs += [(kinds.LINK_SPEC, link.name, link) for link in config.links]
     for address in config.addresses:
-        id = make_address_id(address.link_name, parse_interface(address.address))
-        specs.append((kinds.ADDRESS_SPEC, id, address))
+        address_id = make_address_id(address.link_name, parse_interface(address.address))
+        specs.append((kinds.ADDRESS_SPEC, address_id, address))
     specs += [(kinds.ROUTE_SPEC, route_spec_id(route), route) for route in config.routes]
     specs += [(kinds.HOSTNAME_SPEC, HOSTNAME_ID, hostname) for hostname in config.hostnames]
     specs += [(kinds.RESOLVER_SPEC, RESOLVERS_ID, resolver) for resolver in config.resolvers]

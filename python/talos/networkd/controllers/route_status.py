@@ -27,8 +27,10 @@ class RouteStatusController(KernelReconciler):
                     continue
                 name = names.get(route.link_index, "")
                 status = make_status(route, name)
-                id = route_state_id(route, name)
-                await runtime.modify(kinds.ROUTE_STATUS, id, lambda spec, new=status: spec.CopyFrom(new))
+                route_id = route_state_id(route, name)
+                await runtime.modify(
+                    kinds.ROUTE_STATUS, route_id, lambda spec, new=status: spec.CopyFrom(new)
+                )
 
 
 def make_status(route: RouteState, link: str) -> RouteStatusSpec:

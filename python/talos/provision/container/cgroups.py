@@ -89,8 +89,8 @@ def parse_hierarchies(mountinfo: str) -> list[Hierarchy]:
     found: dict[frozenset[str], Hierarchy] = {}
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
-        type, _, options = right.split(" ", 2)
-        if type not in ("cgroup", "cgroup2"):
+        filesystem, _, options = right.split(" ", 2)
+        if filesystem not in ("cgroup", "cgroup2"):
             continue
         path = Path(left.split(" ")[4])
         known = {"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "net_cls"}
@@ -98,7 +98,7 @@ def parse_hierarchies(mountinfo: str) -> list[Hierarchy]:
         controllers = frozenset(
             option for option in options.split(",") if option in known or option.startswith("name=")
         )
-        hierarchy = Hierarchy(path=path, controllers=controllers, unified=type == "cgroup2")
+        hierarchy = Hierarchy(path=path, controllers=controllers, unified=filesystem == "cgroup2")
         # The first mount of a hierarchy is as good as any later one.
         found.setdefault(controllers, hierarchy)
     return list(found.values())
@@ -185,11 +185,7 @@ def kill(hierarchies: Sequence[Hierarchy], parts: Sequence[str], *, keep: int = 
 def remove(hierarchies: Iterable[Hierarchy], parts: Sequence[str]) -> list[Path]:
     """Remove a group and those below it; the ones that could not be removed in time."""
     end = time.monotonic() + _REMOVE_SECONDS
-    stuck: list[Path] = []
-    for group in _groups(hierarchies, parts):
-        if not _remove_one(group, end):
-            stuck.append(group)
-    return stuck
+    return [group for group in _groups(hierarchies, parts) if not _remove_one(group, end)]
 
 
 def remove_if_empty(hierarchies: Iterable[Hierarchy], parts: Sequence[str]) -> None:

@@ -16,12 +16,7 @@ from typing import NoReturn
 
 from talos.provision.container import cgroups
 from talos.provision.container.mounts import NodeMounts, mount_node
-from talos.provision.container.syscalls import (
-    MountFlag,
-    pivot_root,
-    set_parent_death_signal,
-    set_propagation,
-)
+from talos.system import kernel
 
 INIT = "/sbin/init"
 _ENVIRONMENT = {
@@ -74,9 +69,7 @@ def start_init(mounts: NodeMounts, group: Sequence[str], console: Path, plug: Ca
         try:
             plug(pid)
             os.write(go_write, _GO)
-            error = _read_all(error_read)
-            if error:
-                raise StartError(error)
+            _check_exec(error_read)
         except Exception as failure:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -99,7 +92,7 @@ def _leave(
         step = "unshare namespaces"
         os.unshare(_NAMESPACES)
         # Nothing of what follows may be seen outside.
-        set_propagation("/", MountFlag.PRIVATE)
+        kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
         pid = os.fork()
         if pid:
             os.write(pid_write, str(pid).encode())
@@ -112,7 +105,7 @@ def _leave(
             os._exit(1)
         step = f"start {INIT}"
         _become_init(mounts.root, output)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - the parent is told, whatever it was
         os.write(error_write, f"{step}: {error}".encode()[:_MAX_ERROR])
         os._exit(1)
 
@@ -120,21 +113,28 @@ def _leave(
 def _become_init(root: Path, output: int) -> NoReturn:
     # A node without its launcher has no network and nobody to restart it. From here on the
     # launcher is our parent.
-    set_parent_death_signal(signal.SIGKILL)
+    kernel.set_parent_death_signal(signal.SIGKILL)
     nothing = os.open("/dev/null", os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    pivot_root(root)
+    kernel.pivot_root(str(root))
     # What containers mount has to be seen by those that asked for it.
-    set_propagation("/", MountFlag.SHARED)
+    kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_SHARED)
     # Python ignores these for itself; what is ignored stays so across exec.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     os.umask(0o022)
-    os.execve(INIT, [INIT], _ENVIRONMENT)
+    os.execve(INIT, [INIT], _ENVIRONMENT)  # noqa: S606 - our own image's init
+
+
+def _check_exec(error_read: int) -> None:
+    """Wait until PID 1 has become the init: exec closes the pipe."""
+    error = _read_all(error_read)
+    if error:
+        raise StartError(error)
 
 
 def _read_all(descriptor: int) -> str:

@@ -12,8 +12,8 @@ from pathlib import Path
 from talos.provision.container import cgroups, loop
 from talos.provision.container.names import cluster_group, host_link
 from talos.provision.container.processes import ProcessId, from_data, wait_until_empty
-from talos.provision.container.syscalls import unmount
 from talos.provision.store import ClusterFolder, read_record
+from talos.system import kernel
 
 # Killing a whole pid namespace with containers in it takes a moment on a slow machine.
 KILL_SECONDS = 30.0
@@ -54,7 +54,7 @@ def remove_leftovers(folder: ClusterFolder, tell: Tell) -> None:
         if delete_host_link(link):
             tell(f"interface {link} removed")
     for mount_point in reversed(mounts_below(folder.path, Path("/proc/self/mountinfo").read_text("utf-8"))):
-        unmount(mount_point)
+        kernel.umount(mount_point, kernel.MNT_DETACH)
         tell(f"{mount_point} unmounted")
     for device in loop.attached_below(folder.path):
         loop.detach(device)

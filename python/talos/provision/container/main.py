@@ -1,4 +1,4 @@
-"""Entry of the launcher: ``python -m talos.provision.container.main <cluster folder> <report descriptor>``."""
+"""Entry of the launcher: its arguments are the cluster's folder and a descriptor to report to."""
 
 import json
 import logging
@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from talos.provision.container.launcher import Launcher
-from talos.provision.container.syscalls import become_subreaper, set_process_name
 from talos.provision.store import ClusterFolder, read_request
+from talos.system import kernel
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +23,8 @@ def main() -> None:
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr, force=True
     )
     os.set_inheritable(descriptor, False)
-    set_process_name("talos-launcher")
-    become_subreaper()
+    kernel.set_thread_name("talos-launcher")
+    kernel.set_child_subreaper()
     open_report = True
 
     def report(event: dict[str, Any]) -> None:

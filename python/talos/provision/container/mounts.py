@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from talos.provision.container.cgroups import Hierarchy
-from talos.provision.container.syscalls import HARDENED, MountFlag, bind, mount
+from talos.system import kernel
 
 # <linux/kdev_t.h> numbers of Documentation/admin-guide/devices.txt, with their modes.
 DEVICES = {
@@ -45,6 +45,9 @@ SHADOWED_SYSCTLS = {
 }
 
 
+_HARDENED = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMounts:
     """What the mounts are made from. ``image`` and ``disk`` are block devices."""
@@ -62,21 +65,21 @@ class NodeMounts:
 def mount_node(mounts: NodeMounts) -> None:
     """Make all mounts, in the new PID 1's own mount namespace, before pivot_root."""
     root = mounts.root
-    mount(mounts.image, root, "squashfs", MountFlag.READ_ONLY | MountFlag.NO_DEV)
-    mount(mounts.disk, root / "var", "xfs", MountFlag.NO_SUID | MountFlag.NO_DEV)
+    _mount(mounts.image, root, "squashfs", kernel.MS_RDONLY | kernel.MS_NODEV)
+    _mount(mounts.disk, root / "var", "xfs", kernel.MS_NOSUID | kernel.MS_NODEV)
     _mount_system(mounts)
     _mount_dev(root / "dev")
     _mount_proc(root)
-    mount("sysfs", root / "sys", "sysfs", HARDENED | MountFlag.READ_ONLY)
+    _mount("sysfs", root / "sys", "sysfs", _HARDENED | kernel.MS_RDONLY)
     _mount_cgroups(root / "sys/fs/cgroup", mounts.hierarchies)
 
 
 def _mount_system(mounts: NodeMounts) -> None:
     system = mounts.root / "system"
-    mount("tmpfs", system, "tmpfs", HARDENED, "mode=0755")
+    _mount("tmpfs", system, "tmpfs", _HARDENED, "mode=0755")
     (system / "state").mkdir(mode=0o700)
-    mount(mounts.state_partition, system / "state", flags=MountFlag.BIND)
-    mount("none", system / "state", flags=MountFlag.BIND | MountFlag.REMOUNT | HARDENED)
+    _mount(mounts.state_partition, system / "state", flags=kernel.MS_BIND)
+    _mount("none", system / "state", flags=kernel.MS_BIND | kernel.MS_REMOUNT | _HARDENED)
     platform = system / "platform"
     platform.mkdir(mode=0o700)
     _write_private(platform / "cmdline", mounts.cmdline)
@@ -87,7 +90,7 @@ def _mount_system(mounts: NodeMounts) -> None:
 
 def _mount_dev(dev: Path) -> None:
     # Never devtmpfs: there is one for the whole kernel.
-    mount("tmpfs", dev, "tmpfs", MountFlag.NO_SUID | MountFlag.NO_EXEC, "mode=0755,size=64k,nr_inodes=1k")
+    _mount("tmpfs", dev, "tmpfs", kernel.MS_NOSUID | kernel.MS_NOEXEC, "mode=0755,size=64k,nr_inodes=1k")
     for name, (major, minor, mode) in DEVICES.items():
         os.mknod(dev / name, stat.S_IFCHR | mode, os.makedev(major, minor))
         (dev / name).chmod(mode)
@@ -95,24 +98,24 @@ def _mount_dev(dev: Path) -> None:
         (dev / name).symlink_to(target)
     for name in ("pts", "shm", "mqueue"):
         (dev / name).mkdir()
-    mount(
+    _mount(
         "devpts",
         dev / "pts",
         "devpts",
-        MountFlag.NO_SUID | MountFlag.NO_EXEC,
+        kernel.MS_NOSUID | kernel.MS_NOEXEC,
         "newinstance,ptmxmode=0666,mode=0620,gid=5",
     )
-    mount("tmpfs", dev / "shm", "tmpfs", HARDENED, "mode=1777,size=64m")
-    mount("mqueue", dev / "mqueue", "mqueue", HARDENED)
+    _mount("tmpfs", dev / "shm", "tmpfs", _HARDENED, "mode=1777,size=64m")
+    _mount("mqueue", dev / "mqueue", "mqueue", _HARDENED)
 
 
 def _mount_proc(root: Path) -> None:
     proc = root / "proc"
-    mount("proc", proc, "proc", HARDENED)
+    _mount("proc", proc, "proc", _HARDENED)
     sys = proc / "sys"
     for name in GLOBAL_SYSCTLS:
         if (sys / name).is_dir():
-            bind(sys / name, sys / name, read_only=True)
+            _bind(sys / name, sys / name, read_only=True)
     # Where the files that stand in for the kernel's are kept.
     shadow = root / "system/platform/proc"
     shadow.mkdir(mode=0o755)
@@ -120,33 +123,43 @@ def _mount_proc(root: Path) -> None:
         if (sys / name).exists():
             file = shadow / name.replace("/", ".")
             file.write_text(f"{value}\n", encoding="ascii")
-            bind(file, sys / name)
+            _bind(file, sys / name)
     boot_id = shadow / "boot_id"
     boot_id.write_text(f"{uuid.uuid4()}\n", encoding="ascii")
-    bind(boot_id, sys / "kernel/random/boot_id", read_only=True)
+    _bind(boot_id, sys / "kernel/random/boot_id", read_only=True)
     # Writing a letter to it would reboot the machine below.
     if (proc / "sysrq-trigger").exists():
-        bind(proc / "sysrq-trigger", proc / "sysrq-trigger", read_only=True)
+        _bind(proc / "sysrq-trigger", proc / "sysrq-trigger", read_only=True)
 
 
 def _mount_cgroups(target: Path, hierarchies: tuple[Hierarchy, ...]) -> None:
     """The same hierarchies as outside; in the cgroup namespace their roots are the node's groups."""
     if len(hierarchies) == 1 and hierarchies[0].unified:
-        mount("cgroup2", target, "cgroup2", HARDENED)
+        _mount("cgroup2", target, "cgroup2", _HARDENED)
         return
-    mount("tmpfs", target, "tmpfs", HARDENED, "mode=0755,size=64k")
+    _mount("tmpfs", target, "tmpfs", _HARDENED, "mode=0755,size=64k")
     for hierarchy in hierarchies:
         if hierarchy.unified:
-            directory, type, options = target / "unified", "cgroup2", ""
+            directory, kind, options = target / "unified", "cgroup2", ""
         else:
             named = next((name for name in hierarchy.controllers if name.startswith("name=")), "")
             options = f"none,{named}" if named else ",".join(sorted(hierarchy.controllers))
-            directory, type = target / (named.removeprefix("name=") or options), "cgroup"
+            directory, kind = target / (named.removeprefix("name=") or options), "cgroup"
         directory.mkdir()
-        mount(type, directory, type, HARDENED, options)
+        _mount(kind, directory, kind, _HARDENED, options)
 
 
 def _write_private(path: Path, text: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
+
+
+def _mount(source: str | Path, target: Path, type: str = "", flags: int = 0, options: str = "") -> None:
+    kernel.mount(str(source), str(target), type, flags, options)
+
+
+def _bind(source: Path, target: Path, *, read_only: bool = False) -> None:
+    _mount(source, target, flags=kernel.MS_BIND)
+    if read_only:
+        kernel.set_read_only(str(target), read_only=True)
