@@ -34,6 +34,14 @@ def make_method_handlers(
     }
 
 
+async def _write(context: Context, reply: bytes) -> None:
+    """Send a reply. That fails only when the caller has gone: the call is over, nothing is wrong."""
+    try:
+        await context.write(reply)
+    except Exception:  # noqa: BLE001 - grpc's class for it is private
+        raise asyncio.CancelledError from None
+
+
 class _Method:
     """One method of a service."""
 
@@ -104,7 +112,7 @@ class _Method:
         task.add_done_callback(lambda _: outbox.close())
         try:
             async for reply in outbox:
-                await context.write(reply)
+                await _write(context, reply)
             await task
         finally:
             if not task.done():
