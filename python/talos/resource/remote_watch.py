@@ -175,8 +175,11 @@ class RemoteWatch[S: Message]:
                     continue
                 fresh = None
             batch = [event for event in batch if self._note(event)]
-            if batch:
+            if self._options.aggregated and batch:
                 await self._send.send(batch)
+            elif not self._options.aggregated:
+                for event in batch:
+                    await self._send.send((event,))
 
     def _note(self, event: Event[S]) -> bool:
         """Keep what a reconnection needs to know; false when the event is not for the reader."""

@@ -10,7 +10,6 @@ from typing import TypeIs
 
 type Value = str | bool | int | float | Sequence[Value] | Mapping[str, Value] | None
 
-_INDENT = "    "
 _PLAIN = re.compile(r"[A-Za-z0-9_/.][^\x00-\x1f\x7f-\xa0\ufeff\u2028\u2029]*")
 _NUMBER_OR_TIME = re.compile(r"[.0-9][-+.:_,0-9A-Fa-fxXoOnNiTtZz ]*")
 _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+")
@@ -21,13 +20,14 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 def to_yaml(value: Value) -> str:
     """A document without a start mark, ending with a newline."""
-    lines = _lines(value, "") if _is_nested(value) else _scalar("", value, _INDENT)
+    lines = _lines(value, "") if _is_nested(value) else _scalar("", value, "    ")
     return "\n".join(lines) + "\n"
 
 
 def _lines(value: Mapping[str, Value] | Sequence[Value], indent: str) -> Iterator[str]:
     if isinstance(value, Mapping):
-        inner = indent + _INDENT
+        # As upstream's encoder: to the next multiple of four, also from within a list's item.
+        inner = " " * (len(indent) // 4 * 4 + 4)
         for key, item in value.items():
             head = f"{indent}{_text(key)}:"
             if _is_nested(item):

@@ -332,15 +332,14 @@ async def test_nobody_writes_in_public(memory: MemoryState, role: str, message: 
     resource = resource_pb2.Resource(
         metadata=resource_pb2.Metadata(namespace="network", type=TYPE, id="b"), spec=resource_pb2.Spec()
     )
-    place = {"namespace": "network", "type": TYPE, "id": "a"}
     for method, request, reply in (
         ("Create", state_pb2.CreateRequest(resource=resource), state_pb2.CreateResponse),
         ("Update", state_pb2.UpdateRequest(new_resource=resource), state_pb2.UpdateResponse),
-        ("Teardown", state_pb2.TeardownRequest(**place), state_pb2.TeardownResponse),
-        ("Destroy", state_pb2.DestroyRequest(**place), state_pb2.DestroyResponse),
+        ("Teardown", state_pb2.TeardownRequest(type=TYPE), state_pb2.TeardownResponse),
+        ("Destroy", state_pb2.DestroyRequest(type=TYPE), state_pb2.DestroyResponse),
         (
             "TeardownAndDestroy",
-            state_pb2.TeardownAndDestroyRequest(**place),
+            state_pb2.TeardownAndDestroyRequest(type=TYPE),
             state_pb2.TeardownAndDestroyResponse,
         ),
     ):

@@ -1,0 +1,124 @@
+"""Our API is upstream's: every name, number, type and option."""
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
+from grpc_tools import protoc
+from tests.unit.api.facts import (
+    FOREIGN,
+    PYTHON,
+    TABLES,
+    Fact,
+    facts_of_file,
+    facts_of_table,
+    load_descriptors,
+    load_tables,
+)
+
+from talos.api.tables import read_table
+
+OURS = [file for file in load_descriptors() if not file.package.startswith(FOREIGN)]
+
+EXTERNAL = frozenset(
+    {
+        "events.EventSinkService",
+        "sidero.discovery.server.Cluster",
+        "sidero.link.ProvisionService",
+        "sidero.link.WireGuardOverGRPCService",
+        "signerapi.SignerService",
+        # trustd's own port, where a token counts and not a role.
+        "securityapi.SecurityService",
+    }
+)
+"""Services that apid doesn't route."""
+
+
+@pytest.fixture(scope="module")
+def upstream() -> set[Fact]:
+    return {fact for table in load_tables() for fact in facts_of_table(table)}
+
+
+@pytest.fixture(scope="module")
+def ours() -> set[Fact]:
+    return {fact for file in OURS for fact in facts_of_file(file)}
+
+
+@pytest.mark.parametrize("kind", ["service", "method", "message", "field", "enum", "value", "extension"])
+def test_our_descriptors_say_what_the_tables_say(upstream: set[Fact], ours: set[Fact], kind: str) -> None:
+    theirs = {fact for fact in upstream if fact[0] == kind}
+    assert theirs, "the tables tell of none"
+    mine = {fact for fact in ours if fact[0] == kind}
+    assert sorted(theirs - mine, key=str) == [], "missing"
+    assert sorted(mine - theirs, key=str) == [], "not upstream's"
+
+
+def test_generated_modules_are_up_to_date(tmp_path: Path) -> None:
+    target = tmp_path / "descriptors"
+    paths = [str(path) for path in sorted(PYTHON.rglob("*.proto"))]
+    include = str(Path(str(protoc.__file__)).parent / "_proto")
+    run_protoc = cast("Callable[[list[str]], int]", protoc.main)  # pyright: ignore[reportUnknownMemberType] - untyped
+    assert run_protoc(["", f"-I{PYTHON}", f"-I{include}", f"--descriptor_set_out={target}", *paths]) == 0
+    fresh = FileDescriptorSet.FromString(target.read_bytes())
+    assert len(fresh.file) == len(paths)
+    stale: list[str] = []
+    for proto in fresh.file:
+        module = importlib.import_module(f"{proto.name.removesuffix('.proto').replace('/', '.')}_pb2")
+        generated = FileDescriptorProto()
+        module.DESCRIPTOR.CopyToProto(generated)
+        if _normal(generated) != _normal(proto):
+            stale.append(proto.name)
+    assert stale == [], "generate them again"
+
+
+def _normal(proto: FileDescriptorProto) -> FileDescriptorProto:
+    """Without what only one of the two ways to a descriptor fills in."""
+    copy = FileDescriptorProto.FromString(proto.SerializeToString())
+    copy.ClearField("source_code_info")
+    for message in copy.message_type:
+        _drop_json_names(message)
+    for field in copy.extension:
+        field.ClearField("json_name")
+    return copy
+
+
+def _drop_json_names(message: DescriptorProto) -> None:
+    for field in message.field:
+        field.ClearField("json_name")
+    for nested in message.nested_type:
+        _drop_json_names(nested)
+
+
+def test_every_method_of_the_node_has_a_role_row() -> None:
+    rows = {row["method"]: row for row in read_table("roles.tsv")}
+    arities = {
+        (False, False): "unary",
+        (False, True): "server",
+        (True, False): "client",
+        (True, True): "bidi",
+    }
+    methods = {
+        f"/{service.full_name}/{method.name}": arities[method.client_streaming, method.server_streaming]
+        for file in OURS
+        for service in file.services_by_name.values()
+        if service.full_name not in EXTERNAL
+        for method in service.methods
+    }
+    assert {name: row["stream"] for name, row in rows.items()} == methods
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        ("roles.tsv", "."),
+        ("resources.tsv", "."),
+        ("yaml_keys.tsv", "definitions"),
+        ("enum_text.tsv", "definitions"),
+    ],
+)
+def test_shipped_tables_are_upstreams(name: str, folder: str) -> None:
+    shipped = (PYTHON / "talos" / "api" / name).read_text(encoding="utf-8")
+    assert shipped == (TABLES / folder / name).read_text(encoding="utf-8")
