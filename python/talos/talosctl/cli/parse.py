@@ -1,0 +1,170 @@
+"""From words of a command line to a command, its flags and its arguments."""
+
+import difflib
+from collections.abc import Sequence
+
+from talos.talosctl.cli.command import HELP, Command, Invocation, child
+from talos.talosctl.cli.flag import Flag, Flags, Type
+
+
+class UsageError(Exception):
+    """The command line itself is wrong. ``path`` is the command whose help explains it."""
+
+    def __init__(self, message: str, path: Sequence[str]) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = tuple(path)
+
+
+def find_command(root: Command, words: Sequence[str]) -> tuple[tuple[Command, ...], list[str]]:
+    """The chain of commands that the words name, and the words that are left.
+
+    Words are looked at from the left and flags are skipped. As in the original, a flag that
+    the group does not know is taken to have its value in the next word, so that
+    ``talosctl -n 10.0.0.2 version`` works though ``-n`` belongs to ``version``.
+    """
+    chain = (root,)
+    left = list(words)
+    while True:
+        position = _first_argument(left, visible_flags(chain))
+        found = None if position is None else child(chain[-1], left[position])
+        if position is None or found is None:
+            return chain, left
+        del left[position]
+        chain = (*chain, found)
+
+
+def _first_argument(words: Sequence[str], flags: Sequence[Flag]) -> int | None:
+    by_name = {f"--{flag.name}": flag for flag in flags} | {
+        f"-{flag.short}": flag for flag in flags if flag.short
+    }
+    position = 0
+    while position < len(words):
+        word = words[position]
+        if word == "--":
+            return None
+        if not word.startswith("-") or word == "-":
+            return position
+        known = by_name.get(word)
+        is_bool = known is not None and known.type is Type.BOOL
+        takes_next = "=" not in word and not is_bool and (word.startswith("--") or len(word) == 2)
+        position += 2 if takes_next else 1
+    return None
+
+
+def visible_flags(chain: Sequence[Command]) -> tuple[Flag, ...]:
+    """The flags that the last command of a chain takes."""
+    own = (*chain[-1].flags, *chain[-1].inherited, HELP)
+    names = {flag.name for flag in own}
+    above = [flag for parent in chain[:-1] for flag in parent.inherited if flag.name not in names]
+    return (*own, *above)
+
+
+def parse(root: Command, words: Sequence[str]) -> Invocation:
+    """The invocation that words of a command line ask for; raises UsageError."""
+    chain, left = find_command(root, words)
+    path = tuple(command.name for command in chain)
+    rows = visible_flags(chain)
+    flags = Flags(rows)
+    args = _parse_flags(left, rows, flags, path)
+    command = chain[-1]
+    invocation = Invocation(command=command, path=path, flags=flags, args=tuple(args))
+    if not flags.is_set("help"):
+        _check(invocation, rows)
+    return invocation
+
+
+def _parse_flags(words: Sequence[str], rows: Sequence[Flag], flags: Flags, path: Sequence[str]) -> list[str]:
+    by_name = {row.name: row for row in rows}
+    by_short = {row.short: row for row in rows if row.short}
+    args: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if word == "--":
+            return [*args, *left]
+        if not word.startswith("-") or word == "-":
+            args.append(word)
+        elif word.startswith("--"):
+            name, has_value, value = word[2:].partition("=")
+            row = by_name.get(name)
+            if row is None:
+                raise UsageError(f"unknown flag: --{name}", path)
+            _take(row, value if has_value else None, f"--{name}", left, flags, path)
+        else:
+            _parse_shorthands(word, by_short, left, flags, path)
+    return args
+
+
+def _parse_shorthands(
+    word: str, by_short: dict[str, Flag], left: list[str], flags: Flags, path: Sequence[str]
+) -> None:
+    letters = word[1:]
+    while letters:
+        row = by_short.get(letters[0])
+        if row is None:
+            raise UsageError(f"unknown shorthand flag: '{letters[0]}' in {word}", path)
+        letter, letters = letters[0], letters[1:]
+        if letters.startswith("="):
+            value, letters = letters[1:], ""
+        elif row.type is Type.BOOL:
+            value = "true"
+        else:
+            value, letters = letters or None, ""
+        _take(row, value, f"'{letter}' in {word}", left, flags, path)
+
+
+def _take(
+    row: Flag, value: str | None, written: str, left: list[str], flags: Flags, path: Sequence[str]
+) -> None:
+    if value is None and row.type is Type.BOOL:
+        value = "true"
+    if value is None:
+        if not left:
+            raise UsageError(f"flag needs an argument: {written}", path)
+        value = left.pop(0)
+    try:
+        flags.set(row, value)
+    except ValueError as error:
+        message = f'invalid argument "{value}" for "{row.title}" flag: {error}'
+        raise UsageError(message, path) from None
+
+
+def _check(invocation: Invocation, rows: Sequence[Flag]) -> None:
+    command, path = invocation.command, invocation.path
+    count = len(invocation.args)
+    if command.run is None:
+        if count:
+            raise UsageError(_unknown_command(command, path, invocation.args[0]), path)
+        return
+    if count < command.least or (command.most >= 0 and count > command.most):
+        raise UsageError(_wrong_count(command, count), path)
+    missing = [row.name for row in rows if row.required and not invocation.flags.is_given(row.name)]
+    if missing:
+        names = ", ".join(f'"{name}"' for name in missing)
+        raise UsageError(f"required flag(s) {names} not set", path)
+    for group in command.exclusive:
+        given = [name for name in group if invocation.flags.is_given(name)]
+        if len(given) > 1:
+            raise UsageError(
+                f"only one of the flags {', '.join('--' + name for name in given)} can be set", path
+            )
+
+
+def _wrong_count(command: Command, count: int) -> str:
+    if command.least == command.most:
+        return f"accepts {command.least} arg(s), received {count}"
+    if count < command.least:
+        return f"requires at least {command.least} arg(s), only received {count}"
+    if command.least == 0:
+        return f"accepts at most {command.most} arg(s), received {count}"
+    return f"accepts between {command.least} and {command.most} arg(s), received {count}"
+
+
+def _unknown_command(command: Command, path: Sequence[str], word: str) -> str:
+    message = f'unknown command "{word}" for "{" ".join(path)}"'
+    names = [name for row in command.commands if not row.hidden for name in row.names()]
+    close = difflib.get_close_matches(word, names, n=3, cutoff=0.6)
+    if close:
+        message += ". Did you mean " + " or ".join(f'"{name}"' for name in close) + "?"
+    return message

@@ -1,0 +1,42 @@
+"""Runs one command line: parse, help or function, errors to one line and an exit code."""
+
+import sys
+from collections.abc import Sequence
+
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command
+from talos.talosctl.cli.help import help_text
+from talos.talosctl.cli.parse import UsageError, find_command, parse
+
+FAILED = 1
+INTERRUPTED = 130
+"""What a shell reports for a program ended by SIGINT: 128 + 2."""
+
+
+def run_command(root: Command, words: Sequence[str]) -> int:
+    """Do what the words ask for and answer the exit code."""
+    try:
+        if words and words[0] == "help":
+            chain, left = find_command(root, words[1:])
+            if left:
+                raise UsageError(f'unknown help topic "{" ".join(left)}"', ("talosctl",))
+            sys.stdout.write(help_text(chain))
+            return 0
+        return _run(root, words)
+    except UsageError as error:
+        sys.stderr.write(f"error: {error.message}\nRun '{' '.join(error.path)} --help' for usage.\n")
+        return FAILED
+    except UserError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(root: Command, words: Sequence[str]) -> int:
+    invocation = parse(root, words)
+    if invocation.flags.is_set("help") or invocation.command.run is None:
+        chain, _ = find_command(root, words)
+        sys.stdout.write(help_text(chain))
+        return 0
+    return invocation.command.run(invocation)

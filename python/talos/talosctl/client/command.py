@@ -1,0 +1,126 @@
+"""The three shapes of a command on nodes: a table, lines as they come, one call without output."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any
+
+from google.protobuf.message import Message
+
+from talos.api.rpc import Code, RpcError
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Invocation
+from talos.talosctl.client.fanout import Outcome, ask_nodes, report_failures
+from talos.talosctl.client.select import select_target
+from talos.talosctl.client.session import Session, open_session
+from talos.talosctl.client.target import Target
+from talos.talosctl.output import console
+from talos.talosctl.output.table import format_table
+
+type Row = Sequence[str]
+type Ask[T] = Callable[[Session, str], Awaitable[T]]
+
+
+def run_async(main: Coroutine[Any, Any, int]) -> int:
+    """Run a command's coroutine to its exit code."""
+    return asyncio.run(main)
+
+
+def need_nodes(target: Target) -> tuple[str, ...]:
+    """The nodes of the command line or the context."""
+    if not target.nodes:
+        raise UserError(
+            "no nodes are set for the command",
+            hint="use --nodes, or `talosctl config node <address>...` for all commands",
+        )
+    return target.nodes
+
+
+def need_one_node(target: Target, command: str) -> str:
+    """The only node, for commands whose output can't be told apart."""
+    nodes = need_nodes(target)
+    if len(nodes) > 1:
+        raise UserError(
+            f"{command} works on one node at a time, {len(nodes)} are set: {', '.join(nodes)}",
+            hint="use --nodes with one of them",
+        )
+    return nodes[0]
+
+
+def parts[M: Message](reply: Message, kind: type[M]) -> Iterable[M]:
+    """The messages of a reply of the old form; one that is an error is raised."""
+    for message in reply.messages:  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType] - every such reply has the field
+        assert isinstance(message, kind)
+        raise_error(message)
+        yield message
+
+
+def raise_error(message: Message) -> None:
+    """Raise the error that a proxy put into a message's metadata."""
+    metadata: Any = getattr(message, "metadata", None)
+    if metadata is not None and metadata.error:
+        code = Code(metadata.status.code) if metadata.status.code else Code.UNKNOWN
+        raise RpcError(code, metadata.error)
+
+
+def run_table[T](
+    invocation: Invocation, header: Row, ask: Ask[T], rows: Callable[[str, T], Iterable[Row]]
+) -> int:
+    """Ask every node and print one table of all their rows."""
+
+    async def main() -> int:
+        target = select_target(invocation.flags)
+        async with open_session(target) as session:
+            outcomes = await ask_nodes(session, need_nodes(target), ask)
+            print_table(outcomes, header, rows)
+            return report_failures(session, outcomes)
+
+    return run_async(main())
+
+
+def print_table[T](
+    outcomes: Sequence[Outcome[T]], header: Row, rows: Callable[[str, T], Iterable[Row]]
+) -> None:
+    """The rows of all nodes that answered; nothing when none did."""
+    answers = [(outcome.node, outcome.value) for outcome in outcomes if outcome.value is not None]
+    if answers:
+        body = [row for node, value in answers for row in rows(node, value)]
+        console.write(format_table([header, *body]))
+
+
+def run_each[T](invocation: Invocation, ask: Ask[T], show: Callable[[str, T], None]) -> int:
+    """Ask every node and show each answer on its own."""
+
+    async def main() -> int:
+        target = select_target(invocation.flags)
+        async with open_session(target) as session:
+            outcomes = await ask_nodes(session, need_nodes(target), ask)
+            for outcome in outcomes:
+                if outcome.value is not None:
+                    show(outcome.node, outcome.value)
+            return report_failures(session, outcomes)
+
+    return run_async(main())
+
+
+def ignore(node: str, answer: object) -> None:
+    """Show nothing, as commands do whose success is silent."""
+
+
+async def print_lines(node: str, chunks: AsyncIterator[bytes]) -> None:
+    """Whole lines of a byte stream, each with its node, as soon as they are there."""
+    rest = b""
+    prefix = f"{node}: ".encode()
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        if lines:
+            console.write_bytes(b"".join(prefix + line + b"\n" for line in lines))
+            console.flush_bytes()
+    if rest:
+        console.write_bytes(prefix + rest + b"\n")
+        console.flush_bytes()
+
+
+def seconds_or_none(seconds: float) -> float | None:
+    """A timeout flag's value for a call: 0 is none."""
+    return None if seconds <= 0 or math.isinf(seconds) else seconds

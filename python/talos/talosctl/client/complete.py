@@ -1,0 +1,92 @@
+"""What a node offers for a command's next argument. Never an error: no answer is no offer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from google.protobuf.empty_pb2 import Empty
+
+from talos.api.cosi.meta_pb2 import ResourceDefinitionSpec
+from talos.api.machine.machine_pb2 import (
+    FileInfo,
+    ListRequest,
+    LogsContainersResponse,
+    ServiceListResponse,
+)
+from talos.api.rpc import RpcError
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Invocation
+from talos.talosctl.client.resources import DEFINITION_TYPE, META_NAMESPACE, find_definition, list_resources
+from talos.talosctl.client.select import select_target
+from talos.talosctl.client.session import Session, open_session
+
+PATIENCE = 3.0
+"""Seconds a person may wait after a press of the tab key."""
+
+
+def _ask(invocation: Invocation, ask: Callable[[Session, str], Awaitable[Sequence[str]]]) -> Sequence[str]:
+    async def main() -> Sequence[str]:
+        target = select_target(invocation.flags)
+        if not target.nodes:
+            return ()
+        async with asyncio.timeout(PATIENCE), open_session(target) as session:
+            return await ask(session, target.nodes[0])
+
+    try:
+        return asyncio.run(main())
+    except (RpcError, UserError, TimeoutError):
+        return ()
+
+
+def complete_services(invocation: Invocation, prefix: str) -> Sequence[str]:  # noqa: ARG001 - a completer's shape
+    """Ids of services."""
+
+    async def ask(session: Session, node: str) -> Sequence[str]:
+        reply = await session.unary(node, "/machine.MachineService/ServiceList", Empty(), ServiceListResponse)
+        return [service.id for part in reply.messages for service in part.services]
+
+    return _ask(invocation, ask)
+
+
+def complete_logs(invocation: Invocation, prefix: str) -> Sequence[str]:  # noqa: ARG001 - a completer's shape
+    """Names of logs."""
+
+    async def ask(session: Session, node: str) -> Sequence[str]:
+        path = "/machine.MachineService/LogsContainers"
+        reply = await session.unary(node, path, Empty(), LogsContainersResponse)
+        return [id for part in reply.messages for id in part.ids]
+
+    return () if invocation.args else _ask(invocation, ask)
+
+
+def complete_path(invocation: Invocation, prefix: str) -> Sequence[str]:
+    """Paths on the node."""
+    folder = prefix.rpartition("/")[0] + "/" if prefix.startswith("/") else "/"
+
+    async def ask(session: Session, node: str) -> Sequence[str]:
+        request = ListRequest(root=folder)
+        async with session.stream(node, "/machine.MachineService/List", request, FileInfo) as files:
+            return [
+                folder + info.relative_name + ("/" if info.is_dir else "")
+                async for info in files
+                if info.relative_name not in {"", "."} and not info.error
+            ]
+
+    return _ask(invocation, ask)
+
+
+def complete_resources(invocation: Invocation, prefix: str) -> Sequence[str]:  # noqa: ARG001 - a completer's shape
+    """Types of resources, then ids of the type."""
+
+    async def ask_types(session: Session, node: str) -> Sequence[str]:
+        rows = await list_resources(session, node, META_NAMESPACE, DEFINITION_TYPE)
+        specs = [ResourceDefinitionSpec.FromString(row.spec.proto_spec) for row in rows]
+        return [spec.display_type.lower() for spec in specs] + [
+            alias for spec in specs for alias in spec.aliases
+        ]
+
+    async def ask_ids(session: Session, node: str) -> Sequence[str]:
+        spec = await find_definition(session, node, invocation.args[0])
+        rows = await list_resources(session, node, spec.default_namespace, spec.resource_type)
+        return [row.metadata.id for row in rows]
+
+    return _ask(invocation, ask_ids if invocation.args else ask_types)

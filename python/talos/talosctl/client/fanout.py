@@ -1,0 +1,48 @@
+"""One call to each node, all at once, and what came of each."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from talos.api.rpc import RpcError
+from talos.talosctl.client.failure import describe
+from talos.talosctl.client.session import Session
+from talos.talosctl.output import console
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome[T]:
+    """What a node answered, or why it did not."""
+
+    node: str
+    value: T | None = None
+    error: RpcError | None = None
+
+
+async def ask_nodes[T](
+    session: Session, nodes: Sequence[str], call: Callable[[Session, str], Awaitable[T]]
+) -> list[Outcome[T]]:
+    """Call every node at once. One that fails does not disturb the others; the order is kept."""
+
+    async def ask(node: str) -> Outcome[T]:
+        try:
+            return Outcome(node=node, value=await call(session, node))
+        except RpcError as error:
+            return Outcome(node=node, error=error)
+
+    return await asyncio.gather(*(ask(node) for node in nodes))
+
+
+def report_failures[T](session: Session, outcomes: Sequence[Outcome[T]]) -> int:
+    """Name every node that failed on stderr; the exit code."""
+    lines: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        if outcome.error is not None:
+            lines.setdefault(describe(outcome.error, session.target), []).append(outcome.node)
+    console.flush()
+    for line, nodes in lines.items():
+        names = ", ".join(filter(None, nodes))
+        # An unreachable endpoint may be the node itself.
+        is_named = not names or line.startswith(names)
+        console.note(f"error: {line}" if is_named else f"error: {names}: {line}")
+    return 1 if lines else 0

@@ -1,0 +1,48 @@
+"""The flags of every command that talks to a node."""
+
+from talos.talosctl.cli.flag import Flag, Type
+
+CLIENT_FLAGS = (
+    Flag(name="talosconfig", help="the client configuration file; without it the usual places are searched"),
+    Flag(name="context", help="the context of the client configuration to use instead of the current one"),
+    Flag(name="nodes", short="n", type=Type.STRINGS, help="the nodes to ask, instead of the context's"),
+    Flag(
+        name="endpoints",
+        short="e",
+        type=Type.STRINGS,
+        help="the endpoints to connect to, instead of the context's",
+    ),
+    Flag(name="cluster", short="c", help="the cluster to connect to when the endpoint is a proxy of many"),
+    Flag(name="siderov1-keys-dir", help="the folder of SideroV1 keys, by default ~/.talos/keys"),
+)
+
+FINGERPRINT = Flag(
+    name="cert-fingerprint",
+    type=Type.STRINGS,
+    help="with --insecure: only accept certificates with these fingerprints",
+)
+INSECURE = Flag(
+    name="insecure",
+    short="i",
+    type=Type.BOOL,
+    help="talk to a node in maintenance mode: nobody is authenticated",
+)
+INSECURE_FLAGS = (INSECURE, FINGERPRINT)
+
+DRIVER = Flag(
+    name="kubernetes",
+    short="k",
+    type=Type.BOOL,
+    help="look at Kubernetes' containers instead of the system's",
+)
+MODE_CHOICES = ("auto", "no-reboot", "staged", "try")
+CONFIG_CHANGE_FLAGS = (
+    Flag(name="mode", short="m", choices=MODE_CHOICES, default="auto", help="how to apply the change"),
+    Flag(
+        name="timeout",
+        type=Type.DURATION,
+        default="1m0s",
+        help="with --mode=try: when to go back to the old configuration",
+    ),
+    Flag(name="dry-run", type=Type.BOOL, default="false", help="only say what the change would do"),
+)

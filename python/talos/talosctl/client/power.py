@@ -1,0 +1,41 @@
+"""What reboot, shutdown and reset have in common."""
+
+from talos.talosctl.cli.command import Invocation
+from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.client.command import need_nodes, run_async
+from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.select import select_target
+from talos.talosctl.client.session import Session, open_session
+from talos.talosctl.client.track import Act, act_and_track
+
+WAIT_FLAGS = (
+    Flag(name="wait", type=Type.BOOL, default="true", help="wait until it is done and show the progress"),
+    Flag(name="timeout", type=Type.DURATION, default="30m0s", help="with --wait: how long to wait"),
+    Flag(name="debug", type=Type.BOOL, default="false", help="with --wait: also show the kernel's log"),
+)
+
+
+def run_power(invocation: Invocation, act: Act, *, is_reboot: bool) -> int:
+    """Start the action on every node and, with --wait, see it through."""
+    flags = invocation.flags
+
+    async def do(session: Session, node: str) -> None:
+        if flags.is_set("wait"):
+            await act_and_track(
+                session,
+                node,
+                act,
+                timeout=flags.seconds("timeout"),
+                is_reboot=is_reboot,
+                is_debug=flags.is_set("debug"),
+            )
+        else:
+            await act(session, node)
+
+    async def main() -> int:
+        target = select_target(flags)
+        async with open_session(target) as session:
+            outcomes = await ask_nodes(session, need_nodes(target), do)
+            return report_failures(session, outcomes)
+
+    return run_async(main())

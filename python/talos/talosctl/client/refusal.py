@@ -1,0 +1,113 @@
+"""Why a connection could not be made, in words that say what to do."""
+
+import asyncio
+import socket
+import ssl
+
+from talos.talosctl.client.endpoint import Endpoint
+
+UNKNOWN_ISSUER = frozenset({2, 18, 19, 20, 21})
+"""X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, _SELF_SIGNED..., _UNABLE_TO_VERIFY_LEAF (x509_vfy.h)."""
+WRONG_NAME = frozenset({62, 64})
+"""X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH (x509_vfy.h)."""
+NOT_YET_VALID, EXPIRED, BAD_SIGNATURE = 9, 10, 7
+
+_ALERTS = {
+    "CERTIFICATE_REQUIRED": (
+        "the node wants a client certificate and got none",
+        "it has its configuration already: leave out --insecure and use the cluster's talosconfig",
+    ),
+    "UNKNOWN_CA": (
+        "the node does not trust this client certificate's issuer",
+        "the talosconfig belongs to another cluster, or its CA was rotated",
+    ),
+    "DECRYPT_ERROR": (
+        "the node does not trust this client certificate's issuer",
+        "the talosconfig belongs to another cluster of the same name, or its CA was rotated",
+    ),
+    "CERTIFICATE_EXPIRED": (
+        "the client certificate has expired",
+        "issue a new one with `talosctl config new`, or from the secrets with `talosctl gen`",
+    ),
+    "BAD_CERTIFICATE": (
+        "the node refuses this client certificate",
+        "it must be issued by the cluster's OS CA for client authentication and be valid today",
+    ),
+    "UNSUPPORTED_CERTIFICATE": (
+        "the node refuses this client certificate",
+        "it must be issued for client authentication only",
+    ),
+    "HANDSHAKE_FAILURE": ("the node refuses the TLS handshake", "it may demand a client certificate"),
+    "WRONG_VERSION_NUMBER": ("it does not speak TLS", "is this the port of the Talos API (50000)?"),
+    "UNEXPECTED_EOF": ("it closed the connection during the TLS handshake", "is the node's apid running?"),
+    "NO_APPLICATION_PROTOCOL": ("it does not speak HTTP/2", "is this the port of the Talos API (50000)?"),
+}
+
+
+class Refusal(Exception):
+    """A connection that was not made, or broke before an answer."""
+
+    def __init__(self, endpoint: Endpoint, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.endpoint = endpoint
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.endpoint}: {self.message}" + (f" ({self.hint})" if self.hint else "")
+
+
+def explain(endpoint: Endpoint, error: BaseException) -> Refusal:
+    """What an exception of the transport means."""
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _explain_certificate(endpoint, error)
+    if isinstance(error, ssl.SSLError):
+        text = f"{error.reason or ''} {error}".upper()
+        for word, (message, hint) in _ALERTS.items():
+            if word in text or word.replace("_", " ") in text:
+                return Refusal(endpoint, message, hint)
+        return Refusal(endpoint, f"TLS failed: {error.reason or error}")
+    if isinstance(error, ConnectionRefusedError):
+        return Refusal(
+            endpoint, "connection refused", "the node is down, starting, or this is not its address"
+        )
+    if isinstance(error, socket.gaierror):
+        return Refusal(
+            endpoint, f'the name "{endpoint.host}" does not resolve', "check the endpoint's spelling and DNS"
+        )
+    if isinstance(error, TimeoutError | asyncio.TimeoutError):
+        return Refusal(endpoint, "no answer in time", "the node is down, or a firewall drops the packets")
+    if isinstance(error, ConnectionResetError | BrokenPipeError | EOFError):
+        return Refusal(endpoint, "the connection was closed", "is the node's apid running?")
+    if isinstance(error, OSError) and error.strerror:
+        return Refusal(endpoint, error.strerror.lower())
+    return Refusal(endpoint, str(error) or type(error).__name__)
+
+
+def _explain_certificate(endpoint: Endpoint, error: ssl.SSLCertVerificationError) -> Refusal:
+    code = error.verify_code
+    if code in UNKNOWN_ISSUER or code == BAD_SIGNATURE:
+        return Refusal(
+            endpoint,
+            "the node's certificate is not signed by the CA of the talosconfig",
+            "a node in maintenance mode needs --insecure; else the talosconfig is another cluster's, see `talosctl config info`",
+        )
+    if code in WRONG_NAME:
+        return Refusal(
+            endpoint,
+            f"the node's certificate is not valid for {endpoint.host}",
+            "use one of the node's own addresses as endpoint, or add this one to machine.certSANs",
+        )
+    if code == EXPIRED:
+        return Refusal(
+            endpoint, "the node's certificate has expired", "compare the node's clock with this machine's"
+        )
+    if code == NOT_YET_VALID:
+        return Refusal(
+            endpoint,
+            "the node's certificate is not valid yet",
+            "compare the node's clock with this machine's",
+        )
+    return Refusal(endpoint, f"the node's certificate is refused: {error.verify_message}")

@@ -1,0 +1,74 @@
+"""``talosctl bootstrap``."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from talos.api.common.common_pb2 import Data
+from talos.api.machine.machine_pb2 import (
+    Bootstrap,
+    BootstrapRequest,
+    BootstrapResponse,
+    EtcdRecover,
+    EtcdRecoverResponse,
+)
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.client.command import need_one_node, parts, run_async
+from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.select import select_target
+from talos.talosctl.client.session import Session, open_session
+
+CHUNK = 32 * 1024
+
+
+def run_bootstrap(invocation: Invocation) -> int:
+    """Begin etcd on the first control plane node, from a snapshot when one is given."""
+    flags = invocation.flags
+    snapshot = Path(flags.text("recover-from")) if flags.is_given("recover-from") else None
+    if snapshot and not snapshot.is_file():
+        raise UserError("there is no such file", where=str(snapshot))
+    request = BootstrapRequest(
+        recover_etcd=snapshot is not None, recover_skip_hash_check=flags.is_set("recover-skip-hash-check")
+    )
+
+    async def ask(session: Session, node: str) -> None:
+        if snapshot:
+            path = "/machine.MachineService/EtcdRecover"
+            recovered = await session.upload(node, path, _chunks(snapshot), Data, EtcdRecoverResponse)
+            list(parts(recovered, EtcdRecover))
+        reply = await session.unary(node, "/machine.MachineService/Bootstrap", request, BootstrapResponse)
+        list(parts(reply, Bootstrap))
+
+    async def main() -> int:
+        target = select_target(flags)
+        async with open_session(target) as session:
+            outcomes = await ask_nodes(session, [need_one_node(target, "bootstrap")], ask)
+            return report_failures(session, outcomes)
+
+    return run_async(main())
+
+
+async def _chunks(path: Path) -> AsyncIterator[Data]:
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            yield Data(bytes=chunk)
+
+
+COMMAND = Command(
+    name="bootstrap",
+    summary="Begin the cluster's etcd on this node",
+    details="Begins the cluster's etcd. Do it once in a cluster's life, on one control plane node.",
+    flags=(
+        *CLIENT_FLAGS,
+        Flag(name="recover-from", help="a snapshot of etcd to begin with"),
+        Flag(
+            name="recover-skip-hash-check",
+            type=Type.BOOL,
+            default="false",
+            help="the snapshot is a copy of the database file",
+        ),
+    ),
+    run=run_bootstrap,
+)

@@ -1,0 +1,87 @@
+"""``talosctl copy``."""
+
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import IO
+
+from talos.api.common.common_pb2 import Data
+from talos.api.machine.machine_pb2 import CopyRequest
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.client.command import need_one_node, raise_error, run_async
+from talos.talosctl.client.complete import complete_path
+from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.select import select_target
+from talos.talosctl.client.session import Session, open_session
+from talos.talosctl.output import console
+
+STDOUT = "-"
+
+
+def run_copy(invocation: Invocation) -> int:
+    """Unpack a folder of the node into a local one, or write the archive to the output."""
+    source, destination = invocation.args
+    folder = Path(destination)
+    if destination != STDOUT and folder.exists() and not folder.is_dir():
+        raise UserError("it exists and is no folder", where=destination, hint="name a folder to copy into")
+
+    async def copy(session: Session, node: str) -> None:
+        if destination == STDOUT:
+            await _receive(session, node, source, None)
+            console.flush_bytes()
+            return
+        # On disk: what arrives may be larger than the memory.
+        with tempfile.TemporaryFile() as archive:
+            await _receive(session, node, source, archive)
+            archive.seek(0)
+            unpack(archive, folder)
+
+    async def main() -> int:
+        target = select_target(invocation.flags)
+        async with open_session(target) as session:
+            outcomes = await ask_nodes(session, [need_one_node(target, "copy")], copy)
+            return report_failures(session, outcomes)
+
+    return run_async(main())
+
+
+async def _receive(session: Session, node: str, path: str, archive: IO[bytes] | None) -> None:
+    request = CopyRequest(root_path=path)
+    async with session.stream(node, "/machine.MachineService/Copy", request, Data) as chunks:
+        async for chunk in chunks:
+            raise_error(chunk)
+            if archive is None:
+                console.write_bytes(chunk.bytes)
+            else:
+                archive.write(chunk.bytes)
+
+
+def unpack(archive: IO[bytes], folder: Path) -> None:
+    """Unpack a gzip'd tar; nothing in it may reach outside of the folder."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with tarfile.open(fileobj=archive, mode="r:gz") as tar:
+            tar.extractall(folder, filter="data")
+    except tarfile.FilterError as error:
+        raise UserError(
+            f"the node's archive reaches outside of the folder: {error}", where=str(folder)
+        ) from error
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise UserError(f"can't unpack the node's archive: {error}", where=str(folder)) from error
+
+
+COMMAND = Command(
+    name="copy",
+    aliases=("cp",),
+    usage="<src-path> -|<local-path>",
+    summary="Copy files from the node",
+    details="Copies a file or folder of the node with all below it into a local folder, or writes it "
+    "as a gzip'd tar archive to the output when the local path is -.",
+    flags=CLIENT_FLAGS,
+    least=2,
+    most=2,
+    run=run_copy,
+    complete=complete_path,
+)

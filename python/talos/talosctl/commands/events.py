@@ -1,0 +1,83 @@
+"""``talosctl events``."""
+
+import math
+from collections.abc import AsyncIterator
+
+from talos.api.machine.machine_pb2 import Event, EventsRequest
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.client.command import need_nodes, raise_error, run_async
+from talos.talosctl.client.events import describe_event
+from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.select import select_target
+from talos.talosctl.client.session import Session, open_session
+from talos.talosctl.output import console
+
+HEADER = ("NODE", "ID", "EVENT", "ACTOR", "SOURCE", "MESSAGE")
+
+
+def run_events(invocation: Invocation) -> int:
+    """Print events as they happen."""
+    flags = invocation.flags
+    request = EventsRequest(
+        tail_events=flags.number("tail"),
+        tail_seconds=math.ceil(flags.seconds("duration")),
+        tail_id=flags.text("since"),
+        with_actor_id=flags.text("actor-id"),
+    )
+    table = _GrowingTable()
+
+    async def follow(session: Session, node: str) -> None:
+        async with session.stream(node, "/machine.MachineService/Events", request, Event) as events:
+            await _print(node, events)
+
+    async def _print(node: str, events: AsyncIterator[Event]) -> None:
+        async for event in events:
+            raise_error(event)
+            if not event.id and not event.data.type_url:
+                continue  # the hello that opens every stream
+            name, source, message = describe_event(event)
+            table.print((node, event.id, name, event.actor_id, source, message))
+
+    async def main() -> int:
+        target = select_target(flags)
+        async with open_session(target) as session:
+            outcomes = await ask_nodes(session, need_nodes(target), follow)
+            return report_failures(session, outcomes)
+
+    return run_async(main())
+
+
+class _GrowingTable:
+    """A table whose rows are shown at once; a column only ever gets wider."""
+
+    def __init__(self) -> None:
+        self._widths = [0] * len(HEADER)
+
+    def print(self, row: tuple[str, ...]) -> None:
+        if not any(self._widths):
+            self._line(HEADER, row)
+        self._line(row)
+
+    def _line(self, row: tuple[str, ...], wide_enough_for: tuple[str, ...] = ()) -> None:
+        for cells in (row, wide_enough_for):
+            for column, cell in enumerate(cells):
+                self._widths[column] = max(self._widths[column], len(cell) + 3)
+        cells = (cell.replace("\n", " ").ljust(width) for cell, width in zip(row, self._widths, strict=True))
+        console.write_line("".join(cells).rstrip())
+        console.flush()
+
+
+COMMAND = Command(
+    name="events",
+    summary="Show what happens on the node as it happens",
+    flags=(
+        *CLIENT_FLAGS,
+        Flag(name="tail", type=Type.INT32, default="", help="begin with this many past events, -1 for all"),
+        Flag(name="duration", type=Type.DURATION, help="begin with the events of this long ago"),
+        Flag(name="since", help="begin after the event with this ID"),
+        Flag(name="actor-id", help="only events of this actor, as reboot and shutdown name it"),
+    ),
+    run=run_events,
+)

@@ -1,0 +1,22 @@
+"""Commands of older clients, which say what to use instead."""
+
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
+
+_INSTEAD = {"disks": "disks", "interfaces": "addresses", "routes": "routes"}
+
+
+def _run(invocation: Invocation) -> int:
+    name = invocation.path[-1]
+    raise UserError(f"talosctl {name} is no more", hint=f"use talosctl get {_INSTEAD.get(name, 'rd')}")
+
+
+COMMAND = Command(
+    name="gone",
+    summary="",
+    flags=(*CLIENT_FLAGS, *INSECURE_FLAGS),
+    most=-1,
+    run=_run,
+    hidden=True,
+)

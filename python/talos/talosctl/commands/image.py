@@ -1,0 +1,123 @@
+"""``talosctl image``: the images on a node."""
+
+from collections.abc import Iterable
+
+from google.protobuf.empty_pb2 import Empty
+
+from talos.api.common.common_pb2 import ContainerdInstance, ContainerdNamespace, ContainerDriver
+from talos.api.machine.image_pb2 import (
+    ImageServiceListRequest,
+    ImageServiceListResponse,
+    ImageServicePullRequest,
+    ImageServicePullResponse,
+    ImageServiceRemoveRequest,
+)
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Flags
+from talos.talosctl.client.command import Row, ignore, run_each, run_table
+from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.session import Session
+from talos.talosctl.output import console
+from talos.talosctl.output.units import format_size, format_time
+
+NAMESPACES = {
+    "cri": (ContainerDriver.CRI, ContainerdNamespace.NS_CRI),
+    "system": (ContainerDriver.CONTAINERD, ContainerdNamespace.NS_SYSTEM),
+}
+_SERVICE = "/machine.ImageService/"
+
+
+def containerd_of(flags: Flags) -> ContainerdInstance:
+    """The containerd and namespace that ``--namespace`` means."""
+    name = flags.text("namespace")
+    if name not in NAMESPACES:
+        raise UserError(
+            f'there is no namespace "{name}"', where="--namespace", hint=f"use {' or '.join(NAMESPACES)}"
+        )
+    driver, namespace = NAMESPACES[name]
+    return ContainerdInstance(driver=driver, namespace=namespace)
+
+
+def run_list(invocation: Invocation) -> int:
+    """One row for each image."""
+    request = ImageServiceListRequest(containerd=containerd_of(invocation.flags))
+
+    async def ask(session: Session, node: str) -> list[ImageServiceListResponse]:
+        async with session.stream(node, _SERVICE + "List", request, ImageServiceListResponse) as images:
+            return [image async for image in images]
+
+    def rows(node: str, images: list[ImageServiceListResponse]) -> Iterable[Row]:
+        for image in images:
+            yield (node, image.name, image.digest, format_size(image.size), format_time(image.created_at))
+
+    return run_table(invocation, ("NODE", "IMAGE", "DIGEST", "SIZE", "CREATED"), ask, rows)
+
+
+async def pull(session: Session, node: str, containerd: ContainerdInstance, image: str) -> str:
+    """Pull an image and say when it is there; its full name."""
+    request = ImageServicePullRequest(containerd=containerd, image_ref=image)
+    name = image
+    async with session.stream(node, _SERVICE + "Pull", request, ImageServicePullResponse) as replies:
+        async for reply in replies:
+            name = reply.name or name
+    console.note(f"{node}: pulled {name}")
+    return name
+
+
+def run_pull(invocation: Invocation) -> int:
+    """Pull an image on every node."""
+    containerd = containerd_of(invocation.flags)
+
+    async def ask(session: Session, node: str) -> str:
+        return await pull(session, node, containerd, invocation.args[0])
+
+    return run_each(invocation, ask, ignore)
+
+
+def run_remove(invocation: Invocation) -> int:
+    """Remove an image from every node."""
+    request = ImageServiceRemoveRequest(
+        containerd=containerd_of(invocation.flags), image_ref=invocation.args[0]
+    )
+
+    async def ask(session: Session, node: str) -> Empty:
+        return await session.unary(node, _SERVICE + "Remove", request, Empty)
+
+    return run_each(invocation, ask, ignore)
+
+
+COMMAND = Command(
+    name="image",
+    aliases=("images",),
+    summary="Look at and manage container images",
+    inherited=(
+        *CLIENT_FLAGS,
+        Flag(
+            name="namespace",
+            default="cri",
+            help="cri for Kubernetes' images, system for etcd's and the kubelet's",
+        ),
+    ),
+    commands=(
+        Command(name="list", aliases=("l", "ls"), summary="List the images on the node", run=run_list),
+        Command(
+            name="pull",
+            aliases=("p",),
+            usage="<image>",
+            summary="Pull an image",
+            least=1,
+            most=1,
+            run=run_pull,
+        ),
+        Command(
+            name="remove",
+            aliases=("rm",),
+            usage="<image>",
+            summary="Remove an image",
+            least=1,
+            most=1,
+            run=run_remove,
+        ),
+    ),
+)

@@ -1,0 +1,145 @@
+"""``talosctl list``."""
+
+import datetime
+from collections.abc import Iterable
+
+from talos.api.machine.machine_pb2 import FileInfo, ListRequest
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.client.command import Row, need_nodes, print_table, raise_error, run_async
+from talos.talosctl.client.complete import complete_path
+from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.select import select_target
+from talos.talosctl.client.session import Session, open_session
+from talos.talosctl.output import console
+from talos.talosctl.output.mode import format_mode
+from talos.talosctl.output.units import format_size
+
+TYPES = {
+    "f": ListRequest.REGULAR,
+    "regular": ListRequest.REGULAR,
+    "d": ListRequest.DIRECTORY,
+    "directory": ListRequest.DIRECTORY,
+    "l": ListRequest.SYMLINK,
+    "L": ListRequest.SYMLINK,
+    "symlink": ListRequest.SYMLINK,
+}
+_SELINUX = "security.selinux"
+_HALF_A_YEAR = datetime.timedelta(days=183)
+
+
+def run_list(invocation: Invocation) -> int:
+    """Names, or with --long one row for each file."""
+    flags = invocation.flags
+    is_long, is_human = flags.is_set("long"), flags.is_set("humanize")
+    request = _make_request(invocation)
+
+    async def ask(session: Session, node: str) -> tuple[list[FileInfo], list[str]]:
+        files: list[FileInfo] = []
+        errors: list[str] = []
+        async with session.stream(node, "/machine.MachineService/List", request, FileInfo) as frames:
+            async for info in frames:
+                raise_error(info)
+                if info.error:
+                    errors.append(f"{info.name or request.root}: {info.error}")
+                else:
+                    files.append(info)
+        return files, errors
+
+    async def main() -> int:
+        target = select_target(flags)
+        nodes = need_nodes(target)
+        async with open_session(target) as session:
+            outcomes = await ask_nodes(session, nodes, ask)
+
+        def rows(node: str, answer: tuple[list[FileInfo], list[str]]) -> Iterable[Row]:
+            for info in answer[0]:
+                if is_long:
+                    yield _long_row(node, info, is_human=is_human)
+                else:
+                    yield (node, info.relative_name)
+
+        if is_long or len(nodes) > 1:
+            print_table(outcomes, _header(is_long=is_long, is_human=is_human), rows)
+        else:
+            for outcome in outcomes:
+                for info in outcome.value[0] if outcome.value else ():
+                    console.write_line(info.relative_name)
+        code = report_failures(session, outcomes)
+        for outcome in outcomes:
+            for error in outcome.value[1] if outcome.value else ():
+                console.note(f"error: {outcome.node}: {error}")
+                code = 1
+        return code
+
+    return run_async(main())
+
+
+def _make_request(invocation: Invocation) -> ListRequest:
+    flags = invocation.flags
+    unknown = [name for name in flags.texts("type") if name not in TYPES]
+    if unknown:
+        raise UserError(f'"{unknown[0]}" is no file type', where="--type", hint="use f, d or l")
+    depth = flags.number("depth")
+    return ListRequest(
+        root=invocation.args[0] if invocation.args else "/",
+        recurse=flags.is_set("recurse") or depth > 1,
+        # 0 is without bound.
+        recursion_depth=0 if flags.is_set("recurse") and not flags.is_given("depth") else depth,
+        types=dict.fromkeys(TYPES[name] for name in flags.texts("type")),
+        report_xattrs=flags.is_set("long"),
+    )
+
+
+def _header(*, is_long: bool, is_human: bool) -> Row:
+    if not is_long:
+        return ("NODE", "NAME")
+    return ("NODE", "MODE", "UID", "GID", "SIZE" if is_human else "SIZE(B)", "LASTMOD", "LABEL", "NAME")
+
+
+def _long_row(node: str, info: FileInfo, *, is_human: bool) -> Row:
+    label = next(
+        (row.data.rstrip(b"\0").decode("utf-8", "replace") for row in info.xattrs if row.name == _SELINUX), ""
+    )
+    return (
+        node,
+        format_mode(info.mode),
+        str(info.uid),
+        str(info.gid),
+        format_size(info.size) if is_human else str(info.size),
+        _format_modified(info.modified),
+        label,
+        f"{info.relative_name} -> {info.link}" if info.link else info.relative_name,
+    )
+
+
+def _format_modified(seconds: int) -> str:
+    then = datetime.datetime.fromtimestamp(seconds).astimezone()
+    is_old = datetime.datetime.now().astimezone() - then > _HALF_A_YEAR
+    return f"{then:%b} {then.day:>2} " + (f" {then.year}" if is_old else f"{then:%H:%M:%S}")
+
+
+COMMAND = Command(
+    name="list",
+    aliases=("ls",),
+    usage="[path]",
+    summary="List the files of a folder",
+    flags=(
+        *CLIENT_FLAGS,
+        Flag(name="depth", short="d", type=Type.INT32, default="1", help="how many folders deep to look"),
+        Flag(name="humanize", short="H", type=Type.BOOL, default="false", help="sizes with units"),
+        Flag(name="long", short="l", type=Type.BOOL, default="false", help="also mode, owner, size and time"),
+        Flag(name="recurse", short="r", type=Type.BOOL, default="false", help="look into all folders below"),
+        Flag(
+            name="type",
+            short="t",
+            type=Type.STRINGS,
+            help="only files of a type: f (regular), d (directory), l (symlink)",
+        ),
+    ),
+    most=1,
+    run=run_list,
+    complete=complete_path,
+)

@@ -1,0 +1,136 @@
+"""``talosctl netstat``."""
+
+from collections.abc import Iterable
+
+from talos.api.machine.machine_pb2 import (
+    ConnectRecord,
+    Container,
+    ContainersRequest,
+    ContainersResponse,
+    Netstat,
+    NetstatRequest,
+    NetstatResponse,
+)
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Flags, Type
+from talos.talosctl.client.command import Row, parts, run_table
+from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.namespaces import container_place
+from talos.talosctl.client.session import Session
+
+type Pods = dict[str, str]
+
+PROTOCOLS = ("tcp", "udp", "udplite", "raw")
+
+
+def run_netstat(invocation: Invocation) -> int:
+    """One row for each socket."""
+    flags = invocation.flags
+    request = make_request(flags)
+
+    async def ask(session: Session, node: str) -> tuple[list[ConnectRecord], Pods]:
+        reply = await session.unary(node, "/machine.MachineService/Netstat", request, NetstatResponse)
+        records = [record for part in parts(reply, Netstat) for record in part.connectrecord]
+        return records, await _ask_pods(session, node) if flags.is_set("pods") else {}
+
+    def rows(node: str, answer: tuple[list[ConnectRecord], Pods]) -> Iterable[Row]:
+        records, pods = answer
+        return (_row(node, record, flags, pods) for record in records)
+
+    return run_table(invocation, _header(flags), ask, rows)
+
+
+def make_request(flags: Flags) -> NetstatRequest:
+    """The request that the flags describe; tcp and udp when they name no protocol."""
+    is_all = flags.is_set("verbose")
+    named = {name for name in PROTOCOLS if flags.is_set(name)}
+    chosen = set(PROTOCOLS) if is_all else named or {"tcp", "udp"}
+    has_family = flags.is_set("ipv4") or flags.is_set("ipv6")
+    v4 = flags.is_set("ipv4") or not has_family
+    v6 = flags.is_set("ipv6") or not has_family
+    wanted = {name: v4 and name in chosen for name in PROTOCOLS}
+    wanted |= {f"{name}6": v6 and name in chosen for name in PROTOCOLS}
+    mode = NetstatRequest.CONNECTED
+    if flags.is_set("all"):
+        mode = NetstatRequest.ALL
+    elif flags.is_set("listening"):
+        mode = NetstatRequest.LISTENING
+    return NetstatRequest(
+        filter=mode,
+        feature=NetstatRequest.Feature(pid=flags.is_set("programs")),
+        l4proto=NetstatRequest.L4proto(**wanted),
+        netns=NetstatRequest.NetNS(hostnetwork=True, allnetns=flags.is_set("pods")),
+    )
+
+
+async def _ask_pods(session: Session, node: str) -> Pods:
+    namespace, driver = container_place(is_kubernetes=True)
+    request = ContainersRequest(namespace=namespace, driver=driver)
+    reply = await session.unary(node, "/machine.MachineService/Containers", request, ContainersResponse)
+    containers = (row for part in parts(reply, Container) for row in part.containers)
+    return {row.network_namespace: row.pod_id for row in containers if row.network_namespace}
+
+
+def _header(flags: Flags) -> Row:
+    header = ["NODE", "PROTO", "RECV-Q", "SEND-Q", "LOCAL ADDRESS", "FOREIGN ADDRESS", "STATE"]
+    if flags.is_set("extend"):
+        header += ["UID", "INODE"]
+    if flags.is_set("programs"):
+        header.append("PID/PROGRAM NAME")
+    if flags.is_set("pods"):
+        header.append("POD")
+    if flags.is_set("timers"):
+        header.append("TIMER")
+    return header
+
+
+def _row(node: str, record: ConnectRecord, flags: Flags, pods: Pods) -> Row:
+    is_connectionless = record.state == ConnectRecord.CLOSE and not record.l4proto.startswith("tcp")
+    row = [
+        node,
+        record.l4proto,
+        str(record.rxqueue),
+        str(record.txqueue),
+        f"{record.localip}:{record.localport or '*'}",
+        f"{record.remoteip}:{record.remoteport or '*'}",
+        "" if is_connectionless else ConnectRecord.State.Name(record.state),
+    ]
+    if flags.is_set("extend"):
+        row += [str(record.uid), str(record.inode)]
+    if flags.is_set("programs"):
+        process = record.process
+        row.append(f"{process.pid}/{process.name}" if process.pid else "-")
+    if flags.is_set("pods"):
+        row.append(pods.get(record.netns, record.netns) or "-")
+    if flags.is_set("timers"):
+        name = ConnectRecord.TimerActive.Name(record.tr).lower()
+        row.append(f"{name} ({record.timerwhen / 100:.2f}/{record.retrnsmt}/{record.timeout})")
+    return row
+
+
+def _switch(name: str, short: str, text: str) -> Flag:
+    return Flag(name=name, short=short, type=Type.BOOL, default="false", help=text)
+
+
+COMMAND = Command(
+    name="netstat",
+    aliases=("ss",),
+    summary="List network connections and sockets",
+    flags=(
+        *CLIENT_FLAGS,
+        _switch("all", "a", "connected and listening sockets"),
+        _switch("extend", "x", "also the owner and the inode"),
+        _switch("ipv4", "4", "only IPv4"),
+        _switch("ipv6", "6", "only IPv6"),
+        _switch("listening", "l", "only listening sockets"),
+        _switch("pods", "k", "also the sockets of Kubernetes' pods"),
+        _switch("programs", "p", "also the process that holds the socket"),
+        _switch("raw", "w", "raw sockets"),
+        _switch("tcp", "t", "TCP sockets"),
+        _switch("timers", "o", "also the timers"),
+        _switch("udp", "u", "UDP sockets"),
+        _switch("udplite", "U", "UDP-Lite sockets"),
+        _switch("verbose", "v", "sockets of every protocol"),
+    ),
+    run=run_netstat,
+)

@@ -1,0 +1,70 @@
+"""``talosctl processes``."""
+
+from collections.abc import Iterable
+
+from google.protobuf.empty_pb2 import Empty
+
+from talos.api.machine.machine_pb2 import Process, ProcessesResponse, ProcessInfo
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag
+from talos.talosctl.client.command import Row, parts, run_table
+from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.session import Session
+from talos.talosctl.output.units import format_size
+
+HEADER = ("NODE", "PID", "STATE", "THREADS", "CPU-TIME", "VIRTMEM", "RESMEM", "LABEL", "COMMAND")
+
+
+def run_processes(invocation: Invocation) -> int:
+    """One row for each process, the largest first."""
+    order = invocation.flags.text("sort")
+    if order not in {"rss", "cpu"}:
+        raise UserError(f'can\'t sort by "{order}"', where="--sort", hint="use rss or cpu")
+
+    def rows(node: str, processes: list[ProcessInfo]) -> Iterable[Row]:
+        by = (lambda row: row.resident_memory) if order == "rss" else (lambda row: row.cpu_time)
+        for process in sorted(processes, key=by, reverse=True):
+            yield _row(node, process)
+
+    return run_table(invocation, HEADER, _ask, rows)
+
+
+async def _ask(session: Session, node: str) -> list[ProcessInfo]:
+    reply = await session.unary(node, "/machine.MachineService/Processes", Empty(), ProcessesResponse)
+    return [process for part in parts(reply, Process) for process in part.processes]
+
+
+def _row(node: str, process: ProcessInfo) -> Row:
+    return (
+        node,
+        str(process.pid),
+        process.state,
+        str(process.threads),
+        f"{process.cpu_time:.2f}",
+        format_size(process.virtual_memory),
+        format_size(process.resident_memory),
+        process.label,
+        _command(process),
+    )
+
+
+def _command(process: ProcessInfo) -> str:
+    if not process.executable:
+        return process.args or process.command
+    name, _, rest = process.args.partition(" ")
+    if process.executable.endswith(f"/{name.rpartition('/')[2]}"):
+        return f"{process.executable} {rest}".rstrip()
+    return process.args or process.executable
+
+
+COMMAND = Command(
+    name="processes",
+    aliases=("p", "ps"),
+    summary="List the running processes",
+    flags=(
+        *CLIENT_FLAGS,
+        Flag(name="sort", short="s", default="rss", help="the column to sort by: rss or cpu"),
+    ),
+    run=run_processes,
+)

@@ -1,0 +1,55 @@
+"""``talosctl reboot``."""
+
+from talos.api.machine.machine_pb2 import Reboot, RebootRequest, RebootResponse
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.client.command import parts
+from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.power import WAIT_FLAGS, run_power
+from talos.talosctl.client.session import Session
+
+MODES = {
+    "default": RebootRequest.DEFAULT,
+    "powercycle": RebootRequest.POWERCYCLE,
+    "force": RebootRequest.FORCE,
+}
+
+
+def run_reboot(invocation: Invocation) -> int:
+    """Reboot every node."""
+    flags = invocation.flags
+    mode = flags.text("mode").lower()
+    if mode not in MODES:
+        raise UserError(f'"{mode}" is no way to reboot', where="--mode", hint=f"use {', '.join(MODES)}")
+    if flags.is_set("drain"):
+        raise UserError(
+            "this client can't drain Kubernetes nodes yet", where="--drain", hint="use kubectl drain first"
+        )
+    request = RebootRequest(mode=MODES[mode])
+
+    async def act(session: Session, node: str) -> str:
+        reply = await session.unary(node, "/machine.MachineService/Reboot", request, RebootResponse)
+        return next((part.actor_id for part in parts(reply, Reboot)), "")
+
+    return run_power(invocation, act, is_reboot=True)
+
+
+COMMAND = Command(
+    name="reboot",
+    summary="Reboot the node",
+    flags=(
+        *CLIENT_FLAGS,
+        *WAIT_FLAGS,
+        Flag(
+            name="mode",
+            short="m",
+            default="default",
+            help="default, powercycle (through the firmware) or force (skip the shutdown)",
+        ),
+        Flag(name="drain", type=Type.BOOL, default="false", help="move the pods elsewhere before"),
+        Flag(name="drain-timeout", type=Type.DURATION, default="5m0s", help="how long that may take"),
+        Flag(name="progress", default="auto", help="how to show the progress: auto or plain"),
+    ),
+    run=run_reboot,
+)

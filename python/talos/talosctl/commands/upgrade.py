@@ -1,0 +1,129 @@
+"""``talosctl upgrade``."""
+
+from talos.api.common.common_pb2 import ContainerdInstance, ContainerdNamespace, ContainerDriver
+from talos.api.machine.lifecycle_pb2 import (
+    InstallArtifactsSource,
+    LifecycleServiceUpgradeRequest,
+    LifecycleServiceUpgradeResponse,
+)
+from talos.api.machine.machine_pb2 import (
+    Reboot,
+    RebootRequest,
+    RebootResponse,
+    Upgrade,
+    UpgradeRequest,
+    UpgradeResponse,
+)
+from talos.api.rpc import Code, RpcError
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.client.command import need_nodes, parts, run_async
+from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.power import WAIT_FLAGS
+from talos.talosctl.client.select import select_target
+from talos.talosctl.client.session import Session, open_session
+from talos.talosctl.client.track import act_and_track
+from talos.talosctl.client_version import client_version
+from talos.talosctl.commands.image import pull
+from talos.talosctl.output import console
+
+NAMESPACES = {
+    "system": ContainerdInstance(driver=ContainerDriver.CONTAINERD, namespace=ContainerdNamespace.NS_SYSTEM),
+    "cri": ContainerdInstance(driver=ContainerDriver.CRI, namespace=ContainerdNamespace.NS_CRI),
+}
+REBOOT_MODES = {"default": RebootRequest.DEFAULT, "powercycle": RebootRequest.POWERCYCLE}
+INSTALLER = (
+    "factory.talos.dev/metal-installer/376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba"
+)
+"""The default installer image; its tag is the version."""
+
+
+def run_upgrade(invocation: Invocation) -> int:
+    """Install an image into the other slot and boot it."""
+    flags = invocation.flags
+    namespace, mode = flags.text("namespace"), flags.text("reboot-mode").lower()
+    if namespace not in NAMESPACES:
+        raise UserError(f'there is no namespace "{namespace}"', where="--namespace", hint="use system or cri")
+    if mode not in REBOOT_MODES:
+        raise UserError(
+            f'"{mode}" is no way to reboot', where="--reboot-mode", hint="use default or powercycle"
+        )
+    if flags.is_given("drain") and flags.is_set("drain"):
+        raise UserError(
+            "this client can't drain Kubernetes nodes yet", where="--drain", hint="use kubectl drain first"
+        )
+    is_legacy = flags.is_set("legacy")
+    image = flags.text("image")
+
+    async def act(session: Session, node: str) -> str:
+        if is_legacy:
+            request = UpgradeRequest(image=image, reboot_mode=UpgradeRequest.RebootMode.Value(mode.upper()))
+            upgraded = await session.unary(node, "/machine.MachineService/Upgrade", request, UpgradeResponse)
+            return next((part.actor_id for part in parts(upgraded, Upgrade)), "")
+        reboot = RebootRequest(mode=REBOOT_MODES[mode])
+        reply = await session.unary(node, "/machine.MachineService/Reboot", reboot, RebootResponse)
+        return next((part.actor_id for part in parts(reply, Reboot)), "")
+
+    async def do(session: Session, node: str) -> None:
+        if not is_legacy:
+            await _install(session, node, NAMESPACES[namespace], image)
+            if flags.is_set("no-reboot"):
+                return
+        if flags.is_set("wait"):
+            await act_and_track(
+                session,
+                node,
+                act,
+                timeout=flags.seconds("timeout"),
+                is_reboot=True,
+                is_debug=flags.is_set("debug"),
+            )
+        else:
+            await act(session, node)
+
+    async def main() -> int:
+        target = select_target(flags)
+        async with open_session(target) as session:
+            outcomes = await ask_nodes(session, need_nodes(target), do)
+            return report_failures(session, outcomes)
+
+    return run_async(main())
+
+
+async def _install(session: Session, node: str, containerd: ContainerdInstance, image: str) -> None:
+    name = await pull(session, node, containerd, image)
+    request = LifecycleServiceUpgradeRequest(
+        containerd=containerd, source=InstallArtifactsSource(image_name=name)
+    )
+    path = "/machine.LifecycleService/Upgrade"
+    async with session.stream(node, path, request, LifecycleServiceUpgradeResponse) as replies:
+        async for reply in replies:
+            progress = reply.progress
+            if progress.WhichOneof("response") == "exit_code":
+                if progress.exit_code:
+                    raise RpcError(Code.ABORTED, f"the installer ended with exit code {progress.exit_code}")
+            else:
+                console.note(f"{node}: {progress.message.rstrip()}")
+
+
+COMMAND = Command(
+    name="upgrade",
+    summary="Install another version on the node",
+    flags=(
+        *CLIENT_FLAGS,
+        *WAIT_FLAGS,
+        Flag(name="drain", type=Type.BOOL, default="true", help="move the pods elsewhere before"),
+        Flag(name="drain-timeout", type=Type.DURATION, default="5m0s", help="how long that may take"),
+        Flag(
+            name="image", short="i", default=f"{INSTALLER}:{client_version().tag}", help="the installer image"
+        ),
+        Flag(name="legacy", type=Type.BOOL, default="false", help="upgrade by the call of older nodes"),
+        Flag(name="namespace", default="system", help="where to keep the image: system or cri"),
+        Flag(name="no-reboot", type=Type.BOOL, default="false", help="install only, do not boot it yet"),
+        Flag(name="progress", default="auto", help="how to show the progress: auto or plain"),
+        Flag(name="reboot-mode", short="m", default="default", help="default or powercycle"),
+    ),
+    run=run_upgrade,
+)

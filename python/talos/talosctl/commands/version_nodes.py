@@ -1,0 +1,37 @@
+"""The part of ``talosctl version`` that asks nodes; apart, because it imports the client."""
+
+from google.protobuf.empty_pb2 import Empty
+
+from talos.api.machine.machine_pb2 import Version, VersionResponse
+from talos.talosctl.cli.command import Invocation
+from talos.talosctl.client.command import parts, run_each
+from talos.talosctl.client.session import Session
+from talos.talosctl.output import console
+
+
+async def _ask(session: Session, node: str) -> list[Version]:
+    reply = await session.unary(node, "/machine.MachineService/Version", Empty(), VersionResponse)
+    return list(parts(reply, Version))
+
+
+def run_node_versions(invocation: Invocation) -> int:
+    """Print each node's version."""
+    is_short = invocation.flags.is_set("short")
+
+    def show(node: str, versions: list[Version]) -> None:
+        for message in versions:
+            info = message.version
+            console.write_line(f"\t{'NODE:':<12} {node}")
+            rows = [("Tag", info.tag)]
+            if not is_short:
+                rows += [
+                    ("SHA", info.sha),
+                    ("Built", info.built),
+                    ("Go version", info.go_version),
+                    ("OS/Arch", f"{info.os}/{info.arch}"),
+                    ("Enabled", "RBAC" if message.features.rbac else ""),
+                ]
+            for name, value in rows:
+                console.write_line(f"\t{name + ':':<12} {value}".rstrip())
+
+    return run_each(invocation, _ask, show)

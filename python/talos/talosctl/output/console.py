@@ -1,0 +1,45 @@
+"""What goes to the screen, and nothing else does."""
+
+import sys
+
+
+def write(text: str) -> None:
+    """Text as it is."""
+    sys.stdout.write(text)
+
+
+def write_line(text: str = "") -> None:
+    """One line of output."""
+    sys.stdout.write(f"{text}\n")
+
+
+def write_bytes(content: bytes) -> None:
+    """Content that need not be text."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+
+
+def flush() -> None:
+    """Show at once what a follower waits for."""
+    sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """A line for the person, beside the output: progress, a warning, an error."""
+    sys.stdout.flush()
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def ask(question: str) -> bool:
+    """Whether the person agrees; no terminal is no."""
+    if not sys.stdin.isatty():
+        return False
+    sys.stderr.write(f"{question} (y/N): ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def flush_bytes() -> None:
+    """Show at once what :func:`write_bytes` wrote."""
+    sys.stdout.buffer.flush()

@@ -1,0 +1,111 @@
+"""Resources on the screen: rows of a table, YAML, JSON, JSONPath."""
+
+import json
+import textwrap
+from collections.abc import Sequence
+from typing import cast
+
+from talos.api.cosi.meta_pb2 import ResourceDefinitionSpec
+from talos.api.cosi.resource_pb2 import Metadata, Resource
+from talos.talosctl.output.jsonpath import Template, format_value
+from talos.talosctl.output.units import format_time
+from talos.talosctl.output.yaml_text import dump_yaml, parse_yaml
+
+
+def table_header(definition: ResourceDefinitionSpec, *, is_watch: bool) -> tuple[str, ...]:
+    """The titles: the fixed ones, then the type's own."""
+    change = ("*",) if is_watch else ()
+    own = (column.name.upper() for column in definition.print_columns)
+    return ("NODE", *change, "NAMESPACE", "TYPE", "ID", "VERSION", *own)
+
+
+def table_row(
+    node: str, resource: Resource, definition: ResourceDefinitionSpec, change: str | None = None
+) -> tuple[str, ...]:
+    """A resource's cells; ``change`` is the sign of a watch."""
+    metadata = resource.metadata
+    columns = definition.print_columns
+    # Parsing is most of the work and types without columns of their own are many.
+    spec = parse_yaml(resource.spec.yaml_spec) if columns else None
+    own = tuple(_cell(column.json_path, spec, resource) for column in columns)
+    sign = () if change is None else (change,)
+    return (node, *sign, metadata.namespace, definition.display_type, metadata.id, metadata.version, *own)
+
+
+def _cell(path: str, spec: object, resource: Resource) -> str:
+    template = Template(path)
+    values = template.values(spec)
+    if not values and path.startswith(("{.metadata", "{.spec")):
+        values = template.values({"metadata": metadata_fields(resource.metadata), "spec": spec})
+    return " ".join(format_value(value) for value in values)
+
+
+def metadata_fields(metadata: Metadata) -> dict[str, object]:
+    """The metadata in the order and with the names upstream prints."""
+    version: object = int(metadata.version) if metadata.version.isdigit() else metadata.version
+    fields: dict[str, object] = {
+        "namespace": metadata.namespace,
+        "type": metadata.type,
+        "id": metadata.id,
+        "version": version,
+        "owner": metadata.owner,
+        "phase": metadata.phase,
+        "created": format_time(metadata.created),
+        "updated": format_time(metadata.updated),
+    }
+    for name, pairs in (("labels", metadata.labels), ("annotations", metadata.annotations)):
+        if pairs:
+            fields[name] = dict(sorted(pairs.items()))
+    if metadata.finalizers:
+        fields["finalizers"] = list(metadata.finalizers)
+    return fields
+
+
+def format_yaml(node: str, resource: Resource) -> str:
+    """The resource as a YAML document. The spec's own text is kept: its comments and order."""
+    metadata = metadata_fields(resource.metadata)
+    dates = {name: metadata.pop(name) for name in ("created", "updated")}
+    head = dump_yaml(metadata)
+    # Plain, as Go prints a time; PyYAML would quote it.
+    lines = head.splitlines()
+    place = next(i for i, line in enumerate(lines) if line.startswith("phase:")) + 1
+    lines[place:place] = [f"{name}: {value}" for name, value in dates.items()]
+    return (
+        f"node: {node}\nmetadata:\n"
+        + textwrap.indent("\n".join(lines), "    ")
+        + "\n"
+        + _spec_text(resource.spec.yaml_spec)
+    )
+
+
+def _spec_text(text: str) -> str:
+    text = text.rstrip("\n")
+    is_block = isinstance(parse_yaml(text), dict | list) and text[:1] not in {"{", "["}
+    indented = textwrap.indent(text, "    ")
+    return f"spec:\n{indented}\n" if is_block else f"spec: {indented.lstrip()}\n"
+
+
+def _fields(node: str, resource: Resource) -> dict[str, object]:
+    return {
+        "node": node,
+        "metadata": metadata_fields(resource.metadata),
+        "spec": parse_yaml(resource.spec.yaml_spec),
+    }
+
+
+def format_json(node: str, resource: Resource, event: str = "") -> str:
+    """The resource as JSON; a watch says what happened."""
+    fields = _fields(node, resource)
+    if event:
+        fields = {"node": node, "event": event, **{key: fields[key] for key in ("metadata", "spec")}}
+    return json.dumps(fields, indent=4, ensure_ascii=False) + "\n"
+
+
+def format_jsonpath(template: Template, node: str, resource: Resource) -> str:
+    """What a template finds in the resource."""
+    return template.render(_fields(node, resource)) + "\n"
+
+
+def spec_of(resource: Resource) -> Sequence[object] | dict[str, object] | str:
+    """The spec's YAML as values."""
+    return cast("Sequence[object] | dict[str, object] | str", parse_yaml(resource.spec.yaml_spec))

@@ -1,0 +1,29 @@
+"""Plain tables: columns as wide as their widest cell and three spaces between them.
+
+This is the layout of Go's tabwriter, which scripts parse; table libraries draw or wrap.
+"""
+
+from collections.abc import Iterable, Sequence
+
+PADDING = 3
+
+
+def format_table(rows: Iterable[Sequence[str]]) -> str:
+    """The lines of a table; the first row is its header."""
+    table = [[_one_line(cell) for cell in row] for row in rows]
+    widths: list[int] = []
+    for row in table:
+        widths.extend(0 for _ in range(len(row) - len(widths)))
+        for column, cell in enumerate(row):
+            widths[column] = max(widths[column], len(cell))
+    return "".join(_line(row, widths) for row in table)
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = (cell.ljust(width + PADDING) for cell, width in zip(row, widths, strict=False))
+    return "".join(cells).rstrip() + "\n"
+
+
+def _one_line(cell: str) -> str:
+    # Nothing a node says may forge another row.
+    return " ".join(cell.split("\n")) if "\n" in cell else cell

@@ -1,0 +1,70 @@
+"""All commands, by name; nothing is imported here that a command needs."""
+
+from talos.talosctl.cli.command import Command, Lazy
+
+_COMMANDS = "talos.talosctl.commands."
+
+_ROWS: tuple[tuple[str, str, str], ...] = (
+    ("apply-config", "apply", "Give the node a configuration"),
+    ("bootstrap", "", "Begin the cluster's etcd on this node"),
+    ("cgroups", "cg", "Show what each control group uses"),
+    ("cluster", "", "Create and destroy local clusters"),
+    ("completion", "", "Print a script for the shell's completion"),
+    ("config", "", "Show and change the client's configuration"),
+    ("containers", "c", "List the containers of the system or of Kubernetes"),
+    ("copy", "cp", "Copy files from the node"),
+    ("diskfree", "df", "Show how full the volumes are"),
+    ("dmesg", "", "Show the kernel's log"),
+    ("edit", "", "Change the node's configuration in an editor"),
+    ("etcd", "", "Look at and manage etcd"),
+    ("events", "", "Show what happens on the node as it happens"),
+    ("gen", "", "Generate secrets, configurations, keys and certificates"),
+    ("get", "g", "Show resources: what the node is meant to be and what it is"),
+    ("health", "", "Check whether the cluster is well"),
+    ("image", "images", "Look at and manage container images"),
+    ("inspect", "", "Look at how the node works inside"),
+    ("kubeconfig", "", "Get the cluster's admin kubeconfig"),
+    ("list", "ls", "List the files of a folder"),
+    ("logs", "", "Show the log of a service"),
+    ("machineconfig", "mc", "Generate and patch configurations"),
+    ("memory", "m,free", "Show how much memory is in use"),
+    ("meta", "", "Write and delete keys of the META partition"),
+    ("mounts", "mount", "List what is mounted and how full it is"),
+    ("netstat", "ss", "List network connections and sockets"),
+    ("patch", "", "Change the node's configuration by a patch"),
+    ("processes", "p,ps", "List the running processes"),
+    ("read", "cat", "Print a file of the node"),
+    ("reboot", "", "Reboot the node"),
+    ("reset", "", "Wipe the node"),
+    ("restart", "", "Restart a container"),
+    ("rollback", "", "Go back to the version installed before"),
+    ("service", "services", "Show and control the node's services"),
+    ("shutdown", "", "Shut the node down"),
+    ("stats", "", "Show what each container uses"),
+    ("time", "", "Compare the node's clock with a time server"),
+    ("upgrade", "", "Install another version on the node"),
+    ("usage", "du", "Show how much space files use"),
+    ("validate", "", "Check a configuration"),
+    ("version", "", "Show the client's and the nodes' versions"),
+    ("wipe", "", "Wipe disks, volumes and arrays"),
+)
+
+
+def _module(name: str) -> str:
+    return _COMMANDS + name.replace("-", "_")
+
+
+ROOT = Command(
+    name="talosctl",
+    summary="Manage nodes and clusters through their API",
+    details="talosctl manages nodes and clusters through their API.",
+    commands=(
+        *(
+            Lazy(name, tuple(aliases.split(",")) if aliases else (), summary, _module(name))
+            for name, aliases, summary in _ROWS
+        ),
+        Lazy("disks", (), "", _COMMANDS + "gone", hidden=True),
+        Lazy("interfaces", (), "", _COMMANDS + "gone", hidden=True),
+        Lazy("routes", ("route",), "", _COMMANDS + "gone", hidden=True),
+    ),
+)

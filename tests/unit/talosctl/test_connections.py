@@ -1,0 +1,113 @@
+"""Connections that fail, and why in words."""
+
+import socket
+import threading
+
+from google.protobuf.empty_pb2 import Empty
+
+from talos.api.machine import machine_pb2 as machine
+from talos.pki.authority import CertificateAuthority, Usage
+from talos.pki.keys import KeyType
+
+VERSION = "/machine.MachineService/Version"
+
+
+def closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_refused(client):
+    port = closed_port()
+    client.configure([f"127.0.0.1:{port}"], ["10.0.0.2", "10.0.0.3"])
+    result = client("version")
+    assert result.code == 1
+    assert f"error: 10.0.0.2, 10.0.0.3: 127.0.0.1:{port}: connection refused" in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_fails_over_to_an_endpoint_that_answers(client, node):
+    node.on(VERSION, Empty, machine.VersionResponse(messages=[machine.Version()]))
+    client.configure([f"127.0.0.1:{closed_port()}", f"127.0.0.1:{node.port}"], [f"n{i}" for i in range(6)])
+    result = client("version")
+    assert result.code == 0, result.err
+    assert len(node.seen) == 6
+
+
+def test_foreign_ca(client, node):
+    other = CertificateAuthority.generate(KeyType.ED25519, organizations=["talos"])
+    client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"], ca=other.crt)
+    result = client("version")
+    assert result.code == 1
+    assert "not signed by the CA of the talosconfig" in result.err
+    assert "--insecure" in result.err
+
+
+def test_foreign_client_certificate(client, node):
+    other = CertificateAuthority.generate(KeyType.ED25519, organizations=["other"])
+    pair = other.issue(organizations=["os:admin"], usages=Usage.CLIENT, key_type=KeyType.ED25519)
+    client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"], pair=pair)
+    result = client("version")
+    assert result.code == 1
+    assert "does not trust this client certificate's issuer" in result.err
+
+
+def test_expired_client_certificate(client, node, expired):
+    client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"], pair=expired)
+    result = client("version")
+    assert result.code == 1
+    assert "the client certificate has expired" in result.err
+
+
+def test_wrong_address(client, node):
+    client.configure([f"127.0.0.2:{node.port}"], ["10.0.0.2"])
+    # The server listens on 127.0.0.1 only; a name that leads there but is not in the certificate:
+    client.configure([f"localhost.localdomain:{node.port}"], ["10.0.0.2"])
+    try:
+        socket.getaddrinfo("localhost.localdomain", 1)
+    except OSError:
+        return
+    result = client("version")
+    assert result.code == 1
+    assert "not valid for localhost.localdomain" in result.err
+    assert "certSANs" in result.err
+
+
+def test_insecure_against_a_configured_node(client, node):
+    result = client("version", "--insecure", "-n", f"127.0.0.1:{node.port}")
+    assert result.code == 1
+    assert "wants a client certificate" in result.err
+
+
+def test_plain_http(client):
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def answer() -> None:
+        connection, _ = server.accept()
+        connection.recv(100)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        connection.close()
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    client.configure([f"127.0.0.1:{server.getsockname()[1]}"], ["10.0.0.2"])
+    result = client("version")
+    thread.join()
+    server.close()
+    assert result.code == 1
+    assert "does not speak TLS" in result.err
+
+
+def test_unresolvable_name(client):
+    client.configure(["no-such-host.invalid"], ["10.0.0.2"])
+    result = client("version")
+    assert result.code == 1
+    assert 'the name "no-such-host.invalid" does not resolve' in result.err
+
+
+def test_bad_endpoint(client):
+    client.configure(["http://10.0.0.1"], ["10.0.0.2"])
+    result = client("version")
+    assert result.code == 1
+    assert 'the scheme "http" is not supported' in result.err

@@ -1,0 +1,222 @@
+"""``talosctl get`` and what it prints."""
+
+import json
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
+
+from talos.api.cosi import meta_pb2 as meta
+from talos.api.cosi import resource_pb2 as resource
+from talos.api.cosi import state_pb2 as state
+from talos.system.errors import UserError
+from talos.talosctl.output.jsonpath import Template
+from talos.talosctl.output.yaml_text import parse_yaml
+
+LINK = "LinkStatuses.net.talos.dev"
+
+
+def definition(type_: str, display: str, namespace: str, aliases: list[str], columns: dict[str, str]):
+    spec = meta.ResourceDefinitionSpec(
+        resource_type=type_,
+        display_type=display,
+        default_namespace=namespace,
+        aliases=aliases,
+        all_aliases=[*aliases, display.lower()],
+        print_columns=[
+            meta.ResourceDefinitionSpec.PrintColumn(name=name, json_path=path)
+            for name, path in columns.items()
+        ],
+    )
+    metadata = resource.Metadata(namespace="meta", type="ResourceDefinitions.meta.cosi.dev", id=type_.lower())
+    return resource.Resource(metadata=metadata, spec=resource.Spec(proto_spec=spec.SerializeToString()))
+
+
+DEFINITIONS = [
+    definition(
+        LINK,
+        "LinkStatus",
+        "network",
+        ["link", "links"],
+        {"Oper State": "{.operationalState}", "Kind": "{.kind}"},
+    ),
+    definition("As.a.dev", "A", "x", ["dup"], {}),
+    definition("Bs.b.dev", "B", "x", ["dup"], {}),
+]
+
+
+def link(id_: str, version: str = "1", kind: str = '""'):
+    stamp = Timestamp(seconds=1_700_000_000)
+    metadata = resource.Metadata(
+        namespace="network",
+        type=LINK,
+        id=id_,
+        version=version,
+        owner="network.LinkStatusController",
+        phase="running",
+        created=stamp,
+        updated=stamp,
+        labels={"b": "2", "a": "1"},
+    )
+    text = f"index: 1\noperationalState: up\nkind: {kind}\nhardwareAddr: 10:20:30:40:50:59\nlist:\n    - a\n    - b\n"
+    return resource.Resource(metadata=metadata, spec=resource.Spec(yaml_spec=text))
+
+
+@pytest.fixture
+def resources(talosctl, node):
+    async def list_(request, _metadata):
+        rows = (
+            DEFINITIONS
+            if request.type.startswith("ResourceDefinitions")
+            else [link("eth0"), link("lo", "2", "loop")]
+        )
+        for row in rows:
+            yield state.ListResponse(resource=row)
+
+    def get(request, _metadata):
+        if request.id == "none":
+            return GRPCError(Status.NOT_FOUND, "resource doesn't exist")
+        return state.GetResponse(resource=link(request.id))
+
+    async def watch(_request, _metadata):
+        yield state.WatchResponse()
+        yield state.WatchResponse(event=[state.Event(event_type=state.CREATED, resource=link("eth0"))])
+        yield state.WatchResponse(event=[state.Event(event_type=state.BOOTSTRAPPED)])
+        yield state.WatchResponse(event=[state.Event(event_type=state.DESTROYED, resource=link("eth0", "2"))])
+
+    node.on("/cosi.resource.State/List", state.ListRequest, list_, stream=True)
+    node.on("/cosi.resource.State/Get", state.GetRequest, get)
+    node.on("/cosi.resource.State/Watch", state.WatchRequest, watch, stream=True)
+    return talosctl
+
+
+def test_table(resources):
+    result = resources("get", "LINKS", "-n", "10.0.0.2")
+    assert result.code == 0
+    assert result.out == (
+        "NODE       NAMESPACE   TYPE         ID     VERSION   OPER STATE   KIND\n"
+        "10.0.0.2   network     LinkStatus   eth0   1         up\n"
+        "10.0.0.2   network     LinkStatus   lo     2         up           loop\n"
+    )
+
+
+def test_yaml_keeps_the_spec_as_it_is(resources):
+    result = resources("get", "linkstatus", "eth0", "-o", "yaml", "-n", "10.0.0.2")
+    assert (
+        result.out
+        == """\
+node: 10.0.0.2
+metadata:
+    namespace: network
+    type: LinkStatuses.net.talos.dev
+    id: eth0
+    version: 1
+    owner: network.LinkStatusController
+    phase: running
+    created: 2023-11-14T22:13:20Z
+    updated: 2023-11-14T22:13:20Z
+    labels:
+        a: '1'
+        b: '2'
+spec:
+    index: 1
+    operationalState: up
+    kind: ""
+    hardwareAddr: 10:20:30:40:50:59
+    list:
+        - a
+        - b
+"""
+    )
+
+
+def test_several_ids_and_json(resources):
+    result = resources("get", LINK, "eth0", "lo", "-o", "json", "-n", "10.0.0.2")
+    decoder, text, found = json.JSONDecoder(), result.out, []
+    while text:
+        value, end = decoder.raw_decode(text)
+        found.append(value)
+        text = text[end:].lstrip()
+    assert [row["metadata"]["id"] for row in found] == ["eth0", "lo"]
+    assert found[0]["spec"]["hardwareAddr"] == "10:20:30:40:50:59"
+
+
+def test_jsonpath(resources):
+    result = resources("get", "links", "-o", "jsonpath={.metadata.id}={.spec.list[*]}", "-n", "10.0.0.2")
+    assert result.out == "eth0=a b\nlo=a b\n"
+
+
+def test_watch(resources):
+    result = resources("get", "links", "--watch", "-n", "10.0.0.2")
+    assert [line.split()[:2] for line in result.out.splitlines()] == [
+        ["NODE", "*"],
+        ["10.0.0.2", "+"],
+        ["10.0.0.2", "-"],
+    ]
+
+
+def test_errors(resources):
+    missing = resources("get", "links", "none", "-n", "10.0.0.2")
+    assert (missing.code, missing.err) == (1, "error: 10.0.0.2: resource doesn't exist (NotFound)\n")
+    unknown = resources("get", "nonsense", "-n", "10.0.0.2")
+    assert 'resource type "nonsense" is not registered' in unknown.err
+    ambiguous = resources("get", "dup", "-n", "10.0.0.2")
+    assert 'resource type "dup" is ambiguous: As.a.dev, Bs.b.dev' in ambiguous.err
+    output = resources("get", "links", "-o", "xml")
+    assert output.code == 1
+    assert '"xml" is no output format' in output.err
+
+
+DATA = {
+    "a": {"b": [1, 2, 3]},
+    "conditions": [{"type": "Ready", "status": "True"}, {"type": "X", "status": "no"}],
+    "flag": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{.a.b}", "[1,2,3]"),
+        ("{.a.b[*]}", "1 2 3"),
+        ("{.a.b[-1]}", "3"),
+        ("{.a.b[0:2]}", "1 2"),
+        ("{.a.b[:]}", "1 2 3"),
+        ('{.conditions[?(@.type=="Ready")].status}', "True"),
+        ("{.conditions[?(@.type!='Ready')].status}", "no"),
+        ("{.missing.path}", ""),
+        ("{.flag}", "true"),
+        ("{..status}", "True no"),
+        ("{['a'].b[0]}", "1"),
+        ("{$.a.b[1]}", "2"),
+        ('{range .conditions[*]}{.type}{"\\n"}{end}', "Ready\nX\n"),
+        ("x{.flag}y", "xtruey"),
+        ("{.a.b[?(@>1)]}", "2 3"),
+    ],
+)
+def test_jsonpath_dialect(template, expected):
+    assert Template(template).render(DATA) == expected
+
+
+def test_jsonpath_of_a_scalar():
+    assert Template("{@}").values("text") == ["text"]
+
+
+@pytest.mark.parametrize("template", ["{.a", "{.a[}", "{range .a}", "{end}"])
+def test_bad_jsonpath(template):
+    with pytest.raises(UserError):
+        Template(template)
+
+
+def test_yaml_is_read_as_go_does():
+    assert parse_yaml("a: no\nb: 10:20\nc: 2020-01-01\nd: true\ne: 0x1f\nf: 1.5\ng:\nh: 012\n") == {
+        "a": "no",
+        "b": "10:20",
+        "c": "2020-01-01",
+        "d": True,
+        "e": 31,
+        "f": 1.5,
+        "g": None,
+        "h": "012",
+    }

@@ -1,0 +1,155 @@
+"""Commands against a node with real TLS."""
+
+from google.protobuf.empty_pb2 import Empty
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
+
+from talos.api.common.common_pb2 import Data
+from talos.api.machine import machine_pb2 as machine
+
+VERSION = "/machine.MachineService/Version"
+MEMORY = "/machine.MachineService/Memory"
+
+
+def memory_reply(total: int) -> machine.MemoryResponse:
+    info = machine.MemInfo(
+        memtotal=total * 1024, memfree=1024, cached=2048, buffers=1024, memavailable=4096, shmem=512
+    )
+    return machine.MemoryResponse(messages=[machine.Memory(meminfo=info)])
+
+
+def test_two_nodes_give_two_rows_in_order(talosctl, node):
+    node.on(
+        MEMORY, Empty, lambda _request, metadata: memory_reply(100 if metadata["node"] == "10.0.0.2" else 200)
+    )
+    result = talosctl("memory")
+    assert result.code == 0
+    assert result.out == (
+        "NODE       TOTAL   USED   FREE   SHARED   BUFFERS   CACHE   AVAILABLE\n"
+        "10.0.0.2   100     96     1      0        1         2       4\n"
+        "10.0.0.3   200     196    1      0        1         2       4\n"
+    )
+
+
+def test_node_that_fails_is_named_and_the_other_is_shown(talosctl, node):
+    def answer(_request, metadata):
+        if metadata["node"] == "10.0.0.3":
+            return GRPCError(Status.UNAVAILABLE, "dial tcp 10.0.0.3:50000: connection refused")
+        return memory_reply(100)
+
+    node.on(MEMORY, Empty, answer)
+    result = talosctl("memory")
+    assert result.code == 1
+    assert "10.0.0.2   100" in result.out
+    assert "10.0.0.3" not in result.out
+    assert result.err == "error: 10.0.0.3: dial tcp 10.0.0.3:50000: connection refused (Unavailable)\n"
+
+
+def test_version_shows_client_and_nodes(talosctl, node):
+    info = machine.VersionInfo(tag="v1", sha="abc", built="", go_version="CPython", os="linux", arch="amd64")
+    version = machine.Version(version=info, features=machine.FeaturesInfo(rbac=True))
+    node.on(VERSION, Empty, machine.VersionResponse(messages=[version]))
+    result = talosctl("version", "-n", "10.0.0.2")
+    assert result.code == 0
+    assert result.out.startswith("Client:\n\tTag:         v")
+    assert "Server:\n\tNODE:        10.0.0.2\n\tTag:         v1\n\tSHA:         abc\n" in result.out
+    assert "\tEnabled:     RBAC\n" in result.out
+
+
+def test_flags_before_the_command(talosctl, node):
+    node.on(MEMORY, Empty, memory_reply(1))
+    result = talosctl("-n", "a,b", "-e", f"127.0.0.1:{node.port}", "memory")
+    assert result.code == 0
+    assert [row[1] for row in sorted(node.seen, key=lambda row: row[1])] == ["a", "b"]
+
+
+def test_logs_carry_the_node_and_whole_lines(talosctl, node):
+    chunks = [Data(bytes=b"one\ntw"), Data(bytes=b"o\nthree")]
+    node.on("/machine.MachineService/Logs", machine.LogsRequest, chunks, stream=True)
+    result = talosctl("logs", "apid", "-n", "10.0.0.2", "--tail", "5", "-f")
+    assert result.code == 0
+    assert result.out == "10.0.0.2: one\n10.0.0.2: two\n10.0.0.2: three\n"
+    request = node.seen[0][2]
+    assert (request.namespace, request.id, request.tail_lines, request.follow) == ("system", "apid", 5, True)
+
+
+def test_stream_that_ends_with_an_error(talosctl, node):
+    async def answer(_request, _metadata):
+        yield Data(bytes=b"one\n")
+        raise GRPCError(Status.NOT_FOUND, "no such log")
+
+    node.on("/machine.MachineService/Logs", machine.LogsRequest, answer, stream=True)
+    result = talosctl("logs", "x", "-n", "10.0.0.2")
+    assert (result.code, result.out) == (1, "10.0.0.2: one\n")
+    assert result.err == "error: 10.0.0.2: no such log (NotFound)\n"
+
+
+def test_read_is_raw_and_for_one_node(talosctl, node):
+    node.on(
+        "/machine.MachineService/Read",
+        machine.ReadRequest,
+        [Data(bytes=b"a"), Data(bytes=b"b\n")],
+        stream=True,
+    )
+    assert talosctl("read", "/etc/os-release", "-n", "10.0.0.2").out == "ab\n"
+    result = talosctl("cat", "/etc/os-release")
+    assert result.code == 1
+    assert "read works on one node at a time, 2 are set: 10.0.0.2, 10.0.0.3" in result.err
+
+
+def test_permission_denied_names_the_roles(client, node, pki):
+    client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"], pair=pki.reader)
+    node.on(
+        "/machine.MachineService/Reboot",
+        machine.RebootRequest,
+        GRPCError(Status.PERMISSION_DENIED, "not authorized"),
+    )
+    result = client("reboot", "--wait=false")
+    assert result.code == 1
+    assert (
+        result.err == "error: 10.0.0.2: not authorized (PermissionDenied): your certificate has os:reader\n"
+    )
+
+
+def test_unknown_method_is_unimplemented(talosctl):
+    result = talosctl("rollback", "-n", "10.0.0.2")
+    assert result.code == 1
+    assert "(Unimplemented)" in result.err
+
+
+def test_no_nodes_is_an_error(client, node):
+    client.configure([f"127.0.0.1:{node.port}"])
+    result = client("memory")
+    assert result.code == 1
+    assert "no nodes are set" in result.err
+    assert "--nodes" in result.err
+
+
+def test_insecure_talks_to_the_node_itself(client, maintenance_node):
+    maintenance_node.on(MEMORY, Empty, memory_reply(7))
+    result = client("memory", "--insecure", "-n", f"127.0.0.1:{maintenance_node.port}")
+    assert result.code == 0
+    assert maintenance_node.seen[0][1] == ""
+
+
+def test_fingerprint_pins_the_certificate(client, maintenance_node):
+    from talos.pki.certificate import parse_certificate, spki_fingerprint
+
+    maintenance_node.on(MEMORY, Empty, memory_reply(7))
+    right = spki_fingerprint(parse_certificate(maintenance_node.server_pair.crt))
+    where = f"127.0.0.1:{maintenance_node.port}"
+    assert client("memory", "-i", "-n", where, "--cert-fingerprint", right).code == 0
+    wrong = client("memory", "-i", "-n", where, "--cert-fingerprint", "AAAA")
+    assert wrong.code == 1
+    assert right in wrong.err
+    assert "not AAAA" in wrong.err
+
+
+def test_message_above_the_limit(talosctl, node):
+    reply = machine.VersionResponse(
+        messages=[machine.Version(version=machine.VersionInfo(tag="x" * (33 * 2**20)))]
+    )
+    node.on(VERSION, Empty, reply)
+    result = talosctl("version", "-n", "10.0.0.2")
+    assert result.code == 1
+    assert "exceeds the limit of 33554432" in result.err
