@@ -1,0 +1,100 @@
+"""One question to a time server (SNTP, RFC 5905), enough to compare clocks."""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+
+from talos.api.rpc import Code, RpcError
+
+PORT = 123
+# Seconds between 1900, NTP's epoch, and 1970.
+EPOCH_OFFSET = 2_208_988_800
+# One era of NTP's 32 bits of seconds ends in 2036.
+ERA_SECONDS = 1 << 32
+DEFAULT_PATIENCE = 5.0
+"""Seconds a server has to answer."""
+
+_MODE_CLIENT, _MODE_SERVER = 3, 4
+_VERSION = 4
+# Leap indicator 3: the server's clock isn't set itself.
+_ALARM = 3
+# Flags, stratum, poll, precision, root delay, root dispersion, reference id and four times.
+_PACKET = struct.Struct("!BBbb11I")
+
+type Now = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a server said. Times in seconds since 1970; ``offset`` is what our clock lacks."""
+
+    server: str
+    local: float
+    remote: float
+    offset: float
+    round_trip: float
+
+
+async def ask(server: str, now: Now, *, port: int = PORT, patience: float = DEFAULT_PATIENCE) -> Answer:
+    """Ask a server for the time. RpcError says why there is no answer."""
+    try:
+        with trio.fail_after(patience):
+            found = await trio.socket.getaddrinfo(server, port, type=trio.socket.SOCK_DGRAM)
+            family, _, _, _, address = found[0]
+            with trio.socket.socket(family, trio.socket.SOCK_DGRAM) as channel:
+                await channel.connect(address)
+                sent = now()
+                await channel.send(make_request(sent))
+                # Somebody else's packet is not the end of the wait.
+                while True:
+                    packet = await channel.recv(512)
+                    answer = parse_reply(packet, server, sent=sent, received=now())
+                    if answer is not None:
+                        return answer
+    except trio.TooSlowError:
+        message = f"{server} did not answer within {patience:g} s"
+        raise RpcError(Code.UNAVAILABLE, message) from None
+    except OSError as error:
+        raise RpcError(Code.UNAVAILABLE, f"{server} can't be asked for the time: {error}") from None
+
+
+def make_request(sent: float) -> bytes:
+    """The packet of a client; the server gives the time in it back to us."""
+    seconds, fraction = _to_ntp(sent)
+    return _PACKET.pack(_VERSION << 3 | _MODE_CLIENT, 0, 0, 0, *[0] * 9, seconds, fraction)
+
+
+def parse_reply(packet: bytes, server: str, *, sent: float, received: float) -> Answer | None:
+    """A server's packet; none when it isn't the answer to ours, RpcError when it can't be used."""
+    if len(packet) < _PACKET.size:
+        return None
+    flags, stratum, _, _, *words = _PACKET.unpack_from(packet)
+    if flags & 7 != _MODE_SERVER or tuple(words[5:7]) != _to_ntp(sent):
+        return None
+    if stratum == 0:
+        code = packet[12:16].decode("ascii", errors="replace").rstrip("\0")
+        raise RpcError(Code.UNAVAILABLE, f"{server} refuses to answer: {code}")
+    if flags >> 6 == _ALARM:
+        raise RpcError(Code.UNAVAILABLE, f"{server} has no synchronized clock itself")
+    arrived, left = _from_ntp(words[7], words[8], received), _from_ntp(words[9], words[10], received)
+    return Answer(
+        server=server,
+        local=received,
+        remote=left,
+        offset=((arrived - sent) + (left - received)) / 2,
+        round_trip=(received - sent) - (left - arrived),
+    )
+
+
+def _to_ntp(time: float) -> tuple[int, int]:
+    seconds = int(time)
+    return (seconds + EPOCH_OFFSET) % ERA_SECONDS, int((time - seconds) * (1 << 32))
+
+
+def _from_ntp(seconds: int, fraction: int, near: float) -> float:
+    """The time in the era that is nearest to a known one."""
+    time = seconds - EPOCH_OFFSET + fraction / (1 << 32)
+    eras = round((near - time) / ERA_SECONDS)
+    return time + eras * ERA_SECONDS

@@ -1,0 +1,23 @@
+"""Whether the clock is right: TimeStatus, which services wait for."""
+
+from talos.api.definitions.time_pb2 import StatusSpec
+from talos.resource import kinds
+from talos.resource.controller import ControllerRuntime, Output, Reconciler
+
+STATUS_ID = "node"
+
+
+class TimeStatusController(Reconciler):
+    """Writes the one TimeStatus.
+
+    Nobody disciplines the clock yet: a container has that of the machine below it, whose
+    task it is. The status says so.
+    """
+
+    name = "time.SyncController"
+    outputs = (Output(kinds.TIME_STATUS),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """It never changes."""
+        status = StatusSpec(synced=True, epoch=0, sync_disabled=True)
+        await runtime.modify(kinds.TIME_STATUS, STATUS_ID, lambda spec: spec.CopyFrom(status))
