@@ -1,0 +1,60 @@
+"""From wishes to a request."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from talos.provision.cluster import Role
+from talos.provision.plan import Wishes, make_request, parse_size
+from talos.system.errors import UserError
+
+IMAGE = Path("/image.squashfs")
+
+
+def wish(**changes: Any) -> Wishes:
+    return Wishes(**{"image": IMAGE, **changes})
+
+
+def test_nodes_are_named_and_addressed_in_order() -> None:
+    request = make_request(wish(controlplanes=2, workers=1))
+    assert [(node.name, str(node.address), node.role) for node in request.nodes] == [
+        ("talos-default-controlplane-1", "10.5.0.2", Role.CONTROL_PLANE),
+        ("talos-default-controlplane-2", "10.5.0.3", Role.CONTROL_PLANE),
+        ("talos-default-worker-1", "10.5.0.4", Role.WORKER),
+    ]
+    assert str(request.gateway) == "10.5.0.1"
+    assert [str(address) for address in request.endpoints] == ["10.5.0.2", "10.5.0.3"]
+    assert str(request.interface(request.nodes[0])) == "10.5.0.2/24"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"name": "Not_A_Label"}, "can't be a cluster's name"),
+        ({"name": "x" * 41}, "can't be a cluster's name"),
+        ({"subnet": "10.5.0.1/24"}, "host bits set"),
+        ({"subnet": "fd00::/64"}, "not IPv4"),
+        ({"subnet": "10.5.0.0/30", "workers": 1}, "addresses for 1 nodes, not for 2"),
+        ({"controlplanes": 0, "workers": 0}, "no cluster"),
+        ({"disk": 1 << 20}, "too small"),
+        ({"nameservers": ["dns"]}, "dns"),
+    ],
+)
+def test_what_can_not_be_is_refused_with_its_place(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError, match=words) as caught:
+        make_request(wish(**changes))
+    assert caught.value.where.startswith("--")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("2GiB", 2 << 30), ("2.0GiB", 2 << 30), ("512MB", 512_000_000), ("512", 512 << 20), ("1.5gib", 3 << 29)],
+)
+def test_sizes_are_understood(text: str, size: int) -> None:
+    assert parse_size(text, where="--memory") == size
+
+
+def test_a_size_that_is_none_is_refused() -> None:
+    with pytest.raises(UserError, match="'much' is no size"):
+        parse_size("much", where="--memory")
