@@ -19,6 +19,7 @@ from typing import Any
 
 import yaml
 
+from talos.config.contract import CURRENT, Contract
 from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType, key_to_pem, make_key, parse_key
@@ -27,11 +28,6 @@ from talos.system.errors import UserError
 TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
 _TOKEN_ALPHABET = string.ascii_lowercase + string.digits
 _SECRET_BYTES = 32  # an AES-256 key
-
-type Contract = tuple[int, int]
-"""Major and minor version of Talos whose forms are asked for."""
-
-CURRENT_CONTRACT: Contract = (1, 15)
 
 _URL_SAFE_ID_BEFORE: Contract = (1, 14)
 _ECDSA_SERVICE_ACCOUNT_BEFORE: Contract = (1, 7)
@@ -55,9 +51,7 @@ class SecretsBundle:
     os: PemPair
 
     @classmethod
-    def generate(
-        cls, *, contract: Contract = CURRENT_CONTRACT, not_before: datetime | None = None
-    ) -> "SecretsBundle":
+    def generate(cls, *, contract: Contract = CURRENT, not_before: datetime | None = None) -> "SecretsBundle":
         """Fresh secrets, in the form that this version of Talos expects."""
         old_encryption = contract < _AESCBC_BEFORE
         account_type = KeyType.P256 if contract < _ECDSA_SERVICE_ACCOUNT_BEFORE else KeyType.RSA4096

@@ -1,0 +1,301 @@
+"""What a config means, wherever it stands: in the main document or in one of its own.
+
+Every function takes a config; where both say something, the document wins. What is absent
+is None or empty, or the default that the reference names.
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from talos.config.contract import API_SERVER_PORT, DISCOVERY_ENDPOINT, DNS_DOMAIN, TIME_SERVERS
+from talos.config.documents.certificate import CertificateAndKey, PEMEncodedCertificateAndKey
+from talos.config.documents.cluster.discovery_identity import DiscoveryIdentityConfig
+from talos.config.documents.cluster.discovery_service import DiscoveryServiceConfig
+from talos.config.documents.kubernetes.aggregator_ca import KubeAggregatorCAConfig
+from talos.config.documents.kubernetes.api_server import KubeAPIServerConfig
+from talos.config.documents.kubernetes.api_server_ca import KubeAPIServerCAConfig
+from talos.config.documents.kubernetes.cluster import KubeClusterConfig
+from talos.config.documents.kubernetes.etcd_encryption import KubeEtcdEncryptionConfig
+from talos.config.documents.kubernetes.network import KubeNetworkConfig
+from talos.config.documents.kubernetes.node import KubeNodeConfig
+from talos.config.documents.kubernetes.service_account import KubeServiceAccountConfig
+from talos.config.documents.network.hostname import HostnameConfig
+from talos.config.documents.network.resolver import ResolverConfig
+from talos.config.documents.network.time_sync import TimeSyncConfig
+from talos.config.documents.runtime.environment import EnvironmentConfig
+from talos.config.documents.runtime.sysctl import SysctlConfig
+from talos.config.documents.v1alpha1.cluster import ClusterConfig
+from talos.config.documents.v1alpha1.machine import MachineConfig
+from talos.config.documents.v1alpha1.network import NetworkConfig
+from talos.config.model import Config
+from talos.config.values import Url
+from talos.pki.certificate import PemPair
+
+_NO_MACHINE = MachineConfig()
+_NO_CLUSTER = ClusterConfig()
+_NO_NETWORK = NetworkConfig()
+
+
+def machine_token(config: Config) -> str:
+    """The token that trustd asks for."""
+    return _machine(config).token
+
+
+def os_ca(config: Config) -> PemPair | None:
+    """The authority of the node's API; on workers without its key."""
+    return _pair(_machine(config).ca)
+
+
+def os_accepted_cas(config: Config) -> tuple[bytes, ...]:
+    """Certificates of further authorities whose clients are accepted."""
+    return tuple(ca.crt for ca in _machine(config).accepted_cas or () if ca.crt)
+
+
+def cert_sans(config: Config) -> tuple[str, ...]:
+    """Further names and addresses for the server certificates of the node's API."""
+    return _machine(config).cert_sans
+
+
+def hostname(config: Config) -> str:
+    """The name the user gave the node; empty when there is none."""
+    document = config.find(HostnameConfig)
+    return (document and document.hostname) or _network(config).hostname or ""
+
+
+def auto_hostname(config: Config) -> str:
+    """How a name is made when there is none: ``stable``, ``off`` or empty."""
+    document = config.find(HostnameConfig)
+    if document is not None:
+        return document.auto or ""
+    features = _machine(config).features
+    return "stable" if features and features.stable_hostname else ""
+
+
+def nameservers(config: Config) -> tuple[str, ...]:
+    """Addresses of the DNS servers."""
+    document = config.find(ResolverConfig)
+    if document and document.nameservers is not None:
+        return tuple(server.address for server in document.nameservers if server.address)
+    return _network(config).nameservers or ()
+
+
+def search_domains(config: Config) -> tuple[str, ...]:
+    """Domains to try for short names."""
+    document = config.find(ResolverConfig)
+    if document and document.search_domains and document.search_domains.domains is not None:
+        return document.search_domains.domains
+    return _network(config).search_domains or ()
+
+
+def time_sync_enabled(config: Config) -> bool:
+    """Whether the node keeps its clock itself."""
+    document = config.find(TimeSyncConfig)
+    if document is not None:
+        return document.enabled is not False
+    time = _machine(config).time
+    return not (time and time.disabled)
+
+
+def time_servers(config: Config) -> tuple[str, ...]:
+    """The time servers."""
+    document = config.find(TimeSyncConfig)
+    if document and document.ntp and document.ntp.servers:
+        return document.ntp.servers
+    time = _machine(config).time
+    return (time and time.servers) or TIME_SERVERS
+
+
+def sysctls(config: Config) -> Mapping[str, str]:
+    """Kernel parameters."""
+    document = config.find(SysctlConfig)
+    return {**(_machine(config).sysctls or {}), **((document and document.params) or {})}
+
+
+def environment(config: Config) -> Mapping[str, str]:
+    """Environment variables of the node's services."""
+    document = config.find(EnvironmentConfig)
+    return {**(_machine(config).env or {}), **((document and document.variables) or {})}
+
+
+def cluster_name(config: Config) -> str:
+    """The cluster's name."""
+    document = config.find(KubeClusterConfig)
+    return document.cluster_name if document else _cluster(config).cluster_name or ""
+
+
+def cluster_endpoint(config: Config) -> Url | None:
+    """The URL of the Kubernetes API."""
+    document = config.find(KubeClusterConfig)
+    if document:
+        return document.endpoint
+    control_plane = _cluster(config).control_plane
+    return control_plane.endpoint if control_plane else None
+
+
+def api_server_port(config: Config) -> int:
+    """The port of the local API server."""
+    document = config.find(KubeAPIServerConfig)
+    control_plane = _cluster(config).control_plane
+    legacy = control_plane.local_api_server_port if control_plane else None
+    return (document and document.api_port) or legacy or API_SERVER_PORT
+
+
+def cluster_id(config: Config) -> str:
+    """What discovery knows the cluster by."""
+    document = config.find(DiscoveryIdentityConfig)
+    return document.cluster_id if document else _cluster(config).id or ""
+
+
+def cluster_secret(config: Config) -> str:
+    """What discovery data is encrypted with, base64 of 32 bytes."""
+    document = config.find(DiscoveryIdentityConfig)
+    return document.cluster_secret if document else _cluster(config).secret or ""
+
+
+def discovery_endpoints(config: Config) -> tuple[str, ...]:
+    """URLs of the discovery services; none when discovery is off."""
+    documents = config.find_all(DiscoveryServiceConfig)
+    if documents:
+        return tuple(document.endpoint for document in documents)
+    discovery = _cluster(config).discovery
+    if not discovery or discovery.enabled is not True:
+        return ()
+    service = discovery.registries.service if discovery.registries else None
+    if service and service.disabled:
+        return ()
+    return ((service and service.endpoint) or DISCOVERY_ENDPOINT,)
+
+
+def bootstrap_token(config: Config) -> str:
+    """The token with which kubelets join."""
+    return _cluster(config).token or ""
+
+
+def etcd_ca(config: Config) -> PemPair | None:
+    """The authority of etcd."""
+    etcd = _cluster(config).etcd
+    return _pair(etcd.ca) if etcd else None
+
+
+def kubernetes_ca(config: Config) -> PemPair | None:
+    """The authority of the Kubernetes API; on workers without its key."""
+    document = config.find(KubeAPIServerCAConfig)
+    if document is None:
+        return _pair(_cluster(config).ca)
+    if document.issuing_ca is not None:
+        return _text_pair(document.issuing_ca)
+    return PemPair(document.accepted_cas[0].encode()) if document.accepted_cas else None
+
+
+def kubernetes_accepted_cas(config: Config) -> tuple[bytes, ...]:
+    """Certificates of further authorities of the Kubernetes API."""
+    document = config.find(KubeAPIServerCAConfig)
+    if document is not None:
+        return tuple(ca.encode() for ca in document.accepted_cas or ())
+    return tuple(ca.crt for ca in _cluster(config).accepted_cas or () if ca.crt)
+
+
+def aggregator_ca(config: Config) -> PemPair | None:
+    """The authority of API aggregation."""
+    document = config.find(KubeAggregatorCAConfig)
+    if document is None:
+        return _pair(_cluster(config).aggregator_ca)
+    return _text_pair(document.issuing_ca) if document.issuing_ca else None
+
+
+def service_account_key(config: Config) -> bytes:
+    """The key that signs service account tokens, PEM."""
+    document = config.find(KubeServiceAccountConfig)
+    if document is not None:
+        return document.issuer.private_key.encode()
+    key = _cluster(config).service_account
+    return (key and key.key) or b""
+
+
+def secretbox_secret(config: Config) -> str:
+    """The key for secretbox encryption in etcd."""
+    return _encryption_secret(config, "secretbox") or _cluster(config).secretbox_encryption_secret or ""
+
+
+def aescbc_secret(config: Config) -> str:
+    """The key for AES-CBC encryption in etcd."""
+    return _encryption_secret(config, "aescbc") or _cluster(config).aescbc_encryption_secret or ""
+
+
+def dns_domain(config: Config) -> str:
+    """The cluster's domain."""
+    document = config.find(KubeNetworkConfig)
+    network = _cluster(config).network
+    return (document and document.dns_domain) or (network and network.dns_domain) or DNS_DOMAIN
+
+
+def pod_subnets(config: Config) -> tuple[str, ...]:
+    """Networks of pods."""
+    document = config.find(KubeNetworkConfig)
+    network = _cluster(config).network
+    return document.pod_subnets if document else network.pod_subnets if network else ()
+
+
+def service_subnets(config: Config) -> tuple[str, ...]:
+    """Networks of services."""
+    document = config.find(KubeNetworkConfig)
+    network = _cluster(config).network
+    return document.service_subnets if document else network.service_subnets if network else ()
+
+
+def node_labels(config: Config) -> Mapping[str, str]:
+    """Labels of the Kubernetes node."""
+    document = config.find(KubeNodeConfig)
+    return {**(_machine(config).node_labels or {}), **((document and document.labels) or {})}
+
+
+def node_taints(config: Config) -> Mapping[str, str]:
+    """Taints of the Kubernetes node."""
+    document = config.find(KubeNodeConfig)
+    return {**(_machine(config).node_taints or {}), **((document and document.taints) or {})}
+
+
+def node_annotations(config: Config) -> Mapping[str, str]:
+    """Annotations of the Kubernetes node."""
+    document = config.find(KubeNodeConfig)
+    return {**(_machine(config).node_annotations or {}), **((document and document.annotations) or {})}
+
+
+def _machine(config: Config) -> MachineConfig:
+    return config.machine or _NO_MACHINE
+
+
+def _cluster(config: Config) -> ClusterConfig:
+    return config.cluster or _NO_CLUSTER
+
+
+def _network(config: Config) -> NetworkConfig:
+    return _machine(config).network or _NO_NETWORK
+
+
+def _pair(pair: PEMEncodedCertificateAndKey | None) -> PemPair | None:
+    return PemPair(pair.crt, pair.key or b"") if pair and pair.crt else None
+
+
+def _text_pair(pair: CertificateAndKey) -> PemPair | None:
+    return PemPair(pair.cert.encode(), (pair.key or "").encode()) if pair.cert else None
+
+
+def _encryption_secret(config: Config, provider: str) -> str:
+    document = config.find(KubeEtcdEncryptionConfig)
+    provider_config = _find_key(document.config, provider) if document else None
+    keys = _find_key(provider_config, "keys")
+    first: Any = keys[0] if isinstance(keys, list) and keys else None
+    return str(_find_key(first, "secret") or "")
+
+
+def _find_key(value: Any, key: str) -> Any:
+    """The first value under a key anywhere in free-form data, which may have any shape."""
+    if isinstance(value, dict):
+        mapping = cast("dict[str, Any]", value)
+        found = (_find_key(item, key) for item in mapping.values())
+        return mapping[key] if key in mapping else next((item for item in found if item is not None), None)
+    if isinstance(value, list):
+        items = (_find_key(item, key) for item in cast("list[Any]", value))
+        return next((item for item in items if item is not None), None)
+    return None
