@@ -1,0 +1,28 @@
+"""A finding of the validation, before its place in the text is known."""
+
+from dataclasses import dataclass
+
+from talos.config.model import Config
+from talos.config.problem import Problem
+from talos.config.schema import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What is wrong, in which document, at which path."""
+
+    message: str
+    document: Document | None = None
+    path: str = ""
+    hint: str = ""
+
+    def problem(self, config: Config) -> Problem:
+        """The same with its place."""
+        return Problem(
+            message=self.message,
+            path=self.path,
+            document=self.document.id if self.document and self.document.kind else "",
+            mark=config.mark(self.document, self.path) if self.document else None,
+            hint=self.hint,
+            source=config.source,
+        )
