@@ -1,0 +1,19 @@
+"""Every controller of this folder."""
+
+from talos.daemon.bridge import Bridge
+from talos.machined.controllers.secrets.api_certificates import ApiCertificatesController
+from talos.machined.controllers.secrets.cert_sans import CertSANsController
+from talos.machined.controllers.secrets.os_root import OSRootController
+from talos.machined.controllers.secrets.trustd_certificates import TrustdCertificatesController
+from talos.machined.controllers.secrets.trustd_client import make_remote_signer
+from talos.resource.controller import Controller
+
+
+def make_controllers(bridge: Bridge) -> list[Controller]:
+    """The controllers that make the node's certificates."""
+    return [
+        OSRootController(),
+        CertSANsController(),
+        ApiCertificatesController(make_remote_signer(bridge)),
+        TrustdCertificatesController(),
+    ]

@@ -1,0 +1,151 @@
+"""ApiCertificatesController: the certificates of the node's API."""
+
+import ipaddress
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from talos.api.common import common_pb2 as common
+from talos.api.definitions import secrets_pb2 as secrets
+from talos.config import effective
+from talos.config.loader import load
+from talos.machined.controllers.secrets.cert_sans import API
+from talos.machined.controllers.secrets.os_root import ACTIVE_CONFIG, OS
+from talos.machined.controllers.secrets.renewal import (
+    RenewingReconciler,
+    addresses_of,
+    is_current,
+    to_proto,
+)
+from talos.machined.controllers.secrets.trustd_certificates import CLOCK, is_clock_right
+from talos.pki.authority import CertificateAuthority, Usage
+from talos.pki.certificate import certificate_to_pem, parse_certificates
+from talos.pki.csr import make_csr
+from talos.pki.keys import KeyType, key_to_pem, make_key
+from talos.resource import kinds
+from talos.resource.controller import ControllerRuntime, Input, Output
+
+IMPERSONATOR = "os:impersonator"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigningRequest:
+    """What a worker asks the control plane: to sign ``csr``."""
+
+    endpoints: tuple[str, ...]
+    authorities: tuple[bytes, ...]
+    token: str
+    csr: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedCertificate:
+    """The answer: the certificate, and the CAs whose clients are accepted. All PEM."""
+
+    certificate: bytes
+    authorities: bytes
+
+
+type RemoteSigner = Callable[[SigningRequest], Awaitable[SignedCertificate]]
+
+
+class ApiCertificatesController(RenewingReconciler):
+    """OSRootSecret, CertSAN → ApiCertificate.
+
+    A control plane node issues a server and a client certificate by itself. A worker has
+    its server certificate signed by trustd, and gets none to call other nodes with.
+    """
+
+    name: ClassVar[str] = "secrets.APIController"
+    inputs = (
+        Input(kinds.OS_ROOT_SECRET, id=OS),
+        Input(kinds.CERT_SAN, id=API),
+        Input(kinds.TIME_STATUS, id=CLOCK),
+        Input(kinds.ENDPOINT),
+        Input(kinds.MACHINE_CONFIG, id=ACTIVE_CONFIG),
+    )
+    outputs = (Output(kinds.API_CERTIFICATE),)
+
+    def __init__(self, sign: RemoteSigner) -> None:
+        self._sign = sign
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Issue the certificates, or new ones when they are due."""
+        root = await runtime.get_or_none(kinds.OS_ROOT_SECRET, OS)
+        if root is None:
+            await runtime.remove(kinds.API_CERTIFICATE, API)
+            return
+        sans = await runtime.get_or_none(kinds.CERT_SAN, API)
+        if sans is None or not await is_clock_right(runtime):
+            return
+        if root.spec.issuing_ca.key:
+            await self._issue(runtime, root.spec, sans.spec)
+        else:
+            await self._ask(runtime, root.spec, sans.spec)
+
+    async def _issue(
+        self, runtime: ControllerRuntime, root: secrets.OSRootSpec, sans: secrets.CertSANSpec
+    ) -> None:
+        issuing = root.issuing_ca
+
+        def change(spec: secrets.APICertsSpec) -> None:
+            authority = CertificateAuthority.from_pem(issuing.crt, issuing.key, where="machine.ca")
+            if not is_current(spec.server, sans, [issuing.crt]):
+                server = authority.issue(
+                    common_name=sans.fqdn,
+                    dns_names=sans.dns_names,
+                    ips=addresses_of(sans),
+                    usages=Usage.SERVER,
+                )
+                spec.server.CopyFrom(to_proto(server))
+            if not is_current(spec.client, None, [issuing.crt]):
+                client = authority.issue(organizations=[IMPERSONATOR], usages=Usage.CLIENT)
+                spec.client.CopyFrom(to_proto(client))
+            del spec.accepted_c_as[:]
+            spec.accepted_c_as.extend(root.accepted_c_as)
+            spec.skip_verifying_client_cert = False
+
+        await runtime.modify(kinds.API_CERTIFICATE, API, change)
+
+    async def _ask(
+        self, runtime: ControllerRuntime, root: secrets.OSRootSpec, sans: secrets.CertSANSpec
+    ) -> None:
+        accepted = tuple(authority.crt for authority in root.accepted_c_as)
+        current = await runtime.get_or_none(kinds.API_CERTIFICATE, API)
+        if current is not None and is_current(current.spec.server, sans, accepted):
+            return
+        endpoints = await _endpoints(runtime)
+        if not endpoints:
+            return
+        key = make_key(KeyType.P256)
+        csr = make_csr(key, common_name=sans.fqdn, dns_names=sans.dns_names, ips=addresses_of(sans))
+        request = SigningRequest(endpoints=endpoints, authorities=accepted, token=root.token, csr=csr)
+        signed = await self._sign(request)
+        authorities = parse_certificates(signed.authorities, where="trustd's answer")
+
+        def change(spec: secrets.APICertsSpec) -> None:
+            spec.Clear()
+            spec.server.CopyFrom(
+                common.PEMEncodedCertificateAndKey(crt=signed.certificate, key=key_to_pem(key))
+            )
+            for authority in authorities:
+                spec.accepted_c_as.add(crt=certificate_to_pem(authority))
+
+        await runtime.modify(kinds.API_CERTIFICATE, API, change)
+
+
+async def _endpoints(runtime: ControllerRuntime) -> tuple[str, ...]:
+    """Where the control plane is: as discovered, else the host of the cluster's endpoint."""
+    found: dict[str, None] = {}
+    for resource in await runtime.list(kinds.ENDPOINT):
+        found |= dict.fromkeys(_addresses(resource.spec.addresses))
+        found |= dict.fromkeys(resource.spec.hosts)
+    if found:
+        return tuple(found)
+    config = await runtime.get_or_none(kinds.MACHINE_CONFIG, ACTIVE_CONFIG)
+    url = effective.cluster_endpoint(load(config.spec.yaml_marshalled)) if config else None
+    return (url.host,) if url is not None and url.host else ()
+
+
+def _addresses(addresses: Sequence[common.NetIP]) -> list[str]:
+    return [str(ipaddress.ip_address(address.ip[:16])) for address in addresses]

@@ -1,0 +1,59 @@
+"""CertSANsController: the names and addresses for the server certificates of the node's API."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from talos.api.definitions import network_pb2 as network
+from talos.api.definitions import secrets_pb2 as secrets
+from talos.machined.controllers.secrets.os_root import OS
+from talos.resource import kinds
+from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+
+API = "api"
+ACCUMULATIVE, CURRENT = "accumulative", "current"
+HOSTNAME = "hostname"
+
+
+class CertSANsController(Reconciler):
+    """OSRootSecret, NodeAddress, HostnameStatus → CertSAN."""
+
+    name: ClassVar[str] = "secrets.APICertSANsController"
+    inputs = (
+        Input(kinds.OS_ROOT_SECRET, id=OS),
+        Input(kinds.NODE_ADDRESS),
+        Input(kinds.HOSTNAME_STATUS, id=HOSTNAME),
+    )
+    outputs = (Output(kinds.CERT_SAN, shared=True),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write the names as soon as the node has an address and a name."""
+        root = await runtime.get_or_none(kinds.OS_ROOT_SECRET, OS)
+        if root is None:
+            await runtime.remove(kinds.CERT_SAN, API)
+            return
+        hostname = await runtime.get_or_none(kinds.HOSTNAME_STATUS, HOSTNAME)
+        # All addresses the node ever had: a certificate must not lose one that a client uses.
+        addresses = await runtime.get_or_none(kinds.NODE_ADDRESS, ACCUMULATIVE)
+        addresses = addresses or await runtime.get_or_none(kinds.NODE_ADDRESS, CURRENT)
+        if (
+            hostname is None
+            or not hostname.spec.hostname
+            or addresses is None
+            or not addresses.spec.addresses
+        ):
+            return
+        wanted = make_sans(root.spec, hostname.spec, [prefix.ip for prefix in addresses.spec.addresses])
+        await runtime.modify(kinds.CERT_SAN, API, lambda spec: spec.CopyFrom(wanted))
+
+
+def make_sans(
+    root: secrets.OSRootSpec, hostname: network.HostnameStatusSpec, addresses: Sequence[bytes]
+) -> secrets.CertSANSpec:
+    """The names of a node, sorted, each once."""
+    fqdn = f"{hostname.hostname}.{hostname.domainname}" if hostname.domainname else hostname.hostname
+    sans = secrets.CertSANSpec(fqdn=fqdn)
+    sans.dns_names.extend(sorted({hostname.hostname, fqdn, *root.cert_sandns_names}))
+    # Of an IPv6 address with a zone only the address can stand in a certificate.
+    for ip in sorted({address[:16] for address in [*addresses, *(ip.ip for ip in root.cert_sani_ps)]}):
+        sans.i_ps.add(ip=ip)
+    return sans

@@ -1,0 +1,56 @@
+"""OSRootController: the secrets of the node's API, taken from the machine config."""
+
+import ipaddress
+from typing import ClassVar
+
+from talos.api.definitions import secrets_pb2 as secrets
+from talos.config import effective
+from talos.config.loader import load
+from talos.config.model import Config
+from talos.pki.names import split_names
+from talos.resource import kinds
+from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+
+ACTIVE_CONFIG = "v1alpha1"
+OS = "os"
+
+
+class OSRootController(Reconciler):
+    """Config → OSRootSecret: the CA that issues, those that are accepted, the token, names."""
+
+    name: ClassVar[str] = "secrets.RootOSController"
+    inputs = (Input(kinds.MACHINE_CONFIG, id=ACTIVE_CONFIG),)
+    outputs = (Output(kinds.OS_ROOT_SECRET),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write the one resource, while there is a complete config."""
+        async with runtime.track_outputs():
+            resource = await runtime.get_or_none(kinds.MACHINE_CONFIG, ACTIVE_CONFIG)
+            if resource is None:
+                return
+            config = load(resource.spec.yaml_marshalled)
+            if config.machine is None:
+                return
+            wanted = make_root(config)
+            await runtime.modify(kinds.OS_ROOT_SECRET, OS, lambda spec: spec.CopyFrom(wanted))
+
+
+def make_root(config: Config) -> secrets.OSRootSpec:
+    """The secrets of a config. A worker's CA comes without its key: it can't issue."""
+    dns_names, ips = split_names(effective.cert_sans(config))
+    accepted = list(effective.os_accepted_cas(config))
+    root = secrets.OSRootSpec(token=effective.machine_token(config), cert_sandns_names=dns_names)
+    issuing = effective.os_ca(config)
+    if issuing is not None and issuing.crt:
+        accepted.append(issuing.crt)
+        if issuing.key:
+            root.issuing_ca.crt, root.issuing_ca.key = issuing.crt, issuing.key
+    for crt in dict.fromkeys(accepted):
+        root.accepted_c_as.add(crt=crt)
+    for ip in ips:
+        root.cert_sani_ps.add(ip=_packed(ip))
+    return root
+
+
+def _packed(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bytes:
+    return ip.packed

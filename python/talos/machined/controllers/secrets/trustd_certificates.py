@@ -1,0 +1,67 @@
+"""TrustdCertificatesController: the certificate with which a control plane node serves trustd."""
+
+from typing import ClassVar
+
+from talos.api.definitions import secrets_pb2 as secrets
+from talos.machined.controllers.secrets.cert_sans import API
+from talos.machined.controllers.secrets.os_root import OS
+from talos.machined.controllers.secrets.renewal import (
+    RenewingReconciler,
+    addresses_of,
+    is_current,
+    to_proto,
+)
+from talos.pki.authority import CertificateAuthority, Usage
+from talos.resource import kinds
+from talos.resource.controller import ControllerRuntime, Input, Output
+
+TRUSTD = "trustd"
+CLOCK = "node"
+
+
+class TrustdCertificatesController(RenewingReconciler):
+    """OSRootSecret, CertSAN → TrustdCertificate; nothing on a node that can't issue."""
+
+    name: ClassVar[str] = "secrets.TrustdController"
+    inputs = (
+        Input(kinds.OS_ROOT_SECRET, id=OS),
+        Input(kinds.CERT_SAN, id=API),
+        Input(kinds.TIME_STATUS, id=CLOCK),
+    )
+    outputs = (Output(kinds.TRUSTD_CERTIFICATE),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Issue the certificate, or a new one when it is due."""
+        root = await runtime.get_or_none(kinds.OS_ROOT_SECRET, OS)
+        if root is None or not root.spec.issuing_ca.key:
+            await runtime.remove(kinds.TRUSTD_CERTIFICATE, TRUSTD)
+            return
+        sans = await runtime.get_or_none(kinds.CERT_SAN, API)
+        if sans is None or not await is_clock_right(runtime):
+            return
+        issuing, names = root.spec.issuing_ca, sans.spec
+
+        def change(spec: secrets.TrustdCertsSpec) -> None:
+            if not is_current(spec.server, names, [issuing.crt]):
+                authority = CertificateAuthority.from_pem(issuing.crt, issuing.key, where="machine.ca")
+                spec.server.CopyFrom(
+                    to_proto(
+                        authority.issue(
+                            common_name=names.fqdn,
+                            dns_names=names.dns_names,
+                            ips=addresses_of(names),
+                            usages=Usage.SERVER,
+                            key_encipherment=True,
+                        )
+                    )
+                )
+            del spec.accepted_c_as[:]
+            spec.accepted_c_as.extend(root.spec.accepted_c_as)
+
+        await runtime.modify(kinds.TRUSTD_CERTIFICATE, TRUSTD, change)
+
+
+async def is_clock_right(runtime: ControllerRuntime) -> bool:
+    """Whether a certificate made now would be valid now; true where nobody keeps the time."""
+    status = await runtime.get_or_none(kinds.TIME_STATUS, CLOCK)
+    return status is None or status.spec.synced or status.spec.sync_disabled

@@ -1,0 +1,73 @@
+"""Asking trustd of a control plane node for a signature."""
+
+import functools
+import ipaddress
+import random
+
+import grpc
+import grpc.aio
+import trio
+
+from talos.api.security.security_pb2 import CertificateRequest, CertificateResponse
+from talos.daemon.bridge import Bridge, HostCancelledError
+from talos.machined.controllers.secrets.api_certificates import (
+    RemoteSigner,
+    SignedCertificate,
+    SigningRequest,
+)
+
+PORT = 50001
+METHOD = "/securityapi.SecurityService/Certificate"
+
+# All in seconds (wire/README.md, trustd).
+TOTAL_TIMEOUT = 60.0
+ATTEMPT_TIMEOUT = 10.0
+RETRY_UNIT = 1.0
+
+
+class TrustdError(Exception):
+    """No control plane node has signed the request; the text says why the last one did not."""
+
+
+def make_remote_signer(bridge: Bridge, *, port: int = PORT) -> RemoteSigner:
+    """A signer that asks the endpoints in turn until one answers, for a minute."""
+    return functools.partial(_sign, bridge, port)
+
+
+async def _sign(bridge: Bridge, port: int, request: SigningRequest) -> SignedCertificate:
+    endpoints = list(request.endpoints)
+    random.shuffle(endpoints)  # the load is to be shared, nothing depends on it
+    last = "no endpoint"
+    wait = RETRY_UNIT
+    with trio.move_on_after(TOTAL_TIMEOUT):
+        while True:
+            for endpoint in endpoints:
+                try:
+                    return await bridge.call(_ask, endpoint, port, request)
+                except grpc.aio.AioRpcError as error:
+                    last = f"{endpoint}: {error.code().name}: {error.details()}"
+                except HostCancelledError:
+                    last = f"{endpoint}: cancelled"
+            await trio.sleep(wait)
+            wait *= 2
+    raise TrustdError(f"trustd has not signed the certificate request: {last}")
+
+
+async def _ask(endpoint: str, port: int, request: SigningRequest) -> SignedCertificate:
+    credentials = grpc.ssl_channel_credentials(b"\n".join(request.authorities))
+    async with grpc.aio.secure_channel(_target(endpoint, port), credentials) as channel:
+        reply = await channel.unary_unary(METHOD)(
+            CertificateRequest(csr=request.csr).SerializeToString(),
+            metadata=(("token", request.token),),
+            timeout=ATTEMPT_TIMEOUT,
+        )
+    answer = CertificateResponse.FromString(reply)
+    return SignedCertificate(certificate=answer.crt, authorities=answer.ca)
+
+
+def _target(endpoint: str, port: int) -> str:
+    try:
+        address = ipaddress.ip_address(endpoint)
+    except ValueError:
+        return f"dns:///{endpoint}:{port}"
+    return f"ipv4:{address}:{port}" if address.version == 4 else f"ipv6:%5B{address}%5D:{port}"

@@ -1,0 +1,79 @@
+"""trustd as one object: the port, the signer behind it and what both follow in the State."""
+
+import ssl
+
+import trio
+
+from talos.api.definitions import secrets_pb2 as secrets
+from talos.daemon.follow import follow
+from talos.daemon.logging import Log
+from talos.daemon.tls_listener import Limits, TlsListener, TlsSettings, make_context
+from talos.pki.authority import CertificateAuthority
+from talos.resource import kinds
+from talos.resource.state import State
+from talos.system.errors import UserError
+from talos.trustd.signer import Secrets, Signer
+
+PORT = 50001
+OS, TRUSTD = "os", "trustd"
+
+# Nobody keeps a connection: a worker comes for one call, twice a day.
+LIMITS = Limits(connections=256)
+
+
+class TrustServer:
+    """Made, started and stopped on asyncio; fed from trio. ``usable`` is set by its certificate."""
+
+    def __init__(self, log: Log, *, limits: Limits = LIMITS) -> None:
+        self.usable = trio.Event()
+        self._log = log
+        self._context: ssl.SSLContext | None = None
+        self._signer = Signer(log)
+        self._listener = TlsListener(
+            self._signer.handle, context=lambda: self._context, log=log, limits=limits
+        )
+
+    async def watch(self, state: State) -> None:
+        """Follow the State until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(
+                follow, state, kinds.TRUSTD_CERTIFICATE, TRUSTD, self.set_certificate, self._log
+            )
+            nursery.start_soon(follow, state, kinds.OS_ROOT_SECRET, OS, self.set_root, self._log)
+
+    def set_certificate(self, spec: secrets.TrustdCertsSpec | None) -> None:
+        """Serve with this certificate from now on."""
+        if spec is None:
+            self._context = None
+            return
+        try:
+            self._context = make_context(TlsSettings(certificate=spec.server.crt, key=spec.server.key))
+        except ssl.SSLError as error:
+            self._log.error("the certificate can't be used, the old one stays", reason=str(error))
+            return
+        self.usable.set()
+        self._log.info("the certificate changed")
+
+    def set_root(self, spec: secrets.OSRootSpec | None) -> None:
+        """Sign with this CA and ask for this token from now on."""
+        if spec is None or not spec.issuing_ca.key:
+            self._signer.secrets = None
+            return
+        try:
+            authority = CertificateAuthority.from_pem(spec.issuing_ca.crt, spec.issuing_ca.key)
+        except UserError as error:
+            self._log.error("the CA can't be used, the old one stays", reason=str(error))
+            return
+        self._signer.secrets = Secrets(
+            authority=authority,
+            accepted=tuple(accepted.crt for accepted in spec.accepted_c_as),
+            token=spec.token,
+        )
+
+    def start(self, port: int = PORT, host: str = "") -> int:
+        """Listen; returns the port."""
+        return self._listener.start(port, host)
+
+    async def stop(self, grace: float = 5.0) -> None:
+        """Finish the open calls within ``grace`` seconds."""
+        await self._listener.stop(grace)

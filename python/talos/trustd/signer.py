@@ -1,0 +1,87 @@
+"""Signing certificate requests of workers that show the machine token."""
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+
+from talos.api.rpc import Code, RpcError
+from talos.api.security.security_pb2 import CertificateRequest, CertificateResponse
+from talos.daemon.forward import receive_one
+from talos.daemon.http2_call import Http2Call
+from talos.daemon.logging import Log
+from talos.daemon.methods import split_path
+from talos.daemon.raw import OK, Metadata, Status
+from talos.pki.authority import CertificateAuthority, Usage
+from talos.pki.csr import parse_csr
+from talos.system.errors import UserError
+
+SERVICE, METHOD = "securityapi.SecurityService", "Certificate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secrets:
+    """What trustd signs with and whom it trusts."""
+
+    authority: CertificateAuthority
+    accepted: tuple[bytes, ...]
+    token: str
+
+
+class Signer:
+    """Answers the calls of trustd's port. ``secrets`` is None until the node has some."""
+
+    def __init__(self, log: Log) -> None:
+        self.secrets: Secrets | None = None
+        self._log = log
+
+    async def handle(self, call: Http2Call) -> Status:
+        """Answer one call."""
+        service, method = split_path(call.method)
+        if service != SERVICE:
+            raise RpcError(Code.UNIMPLEMENTED, f"unknown service {service}")
+        if method != METHOD:
+            raise RpcError(Code.UNIMPLEMENTED, f"unknown method {method} for service {service}")
+        secrets = self.secrets
+        if secrets is None:
+            raise RpcError(Code.UNAVAILABLE, "this node has no secrets yet")
+        check_token(call.metadata, secrets.token)
+        reply = self._certificate(_parse(await receive_one(call)), secrets, call.peer.address)
+        await call.send(reply.SerializeToString())
+        return OK
+
+    def _certificate(self, request: CertificateRequest, secrets: Secrets, peer: str) -> CertificateResponse:
+        try:
+            subject = parse_csr(request.csr).subject.rfc4514_string()
+        except UserError as error:
+            raise RpcError(Code.INVALID_ARGUMENT, str(error)) from None
+        try:
+            # Organizations are roles, and a server has none.
+            signed = secrets.authority.sign(request.csr, usages=Usage.SERVER, organizations=())
+        except (UserError, ValueError) as error:
+            self._log.error("signing failed", peer=peer, subject=subject, error=error)
+            raise RpcError(Code.INTERNAL, f"failed to sign the certificate request: {error}") from None
+        self._log.info("signed a certificate", peer=peer, subject=subject)
+        return CertificateResponse(ca=b"".join(secrets.accepted), crt=signed)
+
+
+def check_token(metadata: Metadata, token: str) -> None:
+    """Refuse a caller that does not know the machine token."""
+    shown = [value for key, value in metadata if key == "token" and isinstance(value, str)]
+    if not shown:
+        raise RpcError(Code.UNAUTHENTICATED, "missing token")
+    # Digests: the time of the comparison tells neither length nor content.
+    if not token or not hmac.compare_digest(_digest(shown[0]), _digest(token)):
+        raise RpcError(Code.UNAUTHENTICATED, "invalid token")
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _parse(message: bytes) -> CertificateRequest:
+    try:
+        return CertificateRequest.FromString(message)
+    except DecodeError:
+        raise RpcError(Code.INVALID_ARGUMENT, "the request is not a CertificateRequest") from None

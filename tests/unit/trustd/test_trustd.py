@@ -1,0 +1,192 @@
+"""trustd's port with real TLS, and a worker that has its certificate signed there."""
+
+import asyncio
+import ipaddress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import grpc
+import grpc.aio
+import pytest
+from cryptography import x509
+
+from talos.api.definitions import secrets_pb2 as secrets
+from talos.api.security.security_pb2 import CertificateRequest, CertificateResponse
+from talos.daemon.logging import Log
+from talos.daemon.run import Daemon, host
+from talos.machined.controllers.secrets.api_certificates import SigningRequest
+from talos.machined.controllers.secrets.trustd_client import TrustdError, make_remote_signer
+from talos.pki.authority import CertificateAuthority, Usage
+from talos.pki.certificate import parse_certificate, parse_certificates
+from talos.pki.csr import make_csr
+from talos.pki.keys import KeyType, make_key
+from talos.pki.names import organizations_of
+from talos.trustd.server import TrustServer
+
+METHOD = "/securityapi.SecurityService/Certificate"
+TOKEN = "abcdef.0123456789abcdef"
+
+
+class Trust:
+    """A running trustd and its CA."""
+
+    def __init__(self) -> None:
+        self.ca = CertificateAuthority.generate(KeyType.ED25519, organizations=["talos"])
+        self.other = CertificateAuthority.generate(KeyType.P256, organizations=["talos"])
+        self.lines: list[str] = []
+        self.port = 0
+
+    @asynccontextmanager
+    async def serve(self, *, with_root: bool = True) -> AsyncIterator[None]:
+        server = TrustServer(Log(write=self.lines.append))
+        pair = self.ca.issue(ips=["127.0.0.1"], usages=Usage.SERVER, key_encipherment=True)
+        certificate = secrets.TrustdCertsSpec()
+        certificate.server.crt, certificate.server.key = pair.crt, pair.key
+        server.set_certificate(certificate)
+        if with_root:
+            root = secrets.OSRootSpec(token=TOKEN)
+            root.issuing_ca.crt, root.issuing_ca.key = self.ca.pem.crt, self.ca.pem.key
+            for ca in (self.other, self.ca):
+                root.accepted_c_as.add(crt=ca.crt)
+            server.set_root(root)
+        self.port = server.start(0, "127.0.0.1")
+        try:
+            yield
+        finally:
+            await server.stop(0.2)
+
+    async def call(self, csr: bytes, *, method: str = METHOD, **metadata: str) -> CertificateResponse:
+        return await self.call_raw(CertificateRequest(csr=csr).SerializeToString(), method, **metadata)
+
+    async def call_raw(self, request: bytes, method: str = METHOD, **metadata: str) -> CertificateResponse:
+        credentials = grpc.ssl_channel_credentials(self.ca.crt)
+        async with grpc.aio.secure_channel(f"127.0.0.1:{self.port}", credentials) as channel:
+            reply = await channel.unary_unary(method)(request, metadata=tuple(metadata.items()), timeout=10)
+        return CertificateResponse.FromString(reply)
+
+
+def run(test: Callable[[Trust], Awaitable[None]], *, with_root: bool = True) -> None:
+    async def limited() -> None:
+        trust = Trust()
+        async with asyncio.timeout(30), trust.serve(with_root=with_root):
+            await test(trust)
+
+    asyncio.run(limited())
+
+
+def csr(**options: object) -> bytes:
+    return make_csr(make_key(KeyType.P256), **options)  # pyright: ignore[reportArgumentType]
+
+
+def test_signs_a_server_certificate() -> None:
+    async def test(trust: Trust) -> None:
+        request = csr(
+            common_name="worker", organizations=["os:admin"], dns_names=["worker"], ips=["10.0.0.7"]
+        )
+        reply = await trust.call(request, token=TOKEN)
+        assert [ca.subject for ca in parse_certificates(reply.ca)] == [
+            trust.other.certificate.subject,
+            trust.ca.certificate.subject,
+        ]
+        certificate = parse_certificate(reply.crt)
+        certificate.verify_directly_issued_by(trust.ca.certificate)
+        assert organizations_of(certificate.subject) == []
+        assert certificate.subject.rfc4514_string() == "CN=worker"
+        usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+        assert list(usages) == [x509.oid.ExtendedKeyUsageOID.SERVER_AUTH]
+        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+        assert usage.digital_signature
+        assert not usage.key_encipherment
+        assert not usage.key_cert_sign
+        assert not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        assert names.get_values_for_type(x509.DNSName) == ["worker"]
+        assert names.get_values_for_type(x509.IPAddress) == [ipaddress.ip_address("10.0.0.7")]
+        life = certificate.not_valid_after_utc - certificate.not_valid_before_utc
+        assert life.total_seconds() == 24 * 3600
+        assert any("signed a certificate" in line for line in trust.lines)
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "text"),
+    [({}, "missing token"), ({"token": "wrong"}, "invalid token"), ({"token": ""}, "invalid token")],
+)
+def test_asks_for_the_token(metadata: dict[str, str], text: str) -> None:
+    async def test(trust: Trust) -> None:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await trust.call(csr(), **metadata)
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        assert caught.value.details() == text
+
+    run(test)
+
+
+@pytest.mark.parametrize("request_", [b"", b"nonsense", CertificateRequest(csr=b"x").SerializeToString()])
+def test_bad_requests(request_: bytes) -> None:
+    async def test(trust: Trust) -> None:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await trust.call_raw(request_, token=TOKEN)
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+    run(test)
+
+
+def test_other_methods_and_services() -> None:
+    async def test(trust: Trust) -> None:
+        for method in ("/securityapi.SecurityService/Other", "/machine.MachineService/Version", "/x"):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await trust.call(csr(), method=method, token=TOKEN)
+            assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+    run(test)
+
+
+def test_without_secrets() -> None:
+    async def test(trust: Trust) -> None:
+        with pytest.raises(grpc.aio.AioRpcError, match="no secrets yet") as caught:
+            await trust.call(csr(), token=TOKEN)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+    run(test, with_root=False)
+
+
+def as_daemon(test: Callable[[Daemon, Trust], Awaitable[None]]) -> None:
+    """Run a trio test in a daemon beside a trustd."""
+
+    async def main() -> None:
+        trust = Trust()
+        async with asyncio.timeout(30), trust.serve():
+
+            async def guest(daemon: Daemon) -> None:
+                await test(daemon, trust)
+
+            await host(guest, "test", Log(write=trust.lines.append))
+
+    asyncio.run(main())
+
+
+def signing_request(trust: Trust, *endpoints: str, token: str = TOKEN) -> SigningRequest:
+    return SigningRequest(endpoints=endpoints, authorities=(trust.ca.crt,), token=token, csr=csr())
+
+
+def test_a_worker_finds_the_node_that_answers() -> None:
+    async def test(daemon: Daemon, trust: Trust) -> None:
+        sign = make_remote_signer(daemon.bridge, port=trust.port)
+        signed = await sign(signing_request(trust, "127.0.0.9", "127.0.0.1"))
+        parse_certificate(signed.certificate).verify_directly_issued_by(trust.ca.certificate)
+        assert len(parse_certificates(signed.authorities)) == 2
+
+    as_daemon(test)
+
+
+def test_a_worker_gives_up_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("talos.machined.controllers.secrets.trustd_client.TOTAL_TIMEOUT", 0.5)
+
+    async def test(daemon: Daemon, trust: Trust) -> None:
+        sign = make_remote_signer(daemon.bridge, port=trust.port)
+        with pytest.raises(TrustdError, match=r"127\.0\.0\.1: UNAUTHENTICATED: invalid token"):
+            await sign(signing_request(trust, "127.0.0.1", token="wrong"))
+
+    as_daemon(test)
