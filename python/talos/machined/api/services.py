@@ -11,6 +11,8 @@ from talos.api.machine import storage_pb2 as machine_storage_pb2
 from talos.api.rpc import Code, Handler, RpcError, Service
 from talos.api.storage import storage_pb2
 from talos.machined.api import (
+    apply_config,
+    client_config,
     containers,
     disks,
     events,
@@ -38,6 +40,8 @@ _MACHINE: tuple[Group, ...] = (
     containers.handlers,
     files.handlers,
     power.handlers,
+    client_config.handlers,
+    apply_config.handlers,
 )
 
 _GROUPS: Mapping[ServiceDescriptor, tuple[Group, ...]] = {

@@ -1,0 +1,223 @@
+"""ApplyConfiguration: check a config, show what it would change, put it in force."""
+
+import errno
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import trio
+
+from talos.api.machine import machine_pb2 as pb
+from talos.api.rpc import Call, Code, Handler, RpcError
+from talos.config.diff import diff, effects
+from talos.config.loader import load
+from talos.config.model import Config
+from talos.machined.api.config_store import ACTIVE, PERSISTENT, get_config, publish_config, write_config
+from talos.machined.api.pump import in_thread
+from talos.machined.api.stamps import format_duration
+from talos.machined.node import Node
+from talos.resource.state import StateError
+from talos.system.errors import UserError
+
+type _Request = pb.ApplyConfigurationRequest
+type _Mode = pb.ApplyConfigurationRequest.Mode
+
+_REBOOT = pb.ApplyConfigurationRequest.REBOOT
+_AUTO = pb.ApplyConfigurationRequest.AUTO
+_NO_REBOOT = pb.ApplyConfigurationRequest.NO_REBOOT
+_STAGED = pb.ApplyConfigurationRequest.STAGED
+_TRY = pb.ApplyConfigurationRequest.TRY
+
+_TRY_SECONDS = 60.0
+_MAX_BYTES = 8 * 1024 * 1024
+"""Far above any config. PID 1 parses it, and a parser needs many times the size in memory."""
+
+
+def handlers(node: Node) -> Mapping[str, Handler]:
+    """Those of machine.MachineService."""
+    return {"ApplyConfiguration": Applier(node).apply}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A config in force for a while: what comes back after it, and what ends it early."""
+
+    before: bytes
+    scope: trio.CancelScope
+
+
+class Applier:
+    """One config at a time; remembers the config on trial, if there is one."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._busy = False
+        self._writing = trio.Lock()
+        self._trial: Trial | None = None
+
+    async def apply(self, request: _Request, call: Call) -> pb.ApplyConfigurationResponse:
+        """Handle a request.
+
+        Raises:
+            RpcError: for a mode that can't be; FAILED_PRECONDITION while another call is served.
+            UserError: with everything that is wrong with the config.
+        """
+        del call
+        with self._lock():
+            before = await self._get_active()
+            mode = _choose_mode(request.mode, in_maintenance=before is None)
+            timeout = _get_timeout(request)
+            config = await in_thread(_read, request.data)
+            warnings = make_warnings(before, config)
+            if before is not None and config.main is None:
+                raise UserError("the config has no v1alpha1 document", hint="send the machine's whole config")
+            details = _describe(mode, timeout)
+            if request.dry_run:
+                details = await in_thread(make_summary, details, before, config)
+            else:
+                await self._put_in_force(mode, timeout, config)
+        message = pb.ApplyConfiguration(mode=mode, mode_details=details, warnings=warnings)
+        return pb.ApplyConfigurationResponse(messages=[message])
+
+    async def _get_active(self) -> Config | None:
+        """The config in force; None in maintenance."""
+        text = await get_config(self._node.state, ACTIVE)
+        if text is None:
+            return None
+        try:
+            return await in_thread(load, text)
+        except UserError:
+            # An earlier version accepted it; it must not be in the way of a better one.
+            return Config(())
+
+    @contextmanager
+    def _lock(self) -> Generator[None]:
+        if self._busy:
+            raise RpcError(Code.FAILED_PRECONDITION, "another apply configuration is already in progress")
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+
+    async def _put_in_force(self, mode: _Mode, seconds: float, config: Config) -> None:
+        """Shielded from the caller's leaving: file and resources must tell the same."""
+        state, data = self._node.state, config.text
+        with trio.CancelScope(shield=True):
+            async with self._writing:
+                if mode == _TRY:
+                    # A trial after a trial goes back to what was there before both.
+                    before = self._trial.before if self._trial else await get_config(state, ACTIVE)
+                    self._end_trial()
+                    await publish_config(state, ACTIVE, data)
+                    self._begin_trial(before or b"", seconds)
+                    return
+                try:
+                    await in_thread(write_config, self._node.ports.state_dir, data)
+                except OSError as error:
+                    raise _make_write_error(error) from error
+                await self._make_permanent(mode, config)
+
+    async def _make_permanent(self, mode: _Mode, config: Config) -> None:
+        state = self._node.state
+        self._end_trial()
+        await publish_config(state, PERSISTENT, config.text)
+        if mode != _STAGED and config.is_complete:
+            await publish_config(state, ACTIVE, config.text)
+
+    def _begin_trial(self, before: bytes, seconds: float) -> None:
+        trial = self._trial = Trial(before=before, scope=trio.CancelScope())
+
+        async def revert() -> None:
+            with trial.scope:
+                await trio.sleep(seconds)
+                async with self._writing:
+                    with trio.CancelScope(shield=True):
+                        await self._revert(trial)
+
+        # It must outlive the call that began it.
+        trio.lowlevel.spawn_system_task(revert, name="revert the config on trial")
+
+    async def _revert(self, trial: Trial) -> None:
+        self._trial = None
+        try:
+            await publish_config(self._node.state, ACTIVE, trial.before)
+            text = "the config on trial is reverted\n"
+        except StateError as error:
+            # It would take PID 1 with it: nobody is above a system task.
+            text = f"can't revert the config on trial: {error}\n"
+        self._node.logs.append("machined", text.encode())
+
+    def _end_trial(self) -> None:
+        if self._trial is not None:
+            self._trial.scope.cancel()
+            self._trial = None
+
+
+def _choose_mode(mode: _Mode, *, in_maintenance: bool) -> _Mode:
+    if mode not in pb.ApplyConfigurationRequest.Mode.values():
+        raise RpcError(Code.INVALID_ARGUMENT, f"unknown mode {mode}")
+    if mode == _REBOOT and not in_maintenance:
+        raise RpcError(
+            Code.UNIMPLEMENTED, "mode REBOOT is not supported: apply with mode STAGED, then reboot"
+        )
+    if mode == _TRY and in_maintenance:
+        raise RpcError(Code.FAILED_PRECONDITION, "a config can't be tried: there is none yet to go back to")
+    return _NO_REBOOT if mode in {_AUTO, _REBOOT} else mode
+
+
+def _get_timeout(request: _Request) -> float:
+    if not request.HasField("try_mode_timeout"):
+        return _TRY_SECONDS
+    seconds = request.try_mode_timeout.ToTimedelta().total_seconds()
+    if request.mode == _TRY and seconds <= 0:
+        raise RpcError(Code.INVALID_ARGUMENT, "try_mode_timeout must be positive")
+    return seconds
+
+
+def _read(data: bytes) -> Config:
+    if len(data) > _MAX_BYTES:
+        raise UserError(f"the config has {len(data)} bytes", hint=f"at most {_MAX_BYTES} are allowed")
+    config = load(data)
+    if not config.documents:
+        raise UserError("the config is empty")
+    return config
+
+
+def _describe(mode: _Mode, timeout: float) -> str:
+    match mode:
+        case pb.ApplyConfigurationRequest.STAGED:
+            return "Staged configuration to be applied after the next reboot"
+        case pb.ApplyConfigurationRequest.TRY:
+            return (
+                "The config is applied in 'try' mode and will be automatically reverted back in "
+                f"{format_duration(timeout)}"
+            )
+        case _:
+            return "Applied configuration without a reboot"
+
+
+def make_summary(details: str, before: Config | None, config: Config) -> str:
+    """What a dry run tells: what would be done, and what would change, secrets hidden."""
+    changes = diff(before, config)
+    told = f"Config diff:\n\n{changes}" if changes else "No changes."
+    return f"Dry run summary:\n{details} (skipped in dry-run).\n{told}"
+
+
+def make_warnings(before: Config | None, config: Config) -> list[str]:
+    """One for each changed setting that will have to wait."""
+    if before is None:
+        return []
+    return [
+        f"{effect.path}: the change takes effect {effect.applies.value}" for effect in effects(before, config)
+    ]
+
+
+def _make_write_error(error: OSError) -> RpcError:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return RpcError(
+            Code.RESOURCE_EXHAUSTED, "no space left to keep the config; the one that is kept is unchanged"
+        )
+    return RpcError(
+        Code.UNKNOWN, f"can't keep the config, the one that is kept is unchanged: {error.strerror}"
+    )

@@ -1,0 +1,90 @@
+"""GenerateClientConfiguration: a talosconfig for somebody else, with fewer rights or another life time."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from talos.api.machine import machine_pb2 as pb
+from talos.api.rpc import Call, Code, Handler, RpcError
+from talos.config.effective import cluster_name
+from talos.config.loader import load
+from talos.config.model import Config
+from talos.config.talosconfig import Context, TalosConfig
+from talos.machined.api.config_store import ACTIVE, get_config
+from talos.machined.api.pump import in_thread
+from talos.machined.node import Node
+from talos.pki.authority import CertificateAuthority, Usage
+from talos.pki.certificate import PemPair
+from talos.pki.keys import KeyType
+from talos.resource.kinds import OS_ROOT_SECRET
+from talos.resource.state import NotFoundError, State
+
+_ROLE_PREFIX = "os:"
+_OS_ROOT_ID = "os"
+_API = "client configuration"
+
+
+def handlers(node: Node) -> Mapping[str, Handler]:
+    """Those of machine.MachineService."""
+
+    async def generate(
+        request: pb.GenerateClientConfigurationRequest, call: Call
+    ) -> pb.GenerateClientConfigurationResponse:
+        del call
+        ttl = request.crt_ttl.ToTimedelta()
+        if ttl <= timedelta():
+            raise RpcError(Code.INVALID_ARGUMENT, "crt_ttl should be positive")
+        config = await _get_control_plane_config(node.state)
+        authority = await _get_authority(node.state)
+        message = await in_thread(make_client_config, authority, config, tuple(request.roles), ttl)
+        return pb.GenerateClientConfigurationResponse(messages=[message])
+
+    return {"GenerateClientConfiguration": generate}
+
+
+async def _get_control_plane_config(state: State) -> Config:
+    """The config in force; UNIMPLEMENTED on other nodes, which don't have the authority's key."""
+    text = await get_config(state, ACTIVE)
+    if text is None:
+        raise RpcError(Code.UNIMPLEMENTED, f"machine type is not set, cannot use {_API} API")
+    config = await in_thread(load, text)
+    if not config.machine_type.is_control_plane:
+        raise RpcError(Code.UNIMPLEMENTED, f"{_API} is only available on control plane nodes")
+    return config
+
+
+async def _get_authority(state: State) -> PemPair:
+    try:
+        found = (await state.get(OS_ROOT_SECRET, _OS_ROOT_ID)).spec.issuing_ca
+    except NotFoundError:
+        raise RpcError(Code.UNAVAILABLE, "the OS CA is not known yet, try again") from None
+    return PemPair(found.crt, found.key)
+
+
+def make_client_config(
+    authority: PemPair, config: Config, roles: Sequence[str], ttl: timedelta
+) -> pb.GenerateClientConfiguration:
+    """A key, its certificate with the roles, and the client's file that holds both.
+
+    Raises:
+        RpcError: INVALID_ARGUMENT when the certificate would live longer than dates go.
+    """
+    issuer = CertificateAuthority.from_pem(authority.crt, authority.key, where="OS CA")
+    try:
+        pair = issuer.issue(
+            organizations=sorted(set(roles)), ttl=ttl, usages=Usage.CLIENT, key_type=KeyType.ED25519
+        )
+    except (OverflowError, ValueError):
+        raise RpcError(Code.INVALID_ARGUMENT, f"crt_ttl of {ttl.days} days is too long") from None
+    name = make_context_name(cluster_name(config), roles)
+    context = Context(ca=authority.crt, crt=pair.crt, key=pair.key)
+    file = TalosConfig(context=name, contexts={name: context})
+    return pb.GenerateClientConfiguration(
+        ca=authority.crt, crt=pair.crt, key=pair.key, talosconfig=file.dump().encode()
+    )
+
+
+def make_context_name(cluster: str, roles: Sequence[str]) -> str:
+    """The cluster's name, with the role before it when there is just one: ``reader@demo``."""
+    if len(set(roles)) == 1:
+        return f"{roles[0].removeprefix(_ROLE_PREFIX)}@{cluster}"
+    return cluster
