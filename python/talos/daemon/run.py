@@ -26,9 +26,9 @@ class Daemon:
     log: Log
 
 
-def run(main: Callable[[Daemon], Awaitable[None]], *, name: str) -> None:
+def run(main: Callable[[Daemon], Awaitable[None]], *, name: str, log: Log | None = None) -> None:
     """Run a trio function as a daemon until it returns; exit with 1 when it fails."""
-    log = Log({"service": name})
+    log = log or Log({"service": name})
     collect_library_logs(log)
     try:
         asyncio.run(host(main, name, log))

@@ -95,6 +95,7 @@ class ServiceSpec:
     health: HealthCheck | None = None
     prepare: Prepare = prepare_nothing
     skip: Skip = never_skip
+    control_plane_only: bool = False
     directories: tuple[Directory, ...] = ()
     group: str = ""
     limits: Limits = field(default_factory=Limits)

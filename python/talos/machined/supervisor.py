@@ -194,7 +194,5 @@ def _sort(depends: Mapping[str, Sequence[str]]) -> Sequence[str]:
     for name, others in depends.items():
         missing = set(others) - depends.keys()
         if missing:
-            raise ValueError(
-                f"service {name} depends on {', '.join(sorted(missing))}: not in the table"
-            )
+            raise ValueError(f"service {name} depends on {', '.join(sorted(missing))}: not in the table")
     return tuple(TopologicalSorter(depends).static_order())

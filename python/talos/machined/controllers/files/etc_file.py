@@ -1,61 +1,76 @@
-"""Files in /etc that change while the node runs: written to /system/etc, bound over the image's."""
+"""/etc/hostname, /etc/hosts and /etc/resolv.conf, from what the network's controllers found."""
 
-import logging
-import os
-from pathlib import Path
+import ipaddress
+from collections.abc import Callable, Sequence
 
-from talos.api.definitions.files_pb2 import EtcFileStatusSpec
+from talos.machined.etc_files import EtcFiles
 from talos.resource import kinds
 from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
-from talos.system.mounts import Mounts
 
-log = logging.getLogger(__name__)
-
-SHADOW = Path("/system/etc")
-ETC = Path("/etc")
+HOSTNAME_ID = "hostname"
+RESOLVERS_ID = "resolvers"
+ADDRESS_ID = "default"
+PODS_RESOLV_CONF = "resolved/resolv.conf"
 
 
 class EtcFileController(Reconciler):
-    """Writes every EtcFileSpec to its file, and an EtcFileStatus when that is done.
-
-    The image must have a file of the name for the bind mount, empty or not.
-    """
+    """Writes the files, names the machine, and says which file holds which version."""
 
     name = "files.EtcFileController"
-    inputs = (Input(kinds.ETC_FILE_SPEC),)
-    outputs = (Output(kinds.ETC_FILE_STATUS),)
+    inputs = (
+        Input(kinds.HOSTNAME_STATUS, id=HOSTNAME_ID),
+        Input(kinds.RESOLVER_STATUS, id=RESOLVERS_ID),
+        Input(kinds.NODE_ADDRESS, id=ADDRESS_ID),
+    )
+    outputs = (Output(kinds.ETC_FILE_STATUS, shared=True),)
 
-    def __init__(self, mounts: Mounts, shadow: Path = SHADOW, etc: Path = ETC) -> None:
-        self._mounts = mounts
-        self._shadow = shadow
-        self._etc = etc
+    def __init__(self, files: EtcFiles, set_hostname: Callable[[str], None]) -> None:
+        self._files = files
+        self._set_hostname = set_hostname
+        self._written: dict[str, str] = {}
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Write what differs."""
-        bound = {mount.target for mount in self._mounts.list()}
-        async with runtime.track_outputs():
-            for resource in await runtime.list(kinds.ETC_FILE_SPEC):
-                file, target = self._shadow / resource.id, self._etc / resource.id
-                write_file(file, resource.spec.contents, resource.spec.mode)
-                if str(target) not in bound:
-                    self._mounts.bind(str(file), str(target), read_only=True)
-                    log.info("%s is made by us", target)
-                status = EtcFileStatusSpec(spec_version=str(resource.metadata.version))
-                await runtime.modify(
-                    kinds.ETC_FILE_STATUS, resource.id, lambda spec, new=status: spec.CopyFrom(new)
-                )
+        """Write what is known so far."""
+        hostname = await runtime.get_or_none(kinds.HOSTNAME_STATUS, HOSTNAME_ID)
+        address = await runtime.get_or_none(kinds.NODE_ADDRESS, ADDRESS_ID)
+        resolvers = await runtime.get_or_none(kinds.RESOLVER_STATUS, RESOLVERS_ID)
+        if hostname is not None:
+            spec = hostname.spec
+            if await self._write(runtime, "hostname", f"{spec.hostname}\n"):
+                self._set_hostname(spec.hostname)
+            first = address.spec.addresses[0].ip if address and address.spec.addresses else b""
+            await self._write(runtime, "hosts", make_hosts(spec.hostname, spec.domainname, first))
+        if resolvers is not None:
+            servers = [server.ip for server in resolvers.spec.dns_servers]
+            text = make_resolv_conf(servers, resolvers.spec.search_domains)
+            await self._write(runtime, "resolv.conf", text)
+
+    async def _write(self, runtime: ControllerRuntime, name: str, text: str) -> bool:
+        if self._written.get(name) == text:
+            return False
+        self._files.write(name, text)
+        self._written[name] = text
+
+        def change(spec: kinds.files.EtcFileStatusSpec) -> None:
+            spec.spec_version = str(int(spec.spec_version or 0) + 1)
+
+        await runtime.modify(kinds.ETC_FILE_STATUS, name, change)
+        return True
 
 
-def write_file(file: Path, contents: bytes, mode: int) -> None:
-    """Write a file in place: a new one in its stead would not be seen through the bind mount."""
-    file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if file.exists() and file.read_bytes() == contents:
-        return
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode)
-    try:
-        os.fchmod(descriptor, mode)
-        # One write, then the end: a reader sees the old text or the new one, if it reads at once.
-        os.pwrite(descriptor, contents, 0)
-        os.ftruncate(descriptor, len(contents))
-    finally:
-        os.close(descriptor)
+def make_hosts(hostname: str, domain: str, address: bytes) -> str:
+    """/etc/hosts: the machine's names lead to its own address, so that others can be told it."""
+    names = f"{hostname}.{domain} {hostname}" if domain else hostname
+    own = f"{ipaddress.ip_address(address)} {names}\n" if address else ""
+    return (
+        f"127.0.0.1 localhost\n{own}::1 localhost ip6-localhost ip6-loopback\n"
+        "ff02::1 ip6-allnodes\nff02::2 ip6-allrouters\n"
+    )
+
+
+def make_resolv_conf(servers: Sequence[bytes], domains: Sequence[str]) -> str:
+    """/etc/resolv.conf; the C library reads no more than three servers."""
+    lines = [f"nameserver {ipaddress.ip_address(server[:16])}\n" for server in servers[:3]]
+    if domains:
+        lines.append(f"search {' '.join(domains)}\n")
+    return "".join(lines)

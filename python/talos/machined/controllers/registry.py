@@ -1,0 +1,33 @@
+"""Every controller that runs in machined: one plain list."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from talos.daemon.bridge import Bridge
+from talos.machined.controllers.files.etc_file import EtcFileController
+from talos.machined.controllers.runtime.machine_status import MachineStatusController
+from talos.machined.controllers.secrets.all import make_controllers as make_secrets_controllers
+from talos.machined.etc_files import EtcFiles
+from talos.machined.node import Node
+from talos.machined.stage import MachineStage
+from talos.resource.controller import Controller
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What controllers are made with, beside the State that they run against."""
+
+    node: Node
+    stage: MachineStage
+    etc: EtcFiles
+    set_hostname: Callable[[str], None]
+    bridge: Bridge
+
+
+def make_controllers(parts: Parts) -> list[Controller]:
+    """All of them."""
+    return [
+        EtcFileController(parts.etc, parts.set_hostname),
+        MachineStatusController(parts.stage, parts.node.events.publish),
+        *make_secrets_controllers(parts.bridge),
+    ]

@@ -1,0 +1,102 @@
+"""MachineStatus: the stage, and whether the machine is ready or what is missing."""
+
+from collections.abc import Callable
+
+import trio
+from google.protobuf.message import Message
+
+from talos.api.definitions import enums_pb2 as enums
+from talos.api.definitions.runtime_pb2 import MachineStatusSpec, UnmetCondition
+from talos.api.machine import machine_pb2 as pb
+from talos.machined.stage import MachineStage
+from talos.resource import kinds
+from talos.resource.controller import Controller, ControllerRuntime, Input, Output
+from talos.resource.state import NotFoundError
+
+ID = "machine"
+NETWORK_ID = "status"
+TIME_ID = "node"
+SERVICES = ("apid", "machined")
+"""Services that a ready machine has."""
+
+
+class MachineStatusController(Controller):
+    """Writes MachineStatus and tells of every change as an event."""
+
+    name = "runtime.MachineStatusController"
+    inputs = (
+        Input(kinds.SERVICE),
+        Input(kinds.NETWORK_STATUS, id=NETWORK_ID),
+        Input(kinds.TIME_STATUS, id=TIME_ID),
+    )
+    outputs = (Output(kinds.MACHINE_STATUS),)
+
+    def __init__(self, stage: MachineStage, publish: Callable[[Message], object]) -> None:
+        self._stage = stage
+        self._publish = publish
+        self._last: MachineStatusSpec | None = None
+
+    async def run(self, runtime: ControllerRuntime) -> None:
+        """Follow the inputs and the stage."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._follow_stage, runtime)
+            async for _ in runtime.events():
+                await self._update(runtime)
+
+    async def _follow_stage(self, runtime: ControllerRuntime) -> None:
+        while True:
+            await self._stage.wait_for_change()
+            runtime.queue_reconcile()
+
+    async def _update(self, runtime: ControllerRuntime) -> None:
+        spec = MachineStatusSpec(stage=self._stage.value)
+        unmet = [] if spec.stage == enums.MACHINE_STAGE_MAINTENANCE else await _find_unmet(runtime)
+        spec.status.unmet_conditions.extend(unmet)
+        spec.status.ready = not unmet
+        if spec == self._last:
+            return
+        self._last = spec
+        await runtime.modify(kinds.MACHINE_STATUS, ID, lambda old: old.CopyFrom(spec))
+        self._publish(make_event(spec))
+
+
+async def _find_unmet(runtime: ControllerRuntime) -> list[UnmetCondition]:
+    unmet: list[UnmetCondition] = []
+    try:
+        if not (await runtime.get(kinds.TIME_STATUS, TIME_ID)).spec.synced:
+            unmet.append(UnmetCondition(name="time", reason="time is not in sync"))
+    except NotFoundError:
+        unmet.append(UnmetCondition(name="time", reason="the state of the time is not known yet"))
+    try:
+        network = (await runtime.get(kinds.NETWORK_STATUS, NETWORK_ID)).spec
+        missing = [
+            name
+            for name, is_there in (
+                ("address", network.address_ready),
+                ("connectivity", network.connectivity_ready),
+                ("hostname", network.hostname_ready),
+                ("etc files", network.etc_files_ready),
+            )
+            if not is_there
+        ]
+    except NotFoundError:
+        missing = ["status"]
+    if missing:
+        unmet.append(UnmetCondition(name="network", reason=f"waiting on: {', '.join(missing)}"))
+    services = {resource.id: resource.spec for resource in await runtime.list(kinds.SERVICE)}
+    for name in sorted({*services, *SERVICES}):
+        service = services.get(name)
+        if service is None or not service.running:
+            unmet.append(UnmetCondition(name="services", reason=f'service "{name}" is not running'))
+        elif not service.unknown and not service.healthy:
+            unmet.append(UnmetCondition(name="services", reason=f'service "{name}" is not healthy'))
+    return unmet
+
+
+def make_event(spec: MachineStatusSpec) -> pb.MachineStatusEvent:
+    """The status in the words of the event, whose stages have the same numbers."""
+    event = pb.MachineStatusEvent(stage=pb.MachineStatusEvent.MachineStage.Name(spec.stage))
+    event.status.ready = spec.status.ready
+    for condition in spec.status.unmet_conditions:
+        event.status.unmet_conditions.add(name=condition.name, reason=condition.reason)
+    return event

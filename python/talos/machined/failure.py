@@ -1,0 +1,47 @@
+"""The last resort of PID 1: what must not end, ends in a reboot, with its reason told."""
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from talos.system import kernel
+
+DELAY = 10.0
+"""Seconds in which somebody may read the reason."""
+
+
+def reboot_after_failure(
+    reason: str,
+    *,
+    press: Callable[[int], None] = kernel.reboot,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Tell the reason everywhere, wait, reboot. Uses nothing that may be what failed.
+
+    With ``panic=0`` on the command line it waits for ever instead. Returns when the
+    kernel refuses to reboot.
+    """
+    text = f"[talos] fatal: {reason}\n[talos] rebooting in {DELAY:.0f} s\n"
+    for path in ("/dev/kmsg", "/dev/stderr"):
+        with suppress(OSError):
+            fd = os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_APPEND)
+            for line in text.splitlines():
+                os.write(fd, f"{line}\n".encode(errors="replace"))
+            os.close(fd)
+    while "panic=0" in _read_cmdline().split():
+        sleep(60)
+    sleep(DELAY)
+    with suppress(OSError):
+        os.sync()
+    with suppress(OSError):
+        press(kernel.RB_AUTOBOOT)
+
+
+def _read_cmdline() -> str:
+    with suppress(OSError):
+        return Path("/system/platform/cmdline").read_text(encoding="utf-8", errors="replace")
+    with suppress(OSError):
+        return Path("/proc/cmdline").read_text(encoding="utf-8", errors="replace")
+    return ""

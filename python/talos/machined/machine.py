@@ -1,0 +1,68 @@
+"""The machine as the boot sequence knows it: every part of PID 1, made once."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from talos.daemon.logging import Log
+from talos.daemon.run import Daemon
+from talos.machined.etc_files import EtcFiles
+from talos.machined.events import EventLog
+from talos.machined.identity import Identity
+from talos.machined.kernel_log import DeviceKernelLog
+from talos.machined.logs import LogStore
+from talos.machined.platform import PlatformPort
+from talos.machined.power import PowerSequences
+from talos.machined.reaper import Reaper
+from talos.machined.sequence import Sequencer
+from talos.machined.stage import MachineStage
+from talos.machined.supervisor import Supervisor
+from talos.machined.zygote_client import Zygote
+from talos.resource.memory import MemoryState
+from talos.system.cgroups import Groups
+from talos.system.files import Files
+from talos.system.mounts import Mounts
+from talos.system.power import PowerSwitch
+from talos.system.sysctl import Sysctls
+
+STATE_DIR = Path("/system/state")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemPorts:
+    """The doors to the kernel that PID 1 goes through."""
+
+    files: Files
+    mounts: Mounts
+    groups: Groups
+    sysctls: Sysctls
+    power: PowerSwitch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """All parts. Tasks that outlive a sequence run in ``nursery``."""
+
+    daemon: Daemon
+    log: Log
+    ports: SystemPorts
+    platform: PlatformPort
+    identity: Identity
+    state: MemoryState
+    stage: MachineStage
+    events: EventLog
+    logs: LogStore
+    kernel_log: DeviceKernelLog
+    reaper: Reaper
+    zygote: Zygote
+    supervisor: Supervisor
+    sequencer: Sequencer
+    power: PowerSequences
+    etc: EtcFiles
+    nursery: trio.Nursery
+
+    @property
+    def is_container(self) -> bool:
+        """Whether another machine's kernel is ours."""
+        return self.platform.mode == "container"

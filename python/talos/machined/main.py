@@ -1,0 +1,29 @@
+"""The entry of PID 1. It never returns: a PID 1 that ends is a kernel panic."""
+
+import time
+import traceback
+
+
+def main() -> None:
+    """Boot; whatever goes wrong is told and ends in a reboot."""
+    try:
+        _run()
+        reason = "machined ended"
+    except BaseException:  # noqa: BLE001 - an end, of whatever kind, is what there must not be
+        reason = traceback.format_exc()
+    from talos.machined.failure import reboot_after_failure
+
+    reboot_after_failure(reason)
+    while True:
+        time.sleep(3600)
+
+
+def _run() -> None:
+    # Imported here, so that even an import that fails is told.
+    from talos.machined.begin import begin
+
+    begin()
+
+
+if __name__ == "__main__":
+    main()

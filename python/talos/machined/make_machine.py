@@ -1,0 +1,118 @@
+"""Putting the parts of PID 1 together."""
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from socket import socket
+
+import trio
+
+from talos.daemon.channel import open_channel
+from talos.daemon.run import Daemon
+from talos.machined.etc_files import EtcFiles
+from talos.machined.events import EventLog
+from talos.machined.identity import load_identity
+from talos.machined.kernel_log import DeviceKernelLog
+from talos.machined.logs import LogStore
+from talos.machined.machine import STATE_DIR, Machine, SystemPorts
+from talos.machined.node import Node, Ports
+from talos.machined.platform import detect_platform
+from talos.machined.power import PowerSequences
+from talos.machined.processes import ProcessRunner
+from talos.machined.reaper import Reaper
+from talos.machined.runner import Machinery
+from talos.machined.sequence import Sequencer
+from talos.machined.service import Facts
+from talos.machined.services import SERVICES
+from talos.machined.stage import MachineStage
+from talos.machined.supervisor import Supervisor
+from talos.machined.zygote_client import Zygote
+from talos.resource.memory import MemoryState
+from talos.system.cgroups import find_groups
+from talos.system.files import KernelFiles
+from talos.system.mounts import KernelMounts
+from talos.system.power import KernelPower
+from talos.system.sysctl import KernelSysctls
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """What PID 1 has before its event loop: its logs, and the zygote that had to come first."""
+
+    logs: LogStore
+    zygote: socket
+    zygote_pid: int
+
+
+def make_machine(beginning: Beginning, daemon: Daemon, nursery: trio.Nursery) -> Machine:
+    """Every part; nothing runs yet, but from here on children are reaped."""
+    ports = SystemPorts(
+        files=KernelFiles(),
+        mounts=KernelMounts(),
+        groups=find_groups(),
+        sysctls=KernelSysctls(),
+        power=KernelPower(),
+    )
+    platform = detect_platform(ports.files)
+    state = MemoryState()
+    events = EventLog()
+    reaper = Reaper()
+    zygote = Zygote(reaper, beginning.zygote, beginning.zygote_pid)
+    machinery = Machinery(
+        reaper=reaper,
+        zygote=zygote,
+        logs=beginning.logs,
+        groups=ports.groups,
+        facts=Facts(platform=platform, state=state),
+        connect=partial(open_channel, daemon),
+        log=daemon.log,
+    )
+    stage = MachineStage()
+    supervisor = Supervisor(SERVICES, machinery, events, state)
+    sequencer = Sequencer(events, daemon.log)
+    power = PowerSequences(
+        nursery=nursery,
+        sequencer=sequencer,
+        supervisor=supervisor,
+        stage=stage,
+        events=events,
+        logs=beginning.logs,
+        mounts=ports.mounts,
+        switch=ports.power,
+        log=daemon.log,
+    )
+    return Machine(
+        daemon=daemon,
+        log=daemon.log,
+        ports=ports,
+        platform=platform,
+        identity=load_identity(STATE_DIR),
+        state=state,
+        stage=stage,
+        events=events,
+        logs=beginning.logs,
+        kernel_log=DeviceKernelLog(),
+        reaper=reaper,
+        zygote=zygote,
+        supervisor=supervisor,
+        sequencer=sequencer,
+        power=power,
+        etc=EtcFiles(ports.mounts),
+        nursery=nursery,
+    )
+
+
+def make_node(machine: Machine) -> Node:
+    """The machine as its API sees it."""
+    return Node(
+        state=machine.state,
+        services=machine.supervisor,
+        events=machine.events,
+        logs=machine.logs,
+        kernel_log=machine.kernel_log,
+        platform=machine.platform,
+        ports=Ports(files=machine.ports.files, state_dir=STATE_DIR, now=time.time),
+        power=machine.power,
+        processes=ProcessRunner(machine.reaper, machine.logs),
+        connect=partial(open_channel, machine.daemon),
+    )

@@ -1,0 +1,76 @@
+"""The launcher's ``network.yaml`` as the network config of the platform."""
+
+import ipaddress
+from typing import Any, cast
+
+import yaml
+
+from talos.api.common.common_pb2 import NetIP, NetIPPrefix
+from talos.api.definitions import enums_pb2 as enums
+from talos.api.definitions import network_pb2 as network
+from talos.system.errors import UserError
+
+FILE = "network.yaml"
+PERMANENT = 0x80
+"""Address flag, linux/if_addr.h."""
+LOW_PRIORITY = 1024
+"""Metric of default routes that nobody gave one, as upstream's."""
+
+
+def parse_network(text: str, hostname: str) -> network.PlatformConfigSpec:
+    """Links with static addresses, a gateway each, resolvers and time servers."""
+    data = cast("dict[str, Any]", yaml.safe_load(text) or {})
+    spec = network.PlatformConfigSpec()
+    try:
+        name = str(data.get("hostname") or hostname)
+        if name:
+            spec.hostnames.add(hostname=name, config_layer=enums.CONFIG_PLATFORM)
+        for link in data.get("links") or ():
+            _add_link(spec, link)
+        resolvers = [_make_ip(address) for address in data.get("resolvers") or ()]
+        if resolvers:
+            spec.resolvers.add(dns_servers=resolvers, config_layer=enums.CONFIG_PLATFORM)
+        servers = [str(server) for server in data.get("timeServers") or ()]
+        if servers:
+            spec.time_servers.add(ntp_servers=servers, config_layer=enums.CONFIG_PLATFORM)
+        spec.metadata.platform = "container"
+        spec.metadata.hostname = name
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"not a network config: {error!r}", where=FILE) from None
+    return spec
+
+
+def _add_link(spec: network.PlatformConfigSpec, link: dict[str, Any]) -> None:
+    name = str(link["name"])
+    spec.links.add(name=name, up=True, mtu=int(link.get("mtu") or 0), config_layer=enums.CONFIG_PLATFORM)
+    for text in link.get("addresses") or ():
+        interface = ipaddress.ip_interface(text)
+        spec.addresses.add(
+            address=NetIPPrefix(ip=interface.ip.packed, prefix_length=interface.network.prefixlen),
+            link_name=name,
+            family=_family(interface.version),
+            scope=enums.SCOPE_GLOBAL,
+            flags=PERMANENT,
+            config_layer=enums.CONFIG_PLATFORM,
+        )
+    if link.get("gateway"):
+        gateway = ipaddress.ip_address(link["gateway"])
+        spec.routes.add(
+            family=_family(gateway.version),
+            gateway=NetIP(ip=gateway.packed),
+            out_link_name=name,
+            table=enums.TABLE_MAIN,
+            priority=LOW_PRIORITY,
+            scope=enums.SCOPE_GLOBAL,
+            type=enums.TYPE_UNICAST,
+            protocol=enums.PROTOCOL_STATIC,
+            config_layer=enums.CONFIG_PLATFORM,
+        )
+
+
+def _family(version: int) -> enums.NethelpersFamily:
+    return enums.FAMILY_INET4 if version == 4 else enums.FAMILY_INET6
+
+
+def _make_ip(text: object) -> NetIP:
+    return NetIP(ip=ipaddress.ip_address(str(text)).packed)
