@@ -20,7 +20,7 @@ BUILT_IN = (
     "os:image:verifier",
     "os:meta:writer",
 )
-NOT_ON_NODES = ("securityapi.", "signerapi.", "sidero.", "events.", "cosi.internal.")
+NOT_ON_NODES = ("securityapi.", "signerapi.", "sidero.", "events.", "cosi.internal.", "containerd.")
 
 
 def registered() -> dict[str, MethodDescriptor]:
