@@ -49,6 +49,16 @@ class ClusterFolder:
         return self.path / "launcher.log"
 
     @property
+    def secrets(self) -> Path:
+        """The secrets bundle the configs were made from."""
+        return self.path / "secrets.yaml"
+
+    @property
+    def talosconfig(self) -> Path:
+        """The cluster's own client file."""
+        return self.path / "talosconfig"
+
+    @property
     def root(self) -> Path:
         """The mount point every node uses for its root."""
         return self.path / "root"
@@ -69,9 +79,23 @@ class ClusterFolder:
         """What the node sees as /system/state."""
         return self.node(name) / "state"
 
+    def reboot_mark(self, name: str) -> Path:
+        """Put there to ask the launcher to reboot the node."""
+        return self.node(name) / "reboot"
+
     def disk(self, name: str) -> Path:
         """The disk image the node sees as /var."""
         return self.node(name) / "var.img"
+
+
+def check_free(folder: ClusterFolder, name: str) -> None:
+    """UserError when there is a cluster of this name already."""
+    if folder.path.exists():
+        raise UserError(
+            f"the cluster {name} is already there",
+            where=str(folder.path),
+            hint=f"destroy it first (talosctl cluster destroy --name {name}) or take another --name",
+        )
 
 
 def folders(directory: Path) -> list[ClusterFolder]:
@@ -84,21 +108,15 @@ def folders(directory: Path) -> list[ClusterFolder]:
 
 def write_request(folder: ClusterFolder, request: ClusterRequest) -> None:
     """Create the folder of a new cluster; a UserError when there is one of this name already."""
+    check_free(folder, request.name)
     folder.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        folder.path.mkdir(mode=0o700)
-    except FileExistsError:
-        raise UserError(
-            f"the cluster {request.name} is already there",
-            where=str(folder.path),
-            hint=f"destroy it first (talosctl cluster destroy --name {request.name}) or take another --name",
-        ) from None
+    folder.path.mkdir(mode=0o700)
     folder.root.mkdir(mode=0o700)
     for node in request.nodes:
         folder.node(node.name).mkdir(mode=0o700)
         folder.state_partition(node.name).mkdir(mode=0o700)
-        _write_private(folder.config(node.name), node.config)
-    _write_private(folder.state, yaml.safe_dump(_to_data(request), sort_keys=False))
+        write_private(folder.config(node.name), node.config)
+    write_private(folder.state, yaml.safe_dump(_to_data(request), sort_keys=False))
 
 
 def read_request(folder: ClusterFolder) -> ClusterRequest:
@@ -117,7 +135,7 @@ def read_request(folder: ClusterFolder) -> ClusterRequest:
 def write_record(folder: ClusterFolder, record: Mapping[str, Any]) -> None:
     """Replace the record of what runs, in one step."""
     new = folder.record.with_suffix(".new")
-    _write_private(new, yaml.safe_dump(dict(record), sort_keys=False))
+    write_private(new, yaml.safe_dump(dict(record), sort_keys=False))
     new.replace(folder.record)
 
 
@@ -130,7 +148,8 @@ def read_record(folder: ClusterFolder) -> dict[str, Any]:
     return cast("dict[str, Any]", data) if isinstance(data, dict) else {}
 
 
-def _write_private(path: Path, text: str) -> None:
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner may read."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)

@@ -3,6 +3,7 @@
 from talos.api.definitions.network_pb2 import (
     HostnameSpecSpec,
     HostnameStatusSpec,
+    NameServerSpec,
     ResolverSpecSpec,
     ResolverStatusSpec,
     TimeServerSpecSpec,
@@ -57,8 +58,10 @@ class ResolverStatusController(Reconciler):
 
 def make_resolver_status(spec: ResolverSpecSpec) -> ResolverStatusSpec:
     """The resolvers in effect."""
+    # A layer that names servers by address alone means plain DNS.
+    servers = spec.name_servers or [NameServerSpec(addr=address) for address in spec.dns_servers]
     return ResolverStatusSpec(
-        dns_servers=spec.dns_servers, search_domains=spec.search_domains, name_servers=spec.name_servers
+        dns_servers=spec.dns_servers, search_domains=spec.search_domains, name_servers=servers
     )
 
 

@@ -5,6 +5,7 @@ It is one thread that waits for signals:
 - SIGCHLD: a node's PID 1 ended. ``reboot(2)`` in a pid namespace ends it with SIGHUP for a
   restart and SIGINT for power off; any other end is what a kernel panic is on metal, and is
   followed by a restart after the same ten seconds.
+- SIGUSR1: end and start again the nodes that have a mark in their folder.
 - SIGTERM, SIGINT: stop the nodes in an orderly way, then end.
 - SIGQUIT: kill the nodes, then end.
 """
@@ -32,7 +33,7 @@ from talos.provision.store import ClusterFolder, write_record
 
 log = logging.getLogger(__name__)
 
-SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}
+SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1}
 # As the kernel command line's panic=10 on metal.
 PANIC_SECONDS = 10.0
 # How long nodes may take to stop in an orderly way.
@@ -140,6 +141,8 @@ class Launcher:
             if number in (signal.SIGTERM, signal.SIGINT):
                 self._stop()
                 return
+            if number == signal.SIGUSR1:
+                self._reboot_marked()
             self._reap()
             self._restart_due()
 
@@ -166,6 +169,16 @@ class Launcher:
             case Outcome.CRASH:
                 node.state, node.restart_at = NodeState.RESTARTING, time.monotonic() + PANIC_SECONDS
         self._record()
+
+    def _reboot_marked(self) -> None:
+        for node in self._nodes:
+            mark = self._folder.reboot_mark(node.request.name)
+            if mark.exists():
+                mark.unlink()
+                if node.pid:
+                    os.kill(node.pid, signal.SIGKILL)
+                    os.waitpid(node.pid, 0)
+                self._ended(node, Outcome.RESTART)
 
     def _restart_due(self) -> None:
         now = time.monotonic()

@@ -3,7 +3,9 @@
 import json
 import os
 import shutil
+import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from talos.provision.progress import Progress
 from talos.provision.store import (
     PROVIDER,
     ClusterFolder,
+    check_free,
     folders,
     read_record,
     read_request,
@@ -37,8 +40,7 @@ def create(request: ClusterRequest, directory: Path, progress: Progress) -> Clus
 
     UserError when this machine can't carry it; nothing is left behind then.
     """
-    progress.begin("checking this machine")
-    check_machine(request)
+    check(request, directory)
     folder = ClusterFolder(directory.resolve() / request.name)
     write_request(folder, request)
     try:
@@ -53,6 +55,13 @@ def create(request: ClusterRequest, directory: Path, progress: Progress) -> Clus
         remove_folder(folder)
         raise
     return _info(folder)
+
+
+def check(request: ClusterRequest, directory: Path) -> None:
+    """Whether the cluster can be created here; UserError names what is in the way, and the remedy."""
+    check_root()
+    check_free(ClusterFolder(directory.resolve() / request.name), request.name)
+    check_machine(request)
 
 
 def destroy(name: str, directory: Path, progress: Progress) -> bool:
@@ -73,6 +82,26 @@ def show(name: str, directory: Path) -> ClusterInfo:
         known = ", ".join(found.path.name for found in folders(directory)) or "none"
         raise UserError(f"there is no cluster {name}", where=str(directory), hint=f"clusters there: {known}")
     return _info(folder)
+
+
+def reboot_node(name: str, directory: Path, nodes: Sequence[str] = ()) -> list[str]:
+    """Have nodes (all unless named) end and start again at once; the names of those that were told."""
+    cluster = show(name, directory)
+    unknown = set(nodes) - {node.name for node in cluster.nodes}
+    if unknown:
+        raise UserError(
+            f"{name} has no node {', '.join(sorted(unknown))}",
+            where="--node",
+            hint=f"nodes: {', '.join(node.name for node in cluster.nodes)}",
+        )
+    told = [node for node in cluster.nodes if not nodes or node.name in nodes]
+    launcher = launcher_of(ClusterFolder(cluster.directory))
+    if launcher is None:
+        raise UserError(f"the cluster {name} does not run", hint="destroy it and create it again")
+    for node in told:
+        ClusterFolder(cluster.directory).reboot_mark(node.name).touch()
+    launcher.send(signal.SIGUSR1)
+    return [node.name for node in told]
 
 
 def list_clusters(directory: Path) -> list[ClusterInfo]:

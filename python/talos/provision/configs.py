@@ -1,0 +1,64 @@
+"""The machine configs and the client's file of a new cluster."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from talos.config import contract
+from talos.config.generate import generate_config, generate_talosconfig, render
+from talos.config.model import MachineType
+from talos.config.options import GenerateOptions
+from talos.config.patch import Patch, apply_patches
+from talos.config.talosconfig import TalosConfig
+from talos.pki.bundle import SecretsBundle
+from talos.provision.cluster import ClusterRequest, Role
+from talos.provision.plan import with_configs
+
+_TYPES = {Role.CONTROL_PLANE: MachineType.CONTROL_PLANE, Role.WORKER: MachineType.WORKER}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigWishes:
+    """What the configs shall hold beside what follows from the request."""
+
+    kubernetes_version: str = contract.KUBERNETES_VERSION
+    patches: Sequence[Patch] = ()
+    control_plane_patches: Sequence[Patch] = ()
+    worker_patches: Sequence[Patch] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generated:
+    """A request whose nodes have their configs, the secrets they were made from, the client's file."""
+
+    request: ClusterRequest
+    secrets: str
+    talosconfig: TalosConfig
+
+
+def generate_configs(request: ClusterRequest, wishes: ConfigWishes) -> Generated:
+    """Fresh secrets and a config for each role; ConfigError when a patch doesn't fit."""
+    secrets = SecretsBundle.generate()
+    options = GenerateOptions(
+        cluster_name=request.name,
+        endpoint=f"https://{request.endpoints[0]}:{contract.API_SERVER_PORT}",
+        secrets=secrets,
+        kubernetes_version=wishes.kubernetes_version,
+        additional_sans=[str(address) for address in request.endpoints],
+        # A container is not installed: it runs from the image the host has.
+        install_disk="",
+    )
+    own = {Role.CONTROL_PLANE: wishes.control_plane_patches, Role.WORKER: wishes.worker_patches}
+    configs: dict[Role, str] = {}
+    for role in sorted({node.role for node in request.nodes}, key=lambda role: role.value):
+        text = render(generate_config(options, _TYPES[role]), docs=False, examples=False)
+        patches = (*wishes.patches, *own[role])
+        configs[role] = apply_patches(text, patches, source=f"{role.value}.yaml") if patches else text
+    talosconfig = generate_talosconfig(options)
+    endpoints = tuple(str(address) for address in request.endpoints)
+    # With a node set, commands work without --nodes; the first one is as good as any.
+    context = replace(talosconfig.current, endpoints=endpoints, nodes=endpoints[:1])
+    return Generated(
+        request=with_configs(request, configs),
+        secrets=secrets.dump(),
+        talosconfig=talosconfig.with_context(request.name, context),
+    )
