@@ -1,5 +1,6 @@
 """ApplyConfiguration: what is checked, kept, put in force and taken back."""
 
+import base64
 import os
 from collections.abc import Callable
 from datetime import timedelta
@@ -16,11 +17,14 @@ from talos.api.rpc import Code, RpcError
 from talos.machined.api import apply_config
 from talos.machined.api.config_store import ACTIVE, PERSISTENT, get_config, publish_config
 from talos.machined.api.stamps import format_duration
+from talos.pki.authority import CertificateAuthority
+from talos.pki.keys import KeyType
 from talos.resource.kinds import MACHINE_CONFIG
 from talos.system.errors import UserError
 
 Mode = pb.ApplyConfigurationRequest
 
+CA = CertificateAuthority.generate(KeyType.ED25519, organizations=["talos"]).pem
 FIRST = b"""\
 version: v1alpha1
 machine:
@@ -28,9 +32,13 @@ machine:
   token: abcdef.0123456789abcdef
   sysctls:
     net.ipv4.ip_forward: "1"
+  ca:
+    crt: CA
 cluster:
   clusterName: demo
-"""
+  id: 8XuV9TZHW08DOk3bVxQjH9ih_TBKjnh-j44tsCLSBzo=
+  secret: 8XuV9TZHW08DOk3bVxQjH9ih/TBKjnh+j44tsCLSBzo=
+""".replace(b"CA", base64.b64encode(CA.crt))
 SECOND = FIRST.replace(b'"1"', b'"0"')
 THIRD = FIRST.replace(b'"1"', b'"2"')
 
@@ -183,8 +191,15 @@ async def test_a_running_machine_wants_its_main_document(caller: Any, apply: Any
     await apply(FIRST)
     with pytest.raises(UserError) as caught:
         await apply(b"apiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n")
-    assert "v1alpha1 document" in str(caught.value)
+    assert "main document is missing" in str(caught.value)
     assert await in_force(caller) == FIRST
+
+
+async def test_in_maintenance_a_part_of_a_config_is_kept_for_later(caller: Any, apply: Any) -> None:
+    part = b"apiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n"
+    await apply(part)
+    assert on_disk(caller) == await persistent(caller) == part
+    assert await in_force(caller) is None
 
 
 @pytest.mark.parametrize(
@@ -209,10 +224,10 @@ async def test_one_at_a_time(apply: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     go_on = trio.Event()
     real = apply_config.in_thread
 
-    async def slow(function: Any, *args: Any) -> Any:
+    async def slow(function: Any, *args: Any, **more: Any) -> Any:
         entered.set()
         await go_on.wait()
-        return await real(function, *args)
+        return await real(function, *args, **more)
 
     monkeypatch.setattr(apply_config, "in_thread", slow)
     async with trio.open_nursery() as nursery:

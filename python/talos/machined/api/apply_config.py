@@ -12,6 +12,8 @@ from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.config.diff import diff, effects
 from talos.config.loader import load
 from talos.config.model import Config
+from talos.config.validate import Mode as Place
+from talos.config.validate import check
 from talos.machined.api.config_store import ACTIVE, PERSISTENT, get_config, publish_config, write_config
 from talos.machined.api.pump import in_thread
 from talos.machined.api.stamps import format_duration
@@ -28,6 +30,7 @@ _NO_REBOOT = pb.ApplyConfigurationRequest.NO_REBOOT
 _STAGED = pb.ApplyConfigurationRequest.STAGED
 _TRY = pb.ApplyConfigurationRequest.TRY
 
+_PLACES = {place.value: place for place in Place}
 _TRY_SECONDS = 60.0
 _MAX_BYTES = 8 * 1024 * 1024
 """Far above any config. PID 1 parses it, and a parser needs many times the size in memory."""
@@ -52,6 +55,7 @@ class Applier:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._busy = False
+        self._place = _PLACES.get(node.platform.mode, Place.METAL)
         self._writing = trio.Lock()
         self._trial: Trial | None = None
 
@@ -68,9 +72,8 @@ class Applier:
             mode = _choose_mode(request.mode, in_maintenance=before is None)
             timeout = _get_timeout(request)
             config = await in_thread(_read, request.data)
-            warnings = make_warnings(before, config)
-            if before is not None and config.main is None:
-                raise UserError("the config has no v1alpha1 document", hint="send the machine's whole config")
+            problems = await in_thread(check, config, self._place, partial=before is None)
+            warnings = [*map(str, problems), *make_warnings(before, config)]
             details = _describe(mode, timeout)
             if request.dry_run:
                 details = await in_thread(make_summary, details, before, config)
