@@ -1,11 +1,15 @@
 {
   description = "An immutable operating system for Kubernetes with a Python user space";
 
+  # No inputs: everything from outside is named in pkgs/locks and brought into the store by `make fetch`.
   outputs = { self }:
     let
+      system = "x86_64-linux";
       pkgs = import ./pkgs { rev = self.rev or "dirty"; };
     in
     {
-      packages.x86_64-linux = pkgs.packages;
+      packages.${system} = pkgs.packages;
+      checks.${system} = pkgs.checks;
+      apps.${system} = pkgs.apps // { default = pkgs.apps.talosctl; };
     };
 }

@@ -1,15 +1,20 @@
+# The package set. Everything is a function of the locks, the sources and `rev`.
 { rev }:
 let
+  version = builtins.head (builtins.match "([^\n]+)\n*" (builtins.readFile ../VERSION));
   inputs = import ./inputs.nix;
   buildRoot = import ./build-root.nix { inherit (inputs) busybox; };
   roots = builtins.mapAttrs buildRoot.unpack inputs.debs;
-  python = import ./python { inherit inputs buildRoot roots; };
-  version = builtins.head (builtins.match "([^\n]+)\n*" (builtins.readFile ../VERSION));
-  modules = import ../modules { inherit inputs buildRoot roots python version rev; };
+  python = import ./python { inherit inputs buildRoot roots version rev; };
+  modules = import ../modules { inherit buildRoot roots python version rev; };
 in
 {
-  packages = { root-image = roots.image; root-build = roots.build; root-cc = roots.cc; root-workstation = roots.workstation;
-   inherit (python) api workstation;
-   inherit (modules) base layer squashfsBase squashfs;
-  } // builtins.listToAttrs (map (n: {name="talos-${n}"; value=python.folders.${n};}) (builtins.attrNames python.folders));
+  packages = python.packages // {
+    inherit (python) api talosctl workstation;
+    inherit (modules) rootfs squashfs size;
+    image = modules.squashfs;
+    default = modules.squashfs;
+  };
+  checks = import ./checks { inherit buildRoot roots python; };
+  apps.talosctl = { type = "app"; program = "${python.talosctl}/bin/talosctl"; };
 }

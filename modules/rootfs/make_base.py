@@ -48,6 +48,8 @@ def copy_python(out: Path, debian: Path, wheels: Path, contents: dict[str, Any])
     rules = contents["python"]
     copy_tree(debian / STDLIB, out / STDLIB, leave_out=tuple(rules["without"]))
     copy_tree(wheels / "site", out / WHEELS, leave_out=tuple(rules["wheels_without"]))
+    for library in sorted((out / WHEELS).rglob("*.so")):
+        subprocess.run(["strip", str(library)], check=True)  # Debian's own are stripped, some wheels are not
     for tree in (STDLIB, WHEELS):
         compile_tree(out / tree, runtime=f"/{tree}", keep_source=False)
 

@@ -1,20 +1,28 @@
-# Python: wheels, our folders (each its own derivation), and the interpreter of the workstation.
-{ inputs, buildRoot, roots }:
+# Python: wheels, our folders (each its own derivation), daemons' packages, and the workstation's programs.
+{ inputs, buildRoot, roots, version, rev }:
 let
   scripts = builtins.path { path = ./.; name = "python-build"; filter = path: _: builtins.match ".*[.]py" path != null; };
   build = buildRoot.runIn roots.build;
 
+  # The floors of python/talos, lowest first; what a daemon's package holds besides its own folder.
+  floors = [ "api" "system" "resource" "config" "pki" "daemon" ];
+  workstationFolders = [ "provision" "talosctl" ];
+
+  entries = builtins.readDir ../../python/talos;
+  names = builtins.filter (name: entries.${name} == "directory") (builtins.attrNames entries);
+  is = list: name: builtins.elem name list;
+  genAttrs = list: value: builtins.listToAttrs (map (name: { inherit name; value = value name; }) list);
+
   # One folder of python/talos, only what counts, so that an edit elsewhere rebuilds nothing here.
-  folderSource = folder: builtins.path {
+  source = folder: builtins.path {
     path = ../../python/talos + "/${folder}";
     name = "source-${folder}";
     filter = path: _: builtins.match ".*(__pycache__|_pb2[.]pyi?)" path == null;
   };
-  onlyFolders = names: set: builtins.filter (name: set.${name} == "directory") names;
-  entries = builtins.readDir ../../python/talos;
 in
 rec {
-  inherit folderSource scripts;
+  inherit scripts;
+  daemons = builtins.filter (name: !(is (floors ++ workstationFolders) name)) names;
 
   wheels = builtins.mapAttrs
     (set: files: build {
@@ -26,30 +34,42 @@ rec {
 
   # The modules generated from the .proto files.
   api = buildRoot.runIn roots.workstation {
-    name = "talos-api-generated";
+    name = "talos-api";
     command = [ "python3.13" "${scripts}/make_api.py" ];
-    source = folderSource "api";
+    source = source "api";
     PYTHONPATH = "${wheels.tools}/site:${wheels.image}/site";
   };
 
-  # Every folder of python/talos as it will be found in the image, by name.
-  folders = builtins.listToAttrs (map
-    (folder: {
-      name = folder;
-      value = build ({
-        name = "talos-${folder}";
-        command = [ "python3.13" "${scripts}/make_folder.py" ];
-        inherit folder;
-        source = folderSource folder;
-        runtime = "/usr/lib/talos";
-      } // (if folder == "api" then { generated = api; } else { }));
-    })
-    (onlyFolders (builtins.attrNames entries) entries));
+  # Every folder of python/talos as the image holds it, by name.
+  folders = genAttrs names (folder: build ({
+    name = "talos-${folder}";
+    command = [ "python3.13" "${scripts}/make_folder.py" ];
+    inherit folder;
+    source = source folder;
+    runtime = "/usr/lib/talos";
+  } // (if folder == "api" then { generated = api; } else { })));
 
+  # A package per daemon.
+  packages = genAttrs daemons (name: build {
+    inherit name;
+    command = [ "python3.13" "${scripts}/make_package.py" ];
+    folders = map (folder: folders.${folder}) (floors ++ [ name ]);
+  });
+
+  # The workstation's interpreter with every wheel: runs talosctl, tests, linters, generators.
   workstation = build {
     name = "python-workstation";
     command = [ "python3.13" "${scripts}/make_workstation.py" ];
     debian = roots.workstation;
     wheels = [ wheels.image wheels.tools ];
+  };
+
+  talosctl = build {
+    name = "talosctl";
+    command = [ "python3.13" "${scripts}/make_program.py" ];
+    sources = map (folder: "${folder}=${source folder}") (builtins.filter (is (floors ++ workstationFolders)) names);
+    generated = api;
+    module = "talos.talosctl.main";
+    inherit workstation version rev;
   };
 }

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bytecode import compile_tree, copy_tree
 
+TOOLS = ("mkfs.xfs",)
 LEFT_OUT = ("__pycache__", "test", "idlelib", "turtledemo", "config-3.13-x86_64-linux-gnu", "sitecustomize.py", "EXTERNALLY-MANAGED")
 MULTIARCH = "usr/lib/x86_64-linux-gnu"
 LOADER = f"{MULTIARCH}/ld-linux-x86-64.so.2"
@@ -47,7 +48,11 @@ def main() -> None:
         copy_tree(wheels / "site", site, leave_out=("share",))  # node.js brings its manual
         if (wheels / "bin").exists():
             copy_tree(wheels / "bin", out / "bin")
-    for program in (out / "usr/bin/python3.13", *sorted((out / "bin").iterdir()), *sorted(site.rglob("bin/*"))):
+    (out / "sbin").mkdir()
+    for name in TOOLS:
+        shutil.copy(debian / "usr/sbin" / name, out / "sbin" / name)
+    folders = (out / "bin", out / "sbin", *site.rglob("bin"))
+    for program in (out / "usr/bin/python3.13", *(path for folder in folders for path in sorted(folder.iterdir()))):
         if program.is_file() and is_program(program):
             bind(program, out)
     (out / "bin/python3.13").symlink_to("../usr/bin/python3.13")

@@ -1,0 +1,90 @@
+# Two commands for newcomers, `make cluster` and `make test`; each installs what it needs and then works.
+
+NODES ?= 1
+CLUSTER ?= talos-default
+PYTHON ?= python3
+SYSTEM := x86_64-linux
+
+# Nix as a plain program: no daemon, no build users, no binary cache.
+define NIX_CONFIG
+experimental-features = nix-command flakes
+build-users-group =
+sandbox = true
+substituters =
+endef
+export NIX_CONFIG
+
+TALOSCTL := build/bin/talosctl
+IMAGE := build/image.squashfs
+DEV := build/workstation/bin/python3.13
+PYTEST := PYTHONPATH=python $(DEV) -B -m pytest
+CHECK := .\#checks.$(SYSTEM)
+
+.DEFAULT_GOAL := help
+.PHONY: help tools fetch lock build size api cluster destroy test lint types unit node cluster-tests bench reproducible clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+
+tools: ## Install what the builds are started with: Nix, pip, git
+	@sh pkgs/tools.sh $(PYTHON)
+
+fetch: tools ## Bring what the locks name into the Nix store; LOCKED=1 refuses newer versions
+	@$(PYTHON) pkgs/fetch
+
+lock: tools ## Resolve pkgs/roots.toml anew and rewrite pkgs/locks
+	@$(PYTHON) pkgs/fetch lock
+
+build: fetch ## Build the image and talosctl
+	@mkdir -p build/bin
+	nix build .#squashfs --print-build-logs --out-link $(IMAGE)
+	nix build .#talosctl --print-build-logs --out-link build/talosctl
+	@ln -sfn ../talosctl/bin/talosctl $(TALOSCTL)
+	@ls -lL $(IMAGE) | awk '{ printf "%s: %.1f MB\n", "$(IMAGE)", $$5 / 1000000 }'
+
+size: fetch ## Show what the image is made of, largest first
+	@nix build .#size --out-link build/size-report
+	@cat build/size-report
+
+api: fetch ## Generate the modules of the .proto files into the work tree, for editors and for running from it
+	@nix build .#api --out-link build/api
+	@cp -r --no-preserve=mode build/api/talos python/
+
+cluster: build ## Start a cluster of NODES nodes on this machine, the first a control plane node
+	$(TALOSCTL) cluster create --name $(CLUSTER) --controlplanes 1 --workers $$(( $(NODES) - 1 )) --image $(IMAGE)
+	@echo
+	@echo "talosctl is $(TALOSCTL); to have it on the PATH:  export PATH=\"$(CURDIR)/build/bin:\$$PATH\""
+
+destroy: ## Remove the cluster
+	$(TALOSCTL) cluster destroy --name $(CLUSTER)
+
+test: lint types unit node cluster-tests ## Run everything: linters, types, unit tests, tests on nodes
+
+lint: fetch ## ruff, its formatter, the import floors
+	nix build $(CHECK).lint $(CHECK).format $(CHECK).floors --no-link --print-build-logs
+
+types: fetch ## basedpyright in strict mode
+	nix build $(CHECK).types --no-link --print-build-logs
+
+unit: fetch ## Unit tests, without root
+	@nix build $(CHECK).unit --no-link --print-build-logs
+	@nix log $(CHECK).unit | tail -n 3
+
+node: build api devenv ## Tests on one running container node, as root
+	$(PYTEST) tests/node
+
+cluster-tests: build api devenv ## Tests on several nodes, as root
+	$(PYTEST) tests/cluster
+
+bench: build api devenv ## Benchmarks; they print tables and never fail on time
+	$(PYTEST) -s tests/bench
+
+.PHONY: devenv
+devenv: fetch
+	@nix build .#workstation --out-link build/workstation
+
+reproducible: build ## Build every output a second time and compare
+	@sh pkgs/checks/rebuild.sh $(SYSTEM)
+
+clean: ## Remove the links to what was built; the Nix store keeps the rest
+	rm -rf build

@@ -1,0 +1,17 @@
+# Installs what a fresh Debian machine lacks to start a build: make tools. $1 is the Python to fetch with.
+set -eu
+missing=""
+command -v nix >/dev/null || missing="$missing nix-bin"
+command -v git >/dev/null || missing="$missing git"
+command -v "$1" >/dev/null || missing="$missing python3"
+"$1" -m pip --version >/dev/null 2>&1 || missing="$missing python3-pip"
+[ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || missing="$missing debian-archive-keyring"
+if [ -n "$missing" ]; then
+  if [ "$(id -u)" != 0 ]; then
+    echo "make: these packages are missing:$missing; run make as root, or install them" >&2
+    exit 1
+  fi
+  echo "make: installing$missing" >&2
+  apt-get update -q >/dev/null
+  DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing >/dev/null
+fi

@@ -1,0 +1,112 @@
+"""Holds the rules that ruff has no words for; `make lint` and `nix flake check` run it.
+
+    floors      nobody imports upward, a daemon never imports another daemon
+    one door    subprocesses are started by talos.system.process only
+    size        no file over 600 lines
+    namespace   no __init__.py: `talos` is one namespace, assembled from a derivation per folder
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+FLOORS: dict[str, int] = {
+    "api": 0,
+    "system": 0,
+    "resource": 1,
+    "config": 1,
+    "pki": 1,
+    "daemon": 2,
+    "apid": 3,
+    "routerd": 3,
+    "trustd": 3,
+    "networkd": 3,
+    "timed": 3,
+    "udevd": 3,
+    "machined": 3,
+    "installer": 3,
+    "provision": 4,
+    "talosctl": 4,
+}
+"""Folder of python/talos to its floor; imports go down, or stay within the folder."""
+
+NEIGHBOURS = {("config", "resource"), ("config", "pki"), ("pki", "resource"), ("talosctl", "provision")}
+"""Pairs on one floor of which the first may import the second."""
+
+NOT_FOR_THE_WORKSTATION = {"apid", "routerd", "trustd", "networkd", "timed", "udevd", "machined"}
+"""The workstation's floor is above the daemons', but speaks to them over the API only."""
+
+MAX_LINES = 600
+PROCESS_MODULES = {"subprocess"}
+THE_DOOR = Path("talos/system/process.py")
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """List every imported module with its line, those inside functions too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, name.name) for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            yield node.lineno, "." * node.level
+        elif isinstance(node, ast.ImportFrom) and node.module == "talos":
+            yield from ((node.lineno, f"talos.{name.name}") for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.lineno, node.module
+
+
+def may_import(folder: str, other: str) -> bool:
+    """Tell whether code in one folder may import another's."""
+    if folder == other or (folder, other) in NEIGHBOURS:
+        return True
+    if FLOORS[folder] == FLOORS["talosctl"] and other in NOT_FOR_THE_WORKSTATION:
+        return False
+    return FLOORS[other] < FLOORS[folder]
+
+
+def check_imports(name: Path, tree: ast.AST) -> Iterator[str]:
+    """Report imports against the rules."""
+    folder = name.parts[1]
+    for line, module in imported(tree):
+        where = f"{name}:{line}"
+        if module.startswith("."):
+            yield f"{where}: relative import; write the name from `talos` on"
+        if module.split(".")[0] in PROCESS_MODULES and name != THE_DOOR:
+            yield f"{where}: imports {module}; start processes through talos.system.process"
+        words = module.split(".")
+        if words[0] != "talos" or len(words) == 1:
+            continue
+        if words[1] not in FLOORS:
+            yield f"{where}: talos.{words[1]} has no floor; give it one in tests/lint/floors.py"
+        elif not may_import(folder, words[1]):
+            yield f"{where}: talos.{folder} must not import {module}: it is not on a floor below"
+
+
+def check_file(root: Path, path: Path) -> Iterator[str]:
+    """Report what is wrong with one file."""
+    name = path.relative_to(root)
+    text = path.read_text(encoding="utf-8")
+    lines = text.count("\n")
+    if lines > MAX_LINES:
+        yield f"{name}: {lines} lines, at most {MAX_LINES}; split it"
+    if path.name == "__init__.py":
+        yield f"{name}: namespace packages have no __init__.py"
+    if name.parts[1] not in FLOORS:
+        yield f"{name}: talos.{name.parts[1]} has no floor; give it one in tests/lint/floors.py"
+        return
+    yield from check_imports(name, ast.parse(text, filename=str(path)))
+
+
+def main() -> int:
+    """Check everything below python/."""
+    root = Path(__file__).resolve().parents[2] / "python"
+    files = [path for path in sorted(root.rglob("*.py")) if not path.name.endswith("_pb2.py")]
+    problems = [problem for path in files for problem in check_file(root, path)]
+    for problem in problems:
+        sys.stdout.write(problem + "\n")
+    sys.stdout.write(f"floors: {len(files)} files, {len(problems)} problems\n")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
