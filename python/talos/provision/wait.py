@@ -44,9 +44,11 @@ def make_tls(context: Context) -> ssl.SSLContext:
     """The client's side of the API's TLS."""
     tls = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cadata=context.ca.decode())
     tls.set_alpn_protocols(["h2"])
+    # Upstream's block type is not one OpenSSL knows; the body is plain PKCS #8.
+    key = context.key.replace(b"ED25519 PRIVATE KEY", b"PRIVATE KEY")
     # Python reads a certificate and its key from files only.
     with tempfile.NamedTemporaryFile(mode="wb") as file:
-        file.write(context.crt + b"\n" + context.key)
+        file.write(context.crt + b"\n" + key)
         file.flush()
         tls.load_cert_chain(Path(file.name))
     return tls
