@@ -3,7 +3,7 @@
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from re import Pattern
+from typing import Protocol
 
 
 class Operator(enum.IntEnum):
@@ -58,6 +58,19 @@ def _compare_numbers(value: str, bound: str, operator: Operator) -> bool:
     return left < right if operator is Operator.LT_NUMERIC else left <= right
 
 
+class IdPattern(Protocol):
+    """A pattern of ``re``, or of :mod:`talos.resource.pattern` when it comes from outside."""
+
+    @property
+    def pattern(self) -> str:
+        """The pattern as text."""
+        ...
+
+    def search(self, string: str, /) -> object | None:
+        """Something, when the pattern is found in the text."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """Any of the label queries (each: all of its terms), and the id pattern.
@@ -66,7 +79,7 @@ class Query:
     """
 
     labels: tuple[tuple[LabelTerm, ...], ...] = ()
-    id_pattern: Pattern[str] | None = None
+    id_pattern: IdPattern | None = None
 
     def matches(self, id: str, labels: Mapping[str, str]) -> bool:
         """Whether a resource with this id and these labels is meant."""

@@ -1,7 +1,6 @@
 """``cosi.resource.State`` over a State."""
 
 import enum
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
@@ -12,6 +11,7 @@ from talos.api.rpc import Call, Code, RpcError, Send, Service
 from talos.resource.changes import teardown_and_destroy
 from talos.resource.kind import Kind
 from talos.resource.kinds import REGISTRY
+from talos.resource.pattern import Pattern, PatternError
 from talos.resource.query import ALL, LabelTerm, Operator, Query
 from talos.resource.resource import Phase
 from talos.resource.state import (
@@ -203,10 +203,10 @@ def parse_query(label_queries: Sequence[resource_pb2.LabelQuery], id_query: reso
     if not labels and not id_query.regexp:
         return ALL
     try:
-        pattern = re.compile(id_query.regexp) if id_query.regexp else None
-    except re.error as error:
+        pattern = Pattern(id_query.regexp) if id_query.regexp else None
+    except PatternError as error:
         raise RpcError(
-            Code.INVALID_ARGUMENT, f"id query {id_query.regexp!r} is no regular expression: {error}"
+            Code.INVALID_ARGUMENT, f"id query {id_query.regexp!r} is no pattern: {error}"
         ) from error
     return Query(labels=labels, id_pattern=pattern)
 

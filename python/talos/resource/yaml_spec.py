@@ -54,11 +54,21 @@ def resource_to_proto(
 
     ``with_yaml`` false leaves the YAML out, for readers that are programs of ours.
     """
+    return _to_proto(kind, resource, with_spec=resource.metadata.version > 0, with_yaml=with_yaml)
+
+
+def new_resource_to_proto(kind: Kind[Message], resource: Resource[Message]) -> resource_pb2.Resource:
+    """A resource to be created, which has no version yet but a spec."""
+    return _to_proto(kind, resource, with_spec=True, with_yaml=False)
+
+
+def _to_proto(
+    kind: Kind[Message], resource: Resource[Message], *, with_spec: bool, with_yaml: bool
+) -> resource_pb2.Resource:
     metadata = resource.metadata
-    is_tombstone = metadata.version == 0
     annotations = dict(metadata.annotations)
     spec = resource_pb2.Spec()
-    if not is_tombstone:
+    if with_spec:
         if isinstance(resource.spec, MachineConfigSpec):
             annotations[YAML_SPEC_ANNOTATION] = "1"
         if not kind.is_yaml_only:
@@ -70,35 +80,13 @@ def resource_to_proto(
             namespace=metadata.namespace,
             type=metadata.type,
             id=metadata.id,
-            version=_UNDEFINED if is_tombstone else str(metadata.version),
+            version=str(metadata.version) if metadata.version else _UNDEFINED,
             owner=metadata.owner,
             phase=metadata.phase.value,
             created=_to_timestamp(metadata.created),
             updated=_to_timestamp(metadata.updated),
             finalizers=metadata.finalizers,
             annotations=annotations,
-            labels=metadata.labels,
-        ),
-        spec=spec,
-    )
-
-
-def new_resource_to_proto(kind: Kind[Message], resource: Resource[Message]) -> resource_pb2.Resource:
-    """A resource to be created, which has no version yet but a spec."""
-    metadata = resource.metadata
-    spec = resource_pb2.Spec()
-    if kind.is_yaml_only:
-        spec.yaml_spec = spec_to_yaml(kind, resource.spec)
-    else:
-        spec.proto_spec = resource.spec.SerializeToString()
-    return resource_pb2.Resource(
-        metadata=resource_pb2.Metadata(
-            namespace=metadata.namespace,
-            type=metadata.type,
-            id=metadata.id,
-            version=_UNDEFINED,
-            phase=metadata.phase.value,
-            annotations=metadata.annotations,
             labels=metadata.labels,
         ),
         spec=spec,
