@@ -9,9 +9,13 @@ from talos.resource.state import Event
 
 CAPACITY = 1024
 """Events kept at most for one type in one namespace; upstream's number."""
+MAX_BYTES = 4 * 1024 * 1024
+"""Size of the specs in a history at most, so that one large kind can't fill the memory."""
+MIN_EVENTS = 64
+"""Events kept whatever their size: a watcher that works at all must not fall behind."""
 GAP = 4
-"""Of a full history, the oldest events that no new watch may begin at: writers are about
-to drop them. Upstream's number."""
+"""The oldest events of a history that has dropped some, which no new watch may begin at:
+writers are about to drop them too. Upstream's number."""
 
 
 class History:
@@ -21,9 +25,9 @@ class History:
     events and must be told so.
     """
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
-        self._events: deque[Event[Message]] = deque(maxlen=capacity)
-        self._capacity = capacity
+    def __init__(self) -> None:
+        self._events: deque[Event[Message]] = deque()
+        self._bytes = 0
         self._readers = trio.lowlevel.ParkingLot()
         self.end = 0
 
@@ -35,12 +39,15 @@ class History:
     @property
     def safe_start(self) -> int:
         """The oldest position a new watch may begin at."""
-        return self.start + GAP if len(self._events) == self._capacity else self.start
+        return self.start + GAP if self.start else 0
 
     def append(self, event: Event[Message]) -> None:
-        """Add an event and wake the readers."""
+        """Add an event, drop what is too much, wake the readers."""
         self._events.append(event)
+        self._bytes += _size(event)
         self.end += 1
+        while len(self._events) > CAPACITY or (self._bytes > MAX_BYTES and len(self._events) > MIN_EVENTS):
+            self._bytes -= _size(self._events.popleft())
         if self._readers:
             self._readers.unpark_all()
 
@@ -53,3 +60,8 @@ class History:
         """Wait until there is an event at ``position``."""
         while self.end <= position:
             await self._readers.park()
+
+
+def _size(event: Event[Message]) -> int:
+    # The old spec is the new one of the event before.
+    return event.resource.spec.ByteSize() if event.resource else 0

@@ -2,9 +2,10 @@
 
 from talos.api.definitions.network_pb2 import AddressStatusSpec
 from talos.resource.changes import modify
+from talos.resource.history import CAPACITY, GAP, MIN_EVENTS
 from talos.resource.kinds import ADDRESS_STATUS
 from talos.resource.memory import MemoryState
-from talos.resource.state import EventType
+from talos.resource.state import EventType, WatchOptions
 
 
 async def put(state: MemoryState, number: int) -> None:
@@ -33,3 +34,22 @@ async def test_a_watcher_within_the_history_loses_nothing() -> None:
     assert [event.resource.spec.link_name for event in seen if event.resource] == [
         str(number) for number in range(1024)
     ]
+
+
+async def test_large_specs_make_the_history_shorter() -> None:
+    state = MemoryState()
+
+    async def put_large(name: str) -> None:
+        def change(spec: AddressStatusSpec) -> None:
+            spec.link_name = name * 1_000_000
+
+        await modify(state, ADDRESS_STATUS, "a", change)
+
+    for number in range(200):
+        await put_large("ab"[number % 2])
+    async with state.watch(ADDRESS_STATUS, options=WatchOptions(tail=1000, aggregated=True)) as events:
+        assert len(await anext(events)) == MIN_EVENTS - GAP
+    for number in range(CAPACITY):
+        await put(state, number)
+    async with state.watch(ADDRESS_STATUS, options=WatchOptions(tail=2000, aggregated=True)) as events:
+        assert len(await anext(events)) == CAPACITY - GAP
