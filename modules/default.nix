@@ -2,8 +2,11 @@
 { buildRoot, roots, python, version, rev }:
 let
   build = buildRoot.runIn roots.build;
-  pythonFiles = name: path: builtins.path { inherit name path; filter = file: _: builtins.match ".*[.]py" file != null; };
-  scripts = pythonFiles "rootfs-build" ./rootfs;
+  run = script: modules: [ "python3.13" "${builtins.path {
+    path = ./rootfs;
+    name = "scripts";
+    filter = path: _: builtins.elem (baseNameOf path) ([ script ] ++ modules);
+  }}/${script}" ];
 
   # The daemons of an image, and the floors below them: every folder but those of the workstation.
   nodeFolders = builtins.attrValues (removeAttrs python.folders [ "provision" "talosctl" ]);
@@ -12,8 +15,8 @@ rec {
   # Everything that is not ours.
   base = build {
     name = "rootfs-base";
-    command = [ "python3.13" "${scripts}/make_base.py" ];
-    PYTHONPATH = "${python.scripts}:${scripts}";
+    command = run "make_base.py" [ "elf.py" ];
+    PYTHONPATH = python.bytecode;
     contents = ./rootfs/contents.toml;
     files = ./rootfs/files;
     debian = roots.image;
@@ -23,16 +26,16 @@ rec {
   # Ours: the one derivation of the image that knows the commit.
   layer = build {
     name = "rootfs-layer";
-    command = [ "python3.13" "${scripts}/make_layer.py" ];
-    PYTHONPATH = python.scripts;
+    command = run "make_layer.py" [ ];
+    PYTHONPATH = python.bytecode;
     folders = nodeFolders;
     os_release = builtins.toFile "os-release" (import ./rootfs/os-release.nix { inherit version rev; });
   };
 
   rootfs = build {
     name = "rootfs";
-    command = [ "python3.13" "${scripts}/make_rootfs.py" ];
-    PYTHONPATH = python.scripts;
+    command = run "make_rootfs.py" [ ];
+    PYTHONPATH = python.bytecode;
     inherit base layer;
   };
 

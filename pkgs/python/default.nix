@@ -1,7 +1,13 @@
 # Python: wheels, our folders (each its own derivation), daemons' packages, and the workstation's programs.
 { inputs, buildRoot, roots, version, rev }:
 let
-  scripts = builtins.path { path = ./.; name = "python-build"; filter = path: _: builtins.match ".*[.]py" path != null; };
+  # Builders see the scripts they use and no others, so that an edit of one rebuilds only what it makes.
+  scripts = files: builtins.path {
+    path = ./.;
+    name = "scripts";
+    filter = path: _: builtins.elem (baseNameOf path) files;
+  };
+  run = script: modules: [ "python3.13" "${scripts ([ script ] ++ modules)}/${script}" ];
   build = buildRoot.runIn roots.build;
 
   # The floors of python/talos, lowest first; what a daemon's package holds besides its own folder.
@@ -21,13 +27,15 @@ let
   };
 in
 rec {
-  inherit scripts;
+  # The module that others' builders share.
+  bytecode = scripts [ "bytecode.py" ];
+
   daemons = builtins.filter (name: !(is (floors ++ workstationFolders) name)) names;
 
   wheels = builtins.mapAttrs
     (set: files: build {
       name = "wheels-${set}";
-      command = [ "python3.13" "${scripts}/unpack_wheels.py" ];
+      command = run "unpack_wheels.py" [ "fix_wheels.py" ];
       wheels = files;
     })
     inputs.wheels;
@@ -35,7 +43,7 @@ rec {
   # The modules generated from the .proto files.
   api = buildRoot.runIn roots.workstation {
     name = "talos-api";
-    command = [ "python3.13" "${scripts}/make_api.py" ];
+    command = run "make_api.py" [ ];
     source = source "api";
     PYTHONPATH = "${wheels.tools}/site:${wheels.image}/site";
   };
@@ -43,7 +51,7 @@ rec {
   # Every folder of python/talos as the image holds it, by name.
   folders = genAttrs names (folder: build ({
     name = "talos-${folder}";
-    command = [ "python3.13" "${scripts}/make_folder.py" ];
+    command = run "make_folder.py" [ "bytecode.py" ];
     inherit folder;
     source = source folder;
     runtime = "/usr/lib/talos";
@@ -52,21 +60,21 @@ rec {
   # A package per daemon.
   packages = genAttrs daemons (name: build {
     inherit name;
-    command = [ "python3.13" "${scripts}/make_package.py" ];
+    command = run "make_package.py" [ "bytecode.py" ];
     folders = map (folder: folders.${folder}) (floors ++ [ name ]);
   });
 
   # The workstation's interpreter with every wheel: runs talosctl, tests, linters, generators.
   workstation = build {
     name = "python-workstation";
-    command = [ "python3.13" "${scripts}/make_workstation.py" ];
+    command = run "make_workstation.py" [ "bytecode.py" ];
     debian = roots.workstation;
     wheels = [ wheels.image wheels.tools ];
   };
 
   talosctl = build {
     name = "talosctl";
-    command = [ "python3.13" "${scripts}/make_program.py" ];
+    command = run "make_program.py" [ "bytecode.py" ];
     sources = map (folder: "${folder}=${source folder}") (builtins.filter (is (floors ++ workstationFolders)) names);
     generated = api;
     module = "talos.talosctl.main";
