@@ -1,33 +1,35 @@
 """The boot, as a table of contents; the sequences' phases are those of upstream."""
 
-import resource
+import resource as limits
 import signal
 from collections.abc import Iterable
 
 import trio
 
 from talos.api.definitions import enums_pb2 as enums
-from talos.api.resource.config_pb2 import MachineTypeSpec
+from talos.api.resource import config_pb2
 from talos.daemon.logging import Log, collect_library_logs
 from talos.daemon.run import Daemon
 from talos.machined import filesystems, resources
 from talos.machined.config_loading import ConfigLoader
 from talos.machined.console import CONTROLLERS, make_console, make_sink
+from talos.machined.controllers.config.machine_type import ID as MACHINE_TYPE_ID
 from talos.machined.controllers.registry import Parts, make_controllers
 from talos.machined.logs import DIRECTORY
 from talos.machined.machine import STATE_DIR, Machine
 from talos.machined.make_machine import Beginning, make_machine, make_node
 from talos.machined.power import finish
 from talos.machined.runner import make_directory
-from talos.machined.sequence import Phase, Task, TaskFailedError
+from talos.machined.sequence import Phase, SequenceReplacedError, Task, TaskFailedError
 from talos.machined.services import MACHINED_DIRECTORIES, SERVICES
 from talos.machined.serving import serve_node
 from talos.machined.sysctls import apply_params, default_params
 from talos.resource import kinds
 from talos.resource.builtin import register_builtin
+from talos.resource.changes import wait_for
 from talos.resource.graph import dependencies
+from talos.resource.resource import Resource
 from talos.resource.runtime import run_controllers
-from talos.resource.state import NotFoundError
 from talos.system import kernel
 from talos.system.power import PowerAction
 
@@ -59,6 +61,8 @@ async def boot(beginning: Beginning, daemon: Daemon) -> None:
         nursery.start_soon(end_on_signal, machine)
         try:
             await run_sequences(machine)
+        except SequenceReplacedError:
+            machine.log.info("the boot was given up for the machine's end")
         except TaskFailedError as error:
             await end_after_failure(machine, error)
         await trio.sleep_forever()
@@ -91,10 +95,10 @@ def make_groups(machine: Machine) -> None:
 
 def raise_limits(machine: Machine) -> None:
     """As many open files as the kernel grants."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = limits.getrlimit(limits.RLIMIT_NOFILE)
     for wanted in (NOFILE, hard):
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, max(wanted, hard)))
+            limits.setrlimit(limits.RLIMIT_NOFILE, (wanted, max(wanted, hard)))
         except (OSError, ValueError):
             continue
         return
@@ -196,12 +200,13 @@ def make_boot(machine: Machine) -> tuple[Phase, ...]:
 
 
 async def is_control_plane(machine: Machine) -> bool:
-    """Whether the config makes this machine part of the control plane."""
-    try:
-        spec: MachineTypeSpec = (await machine.state.get(kinds.MACHINE_TYPE, "machine-type")).spec
-    except NotFoundError:
-        return False
-    return spec.machine_type in (1, 2)
+    """Whether the config makes this machine part of the control plane; waits until that is known."""
+    found = await wait_for(machine.state, kinds.MACHINE_TYPE, MACHINE_TYPE_ID, _is_known)
+    return found.spec.machine_type in (config_pb2.INIT, config_pb2.CONTROL_PLANE)
+
+
+def _is_known(resource: Resource[config_pb2.MachineTypeSpec]) -> bool:
+    return resource.spec.machine_type != config_pb2.UNKNOWN
 
 
 async def wait_for_services(machine: Machine, names: Iterable[str]) -> None:

@@ -17,7 +17,7 @@ _NOT_SHOWN = frozenset({"time", "level", "msg", "service", "traceback"})
 def format_for_console(line: str) -> str:
     """A structured line as text: the message, then what else there is."""
     record: Mapping[str, Any] = json.loads(line)
-    words = [f"{record['msg']}"]
+    words = [record["time"], f"{record['msg']}"]
     words += [f"{key}={value}" for key, value in record.items() if key not in _NOT_SHOWN]
     if "traceback" in record:
         words.append(f"\n{record['traceback']}")

@@ -60,6 +60,8 @@ class Runner:
         """From STARTING to FINISHED, FAILED or SKIPPED."""
         reason = self.spec.skip(self._machinery.facts)
         if reason:
+            if self.life.state is ServiceState.SKIPPED:
+                return
             self.life.step(ServiceState.SKIPPED, reason)
             return
         self.life.step(ServiceState.STARTING, "Starting service")
@@ -67,7 +69,8 @@ class Runner:
         with trio.CancelScope() as self._scope:
             await self._wait_for_conditions(dependencies)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._collect_output)
+                reading, self._output = os.pipe()
+                nursery.start_soon(self._collect_output, reading)
                 await self._keep_running()
                 nursery.cancel_scope.cancel()
         # Stopped while it was being started: by now there may be a process.
@@ -133,9 +136,11 @@ class Runner:
             began = trio.current_time()
             try:
                 end = await self._run_once()
+            except OSError as error:
+                end = f"Could not start: {error}"
             except Exception as error:
                 self._machinery.log.exception("a service did not start", id=self.spec.id)
-                end = str(error)
+                end = f"Could not start: {error}"
             if self._stopping.is_set():
                 return
             if trio.current_time() - began > STEADY:
@@ -153,6 +158,7 @@ class Runner:
         await self.spec.prepare(self._machinery.facts)
         if isinstance(self.spec.start, InProcess):
             self.life.step(ServiceState.RUNNING, "Running in PID 1")
+            self.life.set_health(healthy=True, message="")
             await self._watch(None, -1)
             return "ended"
         reading, writing = os.pipe()
@@ -232,9 +238,8 @@ class Runner:
                 self.life.set_health(healthy=True, message="")
             await trio.sleep(check.period)
 
-    async def _collect_output(self) -> None:
+    async def _collect_output(self, reading: int) -> None:
         """Everything the service writes, over all its processes, becomes its log."""
-        reading, self._output = os.pipe()
         os.set_blocking(reading, False)
         splitter = LineSplitter()
         logs, name = self._machinery.logs, self.spec.id

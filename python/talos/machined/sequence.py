@@ -18,6 +18,10 @@ class TaskFailedError(Exception):
     """A task of a sequence failed, and with it the sequence."""
 
 
+class SequenceReplacedError(Exception):
+    """Another sequence took over before this one was done."""
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """One step. ``name`` is what events and log say."""
@@ -60,7 +64,7 @@ class Sequencer:
         return str(uuid.uuid4())
 
     async def run(self, name: str, phases: Sequence[Phase], *, actor_id: str = "") -> None:
-        """Run a sequence to its end. It may be cancelled by one that takes over."""
+        """Run a sequence to its end; TaskFailedError, SequenceReplacedError."""
         await self._idle.wait()
         self._idle = trio.Event()
         self._running = name
@@ -76,15 +80,24 @@ class Sequencer:
             if self._running == name:
                 self._running = ""
             self._idle.set()
+        if self._scope.cancelled_caught:
+            self._tell(name, pb.SequenceEvent.NOOP, actor_id)
+            raise SequenceReplacedError(name)
         self._tell(name, pb.SequenceEvent.STOP, actor_id)
 
     async def _run_phase(self, phase: Phase, number: str, actor_id: str) -> None:
         began = trio.current_time()
-        self._log.info(f"phase {phase.name} ({number}): {len(phase.tasks)} tasks(s)")
+        failures: tuple[Exception, ...] = ()
+        self._log.info(f"phase {phase.name} ({number}): {len(phase.tasks)} task(s)")
         self._events.publish(pb.PhaseEvent(phase=phase.name, action=pb.PhaseEvent.START), actor_id=actor_id)
-        async with trio.open_nursery() as nursery:
-            for task in phase.tasks:
-                nursery.start_soon(self._run_task, phase, task, actor_id)
+        try:
+            async with trio.open_nursery() as nursery:
+                for task in phase.tasks:
+                    nursery.start_soon(self._run_task, phase, task, actor_id)
+        except* TaskFailedError as group:
+            failures = group.exceptions
+        if failures:
+            raise failures[0]
         self._events.publish(pb.PhaseEvent(phase=phase.name, action=pb.PhaseEvent.STOP), actor_id=actor_id)
         self._log.info(f"phase {phase.name} ({number}): done, {trio.current_time() - began:.3f}s")
 
@@ -107,7 +120,7 @@ class Sequencer:
         actor_id: str,
         error: Exception | None = None,
     ) -> None:
-        verb = {pb.SequenceEvent.START: "started", pb.SequenceEvent.STOP: "done"}.get(action, "failed")
+        verb = {pb.SequenceEvent.START: "started", pb.SequenceEvent.STOP: "done"}.get(action, "did not end well")
         self._log.info(f"sequence {name}: {verb}", **({"error": str(error)} if error else {}))
         event = pb.SequenceEvent(sequence=name, action=action)
         if error is not None:

@@ -18,7 +18,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -60,15 +60,16 @@ class ForkRequest:
 
     def encode(self) -> bytes:
         """As it goes over the socket."""
-        return json.dumps(asdict(self)).encode()
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return json.dumps(values | {"environment": dict(self.environment)}).encode()
 
 
 def parse_request(data: bytes) -> ForkRequest:
     """A request from the socket."""
-    fields: dict[str, Any] = json.loads(data)
+    values: dict[str, Any] = json.loads(data)
     for name in ("groups", "capabilities", "writable"):
-        fields[name] = tuple(fields[name])
-    return ForkRequest(**fields)
+        values[name] = tuple(values[name])
+    return ForkRequest(**values)
 
 
 def fork_zygote() -> tuple[socket.socket, int]:
@@ -94,6 +95,7 @@ def main() -> None:
 
 def run_zygote(requests: socket.socket, parent: int) -> NoReturn:
     """Serve requests until PID 1 closes the socket."""
+    os.setsid()  # no terminal's or group's signal is meant for us
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     kernel.set_process_title("zygote")

@@ -68,7 +68,7 @@ def spawn_zygote(fd: int) -> int:
     program = f"import sys; sys.path[:] = {path!r}; from talos.machined.zygote import main; main()"
     return os.posix_spawn(
         sys.executable,
-        ["zygote", "-I", "-S", "-c", program],
+        ["zygote", *(["-I", "-S"] if sys.flags.isolated else []), "-c", program],
         {**os.environ},
         file_actions=[(os.POSIX_SPAWN_DUP2, fd, ZYGOTE_FD)],
         setsigmask=[],

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from talos.daemon.bridge import Bridge
+from talos.machined.controllers.config.machine_type import MachineTypeController
 from talos.machined.controllers.files.etc_file import EtcFileController
 from talos.machined.controllers.runtime.machine_status import MachineStatusController
 from talos.machined.controllers.secrets.all import make_controllers as make_secrets_controllers
@@ -27,6 +28,7 @@ class Parts:
 def make_controllers(parts: Parts) -> list[Controller]:
     """All of them."""
     return [
+        MachineTypeController(),
         EtcFileController(parts.etc, parts.set_hostname),
         MachineStatusController(parts.stage, parts.node.events.publish),
         *make_secrets_controllers(parts.bridge),
