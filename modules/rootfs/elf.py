@@ -26,7 +26,11 @@ def needed(path: Path) -> list[str]:
     entries = list(struct.iter_unpack("<qQ", data[dynamic[2] : dynamic[2] + dynamic[5]]))
     entries = entries[: next(index for index, entry in enumerate(entries) if entry[0] == DT_NULL)]
     strings_address = next(value for tag, value in entries if tag == DT_STRTAB)
-    strings = next(strings_address - start + place for start, place, length in loads if start <= strings_address < start + length)
+    strings = next(
+        strings_address - start + place
+        for start, place, length in loads
+        if start <= strings_address < start + length
+    )
     return [text(data, strings + value) for tag, value in entries if tag == DT_NEEDED]
 
 

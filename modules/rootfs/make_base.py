@@ -1,11 +1,11 @@
-"""Build the base of the node's root: everything but our own Python, so that an edit there leaves this alone."""
+"""Build the base of the node's root: everything but our own Python, whose edits leave this alone."""
 
 import fnmatch
 import os
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ LIBRARIES = "usr/lib/x86_64-linux-gnu"
 STDLIB = "usr/lib/python3.13"
 WHEELS = "usr/lib/python3/dist-packages"
 MERGED = ("bin", "sbin", "lib", "lib64")
-PROVIDED_BY_KERNEL_OR_LOADER = ("ld-linux-x86-64.so.2",)
+COPIED_ELSEWHERE = ("ld-linux-x86-64.so.2",)
+SHELLS_AND_THE_LIKE = ("sh", "*ash", "busybox", "perl*", "cat", "ls", "env")
+TOOLS_OF_A_DISTRIBUTION = ("apt*", "dpkg*", "pip*", "*.a", "ctr", "crictl")
 
 
 def make_skeleton(out: Path, contents: dict[str, Any]) -> None:
@@ -34,7 +36,7 @@ def make_skeleton(out: Path, contents: dict[str, Any]) -> None:
 
 
 def copy_programs(out: Path, debian: Path, contents: dict[str, Any]) -> None:
-    """Copy the programs and module folders named in the contents, and the loader under the name they ask for."""
+    """Copy what the contents name, and the loader under the name that programs ask for."""
     for name in contents["programs"]:
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(debian / name, out / name)
@@ -56,7 +58,11 @@ def copy_python(out: Path, debian: Path, wheels: Path, contents: dict[str, Any])
 
 def elf_files(out: Path) -> Iterator[Path]:
     """Walk over every ELF file of the tree."""
-    return (path for path in sorted(out.rglob("*")) if path.is_file() and not path.is_symlink() and elf.is_elf(path))
+    return (
+        path
+        for path in sorted(out.rglob("*"))
+        if path.is_file() and not path.is_symlink() and elf.is_elf(path)
+    )
 
 
 def copy_libraries(out: Path, debian: Path, contents: dict[str, Any]) -> None:
@@ -67,11 +73,11 @@ def copy_libraries(out: Path, debian: Path, contents: dict[str, Any]) -> None:
     wanted = [*contents["libraries"], *(name for path in elf_files(out) for name in elf.needed(path))]
     while wanted:
         name = wanted.pop()
-        if name in PROVIDED_BY_KERNEL_OR_LOADER or name in bundled or (folder / name).exists():
+        if name in COPIED_ELSEWHERE or name in bundled or (folder / name).exists():
             continue
         source = debian / LIBRARIES / name
         if not source.exists():
-            raise SystemExit(f"{name} is needed by the image and none of the pinned packages has it; add its package to pkgs/roots.toml")
+            raise SystemExit(f"{name} is needed and no pinned package has it; see pkgs/roots.toml")
         shutil.copy(source.resolve(), folder / name)
         wanted += elf.needed(folder / name)
 
@@ -81,7 +87,9 @@ def make_certificates(out: Path, debian: Path) -> None:
     parts = sorted((debian / "usr/share/ca-certificates/mozilla").glob("*.crt"))
     bundle = out / "etc/ssl/certs/ca-certificates.crt"
     bundle.write_text("".join(part.read_text().strip() + "\n" for part in parts))
-    (out / "etc/ssl/cert.pem").symlink_to("certs/ca-certificates.crt")  # OpenSSL's own default is below /usr/lib/ssl
+    (out / "etc/ssl/cert.pem").symlink_to(
+        "certs/ca-certificates.crt"
+    )  # OpenSSL's own default is below /usr/lib/ssl
     (out / "usr/lib/ssl").mkdir()
     (out / "usr/lib/ssl/cert.pem").symlink_to("/etc/ssl/certs/ca-certificates.crt")
     (out / "usr/lib/ssl/certs").symlink_to("/etc/ssl/certs")
@@ -89,10 +97,14 @@ def make_certificates(out: Path, debian: Path) -> None:
 
 def check_absent(out: Path) -> None:
     """Hold the promise of the product: nothing that could serve as a shell or a package manager."""
-    forbidden = ("sh", "bash", "dash", "busybox", "perl*", "apt*", "dpkg*", "pip*", "*.a", "cat", "ls", "env", "ctr", "crictl")
-    matches: Callable[[str], bool] = lambda name: any(fnmatch.fnmatch(name, pattern) for pattern in forbidden)
-    folders = [out / "usr/bin", out / "usr/sbin", out / LIBRARIES]
-    found = [path.relative_to(out) for folder in folders for path in sorted(folder.iterdir()) if matches(path.name)]
+    found = [
+        path.relative_to(out)
+        for folder in (out / "usr/bin", out / "usr/sbin", out / LIBRARIES)
+        for path in sorted(folder.iterdir())
+        if any(
+            fnmatch.fnmatch(path.name, pattern) for pattern in SHELLS_AND_THE_LIKE + TOOLS_OF_A_DISTRIBUTION
+        )
+    ]
     if found:
         raise SystemExit(f"these must not be in the image: {', '.join(map(str, found))}")
 

@@ -1,7 +1,7 @@
 """Report what the image is made of, largest first.
 
-What a file takes in the image can't be read from it, because blocks are shared. So every part is compressed by
-itself, quickly, and the results are scaled to the image's true size.
+What a file takes in the image can't be read from it, because blocks are shared. So every part is
+compressed by itself, quickly, and the results are scaled to the image's true size.
 """
 
 import os
@@ -37,7 +37,11 @@ PARTS = (
 
 def part_of(path: str) -> str:
     """Name the part a file belongs to; the longest matching rule counts."""
-    rules = [(name, prefix) for name, prefix in PARTS if path == prefix or (path.startswith(prefix) and not prefix.endswith("containerd"))]
+    rules = [
+        (name, prefix)
+        for name, prefix in PARTS
+        if path == prefix or (path.startswith(prefix) and not prefix.endswith("containerd"))
+    ]
     if not rules:
         return "everything else"
     name, prefix = max(rules, key=lambda rule: len(rule[1]))
@@ -55,7 +59,9 @@ def files(*roots: Path) -> Iterator[tuple[Path, str]]:
 def compressed_size(paths: list[Path]) -> int:
     """Compress files one after the other and count."""
     data = b"".join(path.read_bytes() for path in paths)
-    return len(subprocess.run(["zstd", QUICK, "-q", "-c"], input=data, capture_output=True, check=True).stdout)
+    return len(
+        subprocess.run(["zstd", QUICK, "-q", "-c"], input=data, capture_output=True, check=True).stdout
+    )
 
 
 def main() -> None:
@@ -67,12 +73,13 @@ def main() -> None:
     packed = {name: compressed_size(paths) for name, paths in parts.items()}
     image = Path(os.environ["squashfs"]).stat().st_size
     scale = image / sum(packed.values())
-    lines = [f"{'part':34} {'in the image':>14} {'unpacked':>12} {'files':>7}"]
-    for name in sorted(parts, key=lambda name: -packed[name]):
-        lines.append(f"{name:34} {packed[name] * scale / MEGABYTE:11.2f} MB {raw[name] / MEGABYTE:9.2f} MB {len(parts[name]):7}")
-    total = sum(raw.values())
-    lines.append(f"{'total':34} {image / MEGABYTE:11.2f} MB {total / MEGABYTE:9.2f} MB {sum(map(len, parts.values())):7}")
-    Path(os.environ["out"]).write_text("\n".join(lines) + "\n")
+    rows = [(name, packed[name] * scale, raw[name], len(parts[name])) for name in parts]
+    rows.sort(key=lambda row: -row[1])
+    rows.append(("total", image, sum(raw.values()), sum(map(len, parts.values()))))
+    text = f"{'part':34} {'in the image':>14} {'unpacked':>12} {'files':>7}\n"
+    for name, inside, unpacked, count in rows:
+        text += f"{name:34} {inside / MEGABYTE:11.2f} MB {unpacked / MEGABYTE:9.2f} MB {count:7}\n"
+    Path(os.environ["out"]).write_text(text)
 
 
 main()

@@ -17,7 +17,9 @@ def main() -> None:
     image, out = Path("/build/image"), Path(os.environ["out"])
     shutil.copyfile(os.environ["base"], image)
     options = ["-all-root", "-no-xattrs", "-no-recovery", "-no-progress", "-quiet"]
-    done = subprocess.run(["mksquashfs", os.environ["layer"], str(image), *options], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["mksquashfs", os.environ["layer"], str(image), *options], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise SystemExit(f"mksquashfs ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     shutil.copyfile(image, out)

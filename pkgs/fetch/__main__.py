@@ -17,7 +17,7 @@ import debian
 import locks
 import store
 import wheels
-from report import Failure, say
+from report import FetchError, say
 
 
 def run_fetch() -> None:
@@ -31,7 +31,7 @@ def run_fetch() -> None:
     store.add_bootstrap(debian_lock, may_relock=not locked)
     missing = store.missing(locks.all_inputs())
     if missing:
-        raise Failure(f"{len(missing)} inputs are still missing, the first is {missing[0].store_name}")
+        raise FetchError(f"{len(missing)} inputs are still missing, the first is {missing[0].store_name}")
     say(f"fetch: all {len(locks.all_inputs())} inputs are in the store")
 
 
@@ -46,7 +46,10 @@ def run_check() -> None:
     """Fail with the command to type when an input is missing."""
     missing = store.missing(locks.all_inputs())
     if missing:
-        raise Failure(f"{len(missing)} inputs are not in the store, the first is {missing[0].store_name}; run `make fetch`")
+        first = missing[0].store_name
+        raise FetchError(
+            f"{len(missing)} inputs are not in the store, the first is {first}; run `make fetch`"
+        )
 
 
 COMMANDS = {"fetch": run_fetch, "lock": run_lock, "check": run_check}
@@ -60,7 +63,7 @@ def main() -> int:
         return 2
     try:
         COMMANDS[name]()
-    except Failure as error:
+    except FetchError as error:
         say(f"fetch: {error}")
         return 1
     return 0

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from locks import SCRATCH, Input, legal, read_roots
-from report import Failure, batches, run, say
+from report import FetchError, batches, run, say
 from store import add_files, check_sha256, missing
 
 APT = SCRATCH / "apt"
@@ -25,12 +25,20 @@ def mirror() -> str:
     """Find the archive this machine already uses; nothing here names a host."""
     if os.environ.get(MIRROR_VARIABLE):
         return os.environ[MIRROR_VARIABLE]
-    shown = run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(SUITE) $(CREATED_BY) $(ORIGIN) $(LABEL)"])
+    shown = run(
+        ["apt-get", "indextargets", "--format", "$(REPO_URI) $(SUITE) $(CREATED_BY) $(ORIGIN) $(LABEL)"]
+    )
     for line in shown.splitlines():
         uri, _suite, created_by, *origin = line.split()
-        if created_by == "Packages" and "security" not in uri and (not origin or origin == ["Debian", "Debian"]):
+        if (
+            created_by == "Packages"
+            and "security" not in uri
+            and (not origin or origin == ["Debian", "Debian"])
+        ):
             return uri
-    raise Failure(f"apt on this machine has no Debian archive configured; set {MIRROR_VARIABLE}=<archive URI>")
+    raise FetchError(
+        f"apt on this machine has no Debian archive configured; set {MIRROR_VARIABLE}=<archive URI>"
+    )
 
 
 def environment(*, fresh: bool = False) -> dict[str, str]:
@@ -75,7 +83,13 @@ def parse_uris(text: str) -> dict[str, dict[str, str]]:
         match = URI_LINE.match(line)
         if match:
             name, version, arch = match["file"].removesuffix(".deb").split("_")
-            found[name] = {"version": unquote(version), "arch": arch, "suite": suite, "sha256": match["sha256"], "file": match["file"]}
+            found[name] = {
+                "version": unquote(version),
+                "arch": arch,
+                "suite": suite,
+                "sha256": match["sha256"],
+                "file": match["file"],
+            }
     return found
 
 
@@ -86,11 +100,17 @@ def resolve() -> dict[str, Any]:
     roots: dict[str, list[str]] = {}
     for root, asked in read_roots()["debian"]["roots"].items():
         text = run(["apt-get", "install", "--print-uris", "--assume-yes", "-qq", *asked["packages"]], env=env)
-        found = {name: entry for name, entry in parse_uris(text).items() if name not in asked.get("without", [])}
+        found = {
+            name: entry for name, entry in parse_uris(text).items() if name not in asked.get("without", [])
+        }
         packages |= found
         roots[root] = sorted(found)
         say(f"lock: root {root}: {len(found)} packages")
-    return {"packages": packages, "roots": roots, "bootstrap": {"member": "usr/bin/busybox", "sha256": "0" * 64}}
+    return {
+        "packages": packages,
+        "roots": roots,
+        "bootstrap": {"member": "usr/bin/busybox", "sha256": "0" * 64},
+    }
 
 
 def fetch(lock: dict[str, Any], *, may_relock: bool) -> bool:
@@ -125,20 +145,28 @@ def published(names: list[str], env: dict[str, str]) -> dict[str, dict[str, str]
     text = run(["apt-get", "download", "--print-uris", "-qq", *names], env=env, may_fail=True)
     found = parse_uris(text)
     if not found:
-        raise Failure("the archive knows none of the locked packages; is the mirror complete?")
+        raise FetchError("the archive knows none of the locked packages; is the mirror complete?")
     return found
 
 
-def check_may_relock(gone: list[str], lock: dict[str, Any], current: dict[str, Any], *, may_relock: bool) -> None:
-    """Tell what the archive has replaced; stop when departing from the lock is not allowed or not possible."""
+def check_may_relock(
+    gone: list[str], lock: dict[str, Any], current: dict[str, Any], *, may_relock: bool
+) -> None:
+    """Tell what the archive has replaced; stop when departing from the lock is not allowed or can't be."""
     for name in gone:
         now = current.get(name, {}).get("version", "nothing")
-        say(f"fetch: {name} {lock['packages'][name]['version']} is gone from the archive, which now has {now}")
+        say(
+            f"fetch: {name} {lock['packages'][name]['version']} is gone from the archive, which now has {now}"
+        )
     lost = [name for name in gone if name not in current]
     if lost:
-        raise Failure(f"the archive no longer has {', '.join(lost)}; edit pkgs/roots.toml and run `make lock`")
+        raise FetchError(
+            f"the archive no longer has {', '.join(lost)}; edit pkgs/roots.toml and run `make lock`"
+        )
     if not may_relock:
-        raise Failure("LOCKED=1 forbids taking the newer versions; run `make fetch` without it and review the lock")
+        raise FetchError(
+            "LOCKED=1 forbids taking the newer versions; run `make fetch` without it and review the lock"
+        )
     say("fetch: WARNING: took the current versions and rewrote pkgs/locks/debian.json;")
     say("fetch: WARNING: what is built from here on is not bit-identical to the release")
 
@@ -149,8 +177,12 @@ def download(names: list[str], packages: dict[str, Any], env: dict[str, str]) ->
     folder.mkdir(parents=True, exist_ok=True)
     done = 0
     for batch in batches(names, BATCH):
-        say(f"fetch: Debian packages {done + 1}–{done + len(batch)} of {len(names)}: {batch[0]} …")
-        run(["apt-get", "download", "-q", *(f"{name}={packages[name]['version']}" for name in batch)], env=env, cwd=folder)
+        say(f"fetch: Debian packages {done + 1}-{done + len(batch)} of {len(names)}: {batch[0]} …")
+        run(
+            ["apt-get", "download", "-q", *(f"{name}={packages[name]['version']}" for name in batch)],
+            env=env,
+            cwd=folder,
+        )
         files: list[Path] = []
         for name in batch:
             file = (folder / packages[name]["file"]).rename(folder / legal(packages[name]["file"]))

@@ -15,13 +15,15 @@ SCRATCH = REPOSITORY / "build" / "fetch"
 DEBIAN = PKGS / "locks" / "debian.json"
 WHEELS = {name: PKGS / "locks" / f"wheels-{name}.txt" for name in ("image", "tools")}
 
-WHEEL_LINE = re.compile(r"(?P<name>[^=\s]+)==(?P<version>\S+) --hash=sha256:(?P<sha256>[0-9a-f]{64})  # (?P<file>\S+)")
+WHEEL_LINE = re.compile(
+    r"(?P<name>[^=\s]+)==(?P<version>\S+) --hash=sha256:(?P<sha256>[0-9a-f]{64})  # (?P<file>\S+)"
+)
 WHEEL_HEAD = "# Written by `make lock` from roots.toml. The comment is the file's name.\n"
 
 
 @dataclass(frozen=True)
 class Input:
-    """One file from outside. `recursive` means the hash is of a tree or an executable, not of plain content."""
+    """One file from outside. `recursive`: the hash is of a tree, with its x bits, not of plain content."""
 
     store_name: str
     sha256: str
@@ -62,7 +64,11 @@ def write_debian(lock: dict[str, Any]) -> None:
 def read_wheels() -> dict[str, list[Wheel]]:
     """Read the wheels of each set."""
     return {
-        name: [Wheel(**match.groupdict()) for match in map(WHEEL_LINE.fullmatch, path.read_text().splitlines()) if match]
+        name: [
+            Wheel(**match.groupdict())
+            for match in map(WHEEL_LINE.fullmatch, path.read_text().splitlines())
+            if match
+        ]
         for name, path in WHEELS.items()
     }
 
@@ -70,7 +76,10 @@ def read_wheels() -> dict[str, list[Wheel]]:
 def write_wheels(sets: dict[str, list[Wheel]]) -> None:
     """Write each set as a requirements file that pip accepts with --require-hashes."""
     for name, found in sets.items():
-        lines = [f"{w.name}=={w.version} --hash=sha256:{w.sha256}  # {w.file}\n" for w in sorted(found, key=lambda w: w.name)]
+        lines = [
+            f"{w.name}=={w.version} --hash=sha256:{w.sha256}  # {w.file}\n"
+            for w in sorted(found, key=lambda w: w.name)
+        ]
         WHEELS[name].write_text(WHEEL_HEAD + "".join(lines))
 
 

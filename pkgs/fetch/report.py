@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 
-class Failure(Exception):
-    """Something the user must see in one line: what went wrong and what to do."""
+class FetchError(Exception):
+    """What the user must see in one line: what went wrong and what to do."""
 
 
 def say(line: str) -> None:
@@ -30,7 +30,7 @@ def run(
     if done.returncode and not may_fail:
         shown = " ".join(words[:6]) + (" …" if len(words) > 6 else "")
         tail = "\n".join(done.stderr.strip().splitlines()[-15:])
-        raise Failure(f"`{shown}` ended with {done.returncode}:\n{tail}")
+        raise FetchError(f"`{shown}` ended with {done.returncode}:\n{tail}")
     return done.stdout
 
 

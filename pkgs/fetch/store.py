@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from locks import SCRATCH, Input, legal, write_debian
-from report import Failure, batches, run, say
+from report import FetchError, batches, run, say
 
 STORE = "/nix/store"
 ALPHABET = "0123456789abcdfghijklmnpqrsvwxyz"
@@ -19,7 +20,7 @@ DIGEST_BYTES = 20
 def store_path(item: Input) -> str:
     """Say where a fixed output lives, by Nix's own rule, without asking Nix once per file.
 
-    The same as `nix-store --print-fixed-path`; store_test in tests/unit compares them.
+    The same as `nix-store --print-fixed-path`.
     """
     if item.recursive:
         kind, inner = "source", item.sha256
@@ -54,11 +55,11 @@ def check_sha256(file: Path, expected: str) -> None:
     with file.open("rb") as stream:
         actual = hashlib.file_digest(stream, "sha256").hexdigest()
     if actual != expected:
-        raise Failure(f"{file.name}: sha256 is {actual}, the lock says {expected}; if the change is wanted run `make lock`")
+        raise FetchError(f"{file.name}: sha256 is {actual}, not {expected}; if that is right run `make lock`")
 
 
 def add_bootstrap(lock: dict[str, Any], *, may_relock: bool) -> None:
-    """Add the first executable: the sandbox starts empty, and only a store path with its x bit can run there."""
+    """Add the first executable: the sandbox starts empty, only a store path with its x bit runs there."""
     if not missing([Input("bootstrap", lock["bootstrap"]["sha256"], recursive=True)]):
         return
     package = lock["packages"]["busybox-static"]
@@ -72,7 +73,7 @@ def add_bootstrap(lock: dict[str, Any], *, may_relock: bool) -> None:
     sha256 = run(["nix-hash", "--type", "sha256", folder]).strip()
     if sha256 != lock["bootstrap"]["sha256"]:
         if not may_relock:
-            raise Failure(f"busybox: hash is {sha256}, the lock says {lock['bootstrap']['sha256']}")
+            raise FetchError(f"busybox: hash is {sha256}, the lock says {lock['bootstrap']['sha256']}")
         lock["bootstrap"]["sha256"] = sha256
         write_debian(lock)
     run(["nix-store", "--add-fixed", "--recursive", "sha256", folder])
@@ -80,8 +81,7 @@ def add_bootstrap(lock: dict[str, Any], *, may_relock: bool) -> None:
 
 
 def real_path(path: str) -> Path:
-    """Find a store path's bytes also when the store is rooted elsewhere (NIX_CONFIG's `store = /some/root`)."""
-    if Path(path).exists():
-        return Path(path)
-    root = next((line.split("=", 1)[1].strip() for line in run(["nix", "show-config"]).splitlines() if line.startswith("store =")), "")
+    """Find a store path's bytes also when NIX_CONFIG roots the store elsewhere (`store = /some/root`)."""
+    settings = dict(line.partition("=")[::2] for line in os.environ.get("NIX_CONFIG", "").splitlines())
+    root = next((value.strip() for key, value in settings.items() if key.strip() == "store"), "")
     return Path(root + path)

@@ -18,7 +18,10 @@ GLIBC_FLOORS = (41, 39, 34, 31, 28, 27, 24, 17, 12, 5)  # manylinux tags that De
 def target() -> list[str]:
     """Options that make pip choose for the image instead of for itself."""
     version = read_roots()["wheels"]["python"]
-    tags = [f"manylinux_2_{minor}_x86_64" for minor in GLIBC_FLOORS] + ["manylinux2014_x86_64", "linux_x86_64"]
+    tags = [f"manylinux_2_{minor}_x86_64" for minor in GLIBC_FLOORS] + [
+        "manylinux2014_x86_64",
+        "linux_x86_64",
+    ]
     abis = [f"cp{version.replace('.', '')}", "abi3", "none"]
     options = ["--python-version", version, "--implementation", "cp", "--only-binary", ":all:"]
     options += [word for tag in tags for word in ("--platform", tag)]
@@ -39,7 +42,15 @@ def resolve() -> dict[str, list[Wheel]]:
 
 def report(requirements: list[str]) -> list[Wheel]:
     """Ask pip what it would install."""
-    options = ["--dry-run", "--ignore-installed", "--quiet", "--report", "-", "--target", str(SCRATCH / "nothing")]
+    options = [
+        "--dry-run",
+        "--ignore-installed",
+        "--quiet",
+        "--report",
+        "-",
+        "--target",
+        str(SCRATCH / "nothing"),
+    ]
     text = run([sys.executable, "-m", "pip", "install", *options, *target(), *requirements])
     found: list[Wheel] = []
     for item in json.loads(text)["install"]:
@@ -59,11 +70,22 @@ def fetch(sets: dict[str, list[Wheel]]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     done = 0
     for batch in batches(wanted, BATCH):
-        say(f"fetch: wheels {done + 1}–{done + len(batch)} of {len(wanted)}: {by_name[batch[0]].name} …")
-        lines = [f"{by_name[file].name}=={by_name[file].version} --hash=sha256:{by_name[file].sha256}\n" for file in batch]
+        say(f"fetch: wheels {done + 1}-{done + len(batch)} of {len(wanted)}: {by_name[batch[0]].name} …")
+        lines = [
+            f"{by_name[file].name}=={by_name[file].version} --hash=sha256:{by_name[file].sha256}\n"
+            for file in batch
+        ]
         requirements = folder / "requirements.txt"
         requirements.write_text("".join(lines))
-        options = ["--require-hashes", "--no-deps", "--quiet", "--dest", str(folder), "--requirement", str(requirements)]
+        options = [
+            "--require-hashes",
+            "--no-deps",
+            "--quiet",
+            "--dest",
+            str(folder),
+            "--requirement",
+            str(requirements),
+        ]
         run([sys.executable, "-m", "pip", "download", *options, *target()])
         files = [folder / file for file in batch]
         for file in files:

@@ -1,9 +1,9 @@
-"""Corrections to wheels that a node, or start-up time, cannot do without. Each fails loudly when it no longer fits."""
+"""Corrections to wheels that a node or start-up needs. Each fails loudly when it no longer fits."""
 
 import ast
 from pathlib import Path
 
-LAZY = '''"""The package's names, each imported when it is first asked for (generated, see pkgs/python/fix_wheels.py)."""
+LAZY = '''"""The package's names, each imported when first asked for (made by pkgs/python/fix_wheels.py)."""
 
 import importlib
 

@@ -16,7 +16,11 @@ def main() -> None:
     Path(out).mkdir()
     protos = sorted(str(path) for path in root.rglob("*.proto"))
     include = str(Path(protoc.__file__).parent / "_proto")
-    sys.exit(protoc.main(["protoc", f"-I{root}", f"-I{include}", f"--python_out={out}", f"--pyi_out={out}", *protos]))
+    sys.exit(
+        protoc.main(
+            ["protoc", f"-I{root}", f"-I{include}", f"--python_out={out}", f"--pyi_out={out}", *protos]
+        )
+    )
 
 
 main()

@@ -12,7 +12,15 @@ from pathlib import Path
 from bytecode import compile_tree, copy_tree
 
 TOOLS = ("mkfs.xfs",)
-LEFT_OUT = ("__pycache__", "test", "idlelib", "turtledemo", "config-3.13-x86_64-linux-gnu", "sitecustomize.py", "EXTERNALLY-MANAGED")
+LEFT_OUT = (
+    "__pycache__",
+    "test",
+    "idlelib",
+    "turtledemo",
+    "config-3.13-x86_64-linux-gnu",
+    "sitecustomize.py",
+    "EXTERNALLY-MANAGED",
+)
 MULTIARCH = "usr/lib/x86_64-linux-gnu"
 LOADER = f"{MULTIARCH}/ld-linux-x86-64.so.2"
 
@@ -32,7 +40,12 @@ def is_program(path: Path) -> bool:
     with path.open("rb") as stream:
         if stream.read(4) != b"\x7fELF":
             return False
-    return subprocess.run(["patchelf", "--print-interpreter", str(path)], capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run(
+            ["patchelf", "--print-interpreter", str(path)], capture_output=True, check=False
+        ).returncode
+        == 0
+    )
 
 
 def main() -> None:
@@ -52,7 +65,10 @@ def main() -> None:
     for name in TOOLS:
         shutil.copy(debian / "usr/sbin" / name, out / "sbin" / name)
     folders = (out / "bin", out / "sbin", *site.rglob("bin"))
-    for program in (out / "usr/bin/python3.13", *(path for folder in folders for path in sorted(folder.iterdir()))):
+    for program in (
+        out / "usr/bin/python3.13",
+        *(path for folder in folders for path in sorted(folder.iterdir())),
+    ):
         if program.is_file() and is_program(program):
             bind(program, out)
     (out / "bin/python3.13").symlink_to("../usr/bin/python3.13")

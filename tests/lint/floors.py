@@ -1,9 +1,9 @@
 """Holds the rules that ruff has no words for; `make lint` and `nix flake check` run it.
 
-    floors      nobody imports upward, a daemon never imports another daemon
-    one door    subprocesses are started by talos.system.process only
-    size        no file over 600 lines
-    namespace   no __init__.py: `talos` is one namespace, assembled from a derivation per folder
+floors      nobody imports upward, a daemon never imports another daemon
+one door    subprocesses are started by talos.system.process only
+size        no file over 600 lines
+namespace   no __init__.py: `talos` is one namespace, assembled from a derivation per folder
 """
 
 import ast
