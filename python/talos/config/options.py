@@ -65,6 +65,6 @@ def parse_endpoint(text: str) -> Url:
 def is_ipv6(url: Url) -> bool:
     """Whether a URL's host is an IPv6 address."""
     try:
-        return ipaddress.ip_address(url.host).version == ipaddress.IPv6Address.version
+        return isinstance(ipaddress.ip_address(url.host), ipaddress.IPv6Address)
     except ValueError:
         return False

@@ -80,10 +80,8 @@ def check_type(path: str, row: dict[str, str], field: Field) -> None:
     elif form is Form.MAP:
         assert table.startswith("map") or row["go_type"] == "Env", path
     if row["allowed"].startswith("min:"):
-        assert (
-            f"min:{field.setting.bounds[0]} , max:{field.setting.bounds[1]}" == row["allowed"]
-            if field.setting.bounds
-            else False
-        )
+        assert field.setting.bounds is not None
+        least, most = field.setting.bounds
+        assert row["allowed"] == f"min:{least} , max:{most}"
     elif table == "enum":
         assert " , ".join(field.setting.allowed) == row["allowed"], path

@@ -1,0 +1,149 @@
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trio
+from google.protobuf.message import Message
+
+from talos.api.machine import machine_pb2 as pb
+from talos.api.resource import config_pb2
+from talos.config.loader import load
+from talos.config.validate import Mode
+from talos.machined.controllers.config.acquire import Sources, acquire_config
+from talos.machined.controllers.config.machine_type import ID, MachineTypeController
+from talos.resource.changes import wait_for
+from talos.resource.kinds import MACHINE_CONFIG, MACHINE_TYPE
+from talos.resource.memory import MemoryState
+from talos.resource.runtime import run_controllers
+
+HOST = "apiVersion: v1alpha1\nkind: EnvironmentConfig\nvariables: {a: b}\n"
+
+
+@dataclass
+class Boot:
+    """One boot with a State of its own."""
+
+    folder: Path
+    platform: bytes = b""
+    state: MemoryState = field(default_factory=MemoryState)
+    events: list[Message] = field(default_factory=list)
+    forgotten: bool = False
+
+    def _forget(self) -> None:
+        self.forgotten = True
+
+    async def run(self) -> bool:
+        sources = Sources(
+            state_dir=self.folder,
+            load_platform=lambda: self.platform,
+            forget_platform=self._forget,
+            mode=Mode.CONTAINER,
+        )
+        return await acquire_config(self.state, sources, self.events.append)
+
+    async def published(self) -> dict[str, bytes]:
+        return {one.id: one.spec.yaml_marshalled for one in await self.state.list(MACHINE_CONFIG)}
+
+
+async def test_nothing_is_there(tmp_path: Path) -> None:
+    boot = Boot(tmp_path)
+    assert not await boot.run()
+    assert await boot.published() == {}
+    assert boot.events == []
+
+
+async def test_platforms_config_is_kept_and_published(tmp_path: Path, worker: str) -> None:
+    first = Boot(tmp_path, worker.encode())
+    assert await first.run()
+    assert await first.published() == {"v1alpha1": worker.encode(), "persistent": worker.encode()}
+    assert (tmp_path / "config.yaml").read_bytes() == worker.encode()
+    assert (tmp_path / "config.yaml").stat().st_mode & 0o777 == 0o600
+    assert first.forgotten
+    second = Boot(tmp_path)
+    assert await second.run()
+    assert await second.published() == await first.published()
+
+
+async def test_the_kept_config_comes_first(tmp_path: Path, worker: str, control_plane: str) -> None:
+    (tmp_path / "config.yaml").write_text(worker)
+    boot = Boot(tmp_path, control_plane.encode())
+    assert await boot.run()
+    assert (await boot.published())["v1alpha1"] == worker.encode()
+    assert boot.forgotten
+
+
+async def test_a_partial_config_alone_is_not_enough(tmp_path: Path) -> None:
+    boot = Boot(tmp_path, HOST.encode())
+    assert not await boot.run()
+    assert await boot.published() == {}
+    assert not (tmp_path / "config.yaml").exists()
+
+
+async def test_partial_configs_are_merged(tmp_path: Path, worker: str) -> None:
+    (tmp_path / "config.yaml").write_text(HOST)
+    boot = Boot(tmp_path, worker.encode())
+    assert await boot.run()
+    config = load((await boot.published())["v1alpha1"])
+    assert "EnvironmentConfig" in {document.kind for document in config.documents}
+    assert config.is_complete
+
+
+async def test_broken_config_is_told(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("a: [")
+    boot = Boot(tmp_path, b"version: v1alpha1\nmachin: {}\n")
+    assert not await boot.run()
+    kept, brought = boot.events
+    assert isinstance(kept, pb.ConfigLoadErrorEvent)
+    assert "no valid YAML" in kept.error
+    assert isinstance(brought, pb.ConfigLoadErrorEvent)
+    assert brought.error == 'platform:2:1: machin: unknown key (did you mean "machine"?)'
+    assert (tmp_path / "config.yaml").read_text() == "a: ["
+    assert not boot.forgotten
+
+
+async def test_senseless_config_is_told(tmp_path: Path) -> None:
+    boot = Boot(tmp_path, b"version: v1alpha1\nmachine: {type: worker}\n")
+    assert not await boot.run()
+    (event,) = boot.events
+    assert isinstance(event, pb.ConfigValidationErrorEvent)
+    assert "machine.token: is missing" in event.error
+
+
+async def test_kept_config_of_another_version_still_boots(tmp_path: Path, worker: str) -> None:
+    (tmp_path / "config.yaml").write_text(worker.replace("EPHEMERAL", "FORMER"))
+    boot = Boot(tmp_path)
+    assert await boot.run()
+    (event,) = boot.events
+    assert isinstance(event, pb.ConfigValidationErrorEvent)
+
+
+async def test_full_disk_does_not_keep_the_node_down(tmp_path: Path, worker: str) -> None:
+    boot = Boot(tmp_path / "missing", worker.encode())
+    assert await boot.run()
+    (event,) = boot.events
+    assert isinstance(event, pb.ConfigLoadErrorEvent)
+    assert event.error == "the config can't be kept: No such file or directory"
+    assert not boot.forgotten
+
+
+async def test_machine_type_follows_the_config(tmp_path: Path, worker: str) -> None:
+    boot = Boot(tmp_path, worker.encode())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_controllers_in, boot.state)
+        await wait_for(
+            boot.state,
+            MACHINE_TYPE,
+            ID,
+            lambda one: one.spec.machine_type == config_pb2.UNKNOWN,
+        )
+        await boot.run()
+        await wait_for(
+            boot.state,
+            MACHINE_TYPE,
+            ID,
+            lambda one: one.spec.machine_type == config_pb2.WORKER,
+        )
+        nursery.cancel_scope.cancel()
+
+
+async def run_controllers_in(state: MemoryState, *, task_status) -> None:
+    await run_controllers(state, [MachineTypeController()], task_status=task_status)

@@ -1,0 +1,49 @@
+from talos.config.diff import diff, effects
+from talos.config.loader import load
+from talos.config.schema import Applies
+
+OLD = """version: v1alpha1
+machine: {type: worker, token: first, certSANs: [a]}
+---
+apiVersion: v1alpha1
+kind: LinkConfig
+name: eth0
+"""
+
+
+def test_nothing_changed() -> None:
+    assert diff(load(OLD), load("# other\n" + OLD)) == ""
+    assert effects(load(OLD), load(OLD)) == []
+
+
+def test_change_is_shown_with_secrets_hidden() -> None:
+    new = OLD.replace("token: first", "token: second").replace("[a]", "[b]").replace("eth0", "eth1")
+    text = diff(load(OLD), load(new))
+    assert "first" not in text
+    assert "second" not in text
+    assert "-    token: '****** (old)'\n" in text
+    assert "+    token: '****** (new)'\n" in text
+    assert "-        - a\n" in text
+    assert "+        - b\n" in text
+    assert "-name: eth0\n" in text
+    assert "+name: eth1\n" in text
+
+
+def test_a_secret_that_stays_is_no_change() -> None:
+    text = diff(load(OLD), load(OLD.replace("[a]", "[b]")))
+    assert "+    token" not in text
+
+
+def test_first_config_is_all_new() -> None:
+    lines = diff(None, load(OLD)).splitlines()
+    assert all(line.startswith(("+", "---", "@@")) for line in lines)
+    assert "+    token: '******'" in lines
+
+
+def test_effects_name_what_has_to_wait() -> None:
+    new = OLD.replace("worker", "controlplane").replace("[a]", "[b]")
+    new += "---\napiVersion: v1alpha1\nkind: SecurityProfileConfig\nworkloadIsolation: true\n"
+    assert [(effect.path, effect.applies) for effect in effects(load(OLD), load(new))] == [
+        ("machine.type", Applies.REBOOT),
+        ("SecurityProfileConfig.workloadIsolation", Applies.REBOOT),
+    ]

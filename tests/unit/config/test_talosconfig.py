@@ -1,0 +1,130 @@
+# ruff: noqa: E501 - messages stand whole, so that they can be searched for
+from pathlib import Path
+
+import pytest
+
+from talos.config.problem import ConfigError
+from talos.config.talosconfig import Context, TalosConfig, find_talosconfig, open_talosconfig, save
+from talos.system.errors import UserError
+
+ONE = TalosConfig(
+    context="a", contexts={"a": Context(endpoints=("10.0.0.1",), ca=b"ca", crt=b"crt", key=b"key")}
+)
+
+
+def test_text_has_upstreams_keys() -> None:
+    full = Context(endpoints=(), nodes=("n",), ca=b"x", proxy_url="http://p", cluster="c")
+    assert ONE.with_context("b", full).dump() == (
+        "context: a\ncontexts:\n    a:\n        endpoints:\n            - 10.0.0.1\n        ca: Y2E=\n        crt: Y3J0\n        key: a2V5\n"
+        "    b:\n        endpoints: []\n        nodes:\n            - \"n\"\n        ca: eA==\n        cluster: c\n        proxy-url: http://p\n"
+    )  # fmt: skip
+    assert TalosConfig().dump() == 'context: ""\ncontexts: {}\n'
+
+
+def test_round_trip() -> None:
+    text = """context: a
+contexts:
+  a:
+    target: 10.0.0.9
+    endpoints: [10.0.0.1]
+    nodes: [n]
+    ca: Y2E=
+    auth: {basic: {username: u, password: p}, siderov1: {identity: me}}
+    proxy-url: http://p
+"""
+    config = TalosConfig.parse(text)
+    assert config.current.endpoints == ("10.0.0.1", "10.0.0.9")
+    assert TalosConfig.parse(config.dump()) == config
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("contxt: a\n", 't:1:1: contxt: unknown key (did you mean "context"?)'),
+        (
+            "contexts: {a: {crt: '?'}}\n",
+            "t:1:21: contexts[a].crt: expected base64 (the whole PEM block, encoded on one line)",
+        ),
+        ("contexts: []\n", "t:1:11: contexts: expected a mapping, got a list"),
+        ("context: a\n---\ncontext: b\n", "t:3:1: expected one document"),
+        ("a: [", "t:2:1: no valid YAML: did not find expected node content"),
+    ],
+)
+def test_bad_file_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        TalosConfig.parse(text, source="t")
+    assert str(raised.value) == message
+
+
+def test_search_order(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": str(tmp_path / "xdg")}
+    default = tmp_path / "home" / ".talos" / "config"
+    assert find_talosconfig("", environ) == default
+    environ["TALOS_HOME"] = "relative"
+    assert find_talosconfig("", environ) == default
+    environ["TALOS_HOME"] = str(tmp_path / "th")
+    assert find_talosconfig("", environ) == tmp_path / "th" / "config"
+    environ["TALOSCONFIG"] = str(tmp_path / "tc")
+    assert find_talosconfig("", environ) == tmp_path / "tc"
+    (tmp_path / "th").mkdir()
+    (tmp_path / "th" / "config").touch()
+    assert find_talosconfig("", environ) == tmp_path / "th" / "config"
+    (tmp_path / "tc").touch()
+    assert find_talosconfig("", environ) == tmp_path / "tc"
+    (tmp_path / "xdg" / "talos").mkdir(parents=True)
+    (tmp_path / "xdg" / "talos" / "config.yaml").touch()
+    assert find_talosconfig("", environ) == tmp_path / "xdg" / "talos" / "config.yaml"
+    assert find_talosconfig("/explicit", environ) == Path("/explicit")
+
+
+def test_missing_file_is_made_for_its_owner_only(tmp_path: Path) -> None:
+    config, path = open_talosconfig("", {"HOME": str(tmp_path)})
+    assert config == TalosConfig()
+    assert path.read_text() == 'context: ""\ncontexts: {}\n'
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_saving_replaces_the_file_behind_a_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "real", tmp_path / "link"
+    target.write_text("context: old\n")
+    link.symlink_to(target)
+    save(ONE, link)
+    assert link.is_symlink()
+    assert TalosConfig.parse(target.read_text()) == ONE
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
+
+
+def test_what_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="file/config: can't be read: Not a directory"):
+        open_talosconfig(str(tmp_path / "file" / "config"))
+    with pytest.raises(UserError, match="can't be written"):
+        save(ONE, tmp_path / "file" / "config")
+
+
+def test_merge_renames_what_is_taken() -> None:
+    other = TalosConfig(context="a", contexts={"a": Context(nodes=("x",)), "b": Context()})
+    merged, renames = ONE.merge(other)
+    assert renames == {"a": "a-1"}
+    assert merged.context == "a-1"
+    assert list(merged.contexts) == ["a", "a-1", "b"]
+    again, renames = merged.merge(TalosConfig(contexts=other.contexts))
+    assert renames == {"a": "a-2", "b": "b-1"}
+    assert again.context == "a-1"
+
+
+def test_contexts_are_selected_and_removed() -> None:
+    config = ONE.with_context("b", Context())
+    assert config.selecting("b").context == "b"
+    assert list(config.without_context("b").contexts) == ["a"]
+    with pytest.raises(UserError, match='context "a" is the current one'):
+        config.without_context("a")
+    with pytest.raises(UserError, match='context "c" is not defined'):
+        config.selecting("c")
+    with pytest.raises(UserError, match="no context is set"):
+        _ = TalosConfig().current
+
+
+def test_key_is_not_in_the_repr() -> None:
+    assert "b'key'" not in repr(ONE)

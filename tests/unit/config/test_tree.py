@@ -1,0 +1,130 @@
+# ruff: noqa: E501 - messages stand whole, so that they can be searched for
+import random
+import time
+
+import pytest
+import yaml
+
+from talos.config.encode import encode
+from talos.config.problem import ConfigError
+from talos.config.tree import MAX_BYTES, parse_documents, plain
+from talos.config.values import FileMode, PortRange, RoutingTable
+
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]\n" for level in range(1, 10)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: &a [*a]", "c:1:8: alias *a contains itself"),
+        ("a: &a {b: {c: *a}}", "c:1:15: alias *a contains itself"),
+        ("a: *b", "c:1:4: alias *b refers to nothing"),
+        (b"a: b\nc: \xff", "c:2:4: the text is not UTF-8 (save it as UTF-8)"),
+        ("a: 1\nb: \x00", "c:2:4: no valid YAML: control characters are not allowed"),
+        ("[" * 300, "c:1:101: nested too deeply (at most 100 levels)"),
+        ("{a: " * 300, "c:1:401: nested too deeply (at most 100 levels)"),
+        ("a: b: c", "c:1:5: no valid YAML: mapping values are not allowed in this context"),
+        ("\ta: 1", "c:1:1: no valid YAML: found character that cannot start any token"),
+        ("a: 'x", "c:1:6: no valid YAML: found unexpected end of stream"),
+        ("? [a]\n: b", "c:1:3: a key must be a text"),
+        ("x: &m {a: 1}\n*m : b", "c:2:1: a key must be a text"),
+        (BOMB, "c:6:15: too many values, aliases counted as often as they are used (at most 200000)"),
+        ("#" * (MAX_BYTES + 1), f"c: {MAX_BYTES + 1} bytes are too much (at most {MAX_BYTES})"),
+    ],
+)
+def test_hostile_text_ends_in_one_line(text: str | bytes, message: str) -> None:
+    begin = time.monotonic()
+    with pytest.raises(ConfigError) as raised:
+        parse_documents(text, source="c")
+    assert str(raised.value) == message
+    assert time.monotonic() - begin < 2
+
+
+def test_scalars_are_read_as_go_reads_them() -> None:
+    text = "[off, yes, y, 0644, 0o644, 0x1f, 1_000, 1.5, 1e3, '1', true, True, null, ~, 1:30, 2001-01-01, .5, 08, -7]"
+    (node,) = parse_documents(text)
+    assert plain(node) == [
+        "off", "yes", "y", 420, 420, 31, 1000, 1.5, 1000.0, "1", True, True, None, None, "1:30", "2001-01-01", 0.5, 8.0, -7,
+    ]  # fmt: skip
+
+
+def test_aliases_and_merge_keys_work() -> None:
+    (node,) = parse_documents("a: &a {k: 1, l: 2}\nb: {<<: *a, k: 3}\nc: *a\n")
+    assert plain(node) == {"a": {"k": 1, "l": 2}, "b": {"k": 3, "l": 2}, "c": {"k": 1, "l": 2}}
+
+
+def test_anchors_end_with_their_document() -> None:
+    with pytest.raises(ConfigError, match="refers to nothing"):
+        parse_documents("a: &a 1\n---\nb: *a\n")
+
+
+def test_empty_documents_are_left_out() -> None:
+    assert [plain(node) for node in parse_documents("---\n---\na: 1\n---\nnull\n...\n")] == [{"a": 1}]
+    assert parse_documents("") == []
+
+
+def test_random_bytes_never_raise_anything_else() -> None:
+    generator = random.Random(7)
+    seeds = [b"version: v1alpha1\nmachine: {type: worker}\n", b"a: &x [1, *x]\n", b"- |\n  x\n"]
+    for _ in range(3000):
+        text = bytearray(generator.choice(seeds))
+        for _ in range(generator.randrange(1, 4)):
+            text[generator.randrange(len(text))] = generator.randrange(256)
+        try:
+            for node in parse_documents(bytes(text)):
+                plain(node)
+        except ConfigError:
+            pass
+
+
+ALPHABET = "ab \n\t'\":#-*&![]{},|>%@`?0123.eE+_~=<\\\x1b\u0085\u2028é€😀"
+
+
+def test_what_is_written_is_read_back() -> None:
+    generator = random.Random(3)
+    for _ in range(4000):
+        text = "".join(generator.choice(ALPHABET) for _ in range(generator.randrange(8)))
+        for value in ({"key": text}, {"key": [text, {"deep": text}, [text]]}, {f"k{text}": "v"}):
+            written = encode(value)
+            assert [plain(node) for node in parse_documents(written)] == [value], written
+
+
+@pytest.mark.parametrize(
+    "word", ["off", "yes", "0644", "1:30", "2001-01-01", "2_.", "1.", "null", "true", "0x1", "~", ""]
+)
+def test_other_readers_take_texts_for_texts(word: str) -> None:
+    assert yaml.safe_load(encode({"key": word})) == {"key": word}
+
+
+def test_style_is_that_of_config_files() -> None:
+    value = {
+        "empty": [],
+        "none": {},
+        "list": [{"name": "x", "below": ["y"], "map": {"k": None}}],
+        "mode": FileMode(0o644),
+        "ports": [PortRange("80"), PortRange("1-2")],
+        "table": RoutingTable("main"),
+        "text": "a\nb\n",
+        "word": "off",
+    }
+    assert encode(value) == (
+        "empty: []\n"
+        "none: {}\n"
+        "list:\n"
+        "    - name: x\n"
+        "      below:\n"
+        "        - \"y\"\n"
+        "      map:\n"
+        "        k: null\n"
+        "mode: 0o644\n"
+        "ports:\n"
+        "    - 80\n"
+        "    - 1-2\n"
+        "table: main\n"
+        "text: |\n"
+        "    a\n"
+        "    b\n"
+        "word: \"off\"\n"
+    )  # fmt: skip

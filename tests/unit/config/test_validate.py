@@ -1,0 +1,181 @@
+# ruff: noqa: E501 - messages stand whole, so that they can be searched for
+import pytest
+
+from talos.config.loader import load
+from talos.config.problem import ConfigError
+from talos.config.validate import Mode, check, validate
+
+
+def messages(text: str, mode: Mode = Mode.CONTAINER) -> list[str]:
+    return [str(problem) for problem in validate(load(text, source="c"), mode).errors]
+
+
+def with_document(config: str, kind: str, body: str) -> str:
+    return f"{config}---\napiVersion: v1alpha1\nkind: {kind}\n{body}"
+
+
+def test_an_empty_main_document_lacks_everything() -> None:
+    assert messages("version: v1alpha1\n") == [
+        "c:1:1: machine: is missing (the machine's type, token and ca)"
+    ]
+    assert messages("version: v1alpha1\nmachine: {certSANs: []}\n") == [
+        "c:2:10: machine.type: is missing (controlplane or worker)",
+        "c:2:10: machine.token: is missing (all machines of a cluster have the same)",
+        "c:2:10: machine.ca: is missing (the authority of the nodes' API)",
+    ]
+
+
+def test_main_document_may_lack_only_in_a_partial_config() -> None:
+    config = load("apiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n")
+    assert [str(problem) for problem in validate(config).errors] == [
+        "the main document is missing (it begins with version: v1alpha1)"
+    ]
+    assert check(config, Mode.METAL, partial=True) == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "expected"),
+    [
+        (
+            "FilesystemScrubConfig",
+            "interval: 1s\n",
+            'FilesystemScrubConfig interval: "1s" is too short (at least 10s)',
+        ),
+        (
+            "WatchdogTimerConfig",
+            "timeout: 9s\ndevice: /dev/watchdog0\n",
+            'WatchdogTimerConfig timeout: "9s" is too short (at least 10s)',
+        ),
+        (
+            "WatchdogTimerConfig",
+            "timeout: 10s\n",
+            "WatchdogTimerConfig device: is missing (such as /dev/watchdog0)",
+        ),
+        (
+            "VLANConfig",
+            "name: a\nvlanID: 4095\nparent: eth0\n",
+            "VLANConfig/a vlanID: 4095 is out of range (from 1 to 4094)",
+        ),
+        (
+            "WireguardConfig",
+            "name: wg0\nprivateKey: c2hvcnQ=\n",
+            "WireguardConfig/wg0 privateKey: is no WireGuard key (base64 of 32 bytes)",
+        ),
+        ("BondConfig", "name: b\nlinks: []\nbondMode: 802.3ad\n", "BondConfig/b links: is empty"),
+        (
+            "BlackholeRouteConfig",
+            "name: x\n",
+            'BlackholeRouteConfig/x name: "x" is no prefix (such as 10.0.0.0/8)',
+        ),
+        ("StaticHostConfig", "name: x\n", 'StaticHostConfig/x name: "x" is no IP address'),
+        (
+            "Layer2VIPConfig",
+            "name: 10.0.0.9\nlink: eth0\n",
+            "Layer2VIPConfig/10.0.0.9: a virtual address belongs to control plane nodes",
+        ),
+        (
+            "UserVolumeConfig",
+            "name: d\nprovisioning: {minSize: 2GiB, maxSize: 1GiB}\n",
+            "UserVolumeConfig/d provisioning.maxSize: is smaller than minSize",
+        ),
+        ("KubeAuthorizerConfig", "name: w\ntype: Webhook\n", "KubeAuthorizerConfig/w webhook: is missing"),
+        ("UserVolumeConfig", "name: ''\n", "UserVolumeConfig name: is empty"),
+    ],
+)
+def test_documents_are_checked(worker: str, kind: str, body: str, expected: str) -> None:
+    (found,) = messages(with_document(worker, kind, body))
+    assert found.partition(": ")[2].endswith(expected)
+    assert found.startswith("c:")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (
+            "auto: stable",
+            "auto: stable\nhostname: a",
+            'HostnameConfig hostname: stands beside auto: stable (set auto: "off" or leave hostname out)',
+        ),
+        (
+            "auto: stable",
+            "hostname: a_b",
+            'HostnameConfig hostname: "a_b" is no host name (letters, digits, - and .)',
+        ),
+        ("auto: stable", "hostname: ''", "HostnameConfig: neither auto nor hostname is set"),
+        (
+            "10.96.0.0/12",
+            "10.244.128.0/17",
+            "KubeNetworkConfig serviceSubnets[0]: 10.244.128.0/17 overlaps 10.244.0.0/16 (see podSubnets[0])",
+        ),
+        (
+            "EPHEMERAL",
+            "DATA",
+            'VolumeConfig/DATA name: "DATA" is no system volume (one of: STATE, EPHEMERAL, IMAGECACHE, META; for others use UserVolumeConfig)',
+        ),
+        (
+            "    features:",
+            "    network: {hostname: x}\n    features:",
+            "machine.network.hostname: is also set by HostnameConfig (keep only HostnameConfig)",
+        ),
+        (
+            "    features:",
+            "    kubelet: {image: x}\n    features:",
+            "machine.kubelet.image: is also set by KubeletConfig (keep only KubeletConfig)",
+        ),
+        (
+            "type: worker",
+            "type: controlplane",
+            "machine.ca.key: is missing (control plane nodes issue certificates)",
+        ),
+        (
+            "clusterSecret: ",
+            "clusterSecret: A",
+            "DiscoveryIdentityConfig clusterSecret: is no cluster secret (base64 of 32 bytes)",
+        ),
+    ],
+)
+def test_what_does_not_fit_together(worker: str, old: str, new: str, expected: str) -> None:
+    assert old in worker
+    found = messages(worker.replace(old, new, 1))
+    assert expected in [message.split(": ", 1)[1] for message in found]
+
+
+def test_foreign_key_is_no_authority(control_plane: str, worker: str) -> None:
+    first, rest = control_plane.split("        key: ", 1)
+    _, after = rest.split("\n", 1)
+    etcd_key = after.split("            key: ", 1)[1].split("\n", 1)[0]
+    assert messages(f"{first}        key: {etcd_key}\n{after}") == [
+        "c:8:9: machine.ca: the key does not belong to the certificate"
+    ]
+
+
+def test_a_worker_with_the_authoritys_key(control_plane: str) -> None:
+    assert (
+        "c:9:14: machine.ca.key: has the authority's private key (leave the key empty: a worker must not issue certificates)"
+        in messages(control_plane.replace("type: controlplane", "type: worker"))
+    )
+
+
+def test_metal_needs_a_disk(worker: str) -> None:
+    start = worker.index("---\napiVersion: v1alpha1\nkind: UnattendedInstallConfig")
+    end = worker.index("---\n", start + 3)
+    config = load(worker[:start] + worker[end:])
+    assert [str(problem) for problem in validate(config, Mode.METAL).warnings] == [
+        "the system will not be installed to a disk (add UnattendedInstallConfig to have it installed)"
+    ]
+    assert validate(config, Mode.CONTAINER).warnings == ()
+
+
+def test_deprecated_settings_are_warned_of(worker: str) -> None:
+    text = worker.replace("    features:", "    sysctls: {a: b}\n    features:")
+    report = validate(load(text, source="c"), Mode.CONTAINER)
+    assert report.errors == ()
+    assert [str(problem).split(": ", 1)[1] for problem in report.warnings] == [
+        "machine.sysctls: is deprecated (use SysctlConfig)"
+    ]
+
+
+def test_check_raises_all_errors(worker: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        check(load(worker.replace("EPHEMERAL", "X").replace("auto: stable", "hostname: _")), Mode.METAL)
+    assert len(raised.value.problems) == 2
