@@ -28,7 +28,7 @@ class Version:
     tag: str
     sha: str
     built: str = ""
-    language: str = f"python{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}"
+    language: str = f"CPython {sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}"
     os: str = "linux"
     arch: str = _ARCHITECTURE
 

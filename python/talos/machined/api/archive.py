@@ -47,7 +47,7 @@ def _make_tar(root: str, errors: list[str]) -> Iterator[bytes]:
     for entry in walk(root):
         if entry.info is None:
             tell(f"skipping {entry.error}")
-        elif entry.relative == ".":
+        elif entry.relative == "." or _is_order(entry.info):
             continue
         elif stat.S_ISREG(entry.info.st_mode):
             try:
@@ -56,6 +56,11 @@ def _make_tar(root: str, errors: list[str]) -> Iterator[bytes]:
                 tell(f"skipping {_explain(entry.path, error)}")
         elif header := _make_header(entry, entry.info):
             yield _pack_header(header)
+
+
+def _is_order(info: os.stat_result) -> bool:
+    """Whether it is a file of the kernel that can only be written to, such as ``cgroup.kill``."""
+    return stat.S_ISREG(info.st_mode) and not info.st_mode & 0o444 and not info.st_blocks
 
 
 def _explain(path: str, error: OSError) -> str:

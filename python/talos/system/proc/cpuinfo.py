@@ -117,7 +117,8 @@ class CpuFrequency:
 
 def read_cpu_frequencies(files: Files) -> list[CpuFrequency]:
     """The frequencies of every processor that scales; none under most hypervisors."""
-    names = [name for name in files.list(CPU_DIR) if re.fullmatch(r"cpu\d+", name)]
+    listed = files.list(CPU_DIR) if files.exists(CPU_DIR) else ()
+    names = [name for name in listed if re.fullmatch(r"cpu\d+", name)]
     numbered = sorted(names, key=lambda name: int(name[3:]))
     return [
         _read_frequency(files, f"{CPU_DIR}/{name}/cpufreq")
