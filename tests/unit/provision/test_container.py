@@ -12,7 +12,6 @@ from talos.provision.container.checks import check_image, check_subnet
 from talos.provision.container.launcher import Outcome, parse_status
 from talos.provision.container.leftovers import mounts_below
 from talos.provision.container.processes import ProcessId, identify
-from talos.provision.interpreter import loader_words
 from talos.system.errors import UserError
 
 V1 = """\
@@ -133,8 +132,3 @@ def test_a_pid_of_another_process_is_not_touched() -> None:
 def test_mounts_of_a_folder_are_found_by_their_unescaped_names() -> None:
     text = "1 0 0:1 / /a\\040b/root rw - tmpfs t rw\n2 0 0:2 / /a rw - tmpfs t rw\n"
     assert mounts_below(Path("/a b"), text) == ["/a b/root"]
-
-
-def test_the_loaders_words_are_kept() -> None:
-    words = ["/x/ld-linux.so.2", "--library-path", "/x/lib", "--inhibit-cache", "/x/python3", "-m", "talos"]
-    assert loader_words(words) == ["--library-path", "/x/lib", "--inhibit-cache", "/x/python3"]

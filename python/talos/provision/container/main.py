@@ -23,7 +23,7 @@ def main() -> None:
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr, force=True
     )
     os.set_inheritable(descriptor, False)
-    kernel.set_thread_name("talos-launcher")
+    kernel.set_process_title(f"talosctl cluster launcher {folder.path}")
     kernel.set_child_subreaper()
     open_report = True
 

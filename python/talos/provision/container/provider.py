@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -124,14 +123,13 @@ def _launch(folder: ClusterFolder, progress: Progress) -> None:
     """Start the launcher, detached from this process, and hear from it until all nodes run."""
     read, write = os.pipe()
     os.set_inheritable(write, True)
-    command = [*interpreter_command(), "-m", LAUNCHER_MODULE, str(folder.path), str(write)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [*interpreter_command(LAUNCHER_MODULE), str(folder.path), str(write)]
     file = os.open(folder.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         os.posix_spawn(
             command[0],
             command,
-            environment,
+            os.environ,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_DUP2, file, 1),

@@ -1,0 +1,168 @@
+"""``talosctl cluster create``: nodes as containers on this machine."""
+
+import os
+import time
+from pathlib import Path
+
+from talos.provision.cluster import Role
+from talos.provision.configs import ConfigWishes
+from talos.provision.local import CreateOptions, create_cluster
+from talos.provision.plan import Wishes, parse_size
+from talos.provision.progress import show_progress
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Flags, Type
+from talos.talosctl.client.patches import read_patches
+from talos.talosctl.commands.cluster_ready import show_services, wait_for_services
+from talos.talosctl.output import console
+
+IMAGE_VARIABLE = "TALOS_IMAGE"
+WAIT_TIMEOUT = "1m0s"
+
+
+def check_local(flags: Flags) -> None:
+    """Clusters are made on this machine only."""
+    if flags.text("remote-endpoint"):
+        raise UserError("clusters are created on this machine only", where="--remote-endpoint")
+
+
+def run_create(invocation: Invocation) -> int:
+    """Create the cluster, wait for it, show what runs and what to type next."""
+    flags = invocation.flags
+    check_local(flags)
+    for name in ("exposed-ports", "mount"):
+        if flags.is_given(name):
+            raise UserError(
+                "nodes have addresses of their own, reachable from this machine, and no host folders",
+                where=f"--{name}",
+            )
+    seconds = flags.seconds("wait-timeout") if flags.is_set("wait") else 0.0
+    options = CreateOptions(
+        directory=Path(flags.text("state")), talosconfig=flags.text("talosconfig-destination"), wait=seconds
+    )
+    end = time.monotonic() + seconds
+    with show_progress() as progress:
+        created = create_cluster(make_wishes(flags), make_config_wishes(flags), options, progress)
+        if not seconds:
+            return 0
+        progress.begin("waiting for the services")
+        addresses = [str(node.address) for node in created.info.nodes]
+        left = max(end - time.monotonic(), 1.0)
+        services = wait_for_services(created.client.current, addresses, left, progress.detail)
+    console.note("")
+    show_services(services)
+    show_next(addresses, created.context, flags.text("talosconfig-destination"))
+    return 0
+
+
+def make_wishes(flags: Flags) -> Wishes:
+    """What the flags say about nodes and network."""
+    image = flags.text("image") or os.environ.get(IMAGE_VARIABLE, "")
+    if not image:
+        hint = f"give the squashfs, or set {IMAGE_VARIABLE}"
+        raise UserError("no image is named", where="--image", hint=hint)
+    cpus: dict[Role, float] = {}
+    memory: dict[Role, int] = {}
+    for role, ending in ((Role.CONTROL_PLANE, "controlplanes"), (Role.WORKER, "workers")):
+        cpus[role] = parse_cpus(flags.text(f"cpus-{ending}"), f"--cpus-{ending}")
+        memory[role] = parse_size(flags.text(f"memory-{ending}"), where=f"--memory-{ending}")
+    return Wishes(
+        name=flags.text("name"),
+        subnet=flags.text("subnet"),
+        controlplanes=flags.number("controlplanes"),
+        workers=flags.number("workers"),
+        image=Path(image).resolve(),
+        mtu=flags.number("mtu"),
+        nameservers=flags.texts("nameservers"),
+        cpus=cpus,
+        memory=memory,
+        disk=parse_size(flags.text("disk"), where="--disk"),
+    )
+
+
+def make_config_wishes(flags: Flags) -> ConfigWishes:
+    """What the flags say about the machine configs."""
+    return ConfigWishes(
+        kubernetes_version=flags.text("kubernetes-version").removeprefix("v"),
+        patches=read_patches(flags.texts("config-patch")),
+        control_plane_patches=read_patches(flags.texts("config-patch-controlplanes")),
+        worker_patches=read_patches(flags.texts("config-patch-workers")),
+    )
+
+
+def show_next(addresses: list[str], context: str, talosconfig: str) -> None:
+    """What to type next."""
+    words = f"talosctl --talosconfig {talosconfig}" if talosconfig else "talosctl"
+    lines = (
+        "version",
+        "services",
+        "logs apid -f",
+        "dmesg",
+        f"-n {','.join(addresses)} memory",
+        "get addresses",
+        "get rd",
+        "events",
+        "processes",
+        "read /etc/os-release",
+    )
+    console.note(f"\nThe cluster's context is {context}; commands go to {addresses[0]}. Try:")
+    for line in lines:
+        console.note(f"  {words} {line}")
+    console.note("  talosctl cluster show\n  talosctl cluster destroy")
+
+
+def parse_cpus(text: str, where: str) -> float:
+    """A number of processors, which need not be whole."""
+    try:
+        cpus = float(text)
+    except ValueError:
+        cpus = -1.0
+    if not 0 <= cpus < float("inf"):
+        raise UserError(f"{text!r} is no number of processors", where=where, hint="write it like 1.5")
+    return cpus
+
+
+COMMAND = Command(
+    name="create",
+    summary="Create a local cluster whose nodes are containers",
+    details=(
+        "Each node runs the image in namespaces of its own, without any container engine, and has an address "
+        "in the cluster's subnet that this machine reaches directly. Root is needed."
+    ),
+    example="talosctl cluster create --image build/image.squashfs --controlplanes 1 --workers 1",
+    flags=(
+        Flag(name="image", help=f"the node's squashfs; {IMAGE_VARIABLE} names it otherwise"),
+        Flag(name="controlplanes", type=Type.INT, default="1", help="how many control plane nodes"),
+        Flag(name="workers", type=Type.INT, default="1", help="how many workers"),
+        Flag(
+            name="subnet", default="10.5.0.0/24", help="the cluster's subnet; the host has its first address"
+        ),
+        Flag(name="mtu", type=Type.INT, default="1500", help="the size of the largest packet in the cluster"),
+        Flag(name="nameservers", type=Type.STRINGS, help="the nodes' name servers"),
+        Flag(name="disk", default="6GiB", help="the size of each node's disk, which takes room as it fills"),
+        Flag(name="cpus-controlplanes", default="2.0", help="processors of each control plane node"),
+        Flag(name="cpus-workers", default="2.0", help="processors of each worker"),
+        Flag(name="memory-controlplanes", default="2.0GiB", help="memory of each control plane node"),
+        Flag(name="memory-workers", default="2.0GiB", help="memory of each worker"),
+        Flag(name="config-patch", type=Type.STRING_ARRAY, help="patch every machine config; @file reads one"),
+        Flag(
+            name="config-patch-controlplanes",
+            type=Type.STRING_ARRAY,
+            help="patch those of control plane nodes",
+        ),
+        Flag(name="config-patch-workers", type=Type.STRING_ARRAY, help="patch those of workers"),
+        Flag(
+            name="kubernetes-version", default="1.37.0-rc.1", help="the version of Kubernetes in the configs"
+        ),
+        Flag(
+            name="talosconfig-destination",
+            help="the client file that gets the context, instead of the usual one",
+        ),
+        Flag(name="wait", type=Type.BOOL, default="true", help="wait until every node serves its API"),
+        Flag(name="wait-timeout", type=Type.DURATION, default=WAIT_TIMEOUT, help="how long to wait"),
+        Flag(name="exposed-ports", short="p", help="not needed here"),
+        Flag(name="host-ip", help="accepted: nothing listens on the host"),
+        Flag(name="mount", help="not possible here"),
+    ),
+    run=run_create,
+)
