@@ -117,8 +117,8 @@ metadata:
     created: 2023-11-14T22:13:20Z
     updated: 2023-11-14T22:13:20Z
     labels:
-        a: '1'
-        b: '2'
+        a: "1"
+        b: "2"
 spec:
     index: 1
     operationalState: up
@@ -218,5 +218,5 @@ def test_yaml_is_read_as_go_does():
         "e": 31,
         "f": 1.5,
         "g": None,
-        "h": "012",
+        "h": 10,
     }

@@ -32,7 +32,7 @@ def parse_int(text: str, low: int, high: int) -> int:
 
 def parse_duration(text: str) -> float:
     """Seconds of a text such as ``1m30s``, ``1.5h`` or ``0``."""
-    unsigned = text.lstrip("+-") if text[:1] in {"+", "-"} else text
+    unsigned = text[1:] if text[:1] in {"+", "-"} else text
     if unsigned == "0":
         return 0.0
     end = 0

@@ -1,31 +1,63 @@
 """From the talosconfig and the flags to what a command talks to."""
 
-import base64
-from pathlib import Path
-from typing import Any, cast
-
+from talos.config.talosconfig import Context, TalosConfig, open_talosconfig
+from talos.system.errors import UserError
 from talos.talosctl.cli.flag import Flags
 from talos.talosctl.client.endpoint import parse_endpoint
 from talos.talosctl.client.target import Target
-from talos.talosctl.output.yaml_text import parse_yaml
 
 
 def select_target(flags: Flags) -> Target:
     """The context the flags name, or the current one, with the flags' own values on top."""
-    insecure = flags.has("insecure") and flags.is_set("insecure")
-    fingerprints = flags.texts("cert-fingerprint") if flags.has("cert-fingerprint") else ()
-    if insecure:
-        return Target(endpoints=(), nodes=flags.texts("nodes"), insecure=True, fingerprints=fingerprints)
-    data = cast("dict[str, Any]", parse_yaml(Path(flags.text("talosconfig")).read_text()))
-    name = flags.text("context") or data["context"]
-    context = data["contexts"][name]
+    if flags.has("insecure") and flags.is_set("insecure"):
+        return _insecure_target(flags)
+    config, _ = open_talosconfig(flags.text("talosconfig"))
+    name = flags.text("context") or config.context
+    context = _context(config, name, flags)
+    basic = context.auth.basic if context.auth else None
+    if context.auth and context.auth.siderov1:
+        raise UserError(
+            "it wants requests signed by a SideroV1 key, which this client can't do",
+            where=f'context "{name}"',
+            hint="use a context with a certificate",
+        )
     return Target(
         context=name,
-        endpoints=tuple(map(parse_endpoint, flags.texts("endpoints") or context.get("endpoints") or ())),
-        nodes=flags.texts("nodes") or tuple(context.get("nodes") or ()),
-        ca=base64.b64decode(context.get("ca") or ""),
-        crt=base64.b64decode(context.get("crt") or ""),
-        key=base64.b64decode(context.get("key") or ""),
-        cluster=flags.text("cluster") or context.get("cluster") or "",
-        proxy_url=context.get("proxy-url") or "",
+        endpoints=tuple(parse_endpoint(text) for text in flags.texts("endpoints") or context.endpoints),
+        nodes=flags.texts("nodes") or context.nodes,
+        ca=context.ca,
+        crt=context.crt,
+        key=context.key,
+        proxy_url=context.proxy_url,
+        cluster=flags.text("cluster") or context.cluster,
+        basic_auth=f"{basic.username or ''}:{basic.password or ''}" if basic else "",
     )
+
+
+def _insecure_target(flags: Flags) -> Target:
+    # A node in maintenance mode is nobody's yet: no context is about it.
+    fingerprints = flags.texts("cert-fingerprint") if flags.has("cert-fingerprint") else ()
+    nodes = flags.texts("nodes")
+    if not nodes:
+        raise UserError(
+            "no nodes are set for the command", hint="with --insecure name them: --nodes <address>"
+        )
+    return Target(endpoints=(), nodes=nodes, insecure=True, fingerprints=fingerprints)
+
+
+def _context(config: TalosConfig, name: str, flags: Flags) -> Context:
+    if not name and not config.contexts:
+        raise UserError(
+            "there is no cluster to talk to yet",
+            where="talosconfig",
+            hint="`talosctl config merge <file>` takes one over, --talosconfig names another file, "
+            "`talosctl cluster create` makes a cluster",
+        )
+    context = config.get(name)
+    if not (flags.texts("endpoints") or context.endpoints):
+        raise UserError(
+            "there is no endpoint to talk to",
+            where=f'context "{name}"',
+            hint="set some with `talosctl config endpoint <address>...` or give --endpoints",
+        )
+    return context

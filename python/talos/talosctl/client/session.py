@@ -43,6 +43,17 @@ class _Replies[R: Message](AsyncIterator[R]):
             raise StopAsyncIteration
         return reply
 
+    async def abandon(self) -> None:
+        """Tell the node that the rest is not wanted."""
+        if self.complete:
+            return
+        self.complete = True
+        try:
+            await self._stream.cancel()
+        except ProtocolError:
+            # The node has ended the stream by itself; grpclib must not wait for its last words.
+            self._stream._cancel_done = True  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
 
 class Session:
     """Open channels to a target's endpoints.
@@ -136,8 +147,7 @@ class Session:
             await stream.send_message(request, end=True)
             replies = _Replies[R](stream)
             yield replies
-            if not replies.complete:
-                await stream.cancel()
+            await replies.abandon()
 
     async def upload[R: Message](
         self,

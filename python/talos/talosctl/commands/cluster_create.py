@@ -12,7 +12,7 @@ from talos.provision.progress import show_progress
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
-from talos.talosctl.client.patches import read_patches
+from talos.talosctl.client.patches import parse_patches
 from talos.talosctl.commands.cluster_ready import show_services, wait_for_services
 from talos.talosctl.output import console
 
@@ -84,9 +84,9 @@ def make_config_wishes(flags: Flags) -> ConfigWishes:
     """What the flags say about the machine configs."""
     return ConfigWishes(
         kubernetes_version=flags.text("kubernetes-version").removeprefix("v"),
-        patches=read_patches(flags.texts("config-patch")),
-        control_plane_patches=read_patches(flags.texts("config-patch-controlplanes")),
-        worker_patches=read_patches(flags.texts("config-patch-workers")),
+        patches=parse_patches(flags.texts("config-patch")),
+        control_plane_patches=parse_patches(flags.texts("config-patch-controlplanes")),
+        worker_patches=parse_patches(flags.texts("config-patch-workers")),
     )
 
 

@@ -17,12 +17,11 @@ def run_destroy(invocation: Invocation) -> int:
     flags = invocation.flags
     check_local(flags)
     if flags.text("save-support-archive-path"):
-        raise UserError("this client can't make support archives yet", where="--save-support-archive-path")
+        raise UserError("there is no support archive yet", where="--save-support-archive-path")
     name, directory = flags.text("name"), Path(flags.text("state"))
-    archive = flags.text("save-cluster-logs-archive-path")
     with show_progress() as progress:
+        archive = flags.text("save-cluster-logs-archive-path")
         if archive:
-            progress.begin(f"saving the logs in {archive}")
             save_logs(directory / name, Path(archive))
         was_there = destroy_cluster(name, directory, progress)
     if not was_there:
@@ -41,15 +40,9 @@ COMMAND = Command(
     name="destroy",
     summary="Destroy a cluster with all that belongs to it",
     flags=(
-        Flag(
-            name="force",
-            short="f",
-            type=Type.BOOL,
-            default="false",
-            help="do it even when the cluster's state is damaged",
-        ),
-        Flag(name="save-cluster-logs-archive-path", help="save the logs into this archive before"),
-        Flag(name="save-support-archive-path", help="save a support archive before"),
+        Flag(name="force", short="f", type=Type.BOOL, default="false", help="accepted, never needed"),
+        Flag(name="save-cluster-logs-archive-path", help="first save the nodes' consoles as a .tar.gz"),
+        Flag(name="save-support-archive-path", help="first save a support archive"),
     ),
     run=run_destroy,
 )

@@ -36,7 +36,6 @@ def run_logs(invocation: Invocation) -> int:
 
 def choose_nodes(info: ClusterInfo, names: Sequence[str]) -> list[NodeInfo]:
     """The nodes of these names or addresses; all when none is named."""
-    chosen = [node for node in info.nodes if not names or node.name in names or str(node.address) in names]
     known = {word for node in info.nodes for word in (node.name, str(node.address))}
     missing = [name for name in names if name not in known]
     if missing:
@@ -44,7 +43,7 @@ def choose_nodes(info: ClusterInfo, names: Sequence[str]) -> list[NodeInfo]:
         raise UserError(
             f"there is no node {missing[0]}", where=f"cluster {info.name}", hint=f"nodes: {nodes}"
         )
-    return chosen
+    return [node for node in info.nodes if not names or node.name in names or str(node.address) in names]
 
 
 class _Console:

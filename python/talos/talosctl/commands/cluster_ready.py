@@ -20,8 +20,8 @@ from talos.talosctl.output.table import format_table
 
 PAUSE = 0.25
 """Seconds between two looks; nodes have no call that waits for services."""
-RUNNING = ("Running", "Finished", "Skipped")
-"""States of a service that is where it should be."""
+NEEDED = ("machined", "apid")
+"""What a node must have to be managed. Kubernetes' parts come up on their own time."""
 
 type Services = Sequence[tuple[str, Sequence[ServiceInfo]]]
 
@@ -29,61 +29,54 @@ type Services = Sequence[tuple[str, Sequence[ServiceInfo]]]
 def wait_for_services(
     context: Context, addresses: Sequence[str], seconds: float, tell: Callable[[str], None]
 ) -> Services:
-    """Wait until every node says that its services are well."""
+    """Wait until every node says that its own services are well."""
     return asyncio.run(_wait(context, addresses, seconds, tell))
 
 
 async def _wait(
     context: Context, addresses: Sequence[str], seconds: float, tell: Callable[[str], None]
 ) -> Services:
+    # Each node by its own address: a worker can't be reached through its peers yet.
+    targets = [
+        Target(endpoints=(parse_endpoint(text),), nodes=(), ca=context.ca, crt=context.crt, key=context.key)
+        for text in addresses
+    ]
     end = time.monotonic() + seconds
-    told = ""
     while True:
-        outcomes = [await _look(context, address) for address in addresses]
-        waiting = [line for outcome in outcomes for line in _unwell(outcome)]
+        outcomes = await asyncio.gather(*(_look(target) for target in targets))
+        waiting = [
+            line
+            for outcome, target in zip(outcomes, targets, strict=True)
+            for line in _unwell(outcome, target)
+        ]
         if not waiting:
             return [(outcome.node, outcome.value or ()) for outcome in outcomes]
-        if waiting[0] != told:
-            told = waiting[0]
-            tell(told)
+        tell(waiting[0])
         if time.monotonic() > end:
-            raise UserError(
-                f"not well after {seconds:g} s: {'; '.join(waiting)}", hint="see talosctl cluster logs"
-            )
+            text = f"not well after {seconds:g} s: {'; '.join(waiting)}"
+            raise UserError(text, hint="see talosctl cluster logs")
         await asyncio.sleep(PAUSE)
 
 
-def _target(context: Context, address: str) -> Target:
-    # Each node by its own address: no peer is needed to reach it.
-    return Target(
-        endpoints=(parse_endpoint(address),), nodes=(), ca=context.ca, crt=context.crt, key=context.key
-    )
-
-
-async def _look(context: Context, address: str) -> Outcome[list[ServiceInfo]]:
+async def _look(target: Target) -> Outcome[list[ServiceInfo]]:
     async def ask(session: Session, node: str) -> list[ServiceInfo]:
-        reply = await session.unary(
-            node, "/machine.MachineService/ServiceList", Empty(), ServiceListResponse, timeout=5
-        )
+        path = "/machine.MachineService/ServiceList"
+        reply = await session.unary(node, path, Empty(), ServiceListResponse, timeout=5)
         return [service for part in parts(reply, ServiceList) for service in part.services]
 
-    target = _target(context, address)
     async with open_session(target) as session:
         outcome = (await ask_nodes(session, [""], ask))[0]
-    if outcome.error is not None:
-        # Said here, while it is known which endpoint was asked.
-        outcome.error.add_note(describe(outcome.error, target))
-    return Outcome(node=address, value=outcome.value, error=outcome.error)
+    return Outcome(node=target.endpoints[0].host, value=outcome.value, error=outcome.error)
 
 
-def _unwell(outcome: Outcome[list[ServiceInfo]]) -> list[str]:
+def _unwell(outcome: Outcome[list[ServiceInfo]], target: Target) -> list[str]:
     if outcome.value is None:
-        assert outcome.error is not None
-        return [f"{outcome.node}: {' '.join(outcome.error.__notes__)}"]
+        return [f"{outcome.node}: {describe(outcome.error, target) if outcome.error else 'no answer'}"]
+    states = {service.id: service for service in outcome.value}
     return [
-        f"{outcome.node}: {service.id} is {service.state}{'' if is_well(service) else ', not healthy'}"
-        for service in outcome.value
-        if service.state not in RUNNING or not is_well(service)
+        f"{outcome.node}: {name} is {states[name].state if name in states else 'missing'}"
+        for name in NEEDED
+        if name not in states or states[name].state != "Running" or not is_well(states[name])
     ]
 
 
@@ -95,8 +88,8 @@ def is_well(service: ServiceInfo) -> bool:
 def show_services(services: Services) -> None:
     """One table of all nodes' services."""
     rows = [("NODE", "SERVICE", "STATE", "HEALTH")]
-    for node, entries in services:
-        for service in entries:
+    for node, list_ in services:
+        for service in list_:
             health = "?" if service.health.unknown else "OK" if service.health.healthy else "Fail"
             rows.append((node, service.id, service.state, health))
     console.write(format_table(rows))

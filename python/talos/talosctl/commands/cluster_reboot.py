@@ -14,10 +14,11 @@ def run_reboot(invocation: Invocation) -> int:
     """Reset the nodes: nothing in them is asked."""
     flags = invocation.flags
     check_local(flags)
-    name, directory = flags.text("name"), Path(flags.text("state"))
+    directory = Path(flags.text("state"))
+    name = flags.text("name")
     nodes = choose_nodes(show_cluster(name, directory), flags.texts("node"))
     for node in reboot_node(name, directory, [node.name for node in nodes]):
-        console.note(f"rebooting {node}")
+        console.note(f"{node} starts again")
     return 0
 
 

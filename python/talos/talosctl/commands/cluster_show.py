@@ -31,7 +31,7 @@ def run_show(invocation: Invocation) -> int:
     )
     console.write_line("\nNODES:\n")
     rows = [("NAME", "TYPE", "IP", "CPU", "RAM", "DISK", "STATE")]
-    rows.extend(
+    rows += [
         (
             node.name,
             node.role.value,
@@ -42,7 +42,7 @@ def run_show(invocation: Invocation) -> int:
             node.state.value,
         )
         for node in info.nodes
-    )
+    ]
     console.write(format_table(rows))
     return 0
 
@@ -50,8 +50,6 @@ def run_show(invocation: Invocation) -> int:
 COMMAND = Command(
     name="show",
     summary="Show a cluster and its nodes",
-    flags=(
-        Flag(name="provisioner", default="docker", help="accepted for compatibility; the state knows it"),
-    ),
+    flags=(Flag(name="provisioner", default="container", help="accepted: there is one"),),
     run=run_show,
 )

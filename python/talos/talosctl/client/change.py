@@ -1,0 +1,69 @@
+"""Changing the configuration of a running node: fetch, change, send, say what became of it."""
+
+from google.protobuf.duration_pb2 import Duration
+
+from talos.api.cosi.meta_pb2 import ResourceDefinitionSpec
+from talos.api.machine.machine_pb2 import (
+    ApplyConfiguration,
+    ApplyConfigurationRequest,
+    ApplyConfigurationResponse,
+)
+from talos.system.errors import UserError
+from talos.talosctl.cli.flag import Flags
+from talos.talosctl.client.command import parts
+from talos.talosctl.client.resources import find_definition, get_resource
+from talos.talosctl.client.session import Session
+from talos.talosctl.output import console
+from talos.talosctl.output.yaml_text import parse_yaml
+
+CONFIG_TYPE, ACTIVE = "MachineConfigs.config.talos.dev", "v1alpha1"
+_MODES = {
+    "auto": ApplyConfigurationRequest.AUTO,
+    "no-reboot": ApplyConfigurationRequest.NO_REBOOT,
+    "staged": ApplyConfigurationRequest.STAGED,
+    "try": ApplyConfigurationRequest.TRY,
+}
+
+
+async def fetch_config(session: Session, node: str, word: str, flags: Flags) -> str:
+    """The node's active config, which the word must mean."""
+    definition: ResourceDefinitionSpec = await find_definition(session, node, word)
+    if definition.resource_type != CONFIG_TYPE:
+        raise UserError(
+            f"{definition.resource_type} can't be changed", hint="only machineconfig is the user's to change"
+        )
+    namespace = flags.text("namespace") or definition.default_namespace
+    resource = await get_resource(session, node, namespace, CONFIG_TYPE, ACTIVE)
+    # The spec is one YAML string that holds the whole text.
+    text = parse_yaml(resource.spec.yaml_spec)
+    return text if isinstance(text, str) else resource.spec.yaml_spec
+
+
+def make_apply_request(text: str | bytes, flags: Flags) -> ApplyConfigurationRequest:
+    """The request that the flags of apply-config, edit and patch describe."""
+    timeout = flags.seconds("timeout")
+    return ApplyConfigurationRequest(
+        data=text.encode() if isinstance(text, str) else text,
+        mode=_MODES[flags.text("mode")],
+        dry_run=flags.is_set("dry-run"),
+        try_mode_timeout=Duration(seconds=int(timeout), nanos=int(timeout % 1 * 1e9)),
+    )
+
+
+async def send_config(
+    session: Session, node: str, request: ApplyConfigurationRequest
+) -> list[ApplyConfiguration]:
+    """Send a config; what the node says about it."""
+    path = "/machine.MachineService/ApplyConfiguration"
+    reply = await session.unary(node, path, request, ApplyConfigurationResponse)
+    return list(parts(reply, ApplyConfiguration))
+
+
+def show_result(node: str, results: list[ApplyConfiguration], *, is_many: bool) -> None:
+    """Warnings, and what the node did or would do."""
+    prefix = f"{node}: " if is_many and node else ""
+    for result in results:
+        for warning in result.warnings:
+            console.note(f"{prefix}WARNING: {warning}")
+        if result.mode_details:
+            console.note(f"{prefix}{result.mode_details.rstrip()}")

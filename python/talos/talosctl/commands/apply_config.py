@@ -1,0 +1,57 @@
+"""``talosctl apply-config``."""
+
+from talos.api.machine.machine_pb2 import ApplyConfiguration
+from talos.config.patch import apply_patches
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.client.change import make_apply_request, send_config, show_result
+from talos.talosctl.client.command import need_nodes, run_async
+from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.flags import CLIENT_FLAGS, CONFIG_CHANGE_FLAGS, INSECURE_FLAGS
+from talos.talosctl.client.patches import parse_patches
+from talos.talosctl.client.select import select_target
+from talos.talosctl.client.session import Session, open_session
+from talos.talosctl.output.files import read_file
+
+
+def run_apply(invocation: Invocation) -> int:
+    """Send a config file, patched, to every node."""
+    flags = invocation.flags
+    if not flags.text("file"):
+        raise UserError("no file is named", hint="name the configuration with --file")
+    text: str | bytes = read_file(flags.text("file"))
+    patches = parse_patches(flags.texts("config-patch"))
+    if patches:
+        text = apply_patches(text, patches, source=flags.text("file"))
+    request = make_apply_request(text, flags)
+
+    async def ask(session: Session, node: str) -> list[ApplyConfiguration]:
+        return await send_config(session, node, request)
+
+    async def main() -> int:
+        target = select_target(flags)
+        async with open_session(target) as session:
+            outcomes = await ask_nodes(session, need_nodes(target), ask)
+            for outcome in outcomes:
+                show_result(outcome.node, outcome.value or [], is_many=len(outcomes) > 1)
+            return report_failures(session, outcomes)
+
+    return run_async(main())
+
+
+COMMAND = Command(
+    name="apply-config",
+    aliases=("apply",),
+    summary="Give the node a configuration",
+    flags=(
+        *CLIENT_FLAGS,
+        *INSECURE_FLAGS,
+        *CONFIG_CHANGE_FLAGS,
+        Flag(
+            name="config-patch", short="p", type=Type.STRING_ARRAY, help="a patch, or @file; may be repeated"
+        ),
+        Flag(name="file", short="f", help="the configuration"),
+    ),
+    run=run_apply,
+)

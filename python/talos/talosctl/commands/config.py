@@ -1,0 +1,206 @@
+"""``talosctl config``: the client's own configuration."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from talos.config.talosconfig import Context, TalosConfig, open_talosconfig, save
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Flags, Type
+from talos.talosctl.client.endpoint import parse_endpoint
+from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.commands.config_info import run_info
+from talos.talosctl.commands.config_new import run_new
+from talos.talosctl.commands.config_remove import run_remove
+from talos.talosctl.output import console
+from talos.talosctl.output.table import format_table
+
+
+def _open(flags: Flags) -> tuple[TalosConfig, Path]:
+    return open_talosconfig(flags.text("talosconfig"))
+
+
+def _change(flags: Flags, **changes: object) -> int:
+    """Change the context the flags name, or the current one."""
+    config, path = _open(flags)
+    name = flags.text("context") or config.context
+    save(config.with_context(name, replace(config.get(name), **changes)), path)  # pyright: ignore[reportArgumentType] - the callers below name fields
+    return 0
+
+
+def run_add(invocation: Invocation) -> int:
+    """Add a context from PEM files."""
+    name = invocation.args[0]
+    config, path = _open(invocation.flags)
+    if name in config.contexts:
+        raise UserError(
+            f'there is a context "{name}" already', hint="choose another name or remove that one first"
+        )
+    files = {key: _read(invocation.flags.text(key)) for key in ("ca", "crt", "key")}
+    context = Context(ca=files["ca"], crt=files["crt"], key=files["key"])
+    save(config.with_context(name, context), path)
+    return 0
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes() if path else b""
+    except OSError as error:
+        raise UserError(f"can't be read: {error.strerror}", where=path) from error
+
+
+def run_context(invocation: Invocation) -> int:
+    """Make a context the current one."""
+    config, path = _open(invocation.flags)
+    save(config.selecting(invocation.args[0]), path)
+    return 0
+
+
+def run_contexts(invocation: Invocation) -> int:
+    """List the contexts, the current one marked."""
+    config, _ = _open(invocation.flags)
+    current = invocation.flags.text("context") or config.context
+    rows = [("CURRENT", "NAME", "ENDPOINTS", "NODES")]
+    for name, context in sorted(config.contexts.items()):
+        mark = "*" if name == current else ""
+        rows.append((mark, name, ",".join(context.endpoints), ",".join(context.nodes)))
+    console.write(format_table(rows))
+    return 0
+
+
+def run_endpoint(invocation: Invocation) -> int:
+    """Set the endpoints of the current context."""
+    for text in invocation.args:
+        parse_endpoint(text)
+    return _change(invocation.flags, endpoints=invocation.args)
+
+
+def run_node(invocation: Invocation) -> int:
+    """Set the nodes of the current context."""
+    return _change(invocation.flags, nodes=invocation.args)
+
+
+def run_proxy_url(invocation: Invocation) -> int:
+    """Set the proxy of the current context, or show it."""
+    if invocation.args:
+        return _change(invocation.flags, proxy_url=invocation.args[0])
+    config, _ = _open(invocation.flags)
+    proxy = config.get(invocation.flags.text("context") or config.context).proxy_url
+    if proxy:
+        console.write_line(proxy)
+    return 0
+
+
+def run_merge(invocation: Invocation) -> int:
+    """Take over the contexts of another file."""
+    source = invocation.args[0]
+    config, path = _open(invocation.flags)
+    merged, renames = config.merge(TalosConfig.parse(_read(source), source=source))
+    save(merged, path)
+    for old, new in renames.items():
+        console.note(f'renamed talosconfig context "{old}" -> "{new}"')
+    return 0
+
+
+def complete_contexts(invocation: Invocation, prefix: str) -> tuple[str, ...]:  # noqa: ARG001 - a completer's shape
+    """Names of contexts."""
+    return () if invocation.args else tuple(_open(invocation.flags)[0].contexts)
+
+
+COMMAND = Command(
+    name="config",
+    summary="Show and change the client's configuration",
+    details="Shows and changes the client's configuration, the talosconfig: clusters, how to reach "
+    "them and who you are there.",
+    inherited=CLIENT_FLAGS,
+    commands=(
+        Command(
+            name="add",
+            usage="<context>",
+            summary="Add a context",
+            flags=(
+                Flag(name="ca", help="the file of the cluster's CA certificate"),
+                Flag(name="crt", help="the file of the client certificate"),
+                Flag(name="key", help="the file of the client certificate's key"),
+            ),
+            least=1,
+            most=1,
+            run=run_add,
+        ),
+        Command(
+            name="context",
+            aliases=("use-context",),
+            usage="<context>",
+            summary="Make a context the current one",
+            least=1,
+            most=1,
+            run=run_context,
+            complete=complete_contexts,
+        ),
+        Command(name="contexts", aliases=("get-contexts",), summary="List the contexts", run=run_contexts),
+        Command(
+            name="endpoint",
+            aliases=("endpoints",),
+            usage="<endpoint>...",
+            summary="Set the endpoints of the current context",
+            most=-1,
+            run=run_endpoint,
+        ),
+        Command(
+            name="info",
+            summary="Show the current context",
+            flags=(Flag(name="output", short="o", default="text", help="text, json or yaml"),),
+            run=run_info,
+        ),
+        Command(
+            name="merge",
+            usage="<from>",
+            summary="Take over the contexts of another file",
+            details="Takes over the contexts of another talosconfig. A name that is taken gets a number.",
+            least=1,
+            most=1,
+            run=run_merge,
+        ),
+        Command(
+            name="new",
+            usage="[<path>]",
+            summary="Let the node issue a new client configuration",
+            flags=(
+                Flag(name="roles", type=Type.STRINGS, default="os:admin", help="what its owner may do"),
+                Flag(name="crt-ttl", type=Type.DURATION, default="8760h0m0s", help="how long it is valid"),
+            ),
+            most=1,
+            run=run_new,
+        ),
+        Command(
+            name="node",
+            aliases=("nodes",),
+            usage="<endpoint>...",
+            summary="Set the nodes of the current context",
+            most=-1,
+            run=run_node,
+        ),
+        Command(
+            name="proxy-url",
+            usage="[url]",
+            summary="Show or set the proxy of the current context",
+            details="Shows the proxy of the current context, or sets it. An empty text takes it away.",
+            most=1,
+            run=run_proxy_url,
+        ),
+        Command(
+            name="remove",
+            usage="<context>",
+            summary="Remove contexts",
+            details="Removes the context, or every one that a pattern such as 'test-*' matches.",
+            flags=(
+                Flag(name="dry-run", type=Type.BOOL, default="false", help="only say which"),
+                Flag(name="noconfirm", short="y", type=Type.BOOL, default="false", help="do not ask"),
+            ),
+            least=1,
+            most=1,
+            run=run_remove,
+            complete=complete_contexts,
+        ),
+    ),
+)

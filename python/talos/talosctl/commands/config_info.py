@@ -1,0 +1,84 @@
+"""``talosctl config info``."""
+
+import datetime
+import json
+
+from talos.config.talosconfig import Context, open_talosconfig
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Invocation
+from talos.talosctl.output import console
+from talos.talosctl.output.table import format_table
+from talos.talosctl.output.yaml_text import dump_yaml
+
+_LARGER = (
+    (365 * 86400, "year"),
+    (30 * 86400, "month"),
+    (86400, "day"),
+    (3600, "hour"),
+    (60, "minute"),
+    (1, "second"),
+)
+
+
+def run_info(invocation: Invocation) -> int:
+    """Show who one is, and where."""
+    flags = invocation.flags
+    config, _ = open_talosconfig(flags.text("talosconfig"))
+    name = flags.text("context") or config.context
+    context = config.get(name)
+    roles, expires = _identity(context)
+    now = datetime.datetime.now(datetime.UTC)
+    output = flags.text("output")
+    if output == "text":
+        console.write(
+            format_table(
+                [
+                    ("Current context:", name),
+                    ("Nodes:", ", ".join(context.nodes) or "not defined"),
+                    ("Endpoints:", ", ".join(context.endpoints) or "not defined"),
+                    ("Roles:", ", ".join(roles) or "not defined"),
+                    (
+                        "Certificate expires:",
+                        f"{describe_time(expires, now)} ({expires:%Y-%m-%d})" if expires else "not defined",
+                    ),
+                ]
+            )
+        )
+        return 0
+    fields: dict[str, object] = {
+        "context": name,
+        "nodes": list(context.nodes),
+        "endpoints": list(context.endpoints),
+        "roles": roles,
+        "certTTL": describe_time(expires, now) if expires else "",
+        "certNotAfter": expires.strftime("%Y-%m-%dT%H:%M:%SZ") if expires else "",
+    }
+    if output == "json":
+        console.write_line(json.dumps(fields, indent=2))
+    elif output == "yaml":
+        console.write(dump_yaml(fields))
+    else:
+        raise UserError(f'"{output}" is no output format', where="--output", hint="use text, json or yaml")
+    return 0
+
+
+def _identity(context: Context) -> tuple[list[str], datetime.datetime | None]:
+    if not context.crt:
+        return [], None
+    from talos.pki.certificate import parse_certificate
+    from talos.pki.names import organizations_of
+
+    certificate = parse_certificate(context.crt, where="talosconfig: crt")
+    return sorted(filter(None, organizations_of(certificate.subject))), certificate.not_valid_after_utc
+
+
+def describe_time(moment: datetime.datetime, now: datetime.datetime) -> str:
+    """``1 year from now``, ``2 days ago``."""
+    seconds = round((moment - now).total_seconds())
+    distance = abs(seconds)
+    for size, unit in _LARGER:
+        if distance >= size:
+            count = distance // size
+            text = f"{count} {unit}{'s' if count > 1 else ''}"
+            return f"{text} from now" if seconds > 0 else f"{text} ago"
+    return "now"

@@ -1,0 +1,54 @@
+"""``talosctl config new``."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+from google.protobuf.duration_pb2 import Duration
+
+from talos.api.machine.machine_pb2 import (
+    GenerateClientConfiguration,
+    GenerateClientConfigurationRequest,
+    GenerateClientConfigurationResponse,
+)
+from talos.api.rpc import RpcError
+from talos.config.talosconfig import TalosConfig, open_talosconfig, save
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Invocation
+from talos.talosctl.client.command import need_one_node, parts
+from talos.talosctl.client.failure import describe
+from talos.talosctl.client.select import select_target
+from talos.talosctl.client.session import open_session
+
+
+def run_new(invocation: Invocation) -> int:
+    """Let a control plane node issue a certificate, and write a talosconfig with it."""
+    flags = invocation.flags
+    path = Path(invocation.args[0] if invocation.args else "talosconfig")
+    if path.exists():
+        raise UserError("it exists", where=str(path), hint="name another file")
+    request = GenerateClientConfigurationRequest(
+        roles=flags.texts("roles"), crt_ttl=Duration(seconds=int(flags.seconds("crt-ttl")))
+    )
+
+    async def ask() -> bytes:
+        target = select_target(flags)
+        # Any endpoint can issue it; a node is only named when one is wanted.
+        node = need_one_node(target, "config new") if target.nodes else ""
+        async with open_session(target) as session:
+            method = "/machine.MachineService/GenerateClientConfiguration"
+            try:
+                reply = await session.unary(node, method, request, GenerateClientConfigurationResponse)
+                return next(part.talosconfig for part in parts(reply, GenerateClientConfiguration))
+            except RpcError as error:
+                raise UserError(describe(error, target), where=node) from error
+
+    issued = TalosConfig.parse(asyncio.run(ask()), source="the node's reply")
+    current, _ = open_talosconfig(flags.text("talosconfig"))
+    mine = current.get(flags.text("context") or current.context)
+    contexts = {
+        name: context if context.endpoints else replace(context, endpoints=mine.endpoints)
+        for name, context in issued.contexts.items()
+    }
+    save(replace(issued, contexts=contexts), path)
+    return 0

@@ -1,0 +1,40 @@
+"""``talosctl validate``."""
+
+from talos.config.loader import load
+from talos.config.problem import ConfigError
+from talos.config.validate import Mode, validate
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.output import console
+from talos.talosctl.output.files import read_file
+
+MODES = tuple(mode.value for mode in Mode)
+
+
+def run_validate(invocation: Invocation) -> int:
+    """Say everything that is wrong with a config, or that nothing is."""
+    flags = invocation.flags
+    path, mode = flags.text("config"), flags.text("mode").lower()
+    if mode not in MODES:
+        raise UserError(f'there is no mode "{mode}"', where="--mode", hint=f"use {', '.join(MODES)}")
+    report = validate(load(read_file(path), source=path), Mode(mode))
+    for problem in report.warnings:
+        console.note(f"WARNING: {problem}")
+    errors = (*report.errors, *(report.warnings if flags.is_set("strict") else ()))
+    if errors:
+        raise ConfigError(errors)
+    console.note(f"{path} is valid for {mode} mode")
+    return 0
+
+
+COMMAND = Command(
+    name="validate",
+    summary="Check a configuration",
+    flags=(
+        Flag(name="config", short="c", required=True, help="the file to check"),
+        Flag(name="mode", short="m", required=True, help=f"where it is for: {', '.join(MODES)}"),
+        Flag(name="strict", type=Type.BOOL, default="false", help="take warnings for errors"),
+    ),
+    run=run_validate,
+)

@@ -1,0 +1,33 @@
+"""Files that commands write and read for the person."""
+
+import os
+import secrets
+from pathlib import Path
+
+from talos.system.errors import UserError
+
+
+def read_file(path: str) -> bytes:
+    """A file's content."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise UserError(f"can't be read: {error.strerror}", where=path) from error
+
+
+def write_file(path: Path, content: str | bytes, *, force: bool, mode: int = 0o600) -> None:
+    """Write a file whole or not at all; one that exists is only replaced by force."""
+    if path.exists() and not force:
+        raise UserError("it exists already", where=str(path), hint="use --force to overwrite it")
+    data = content.encode() if isinstance(content, str) else content
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+                file.write(data)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"can't be written: {error.strerror}", where=str(path)) from error

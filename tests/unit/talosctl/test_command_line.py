@@ -1,0 +1,152 @@
+"""The command line's conventions."""
+
+import pytest
+
+from talos.talosctl.cli.complete import offers
+from talos.talosctl.cli.parse import UsageError, parse
+from talos.talosctl.cli.values import format_duration, parse_duration
+from talos.talosctl.main import run
+from talos.talosctl.tree import ROOT
+
+
+def test_lists_are_comma_separated_and_repeatable():
+    flags = parse(ROOT, ["memory", "-n", "a,b", "--nodes=c", '-n"d,e",f']).flags
+    assert flags.texts("nodes") == ("a", "b", "c", "d,e", "f")
+
+
+def test_arrays_keep_commas():
+    flags = parse(ROOT, ["apply-config", "-p", "a,b", "-p=c"]).flags
+    assert flags.texts("config-patch") == ("a,b", "c")
+
+
+def test_booleans_take_a_value_only_after_an_equals_sign():
+    assert not parse(ROOT, ["reboot", "--wait=false"]).flags.is_set("wait")
+    invocation = parse(ROOT, ["netstat", "-al4"])
+    assert all(invocation.flags.is_set(name) for name in ("all", "listening", "ipv4"))
+    with pytest.raises(UsageError, match="accepts 0 arg"):
+        parse(ROOT, ["reboot", "--wait", "false"])
+
+
+def test_a_list_given_replaces_the_default():
+    assert parse(ROOT, ["gen", "csr", "--key", "x", "--roles", "os:reader"]).flags.texts("roles") == (
+        "os:reader",
+    )
+    assert parse(ROOT, ["gen", "csr", "--key", "x"]).flags.texts("roles") == ("os:admin",)
+
+
+def test_flags_may_stand_anywhere():
+    invocation = parse(
+        ROOT, ["-n", "a", "config", "--context", "x", "endpoint", "one", "-e", "b", "two", "--", "-n"]
+    )
+    assert invocation.path == ("talosctl", "config", "endpoint")
+    assert invocation.args == ("one", "two", "-n")
+    assert invocation.flags.texts("nodes") == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nonsense"], 'unknown command "nonsense" for "talosctl"'),
+        (["memry"], 'Did you mean "memory"'),
+        (["memory", "--nonsense"], "unknown flag: --nonsense"),
+        (["memory", "-vz"], "unknown shorthand flag: 'z' in -vz"),
+        (["memory", "-n"], "flag needs an argument: 'n' in -n"),
+        (["memory", "--nodes"], "flag needs an argument: --nodes"),
+        (["logs"], "accepts 1 arg(s), received 0"),
+        (["logs", "a", "--tail", "x"], 'invalid argument "x" for "--tail" flag'),
+        (["logs", "a", "--tail", "3000000000"], "is not between"),
+        (["reboot", "--timeout", "5"], "is not a duration such as 30s"),
+        (["apply-config", "-m", "later"], "must be one of auto, no-reboot, staged, try"),
+        (["gen", "ca"], 'required flag(s) "organization" not set'),
+        (["gen", "secrets", "--from-controlplane-config", "a", "-p", "b"], "only one of the flags"),
+        (["config", "nonsense"], 'unknown command "nonsense" for "talosctl config"'),
+    ],
+)
+def test_mistakes_are_told_on_one_line(words, message, capsys):
+    assert run(words) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+    assert error.count("\n") == 2  # the mistake, and where help is
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"], []])
+def test_help_of_the_root(words, capsys):
+    assert run(words) == 0
+    out = capsys.readouterr().out
+    assert "Available Commands:\n  apply-config" in out
+    assert "\n  disks " not in out
+
+
+def test_help_of_a_command(capsys):
+    assert run(["reboot", "-h"]) == 0
+    out = capsys.readouterr().out
+    assert "Usage:\n  talosctl reboot [flags]\n" in out
+    assert "      --timeout duration" in out
+    assert "(default 30m0s)" in out
+    assert '(default "default")' in out
+    assert run(["help", "config", "add"]) == 0
+    assert "Global Flags:" in capsys.readouterr().out
+
+
+def test_gone_commands_say_what_to_use(capsys):
+    assert run(["disks", "--insecure"]) == 1
+    assert "talosctl get disks" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1m0s", 60),
+        ("1h2m3.5s", 3723.5),
+        ("300ms", 0.3),
+        ("0", 0),
+        ("-5s", -5),
+        ("8760h0m0s", 31536000),
+        (".5s", 0.5),
+    ],
+)
+def test_durations(text, seconds):
+    assert parse_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "5", "5x", "1m5", "s", "--5s", "1h-2m"])
+def test_no_durations(text):
+    with pytest.raises(ValueError):  # noqa: PT011
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (1.5, "1.5s"), (60, "1m0s"), (3723, "1h2m3s"), (0.25, "250ms"), (-90, "-1m30s")],
+)
+def test_durations_are_written_like_go(seconds, text):
+    assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["mem"], ["memory"]),
+        (["config", "con"], ["context", "contexts"]),
+        (["apply-config", "--mode", ""], ["auto", "no-reboot", "staged", "try"]),
+        (["apply-config", "--mode=s"], ["--mode=staged"]),
+        (["reboot", "--wa"], ["--wait"]),
+        (["service", "apid", "st"], ["start", "status", "stop"]),
+    ],
+)
+def test_completion(words, expected):
+    assert [word for word, _ in offers(ROOT, words)[0]] == expected
+
+
+def test_completion_of_files():
+    assert offers(ROOT, ["apply-config", "--file", ""])[1]
+    assert not offers(ROOT, ["memory", ""])[1]
+
+
+def test_completion_scripts(capsys):
+    for shell in ("bash", "zsh", "fish", "powershell"):
+        assert run(["completion", shell]) == 0
+        assert "__complete" in capsys.readouterr().out
+    assert run(["__complete", "described", "mem"]) == 0
+    assert capsys.readouterr().out == "memory\tShow how much memory is in use\n:end\n"

@@ -1,0 +1,163 @@
+"""``talosctl config``: the client's own file."""
+
+import json
+import stat
+
+import pytest
+import yaml
+from google.protobuf.empty_pb2 import Empty
+
+from talos.api.machine import machine_pb2 as machine
+from talos.config.talosconfig import TalosConfig
+from talos.talosctl.main import run
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("TALOSCONFIG", "TALOS_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def pems(tmp_path, pki):
+    (tmp_path / "ca.crt").write_bytes(pki.authority.crt)
+    (tmp_path / "admin.crt").write_bytes(pki.admin.crt)
+    (tmp_path / "admin.key").write_bytes(pki.admin.key)
+    return [
+        "--ca",
+        str(tmp_path / "ca.crt"),
+        "--crt",
+        str(tmp_path / "admin.crt"),
+        "--key",
+        str(tmp_path / "admin.key"),
+    ]
+
+
+def test_a_context_from_add_to_remove(home, pems, capsys):
+    path = home / ".talos" / "config"
+    assert run(["config", "add", "one", *pems]) == 0
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert run(["config", "add", "one", *pems]) == 1
+    assert 'there is a context "one" already' in capsys.readouterr().err
+    assert run(["config", "context", "one"]) == 0
+    assert run(["config", "endpoint", "10.0.0.1", "10.0.0.2"]) == 0
+    assert run(["config", "node", "10.0.0.3"]) == 0
+    assert run(["config", "proxy-url", "socks5://10.0.0.9"]) == 0
+    assert run(["config", "add", "two"]) == 0
+    capsys.readouterr()
+    assert run(["config", "contexts"]) == 0
+    assert capsys.readouterr().out == (
+        "CURRENT   NAME   ENDPOINTS           NODES\n"
+        "*         one    10.0.0.1,10.0.0.2   10.0.0.3\n"
+        "          two\n"
+    )
+    assert run(["config", "info"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Current context:       one\nNodes:                 10.0.0.3\n")
+    assert "Roles:                 os:admin\n" in out
+    assert "from now (" in out
+    assert run(["config", "remove", "two", "--dry-run"]) == 0
+    assert run(["config", "remove", "t*", "-y"]) == 0
+    assert run(["config", "remove", "one", "-y"]) == 1
+    assert list(yaml.safe_load(path.read_text())["contexts"]) == ["one"]
+    assert run(["config", "context", "two"]) == 1
+    assert 'context "two" is not defined' in capsys.readouterr().err
+
+
+def test_info_as_json(home, pems, capsys):
+    run(["config", "add", "one", *pems])
+    run(["config", "context", "one"])
+    capsys.readouterr()
+    assert run(["config", "info", "-o", "json"]) == 0
+    info = json.loads(capsys.readouterr().out)
+    assert (info["context"], info["roles"], info["nodes"]) == ("one", ["os:admin"], [])
+    assert run(["config", "info", "-o", "xml"]) == 1
+
+
+def test_bad_endpoint_is_refused(home, pems, capsys):
+    run(["config", "add", "one", *pems])
+    run(["config", "context", "one"])
+    assert run(["config", "endpoint", "10.0.0.1:x"]) == 1
+    assert '"x" is not a port' in capsys.readouterr().err
+
+
+def test_merge_renames_what_is_taken(home, pems, capsys):
+    other = home / "other"
+    run(["config", "add", "one", *pems])
+    run(["config", "context", "one"])
+    run(["config", "add", "one", *pems, "--talosconfig", str(other)])
+    run(["config", "context", "one", "--talosconfig", str(other)])
+    assert run(["config", "merge", str(other)]) == 0
+    assert 'renamed talosconfig context "one" -> "one-1"' in capsys.readouterr().err
+    merged = TalosConfig.parse((home / ".talos" / "config").read_text())
+    assert (merged.context, list(merged.contexts)) == ("one-1", ["one", "one-1"])
+
+
+def test_search_order(home, pems, monkeypatch):
+    def current() -> str:
+        monkeypatch.setattr("sys.argv", [])
+        from talos.config.talosconfig import open_talosconfig
+
+        return open_talosconfig()[0].context
+
+    def make(path, name: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump({"context": name, "contexts": {name: {"endpoints": []}}}))
+
+    make(home / ".talos" / "config", "home")
+    assert current() == "home"
+    make(home / "elsewhere" / "config", "talos-home")
+    monkeypatch.setenv("TALOS_HOME", str(home / "elsewhere"))
+    assert current() == "talos-home"
+    make(home / "named", "variable")
+    monkeypatch.setenv("TALOSCONFIG", str(home / "named"))
+    assert current() == "variable"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "xdg"))
+    assert current() == "variable"
+    make(home / "xdg" / "talos" / "config.yaml", "xdg")
+    assert current() == "xdg"
+
+
+def test_without_any_context(home, capsys):
+    assert run(["memory"]) == 1
+    error = capsys.readouterr().err
+    assert "there is no cluster to talk to yet" in error
+    assert error.count("\n") == 1
+
+
+def test_broken_file_is_one_clear_error(home, capsys):
+    (home / "broken").write_text("context: a\ncontexts:\n  a:\n    endpionts: []\n")
+    assert run(["memory", "--talosconfig", str(home / "broken")]) == 1
+    error = capsys.readouterr().err
+    assert "endpionts" in error
+    assert "Traceback" not in error
+
+
+def test_new_is_issued_by_a_node(talosctl, node, tmp_path):
+    issued = "context: reader@test\ncontexts:\n    reader@test:\n        endpoints: []\n"
+    reply = machine.GenerateClientConfigurationResponse(
+        messages=[machine.GenerateClientConfiguration(talosconfig=issued.encode())]
+    )
+    node.on(
+        "/machine.MachineService/GenerateClientConfiguration",
+        machine.GenerateClientConfigurationRequest,
+        reply,
+    )
+    path = tmp_path / "new"
+    result = talosctl("config", "new", str(path), "--roles", "os:reader", "--crt-ttl", "1h", "-n", "10.0.0.2")
+    assert result.code == 0, result.err
+    request = node.seen[0][2]
+    assert (list(request.roles), request.crt_ttl.seconds) == (["os:reader"], 3600)
+    assert TalosConfig.parse(path.read_text()).current.endpoints == (f"127.0.0.1:{node.port}",)
+    assert talosctl("config", "new", str(path), "-n", "10.0.0.2").code == 1
+
+
+def test_context_flag(client, node):
+    client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"])
+    node.on("/machine.MachineService/Memory", Empty, machine.MemoryResponse(messages=[machine.Memory()]))
+    assert client("memory", "--context", "test").code == 0
+    result = client("memory", "--context", "other")
+    assert result.code == 1
+    assert 'context "other" is not defined' in result.err

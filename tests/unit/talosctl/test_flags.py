@@ -1,0 +1,120 @@
+"""Every command and flag of the table is there, under the same names and with the same defaults."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from talos.talosctl.cli.command import Command, load
+from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.cli.help import shown_default
+from talos.talosctl.cli.parse import visible_flags
+from talos.talosctl.tree import ROOT
+
+TABLE = Path(__file__).parents[2] / "data" / "talosctl.tsv"
+TYPES = {
+    "string(mb,gb)": Type.STRING,
+    "disks": Type.STRINGS,
+    "mountSpec": Type.STRING,
+    "ipSlice": Type.STRINGS,
+    "semver": Type.STRING,
+    "type": Type.STRING,
+    "all, system-disk, user-disks": Type.STRING,
+    "auto, no-reboot, staged, try": Type.STRING,
+}
+# Words of the original's help that look like defaults.
+NO_DEFAULTS = {"is no filter", "is to show no history", "false", "", "[]"}
+# Named after another release, or another user's home.
+OWN_DEFAULTS = {
+    ("talosctl upgrade", "--image"),
+    ("talosctl gen config", "--kubernetes-version"),
+    ("talosctl cluster show", "--provisioner"),
+}
+NOT_BUILT = {
+    "talosctl cgroups",
+    "talosctl cluster create dev",
+    "talosctl cluster create docker",
+    "talosctl cluster create qemu",
+    "talosctl cluster sync",
+    "talosctl conformance",
+    "talosctl conformance kubernetes",
+    "talosctl dashboard",
+    "talosctl debug",
+    "talosctl gen secureboot",
+    "talosctl gen secureboot database",
+    "talosctl gen secureboot pcr",
+    "talosctl gen secureboot uki",
+    "talosctl image cache-cert-gen",
+    "talosctl image cache-create",
+    "talosctl image cache-serve",
+    "talosctl image k8s-bundle",
+    "talosctl image talos-bundle",
+    "talosctl inject",
+    "talosctl inject serviceaccount",
+    "talosctl pcap",
+    "talosctl remote-provision-launch",
+    "talosctl rotate-ca",
+    "talosctl support",
+    "talosctl upgrade-k8s",
+}
+
+
+def rows() -> list[dict[str, str]]:
+    with TABLE.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def walk(chain: Sequence[Command] = (ROOT,)) -> Iterator[tuple[str, Sequence[Command]]]:
+    yield " ".join(link.name for link in chain), chain
+    for child in chain[-1].commands:
+        if not child.hidden:
+            yield from walk((*chain, load(child)))
+
+
+COMMANDS = dict(walk())
+ROWS = rows()
+
+
+def test_every_command_is_built_or_known_not_to_be():
+    wanted = {row["command"] for row in ROWS if row["kind"] == "command"}
+    assert wanted - COMMANDS.keys() == NOT_BUILT
+
+
+def test_aliases():
+    for row in ROWS:
+        if row["kind"] == "command" and row["command"] in COMMANDS and row["name"]:
+            command = COMMANDS[row["command"]][-1]
+            assert set(row["name"].split(",")) <= set(command.aliases), row["command"]
+
+
+@pytest.mark.parametrize("path", sorted(COMMANDS))
+def test_flags(path):
+    built = {f"--{flag.name}": flag for flag in visible_flags(COMMANDS[path])}
+    for row in ROWS:
+        if row["command"] != path or row["kind"] != "flag":
+            continue
+        flag = built.get(row["name"])
+        assert flag, f"{path} {row['name']} is missing"
+        assert flag.short == row["short"].lstrip("-"), row
+        wanted = TYPES.get(row["type"]) or Type(row["type"])
+        assert flag.type is wanted, row
+        # The folder of clusters is found when the command runs.
+        if (path, row["name"]) not in OWN_DEFAULTS and row["name"] != "--state":
+            assert shown(flag) == (default_of(row)), row
+
+
+def default_of(row: dict[str, str]) -> str:
+    text = row["default"].replace("/home/user", str(Path.home()))
+    return "" if text in NO_DEFAULTS else text
+
+
+def shown(flag: Flag) -> str:
+    return shown_default(flag)
+
+
+def test_rows_of_the_tree_agree_with_the_modules():
+    for row in ROOT.commands:
+        if not row.hidden:
+            command = load(row)
+            assert (command.name, command.aliases, command.summary) == (row.name, row.aliases, row.summary)

@@ -1,0 +1,159 @@
+"""``talosctl gen``, ``validate`` and ``machineconfig``: all of it without a node."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from talos.config.loader import load
+from talos.config.talosconfig import TalosConfig
+from talos.pki.bundle import SecretsBundle
+from talos.pki.certificate import parse_certificate
+from talos.talosctl.main import run
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def secrets(tmp_path_factory):
+    path = tmp_path_factory.mktemp("secrets") / "secrets.yaml"
+    assert run(["gen", "secrets", "-o", str(path)]) == 0
+    return str(path)
+
+
+def test_config_from_secrets(folder, secrets, capsys):
+    words = ["gen", "config", "demo", "https://10.0.0.2", "--with-secrets", secrets]
+    assert run(words) == 0
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "controlplane.yaml",
+        "talosconfig",
+        "worker.yaml",
+    ]
+    capsys.readouterr()
+    assert run(words) == 1
+    assert "it exists already (use --force to overwrite it)" in capsys.readouterr().err
+    assert run([*words, "--force"]) == 0
+    config = load((folder / "controlplane.yaml").read_bytes())
+    assert config.machine_type.value == "controlplane"
+    bundle = SecretsBundle.parse(Path(secrets).read_text())
+    assert TalosConfig.parse((folder / "talosconfig").read_text()).current.ca == bundle.os.crt
+    assert stat.S_IMODE((folder / "talosconfig").stat().st_mode) == 0o600
+
+
+def test_generated_configs_are_valid(folder, secrets, capsys):
+    run(["gen", "config", "demo", "https://10.0.0.2:6443", "--with-secrets", secrets, "-o", "out"])
+    for name in ("controlplane", "worker"):
+        assert run(["validate", "-c", f"out/{name}.yaml", "-m", "metal"]) == 0
+        assert f"out/{name}.yaml is valid for metal mode" in capsys.readouterr().err
+
+
+def test_one_type_to_the_output(secrets, capsys):
+    words = [
+        "gen",
+        "config",
+        "demo",
+        "https://10.0.0.2",
+        "--with-secrets",
+        secrets,
+        "-t",
+        "worker",
+        "-o",
+        "-",
+    ]
+    assert (
+        run(
+            [
+                *words,
+                "--with-docs=false",
+                "--with-examples=false",
+                "--config-patch",
+                "machine: {certSANs: [x.example]}",
+            ]
+        )
+        == 0
+    )
+    out = capsys.readouterr().out
+    assert load(out).machine_type.value == "worker"
+    assert "x.example" in out
+    assert run([*words[:-4], "-o", "-"]) == 1
+    assert "several files can't go to the output" in capsys.readouterr().err
+
+
+def test_patch(folder, secrets, capsys):
+    run(
+        [
+            "gen",
+            "config",
+            "demo",
+            "https://10.0.0.2",
+            "--with-secrets",
+            secrets,
+            "-t",
+            "worker",
+            "-o",
+            "w.yaml",
+        ]
+    )
+    (folder / "patch.yaml").write_text("machine:\n  certSANs:\n    - one.example\n")
+    capsys.readouterr()
+    assert run(["mc", "patch", "w.yaml", "-p", "@patch.yaml", "-o", "new.yaml"]) == 0
+    assert "one.example" in (folder / "new.yaml").read_text()
+    assert run(["machineconfig", "patch", "w.yaml", "-p", "machine: {certSANS: []}"]) == 1
+    assert "certSANS" in capsys.readouterr().err
+    assert run(["machineconfig", "patch", "none.yaml", "-p", "machine: {}"]) == 1
+    assert "none.yaml: can't be read" in capsys.readouterr().err
+
+
+def test_validate_tells_all_mistakes(folder, capsys):
+    (folder / "bad.yaml").write_text("version: v1alpha1\nmachin: {}\nmachine:\n  typ: worker\n  token: 5\n")
+    assert run(["validate", "-c", "bad.yaml", "-m", "metal"]) == 1
+    error = capsys.readouterr().err
+    assert "machin" in error
+    assert "typ" in error
+    assert "Traceback" not in error
+    assert run(["validate", "-c", "bad.yaml", "-m", "moon"]) == 1
+
+
+def test_keys_and_certificates(folder):
+    assert run(["gen", "ca", "--organization", "demo", "--hours", "10"]) == 0
+    assert run(["gen", "key", "--name", "admin"]) == 0
+    assert run(["gen", "csr", "--key", "admin.key", "--ip", "10.0.0.2", "--roles", "os:reader"]) == 0
+    assert run(["gen", "crt", "--ca", "demo", "--csr", "admin.csr", "--name", "admin"]) == 0
+    certificate = parse_certificate((folder / "admin.crt").read_bytes())
+    authority = parse_certificate((folder / "demo.crt").read_bytes())
+    certificate.verify_directly_issued_by(authority)
+    assert [attribute.value for attribute in certificate.subject] == ["os:reader"]
+    hours = (certificate.not_valid_after_utc - certificate.not_valid_before_utc).total_seconds() / 3600
+    assert round(hours) == 24
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert [str(ip) for ip in names.get_values_for_type(x509.IPAddress)] == ["10.0.0.2"]
+    assert len((folder / "demo.sha256").read_text()) == 64
+    assert (folder / "admin.key").read_text().startswith("-----BEGIN ED25519 PRIVATE KEY-----")
+    assert run(["gen", "keypair", "--organization", "pair", "--ip", "10.0.0.9"]) == 0
+    assert (folder / "pair.crt").exists()
+
+
+def test_secrets_come_back_from_a_config(folder, secrets):
+    run(
+        [
+            "gen",
+            "config",
+            "demo",
+            "https://10.0.0.2",
+            "--with-secrets",
+            secrets,
+            "-t",
+            "controlplane",
+            "-o",
+            "c.yaml",
+        ]
+    )
+    assert run(["gen", "secrets", "--from-controlplane-config", "c.yaml", "-o", "again.yaml"]) == 0
+    assert SecretsBundle.parse((folder / "again.yaml").read_text()) == SecretsBundle.parse(
+        Path(secrets).read_text()
+    )
