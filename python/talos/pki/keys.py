@@ -83,7 +83,10 @@ def parse_key(pem: bytes, *, where: str = "key") -> PrivateKey:
     # OpenSSL only knows PKCS#8 as "PRIVATE KEY".
     text = found.group(0).replace(b"ED25519 PRIVATE KEY", b"PRIVATE KEY")
     try:
-        key = serialization.load_pem_private_key(text, password=None)
+        # OpenSSL's proof that RSA's factors are prime takes a second, in PID 1 of a booting node.
+        key = serialization.load_pem_private_key(text, password=None, unsafe_skip_rsa_key_validation=True)
+        if isinstance(key, rsa.RSAPrivateKey) and not _is_consistent(key.private_numbers()):
+            raise ValueError("the factors are not those of the modulus")
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise UserError(
             "the private key is damaged",
@@ -103,6 +106,10 @@ def parse_key(pem: bytes, *, where: str = "key") -> PrivateKey:
                 where=where,
                 hint=f"use Ed25519, ECDSA, or RSA with at least {_MINIMUM_RSA_BITS} bits",
             )
+
+
+def _is_consistent(numbers: rsa.RSAPrivateNumbers) -> bool:
+    return numbers.p * numbers.q == numbers.public_numbers.n
 
 
 def _armour(pem_type: str, der: bytes) -> bytes:
