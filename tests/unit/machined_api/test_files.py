@@ -317,3 +317,9 @@ async def test_statfs_adds_up(caller: Any, tmp_path: Path) -> None:
 async def test_copy_passes_over_what_can_only_be_written_to(caller: Any) -> None:
     _, error = await copy(caller, "/sys/bus/cpu")  # holds drivers_probe and its like
     assert error == ""
+
+
+async def test_what_goes_while_it_is_listed_is_no_error(caller: Any) -> None:
+    for path in ("/proc/self/fd", "/proc/self/task"):
+        frames = await caller.read("List", pb.ListRequest(root=path, recurse=True))
+        assert [frame.error for frame in frames if frame.error] == []

@@ -4,7 +4,7 @@ import os
 import stat
 import tarfile
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 from talos.machined.api.paths import NotRegularError, describe, open_regular
 from talos.machined.api.tree import Entry, walk
@@ -50,12 +50,18 @@ def _make_tar(root: str, errors: list[str]) -> Iterator[bytes]:
         elif entry.relative == "." or _is_order(entry.info):
             continue
         elif stat.S_ISREG(entry.info.st_mode):
-            try:
-                yield from _pack_file(entry, entry.info)
-            except OSError as error:
-                tell(f"skipping {_explain(entry.path, error)}")
+            yield from _try_file(entry, entry.info, tell)
         elif header := _make_header(entry, entry.info):
             yield _pack_header(header)
+
+
+def _try_file(entry: Entry, info: os.stat_result, tell: Callable[[str], None]) -> Iterator[bytes]:
+    try:
+        yield from _pack_file(entry, info)
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # gone meanwhile
+    except OSError as error:
+        tell(f"skipping {_explain(entry.path, error)}")
 
 
 def _is_order(info: os.stat_result) -> bool:

@@ -1,5 +1,6 @@
 """Walking through directories, in the order and with the names that upstream's List has."""
 
+import errno
 import os
 import stat
 from collections.abc import Generator, Iterator
@@ -17,12 +18,17 @@ _TYPE_BITS = {
     stat.S_IFIFO: 1 << 25,
     stat.S_IFSOCK: 1 << 24,
 }
+_GONE = {errno.ENOENT, errno.ESRCH}
+"""Processes come and go: that is no error of a walk through /proc."""
 _SET_BITS = {stat.S_ISUID: 1 << 23, stat.S_ISGID: 1 << 22, stat.S_ISVTX: 1 << 20}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One file. ``level`` is 0 for the root; ``info`` is absent when there is an error instead."""
+    """One file. ``level`` is 0 for the root; ``info`` is absent when there is an error instead.
+
+    ``is_gone``: it was there when its directory was read, but not any more.
+    """
 
     path: str
     relative: str
@@ -30,6 +36,7 @@ class Entry:
     info: os.stat_result | None = None
     link: str = ""
     error: str = ""
+    is_gone: bool = False
 
     @property
     def is_dir(self) -> bool:
@@ -62,6 +69,8 @@ def walk(root: str, *, depth: int = -1) -> Generator[Entry]:
             continue
         relative = name if parent.level == 0 else f"{parent.relative}/{name}"
         entry = _look(f"{parent.path.rstrip('/')}/{name}", relative, parent.level + 1)
+        if entry.is_gone:
+            continue
         yield entry
         if entry.is_dir and (depth < 0 or entry.level < depth):
             names, problem = _list(entry)
@@ -77,7 +86,9 @@ def _look(path: str, relative: str, level: int) -> Entry:
         if stat.S_ISLNK(info.st_mode):
             link = os.readlink(path)  # noqa: PTH115 - Path would tidy the text up
     except OSError as error:
-        return Entry(path=path, relative=relative, level=level, error=describe("lstat", path, error))
+        text = describe("lstat", path, error)
+        gone = error.errno in _GONE
+        return Entry(path=path, relative=relative, level=level, error=text, is_gone=gone)
     return Entry(path=path, relative=relative, level=level, info=info, link=link)
 
 
@@ -85,6 +96,8 @@ def _list(entry: Entry) -> tuple[Iterator[str], Entry | None]:
     try:
         names = os.listdir(entry.path)  # noqa: PTH208 - only names are wanted
     except OSError as error:
+        if error.errno in _GONE:
+            return iter(()), None
         text = describe("open", entry.path, error)
         return iter(()), Entry(path=entry.path, relative=entry.relative, level=entry.level, error=text)
     return iter(sorted(names)), None
