@@ -85,8 +85,7 @@ def parse_key(pem: bytes, *, where: str = "key") -> PrivateKey:
     try:
         # OpenSSL's proof that RSA's factors are prime takes a second, in PID 1 of a booting node.
         key = serialization.load_pem_private_key(text, password=None, unsafe_skip_rsa_key_validation=True)
-        if isinstance(key, rsa.RSAPrivateKey) and not _is_consistent(key.private_numbers()):
-            raise ValueError("the factors are not those of the modulus")
+        _check_factors(key)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise UserError(
             "the private key is damaged",
@@ -108,8 +107,11 @@ def parse_key(pem: bytes, *, where: str = "key") -> PrivateKey:
             )
 
 
-def _is_consistent(numbers: rsa.RSAPrivateNumbers) -> bool:
-    return numbers.p * numbers.q == numbers.public_numbers.n
+def _check_factors(key: object) -> None:
+    if isinstance(key, rsa.RSAPrivateKey):
+        numbers = key.private_numbers()
+        if numbers.p * numbers.q != numbers.public_numbers.n:
+            raise ValueError("the factors are not those of the modulus")
 
 
 def _armour(pem_type: str, der: bytes) -> bytes:
