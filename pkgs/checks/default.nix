@@ -9,7 +9,7 @@ let
       in builtins.match "(${builtins.concatStringsSep "|" parts})(/.*)?" relative != null
         && builtins.match ".*(__pycache__|_pb2[.]pyi?)" path == null;
   };
-  code = [ "python" "tests" "tests/unit" "tests/data" "tests/lint" "tests/conftest.py" "pyproject.toml" "VERSION" ];
+  code = [ "python" "tests" "tests/unit" "tests/data" "tests/lint" "tests/conftest.py" "pkgs" "pkgs/fetch" "pkgs/roots.toml" "pyproject.toml" "VERSION" ];
 
   check = name: words: buildRoot.runIn roots.workstation {
     name = "check-${name}";

@@ -82,6 +82,8 @@ def add_bootstrap(lock: dict[str, Any], *, may_relock: bool) -> None:
 
 def real_path(path: str) -> Path:
     """Find a store path's bytes also when NIX_CONFIG roots the store elsewhere (`store = /some/root`)."""
-    settings = dict(line.partition("=")[::2] for line in os.environ.get("NIX_CONFIG", "").splitlines())
-    root = next((value.strip() for key, value in settings.items() if key.strip() == "store"), "")
-    return Path(root + path)
+    for line in os.environ.get("NIX_CONFIG", "").splitlines():
+        key, _, root = line.partition("=")
+        if key.strip() == "store":
+            return Path(root.strip() + path)
+    return Path(path)

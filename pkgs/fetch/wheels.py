@@ -55,7 +55,7 @@ def report(requirements: list[str]) -> list[Wheel]:
     found: list[Wheel] = []
     for item in json.loads(text)["install"]:
         info = item["download_info"]
-        file = Path(unquote(urlparse(info["url"]).path)).name
+        file = Path(unquote(urlparse(str(info["url"])).path)).name
         hashes = info["archive_info"].get("hashes") or dict([info["archive_info"]["hash"].split("=", 1)])
         name = item["metadata"]["name"].lower().replace("_", "-")
         found.append(Wheel(name, item["metadata"]["version"], hashes["sha256"], file))
