@@ -6,7 +6,7 @@ effects(old, new) -> list of changed settings that don't take effect at once
 
 import difflib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from talos.config.encode import encode
 from talos.config.model import Config
@@ -69,17 +69,17 @@ def _lines(document: Document, other: Document | None, which: str) -> list[str]:
 
 def _tell_changed(hidden: Any, own: Any, other: Any, which: str) -> None:
     """Mark hidden secrets that differ, so that the diff shows that they do."""
+    keys: list[Any] = []
     if isinstance(hidden, dict) and isinstance(other, dict):
-        pairs = [(key, own.get(key), other.get(key)) for key in hidden]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-    elif isinstance(hidden, list) and isinstance(other, list) and len(hidden) == len(other):  # pyright: ignore[reportUnknownArgumentType]
-        pairs = [(index, own[index], other[index]) for index in range(len(hidden))]  # pyright: ignore[reportUnknownArgumentType]
-    else:
-        return
-    for key, mine, theirs in pairs:  # pyright: ignore[reportUnknownVariableType]
-        if hidden[key] == REDACTED and mine != theirs and theirs:
+        keys = [key for key in cast("dict[str, Any]", hidden) if key in other]
+    elif isinstance(hidden, list) and isinstance(other, list):
+        items, others = cast("list[Any]", hidden), cast("list[Any]", other)
+        keys = list(range(len(items))) if len(items) == len(others) else []
+    for key in keys:
+        if hidden[key] == REDACTED and own[key] != other[key]:
             hidden[key] = f"{REDACTED} ({which})"
         else:
-            _tell_changed(hidden[key], mine, theirs, which)
+            _tell_changed(hidden[key], own[key], other[key], which)
 
 
 def _join(documents: list[list[str]]) -> list[str]:

@@ -285,7 +285,7 @@ def _encryption_secret(config: Config, provider: str) -> str:
     document = config.find(KubeEtcdEncryptionConfig)
     provider_config = _find_key(document.config, provider) if document else None
     keys = _find_key(provider_config, "keys")
-    first: Any = keys[0] if isinstance(keys, list) and keys else None
+    first = cast("list[Any]", keys)[0] if isinstance(keys, list) and keys else None
     return str(_find_key(first, "secret") or "")
 
 

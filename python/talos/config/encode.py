@@ -8,7 +8,7 @@ something else in double quotes, other odd texts in single ones, several lines a
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from talos.config.tree import Mark, ScalarNode, resolve
 from talos.config.values import NUMERIC_TEXTS, FileMode
@@ -55,11 +55,17 @@ NO_COMMENTS = Comments()
 
 def encode(value: Any, *, comments: Comments = NO_COMMENTS) -> str:
     """One document as YAML, with a line end after its last line."""
+    lines = _collection(value, "", (), comments)
+    return "\n".join(lines) + "\n" if lines is not None else _flow(value, "") + "\n"
+
+
+def _collection(value: Any, indent: str, path: Path, comments: Comments) -> Iterator[str] | None:
+    """The lines of a mapping or list that has entries; None for anything that fits on one line."""
     if isinstance(value, Mapping) and value:
-        return "\n".join(_mapping(value, "", (), comments)) + "\n"
-    if isinstance(value, (list, tuple)) and value:
-        return "\n".join(_sequence(value, "", (), comments)) + "\n"
-    return _flow(value, "") + "\n"
+        return _mapping(cast("Mapping[str, Any]", value), indent, path, comments)
+    if isinstance(value, list | tuple) and value:
+        return _sequence(cast("Sequence[Any]", value), indent, path, comments)
+    return None
 
 
 def _mapping(value: Mapping[str, Any], indent: str, path: Path, comments: Comments) -> Iterator[str]:
@@ -68,16 +74,12 @@ def _mapping(value: Mapping[str, Any], indent: str, path: Path, comments: Commen
         remark = comments.of(below)
         tail = f" # {remark}" if remark else ""
         head = f"{indent}{_scalar(key)}:"
-        if isinstance(item, Mapping) and item:
+        lines = _collection(item, _deeper(indent), below, comments)
+        if lines is not None:
             if tail:
                 yield f"{indent}#{tail[2:]}"
             yield head
-            yield from _mapping(item, _deeper(indent), below, comments)
-        elif isinstance(item, (list, tuple)) and item:
-            if tail:
-                yield f"{indent}#{tail[2:]}"
-            yield head
-            yield from _sequence(item, _deeper(indent), below, comments)
+            yield from lines
         else:
             text = _flow(item, _deeper(indent))
             multiline = "\n" in text
@@ -95,11 +97,8 @@ def _deeper(indent: str) -> str:
 
 def _sequence(value: Sequence[Any], indent: str, path: Path, comments: Comments) -> Iterator[str]:
     for item in value:
-        if isinstance(item, Mapping) and item:
-            lines = _mapping(item, indent + "  ", (*path, "[]"), comments)
-        elif isinstance(item, (list, tuple)) and item:
-            lines = _sequence(item, indent + "  ", (*path, "[]"), comments)
-        else:
+        lines = _collection(item, indent + "  ", (*path, "[]"), comments)
+        if lines is None:
             lines = iter([f"{indent}  {_flow(item, _deeper(indent))}"])
         first = next(lines)
         while first.lstrip().startswith("#"):

@@ -116,7 +116,11 @@ def _apply(document: Any, operation: Operation) -> Any:
 
 def _get(document: Any, path: Sequence[str]) -> Any:
     for part in path:
-        document = document[_index(document, part)] if isinstance(document, list) else _entry(document, part)
+        if isinstance(document, list):
+            items = cast("list[Any]", document)
+            document = items[_index(items, part)]
+        else:
+            document = _entry(document, part)
     return document
 
 

@@ -139,11 +139,7 @@ def _merge_list(base: list[Any], patch: list[Any], shape: Shape, setting: Settin
     for item in patch:
         if _is_deletion(item):
             wanted = {key: value for key, value in item.items() if key != PATCH_KEY}
-            result = [
-                old
-                for old in result
-                if not (isinstance(old, dict) and wanted.items() <= cast("Plain", old).items())
-            ]
+            result = [old for old in result if not _contains(old, wanted)]
             continue
         match = _find_by_key(result, item, setting.merge_key) if setting.merge is Merge.BY_KEY else None
         if match is None:
@@ -152,6 +148,10 @@ def _merge_list(base: list[Any], patch: list[Any], shape: Shape, setting: Settin
             assert shape.item is not None
             merge_section(shape.item.type, match, item)
     return result
+
+
+def _contains(item: Any, wanted: Plain) -> bool:
+    return isinstance(item, dict) and wanted.items() <= cast("Plain", item).items()
 
 
 def _find_by_key(items: list[Any], wanted: Any, keys: str) -> Plain | None:

@@ -5,8 +5,8 @@ redact(document) -> dict, secrets replaced by REDACTED
 """
 
 import base64
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from talos.config.schema import Document, Field, Section, fields_of
 
@@ -43,8 +43,10 @@ def _value(value: Any, field: Field, *, hide: bool) -> Any:
         case bytes():
             return base64.b64encode(value).decode()
         case tuple() | list():
-            return [_value(item, field, hide=hide) for item in value]
+            items = cast("Sequence[Any]", value)
+            return [_value(item, field, hide=hide) for item in items]
         case Mapping():
-            return {key: _value(item, field, hide=hide) for key, item in value.items()}
+            mapping = cast("Mapping[str, Any]", value)
+            return {key: _value(item, field, hide=hide) for key, item in mapping.items()}
         case _:
             return value

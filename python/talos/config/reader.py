@@ -58,14 +58,8 @@ class SectionReader:
             read = self._value(value, field.shape, field.setting, below)
             if read is not _WRONG:
                 values[field.name] = read
-        for field in () if self.partial else fields.values():
-            if field.required and field.name not in values and not self._noted(path, field.key):
-                self.note(
-                    "is missing",
-                    f"{path}.{field.key}" if path else field.key,
-                    node.mark,
-                    hint=field.setting.doc,
-                )
+        if not self.partial:
+            self._check_required(fields, values, path, node)
         if len(self.problems) > before:
             return None
         return values if self.partial else section(**values)
@@ -77,6 +71,14 @@ class SectionReader:
                 message=message, path=path, document=self.document, mark=mark, hint=hint, source=self._source
             )
         )
+
+    def _check_required(
+        self, fields: Mapping[str, Field], values: Mapping[str, Any], path: str, node: MappingNode
+    ) -> None:
+        for key, field in fields.items():
+            if field.required and field.name not in values and not self._noted(path, key):
+                below = f"{path}.{key}" if path else key
+                self.note("is missing", below, node.mark, hint=field.setting.doc)
 
     def _noted(self, path: str, key: str) -> bool:
         below = f"{path}.{key}" if path else key
@@ -198,11 +200,8 @@ class SectionReader:
         shown = "the secret" if setting.secret else f'"{_shorten(text)}"'
         if setting.allowed and text not in setting.allowed:
             near = did_you_mean(text, setting.allowed)
-            listed = (
-                f"one of: {', '.join(setting.allowed)}"
-                if len(setting.allowed) > 1
-                else f"only {setting.allowed[0]}"
-            )
+            choices = "one of: " if len(setting.allowed) > 1 else "only "
+            listed = choices + ", ".join(setting.allowed)
             return refuse(f"{shown} is not allowed", "; ".join(part for part in (near, listed) if part))
         if not issubclass(wanted, Text):
             return text

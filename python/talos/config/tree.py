@@ -12,7 +12,7 @@ yaml.v3 does, because that is what config files are written for.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
@@ -27,6 +27,7 @@ MAX_DEPTH = 100
 MAX_NODES = 200_000
 """Nodes of a document with its aliases expanded; a generated config has about 1,000."""
 
+_YAML: Any = yaml  # its annotations are partial
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -83,18 +84,23 @@ def parse_documents(text: str | bytes, *, source: str = "") -> list[Node]:
             raise refuse("the text is not UTF-8", Mark(line, column), "save it as UTF-8") from error
     composer = _Composer(refuse)
     try:
-        for event in yaml.parse(text, Loader=_LOADER):
+        for event in _YAML.parse(text, Loader=_LOADER):
             composer.feed(event)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = Mark(mark.line + 1, mark.column + 1) if mark else None
-        raise refuse(f"no valid YAML: {error.problem or error.context}", place) from error
     except yaml.YAMLError as error:
-        position = getattr(error, "position", None)
-        place = _mark_of(text, position) if isinstance(position, int) else None
-        reason = getattr(error, "reason", None) or " ".join(str(error).split())
+        reason, place = _explain(text, error)
         raise refuse(f"no valid YAML: {reason}", place) from error
     return composer.documents
+
+
+def _explain(text: str, error: Any) -> tuple[str, Mark | None]:
+    """The parser's reason and its place: the scanner has marks, the reader has a position."""
+    if isinstance(error, yaml.MarkedYAMLError):
+        known: Any = error
+        mark = known.problem_mark or known.context_mark
+        return known.problem or known.context, Mark(mark.line + 1, mark.column + 1) if mark else None
+    position = getattr(error, "position", None)
+    place = _mark_of(text, position) if isinstance(position, int) else None
+    return getattr(error, "reason", None) or " ".join(str(error).split()), place
 
 
 def _mark_of(text: str, position: int) -> Mark:
@@ -121,12 +127,11 @@ class _Composer:
         self._anchors: dict[str, Node | None] = {}
 
     def feed(self, event: Any) -> None:
-        match event:
+        kind: object = event
+        match kind:
             case yaml.ScalarEvent():
-                self._add(
-                    ScalarNode(event.value, self._mark(event), plain=event.implicit[0] and not event.tag),
-                    event.anchor,
-                )
+                is_plain = event.implicit[0] and not event.tag
+                self._add(ScalarNode(event.value, self._mark(event), plain=is_plain), event.anchor)
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
                 self._push(event)
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
@@ -149,7 +154,8 @@ class _Composer:
             raise self._refuse("a key must be a text", mark)
         if event.anchor:
             self._anchors[event.anchor] = None
-        node = MappingNode(mark) if isinstance(event, yaml.MappingStartEvent) else SequenceNode(mark)
+        started: object = event
+        node = MappingNode(mark) if isinstance(started, yaml.MappingStartEvent) else SequenceNode(mark)
         self._stack.append(_Open(node, event.anchor))
 
     def _alias(self, event: Any) -> None:
@@ -259,4 +265,4 @@ def plain(node: Node) -> Any:
         case SequenceNode():
             return [plain(item) for item in node.items]
         case MappingNode():
-            return cast("dict[str, Any]", {key: plain(value) for key, (_, value) in node.entries.items()})
+            return {key: plain(value) for key, (_, value) in node.entries.items()}

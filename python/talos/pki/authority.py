@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from talos.pki.certificate import PemPair, certificate_to_pem, parse_certificate
@@ -216,5 +217,5 @@ def _extended_usage(usages: Usage) -> x509.ExtendedKeyUsage:
     return x509.ExtendedKeyUsage([oid for usage, oid in oids.items() if usage in usages])
 
 
-def _spki(key: x509.base.CertificatePublicKeyTypes) -> bytes:
+def _spki(key: CertificatePublicKeyTypes) -> bytes:
     return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)

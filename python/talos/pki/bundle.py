@@ -12,15 +12,26 @@ import binascii
 import re
 import secrets
 import string
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
-
-import yaml
+from typing import cast
 
 from talos.config.contract import CURRENT, Contract
+from talos.config.encode import encode
+from talos.config.plain import to_plain
+from talos.config.problem import ConfigError
+from talos.config.reader import SectionReader
+from talos.config.tree import parse_documents
 from talos.pki.authority import CertificateAuthority
+from talos.pki.bundle_file import (
+    BundleFile,
+    CertsPart,
+    ClusterPart,
+    KeyPart,
+    PairPart,
+    SecretsPart,
+    TrustdPart,
+)
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType, key_to_pem, make_key, parse_key
 from talos.system.errors import UserError
@@ -71,31 +82,33 @@ class SecretsBundle:
         )
 
     @classmethod
-    def parse(cls, text: str, *, where: str = "secrets.yaml") -> "SecretsBundle":
+    def parse(cls, text: str | bytes, *, where: str = "secrets.yaml") -> "SecretsBundle":
         """Read and check a bundle.
 
         Raises:
-            UserError: with the first thing that is wrong.
+            ConfigError: with everything whose form is wrong.
+            UserError: with the first thing that does not fit.
         """
-        try:
-            document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
-        except yaml.YAMLError as error:
-            raise UserError(_describe(error), where=where) from error
-        reader = _Reader(where, document)
+        nodes = parse_documents(text, source=where)
+        if len(nodes) != 1:
+            raise UserError("no secrets bundle", where=where, hint="make one with: talosctl gen secrets")
+        reader = SectionReader(document="", source=where)
+        file = cast("BundleFile | None", reader.read(BundleFile, nodes[0]))
+        if file is None:
+            raise ConfigError(reader.problems)
         bundle = cls(
-            cluster_id=reader.text("cluster.id"),
-            cluster_secret=reader.text("cluster.secret"),
-            bootstrap_token=reader.text("secrets.bootstraptoken"),
-            secretbox_secret=reader.text("secrets.secretboxencryptionsecret", optional=True),
-            aescbc_secret=reader.text("secrets.aescbcencryptionsecret", optional=True),
-            trustd_token=reader.text("trustdinfo.token"),
-            etcd=reader.pair("certs.etcd"),
-            kubernetes=reader.pair("certs.k8s"),
-            aggregator=reader.pair("certs.k8saggregator"),
-            service_account=reader.pem("certs.k8sserviceaccount.key"),
-            os=reader.pair("certs.os"),
+            cluster_id=file.cluster.id,
+            cluster_secret=file.cluster.secret,
+            bootstrap_token=file.secrets.bootstrap_token,
+            secretbox_secret=file.secrets.secretbox_secret or "",
+            aescbc_secret=file.secrets.aescbc_secret or "",
+            trustd_token=file.trustd.token,
+            etcd=PemPair(file.certs.etcd.crt, file.certs.etcd.key),
+            kubernetes=PemPair(file.certs.kubernetes.crt, file.certs.kubernetes.key),
+            aggregator=PemPair(file.certs.aggregator.crt, file.certs.aggregator.key),
+            service_account=file.certs.service_account.key,
+            os=PemPair(file.certs.os.crt, file.certs.os.key),
         )
-        reader.check_unknown()
         bundle.check(where=where)
         return bundle
 
@@ -105,6 +118,8 @@ class SecretsBundle:
         Raises:
             UserError: with the first thing that is wrong.
         """
+        if not self.cluster_id:
+            raise UserError("is empty", where=f"{where}: cluster.id")
         try:
             length = len(base64.b64decode(self.cluster_secret, validate=True))
         except binascii.Error as error:
@@ -130,26 +145,23 @@ class SecretsBundle:
 
     def dump(self) -> str:
         """The bundle as YAML."""
-        encryption = {
-            "secretboxencryptionsecret": self.secretbox_secret,
-            "aescbcencryptionsecret": self.aescbc_secret,
-        }
-        document = {
-            "cluster": {"id": self.cluster_id, "secret": self.cluster_secret},
-            "secrets": {
-                "bootstraptoken": self.bootstrap_token,
-                **{key: value for key, value in encryption.items() if value},
-            },
-            "trustdinfo": {"token": self.trustd_token},
-            "certs": {
-                "etcd": _pair_to_yaml(self.etcd),
-                "k8s": _pair_to_yaml(self.kubernetes),
-                "k8saggregator": _pair_to_yaml(self.aggregator),
-                "k8sserviceaccount": {"key": base64.b64encode(self.service_account).decode()},
-                "os": _pair_to_yaml(self.os),
-            },
-        }
-        return yaml.safe_dump(document, sort_keys=False, indent=4, width=2**31, default_flow_style=False)
+        file = BundleFile(
+            cluster=ClusterPart(id=self.cluster_id, secret=self.cluster_secret),
+            secrets=SecretsPart(
+                bootstrap_token=self.bootstrap_token,
+                secretbox_secret=self.secretbox_secret or None,
+                aescbc_secret=self.aescbc_secret or None,
+            ),
+            trustd=TrustdPart(token=self.trustd_token),
+            certs=CertsPart(
+                etcd=_file_pair(self.etcd),
+                kubernetes=_file_pair(self.kubernetes),
+                aggregator=_file_pair(self.aggregator),
+                service_account=KeyPart(key=self.service_account),
+                os=_file_pair(self.os),
+            ),
+        )
+        return encode(to_plain(file))
 
 
 def make_token() -> str:
@@ -172,59 +184,5 @@ def _make_authority(
     ).pem
 
 
-def _pair_to_yaml(pair: PemPair) -> Mapping[str, str]:
-    return {"crt": base64.b64encode(pair.crt).decode(), "key": base64.b64encode(pair.key).decode()}
-
-
-def _describe(error: yaml.YAMLError) -> str:
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        mark = error.problem_mark
-        return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
-    return " ".join(str(error).split())
-
-
-class _Reader:
-    """Takes values out of the document by path and remembers which it took."""
-
-    def __init__(self, where: str, document: Any) -> None:
-        if not isinstance(document, dict):
-            raise UserError("no secrets bundle", where=where, hint="make one with: talosctl gen secrets")
-        self._where = where
-        self._document: dict[str, Any] = document
-        self._taken: set[str] = set()
-
-    def text(self, path: str, *, optional: bool = False) -> str:
-        self._taken.add(path)
-        value: Any = self._document
-        for key in path.split("."):
-            value = value.get(key) if isinstance(value, dict) else None
-        if value is None and optional:
-            return ""
-        if not isinstance(value, str) or not (value or optional):
-            problem = (
-                "missing" if value is None or value == "" else f"expected text, got {type(value).__name__}"
-            )
-            raise UserError(problem, where=f"{self._where}: {path}")
-        return value
-
-    def pem(self, path: str) -> bytes:
-        try:
-            return base64.b64decode(self.text(path), validate=True)
-        except binascii.Error as error:
-            raise UserError("no base64", where=f"{self._where}: {path}") from error
-
-    def pair(self, path: str) -> PemPair:
-        return PemPair(self.pem(f"{path}.crt"), self.pem(f"{path}.key"))
-
-    def check_unknown(self) -> None:
-        unknown = sorted(set(_leaves(self._document)) - self._taken)
-        if unknown:
-            raise UserError(f"unknown key {unknown[0]}", where=self._where)
-
-
-def _leaves(value: Any, path: str = "") -> list[str]:
-    if not isinstance(value, dict) or (path and not value):
-        return [path]
-    return [
-        leaf for key, below in value.items() for leaf in _leaves(below, f"{path}.{key}" if path else str(key))
-    ]
+def _file_pair(pair: PemPair) -> PairPart:
+    return PairPart(crt=pair.crt, key=pair.key)

@@ -145,5 +145,5 @@ async def test_machine_type_follows_the_config(tmp_path: Path, worker: str) -> N
         nursery.cancel_scope.cancel()
 
 
-async def run_controllers_in(state: MemoryState, *, task_status) -> None:
+async def run_controllers_in(state: MemoryState, *, task_status: trio.TaskStatus[None]) -> None:
     await run_controllers(state, [MachineTypeController()], task_status=task_status)

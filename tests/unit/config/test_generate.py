@@ -1,9 +1,10 @@
 import base64
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
-import yaml
+from tests.unit.config import yaml_text
 
 from talos.config.generate import generate_config, generate_talosconfig, render
 from talos.config.loader import dump, load
@@ -53,10 +54,10 @@ def ids(text: str) -> list[str]:
     return [document.id for document in load(text).documents]
 
 
-def documents(text: str) -> dict[str, dict]:
+def documents(text: str) -> dict[str, Any]:
     return {
         "/".join(str(document[key]) for key in ("kind", "name") if key in document) or "main": document
-        for document in yaml.safe_load_all(text)
+        for document in yaml_text.read_all(text)
     }
 
 
@@ -194,7 +195,7 @@ def test_talosconfig_has_a_years_admin(options: GenerateOptions, bundle: Secrets
         ),
     ],
 )
-def test_wrong_options_are_refused(options: GenerateOptions, changes: dict, message: str) -> None:
+def test_wrong_options_are_refused(options: GenerateOptions, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as raised:
         generate_config(replace(options, **changes), MachineType.WORKER)
     assert str(raised.value) == message

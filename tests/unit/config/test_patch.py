@@ -1,6 +1,8 @@
 # ruff: noqa: E501 - messages stand whole, so that they can be searched for
+from typing import Any
+
 import pytest
-import yaml
+from tests.unit.config import yaml_text
 
 from talos.config.patch import apply_patches, parse_patch
 from talos.config.problem import ConfigError
@@ -25,8 +27,8 @@ mtu: 1500
 """
 
 
-def patched(*patches: str) -> list[dict]:
-    return list(yaml.safe_load_all(apply_patches(BASE, [parse_patch(patch) for patch in patches])))
+def patched(*patches: str) -> list[Any]:
+    return yaml_text.read_all(apply_patches(BASE, [parse_patch(patch) for patch in patches]))
 
 
 def test_mappings_merge() -> None:
@@ -85,7 +87,7 @@ def test_deleting_what_is_not_there_is_no_error() -> None:
 def test_free_form_objects_merge_deeply() -> None:
     base = "apiVersion: v1alpha1\nkind: KubeletConfig\nimage: x\nconfig: {a: {b: 1, c: 2}, l: [1]}\n"
     patch = parse_patch("apiVersion: v1alpha1\nkind: KubeletConfig\nconfig: {a: {c: 3}, l: [2]}\n")
-    (document,) = yaml.safe_load_all(apply_patches(base, [patch]))
+    (document,) = yaml_text.read_all(apply_patches(base, [patch]))
     assert document["config"] == {"a": {"b": 1, "c": 3}, "l": [1, 2]}
 
 
@@ -100,7 +102,7 @@ def test_json_patch() -> None:
         ' {"op": "move", "from": "/machine/sysctls/b", "path": "/machine/sysctls/m~0n"},'
         ' {"op": "remove", "path": "/machine/network"}]'
     )
-    machine = yaml.safe_load(apply_patches(base, [patch]))["machine"]
+    machine = yaml_text.read(apply_patches(base, [patch]))["machine"]
     assert machine["certSANs"] == ["first", "a", "z"]
     assert machine["sysctls"] == {"a": "9", "x/y": "9", "m~n": "2"}
     assert "network" not in machine

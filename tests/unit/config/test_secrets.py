@@ -2,7 +2,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
+from tests.unit.config import yaml_text
 
 from talos.config.loader import load
 from talos.config.secrets import bundle_from_config, bundle_from_kubernetes_pki
@@ -31,7 +31,7 @@ def test_bundle_comes_back_from_a_control_plane_config(control_plane: str, bundl
 
 
 def test_bundle_comes_back_from_a_config_of_the_old_layout(bundle: SecretsBundle) -> None:
-    certs = yaml.safe_load(bundle.dump())["certs"]
+    certs = yaml_text.read(bundle.dump())["certs"]
 
     class Pair:
         def __init__(self, name: str) -> None:

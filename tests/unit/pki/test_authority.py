@@ -122,5 +122,5 @@ def test_what_is_no_authority_is_refused(crt: bytes, key: bytes, message: str) -
 
 
 def test_bad_address_is_named() -> None:
-    with pytest.raises(UserError, match='"10.0.0" is no IP address'):
+    with pytest.raises(UserError, match="is no IP address"):
         CA.issue(ips=["10.0.0"])

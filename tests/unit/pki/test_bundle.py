@@ -1,7 +1,7 @@
 import base64
 
 import pytest
-import yaml
+from tests.unit.config import yaml_text
 
 from talos.pki.bundle import TOKEN, SecretsBundle
 from talos.pki.certificate import parse_certificate
@@ -15,7 +15,7 @@ def test_generated_bundle_comes_back_the_same() -> None:
 
 
 def test_keys_are_lower_case_and_in_order() -> None:
-    document = yaml.safe_load(BUNDLE.dump())
+    document = yaml_text.read(BUNDLE.dump())
     assert list(document) == ["cluster", "secrets", "trustdinfo", "certs"]
     assert list(document["secrets"]) == ["bootstraptoken", "secretboxencryptionsecret"]
     assert list(document["certs"]) == ["etcd", "k8s", "k8saggregator", "k8sserviceaccount", "os"]
@@ -53,21 +53,22 @@ def test_old_contracts_have_their_forms() -> None:
     [
         (("cluster", "secret"), "AAAA", "s: cluster.secret: 3 bytes, expected 32"),
         (("cluster", "secret"), "?", "s: cluster.secret: no base64"),
-        (("cluster", "id"), None, "s: cluster.id: missing"),
-        (("cluster", "id"), 5, "s: cluster.id: expected text, got int"),
+        (("cluster", "id"), None, "s:17:3: cluster.id: is missing (what discovery knows the cluster by)"),
+        (("cluster", "id"), [], "s:17:7: cluster.id: expected a text, got a list"),
         (
             ("trustdinfo", "token"),
             "abc",
             "s: trustdinfo.token: no token (six characters, a dot, sixteen: [a-z0-9])",
         ),
-        (("cluster", "more"), "x", "s: unknown key cluster.more"),
+        (("cluster", "id"), "", "s: cluster.id: is empty"),
+        (("cluster", "more"), "x", "s:18:3: cluster.more: unknown key"),
     ],
 )
 def test_bad_bundle_is_refused_with_path(path: tuple[str, str], value: object, message: str) -> None:
-    document = yaml.safe_load(BUNDLE.dump())
+    document = yaml_text.read(BUNDLE.dump())
     document[path[0]][path[1]] = value
     with pytest.raises(UserError) as raised:
-        SecretsBundle.parse(yaml.safe_dump(document), where="s")
+        SecretsBundle.parse(yaml_text.write(document), where="s")
     assert str(raised.value) == message
 
 
