@@ -323,3 +323,27 @@ async def test_what_goes_while_it_is_listed_is_no_error(caller: Any) -> None:
     for path in ("/proc/self/fd", "/proc/self/task"):
         frames = await caller.read("List", pb.ListRequest(root=path, recurse=True))
         assert [frame.error for frame in frames if frame.error] == []
+
+
+async def test_a_file_that_fails_in_the_middle_leaves_the_archive_whole(
+    caller: Any, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tree / "big").write_bytes(b"b" * 200_000)
+    real = os.read
+    left = [3]
+
+    def fail(descriptor: int, length: int) -> bytes:
+        if length == 65536:
+            left[0] -= 1
+            if left[0] == 0:
+                raise OSError(5, os.strerror(5))
+        return real(descriptor, length)
+
+    (tree / "a" / "one").unlink()
+    (tree / "a" / "b" / "two").unlink()
+    monkeypatch.setattr("talos.machined.api.archive.os.read", fail)
+    found, error = await copy(caller, tree)
+    assert f"skipping read {tree}/big: input/output error" in error
+    assert len(found["big"][1]) == 200_000
+    assert found["big"][1].startswith(b"b" * 65536)
+    assert found["empty"][0].size == 0

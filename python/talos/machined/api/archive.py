@@ -112,16 +112,32 @@ def _pack_file(entry: Entry, info: os.stat_result) -> Iterator[bytes]:
         header.size = len(start) if ended else max(info.st_size, len(start))
         yield _pack_header(header)
         yield start
-        rest = header.size - len(start)
-        while rest > 0:
-            data = _read_some(descriptor, min(CHUNK, rest))
-            # A file that shrinks meanwhile is filled up, the header has gone out already.
-            data = data or bytes(min(CHUNK, rest))
-            rest -= len(data)
-            yield data
-        yield bytes(-header.size % tarfile.BLOCKSIZE)
+        yield from _read_rest(descriptor, header.size - len(start), -header.size % tarfile.BLOCKSIZE)
     finally:
         os.close(descriptor)
+
+
+def _read_rest(descriptor: int, length: int, filling: int) -> Iterator[bytes]:
+    """So many bytes and the zeros that fill the last block, whatever happens: the header is out already.
+
+    Raises:
+        OSError: in the end, when a part could not be read.
+    """
+    rest, problem = length, None
+    while rest > 0:
+        data = b""
+        if problem is None:
+            try:
+                data = _read_some(descriptor, min(CHUNK, rest))
+            except OSError as error:
+                problem = error
+        # Zeros for what can't be read, or is gone because the file was cut meanwhile.
+        data = data or bytes(min(CHUNK, rest))
+        rest -= len(data)
+        yield data
+    yield bytes(filling)
+    if problem is not None:
+        raise problem
 
 
 def _read_start(descriptor: int, limit: int) -> tuple[bytes, bool]:
