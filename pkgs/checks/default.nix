@@ -11,7 +11,7 @@ let
   };
   code = [ "python" "tests" "tests/unit" "tests/data" "tests/lint" "tests/conftest.py" "pkgs" "pkgs/fetch" "pkgs/roots.toml" "pyproject.toml" "VERSION" ];
 
-  check = name: words: buildRoot.runIn roots.workstation {
+  check = name: words: buildRoot.runIn roots.checks {
     name = "check-${name}";
     command = [ "${python.workstation}/bin/python3.13" "${./run.py}" ] ++ words;
     tree = tree code;

@@ -120,7 +120,3 @@ def test_run_command() -> None:
         run_command(["/bin/sleep", "5"], timeout=0.05)
     assert format_command(["a", "b c"]) == "a 'b c'"
     assert [describe_exit(code) for code in (1, -9, -99)] == ["exit code 1", "signal SIGKILL", "signal 99"]
-        "exit code 1",
-        "signal SIGKILL",
-        "signal 99",
-    )
