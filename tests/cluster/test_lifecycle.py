@@ -1,0 +1,89 @@
+"""Creating and destroying: what is refused, what is left."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.harness.cluster import Cluster, eventually, image, running_cluster
+from tests.harness.machine import leftovers, snapshot
+
+from talos.config.talosconfig import TalosConfig
+from talos.provision.cluster import NodeState
+from talos.provision.configs import ConfigWishes
+from talos.provision.local import CreateOptions, create_cluster, destroy_cluster, show_cluster
+from talos.provision.plan import Wishes
+from talos.provision.progress import Silent
+from talos.system.errors import UserError
+
+
+@pytest.fixture
+def clean() -> Iterator[None]:
+    """Nothing may be left on the machine that was not there before."""
+    before = snapshot()
+    yield
+
+    def check() -> None:
+        left = leftovers(before)
+        assert not left, left
+
+    # The kernel takes namespaces apart a little later than their last process.
+    eventually("nothing is left behind", check, seconds=5)
+
+
+@pytest.mark.usefixtures("clean")
+def test_a_destroyed_cluster_leaves_nothing_behind(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, workers=1) as cluster:
+        assert TalosConfig.parse(cluster.talosconfig.read_bytes()).context == cluster.name
+        cluster.talosctl("version", "--short")
+    assert not (tmp_path / cluster.name).exists()
+    assert TalosConfig.parse(cluster.talosconfig.read_bytes()).contexts == {}
+    assert destroy_cluster(cluster.name, tmp_path, Silent(), talosconfig=str(cluster.talosconfig)) is False
+
+
+@pytest.mark.usefixtures("clean")
+def test_a_launcher_that_crashed_is_cleaned_up_after(tmp_path: Path) -> None:
+    with running_cluster(tmp_path) as cluster:
+        init = cluster.nodes[0].pid
+        os.kill(cluster.info.launcher, signal.SIGKILL)
+
+        def is_over() -> None:
+            assert not Path(f"/proc/{init}").exists(), "the node outlived its launcher"
+
+        eventually("the node ends with its launcher", is_over, seconds=10)
+        info = show_cluster(cluster.name, tmp_path)
+        assert (info.launcher, info.nodes[0].state) == (0, NodeState.STOPPED)
+
+
+@pytest.mark.usefixtures("clean")
+def test_what_stands_in_the_way_is_told_before_anything_is_made(tmp_path: Path) -> None:
+    with running_cluster(tmp_path) as cluster:
+        taken = str(cluster.info.subnet)
+        not_an_image = tmp_path / "file"
+        not_an_image.write_text("text")
+        for wishes, words in (
+            (Wishes(name="other", subnet=taken, image=image()), "overlaps"),
+            (Wishes(name="other", subnet="10.99.0.0/24", image=not_an_image), "no squashfs image"),
+            (Wishes(name="other", subnet="10.99.0.0/24", image=tmp_path / "gone"), "can't be read"),
+            (Wishes(name=cluster.name, subnet="10.99.0.0/24", image=image()), "already there"),
+        ):
+            with pytest.raises(UserError, match=words):
+                create(wishes, tmp_path, cluster)
+        assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.usefixtures("clean")
+def test_a_cluster_that_does_not_start_leaves_nothing(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.write_bytes(b"hsqs" + bytes(8192))
+    wishes = Wishes(name="broken", subnet="10.99.0.0/24", image=broken)
+    options = CreateOptions(directory=tmp_path, merge_talosconfig=False)
+    with pytest.raises(UserError, match="mount"):
+        create_cluster(wishes, ConfigWishes(), options, Silent())
+    assert not (tmp_path / "broken-cluster").exists()
+
+
+def create(wishes: Wishes, directory: Path, cluster: Cluster) -> None:
+    options = CreateOptions(directory=directory, talosconfig=str(cluster.talosconfig))
+    create_cluster(wishes, ConfigWishes(), options, Silent())

@@ -1,0 +1,198 @@
+"""Clusters for tests: created from the built image, looked at from outside, always destroyed."""
+
+import json
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from ipaddress import ip_network
+from pathlib import Path
+
+from talos.provision.cluster import ClusterInfo, NodeInfo
+from talos.provision.configs import ConfigWishes
+from talos.provision.container.checks import suggest_subnet
+from talos.provision.local import CreateOptions, create_cluster, destroy_cluster, show_cluster
+from talos.provision.plan import Wishes
+from talos.provision.progress import Silent
+from talos.system.process import CommandResult, run_command
+
+REPOSITORY = Path(__file__).parents[2]
+IMAGE_VARIABLE = "TALOS_IMAGE"
+# A slow machine may take its time; only what is measured has a tight limit.
+PATIENCE = 60.0
+
+
+def image() -> Path:
+    """The image under test."""
+    path = Path(os.environ.get(IMAGE_VARIABLE) or REPOSITORY / "build/image.squashfs")
+    assert path.exists(), f"there is no image at {path}: make build, or set {IMAGE_VARIABLE}"
+    return path.resolve()
+
+
+def free_subnet() -> str:
+    """A subnet that nothing on this machine uses."""
+    routes = Path("/proc/net/route").read_text(encoding="ascii")
+    return str(suggest_subnet(ip_network("10.5.0.0/24"), routes))
+
+
+def eventually[T](what: str, check: Callable[[], T], *, seconds: float = PATIENCE, pause: float = 0.05) -> T:
+    """Repeat a check until it raises no AssertionError; in the end raise what it raised last."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return check()
+        except AssertionError as error:
+            if time.monotonic() > end:
+                raise AssertionError(f"not within {seconds:g} s: {what}: {error}") from error
+        time.sleep(pause)
+
+
+@dataclass(slots=True)
+class Cluster:
+    """A running cluster and the client's file for it."""
+
+    name: str
+    directory: Path
+    talosconfig: Path
+
+    @property
+    def info(self) -> ClusterInfo:
+        """What the provisioner knows of it now."""
+        return show_cluster(self.name, self.directory)
+
+    @property
+    def nodes(self) -> tuple[NodeInfo, ...]:
+        """Its nodes, control plane first."""
+        return self.info.nodes
+
+    @property
+    def addresses(self) -> list[str]:
+        """Its nodes' addresses, control plane first."""
+        return [str(node.address) for node in self.nodes]
+
+    def command(self, *words: str) -> list[str]:
+        """The words of a talosctl command on this cluster."""
+        return [sys.executable, "-B", "-m", "talos.talosctl.main", *words]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of such a command."""
+        return {**os.environ, "TALOSCONFIG": str(self.talosconfig), "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def talosctl(self, *words: str, check: bool = True, seconds: float = PATIENCE) -> CommandResult:
+        """Run talosctl; AssertionError with everything it said when it fails."""
+        result = run_command(self.command(*words), env=self.environment, check=False, timeout=seconds)
+        if check:
+            said = f"{result.stdout}\n{result.stderr}"
+            assert result.returncode == 0, (
+                f"talosctl {' '.join(words)}: exit code {result.returncode}\n{said}"
+            )
+        return result
+
+    def rows(self, *words: str) -> list[dict[str, str]]:
+        """The rows of a table that talosctl prints, by the titles of its columns."""
+        return parse_table(self.talosctl(*words).stdout)
+
+    def resource(self, *words: str) -> list[dict[str, object]]:
+        """Resources as JSON documents."""
+        text = self.talosctl("get", *words, "-o", "json").stdout
+        decoder, found, position = json.JSONDecoder(), list[dict[str, object]](), 0
+        while position < len(text.rstrip()):
+            value, position = decoder.raw_decode(text, position)
+            found.append(value)
+            while position < len(text) and text[position].isspace():
+                position += 1
+        return found
+
+    def services(self, address: str = "") -> dict[str, dict[str, str]]:
+        """The table of services of one node, by id."""
+        node = address or self.addresses[0]
+        return {row["SERVICE"]: row for row in self.rows("-e", node, "-n", node, "services")}
+
+    def processes(self, node: NodeInfo | None = None) -> dict[str, list[int]]:
+        """A node's processes as this machine sees them: pids by the first word of their command line."""
+        init = (node or self.nodes[0]).pid
+        assert init, "the node has no PID 1"
+        namespace = Path(f"/proc/{init}/ns/pid").readlink()
+        found: dict[str, list[int]] = {}
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                if (entry / "ns/pid").readlink() == namespace:
+                    words = (entry / "cmdline").read_bytes().split(b"\0")
+                    found.setdefault(Path(words[0].decode()).name, []).append(int(entry.name))
+            except OSError:
+                continue
+        return found
+
+    def root(self, node: NodeInfo | None = None) -> Path:
+        """A node's file system as its PID 1 sees it."""
+        return Path(f"/proc/{(node or self.nodes[0]).pid}/root")
+
+    def consoles(self) -> dict[str, str]:
+        """What every node wrote to its console."""
+        return {node.name: node.console.read_text(encoding="utf-8", errors="replace") for node in self.nodes}
+
+    def diagnose(self) -> str:
+        """What to look at when a test has failed."""
+        parts: list[str] = []
+        for node in self.nodes:
+            address = str(node.address)
+            words = ("-e", address, "-n", address)
+            for command in (("services",), ("logs", "machined", "--tail", "15")):
+                result = self.talosctl(*words, *command, check=False, seconds=15)
+                parts.append(f"--- {node.name}: {' '.join(command)}\n{result.stdout}{result.stderr}")
+            console = node.console.read_text(encoding="utf-8", errors="replace").splitlines()[-25:]
+            parts.append(f"--- {node.name}: console\n" + "\n".join(console))
+        log = (self.info.directory / "launcher.log").read_text(encoding="utf-8").splitlines()[-10:]
+        parts.append("--- launcher\n" + "\n".join(log))
+        return "\n".join(parts)
+
+
+@contextmanager
+def running_cluster(directory: Path, *, controlplanes: int = 1, workers: int = 0) -> Iterator[Cluster]:
+    """A cluster for as long as the context is open."""
+    name = f"t{uuid.uuid4().hex[:8]}"
+    talosconfig = directory / "talosconfig"
+    wishes = Wishes(
+        name=name, subnet=free_subnet(), controlplanes=controlplanes, workers=workers, image=image()
+    )
+    options = CreateOptions(directory=directory, talosconfig=str(talosconfig), wait=0)
+    cluster = Cluster(name, directory, talosconfig)
+    try:
+        create_cluster(wishes, ConfigWishes(), options, Silent())
+        for address in cluster.addresses:
+            eventually(f"{address} is up", lambda node=address: check_services(cluster, node))
+        yield cluster
+    finally:
+        destroy_cluster(name, directory, Silent(), talosconfig=str(talosconfig))
+
+
+def check_services(cluster: Cluster, address: str) -> None:
+    """Assert that every service of a node is well or skipped."""
+    for name, row in cluster.services(address).items():
+        assert row["STATE"] == "Skipped" or (row["STATE"], row["HEALTH"]) == ("Running", "OK"), (
+            f"{name}: {row}"
+        )
+
+
+def parse_table(text: str) -> list[dict[str, str]]:
+    """The rows of a table whose columns are separated by three spaces, by title."""
+    lines = text.splitlines()
+    if not lines:
+        return []
+    titles = lines[0].split("   ")
+    names = [title.strip() for title in titles if title.strip()]
+    starts = [lines[0].index(name) for name in names]
+    for index in range(1, len(names)):
+        starts[index] = lines[0].index(names[index], starts[index - 1] + len(names[index - 1]))
+    bounds: Sequence[int | None] = [*starts[1:], None]
+    return [
+        {name: line[start:end].strip() for name, start, end in zip(names, starts, bounds, strict=True)}
+        for line in lines[1:]
+        if line.strip()
+    ]

@@ -1,0 +1,61 @@
+"""Services: all there, and back after a kill."""
+
+import os
+import signal
+import time
+
+import pytest
+from tests.harness.cluster import Cluster, check_services, eventually
+
+SERVICES = {"apid", "containerd", "machined", "networkd", "routerd", "timed", "trustd", "udevd"}
+DAEMONS = ["apid", "containerd", "networkd", "routerd", "timed", "trustd"]
+# How long a daemon may be gone, in seconds.
+BACK_WITHIN = 2.0
+
+
+def test_all_services_are_well(cluster: Cluster) -> None:
+    services = cluster.services()
+    assert set(services) == SERVICES
+    assert services["udevd"]["STATE"] == "Skipped"
+    assert "launcher" in services["udevd"]["LAST EVENT"]
+    check_services(cluster, cluster.addresses[0])
+
+
+@pytest.mark.parametrize("name", DAEMONS)
+def test_a_killed_daemon_is_back_within_two_seconds_while_the_others_serve(
+    cluster: Cluster, name: str
+) -> None:
+    before = cluster.processes()
+    (pid,) = before[name]
+    os.kill(pid, signal.SIGKILL)
+    began = time.monotonic()
+
+    def is_back() -> None:
+        pids = cluster.processes().get(name, [])
+        assert pids, f"{name} is not there"
+        assert pids != [pid], f"{name} is still the one that was killed"
+
+    eventually(f"{name} is back", is_back, seconds=BACK_WITHIN, pause=0.02)
+    assert time.monotonic() - began < BACK_WITHIN
+    eventually("all services are well", lambda: check_services(cluster, cluster.addresses[0]))
+    after = cluster.processes()
+    for other in DAEMONS:
+        if other != name:
+            assert after[other] == before[other], f"{other} did not survive the end of {name}"
+
+
+def test_calls_go_through_while_daemons_beside_the_api_are_killed(cluster: Cluster) -> None:
+    for name in ("networkd", "timed", "trustd"):
+        (pid,) = cluster.processes()[name]
+        os.kill(pid, signal.SIGKILL)
+        cluster.talosctl("version", "--short")
+        eventually("all services are well", lambda: check_services(cluster, cluster.addresses[0]))
+
+
+def test_the_network_survives_networkd(cluster: Cluster) -> None:
+    (before,) = cluster.resource("addresses", f"eth0/{cluster.addresses[0]}/24")
+    (pid,) = cluster.processes()["networkd"]
+    os.kill(pid, signal.SIGKILL)
+    eventually("all services are well", lambda: check_services(cluster, cluster.addresses[0]))
+    (after,) = cluster.resource("addresses", f"eth0/{cluster.addresses[0]}/24")
+    assert after["metadata"] == before["metadata"]

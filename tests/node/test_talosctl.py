@@ -1,0 +1,128 @@
+"""What the README shows, on a real node."""
+
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from tests.harness.cluster import Cluster
+
+from talos.system.process import start_command
+
+README_COMMANDS = [
+    ["version"],
+    ["services"],
+    ["dmesg"],
+    ["memory"],
+    ["get", "addresses"],
+    ["get", "rd"],
+    ["processes"],
+    ["read", "/etc/os-release"],
+]
+
+
+def test_every_command_of_the_readme_works(cluster: Cluster) -> None:
+    for words in README_COMMANDS:
+        assert cluster.talosctl(*words).stdout.strip(), words
+
+
+def test_the_node_tells_its_version(cluster: Cluster) -> None:
+    version = Path(__file__).parents[2].joinpath("VERSION").read_text(encoding="utf-8").strip()
+    text = cluster.talosctl("version").stdout
+    assert f"NODE:        {cluster.addresses[0]}" in text
+    assert text.count(version) == 2
+    assert f"VERSION_ID={version}" in cluster.talosctl("read", "/etc/os-release").stdout
+
+
+def test_memory_is_that_of_the_kernel(cluster: Cluster) -> None:
+    (row,) = cluster.rows("memory")
+    total = int(Path("/proc/meminfo").read_text(encoding="ascii").split()[1]) // 1024
+    assert abs(int(row["TOTAL"]) - total) <= 1
+
+
+def test_addresses_links_and_names_are_the_platforms(cluster: Cluster) -> None:
+    node, address = cluster.nodes[0], cluster.addresses[0]
+    addresses = {row["ADDRESS"] for row in cluster.rows("get", "addresses")}
+    assert {f"{address}/24", "127.0.0.1/8"} <= addresses
+    (hostname,) = cluster.rows("get", "hostname")
+    assert hostname["HOSTNAME"] == node.name
+    (status,) = cluster.rows("get", "netstatus")
+    assert [status[key] for key in ("ADDRESS", "CONNECTIVITY", "HOSTNAME", "ETC")] == ["true"] * 4
+    assert f"{address} {node.name}" in cluster.talosctl("read", "/etc/hosts").stdout
+    assert "nameserver" in cluster.talosctl("read", "/etc/resolv.conf").stdout
+    current = next(row for row in cluster.rows("get", "nodeaddress") if row["ID"] == "current")
+    assert f"{address}/24" in current["ADDRESSES"]
+
+
+def test_every_registered_type_can_be_listed(cluster: Cluster) -> None:
+    rows = cluster.rows("get", "rd")
+    assert len(rows) > 150
+    kinds = {row["ID"] for row in rows}
+    assert "linkstatuses.net.talos.dev" in kinds
+
+
+def test_processes_are_the_nodes_own(cluster: Cluster) -> None:
+    rows = cluster.rows("processes")
+    assert any(row["PID"] == "1" and "init" in row["COMMAND"] for row in rows)
+    assert not any("launcher" in row["COMMAND"] for row in rows)
+
+
+def test_a_log_is_followed(cluster: Cluster) -> None:
+    process = start_command(
+        cluster.command("logs", "machined", "-f"), stdout=subprocess.PIPE, env=cluster.environment
+    )
+    lines: list[bytes] = []
+    assert process.stdout is not None
+    stream = process.stdout
+    reader = threading.Thread(target=lambda: lines.extend(stream))
+    reader.start()
+    try:
+        end = time.monotonic() + 10
+        while not lines and time.monotonic() < end:
+            time.sleep(0.05)
+        assert lines, "nothing came"
+        assert process.poll() is None, "it ended"
+    finally:
+        process.terminate()
+        process.wait()
+        reader.join()
+        stream.close()
+
+
+def test_events_tell_of_services(cluster: Cluster) -> None:
+    process = start_command(
+        cluster.command("events", "--tail", "-1"), stdout=subprocess.PIPE, env=cluster.environment
+    )
+    assert process.stdout is not None
+    try:
+        found = False
+        for line in process.stdout:
+            if b"ServiceStateEvent" in line or b"apid" in line:
+                found = True
+                break
+        assert found
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+def test_the_clock_is_told(cluster: Cluster) -> None:
+    (status,) = cluster.resource("timestatus")
+    spec = status["spec"]
+    assert isinstance(spec, dict)
+    assert spec["synced"] is True
+    assert spec["syncDisabled"] is True
+    result = cluster.talosctl("time", "--check", "192.0.2.254", check=False)
+    assert result.returncode != 0
+    assert "192.0.2.254" in result.stderr
+
+
+def test_a_path_that_is_secret_is_not_read(cluster: Cluster) -> None:
+    assert cluster.talosctl("read", "/system/state/config.yaml", check=False).returncode != 0
+
+
+def test_an_unknown_service_is_named(cluster: Cluster) -> None:
+    result = cluster.talosctl("logs", "nonsense", check=False)
+    assert result.returncode != 0
+    assert "nonsense" in result.stderr
