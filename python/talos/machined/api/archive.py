@@ -1,5 +1,6 @@
 """A directory tree as a gzip'd tar, made piece by piece."""
 
+import errno
 import os
 import stat
 import tarfile
@@ -13,6 +14,7 @@ CHUNK = 64 * 1024
 _MEMORY_LIMIT = 16 * 1024 * 1024
 """The longest file of unknown size that is archived: a tar wants the size first, so it is kept in memory."""
 _MAX_ERRORS = 50
+_NOTHING_TO_READ = {errno.EINVAL, errno.EOPNOTSUPP}
 _GZIP = 16 + zlib.MAX_WBITS
 _FAST = 1  # PID 1's processor time is dearer than bandwidth
 _TYPES = {
@@ -61,7 +63,10 @@ def _try_file(entry: Entry, info: os.stat_result, tell: Callable[[str], None]) -
     except (FileNotFoundError, ProcessLookupError):
         pass  # gone meanwhile
     except OSError as error:
-        tell(f"skipping {_explain(entry.path, error)}")
+        # Some files of the kernel look readable, but have nothing to be read.
+        is_empty = not info.st_blocks and error.errno in _NOTHING_TO_READ
+        if isinstance(error, NotRegularError) or not is_empty:
+            tell(f"skipping {_explain(entry.path, error)}")
 
 
 def _is_order(info: os.stat_result) -> bool:
@@ -106,7 +111,9 @@ def _pack_file(entry: Entry, info: os.stat_result) -> Iterator[bytes]:
             # Files of /proc don't tell their size.
             more, ended = _read_start(descriptor, _MEMORY_LIMIT)
             if not ended:
-                raise NotRegularError(0, f"more than {_MEMORY_LIMIT >> 20} MiB in a file of unknown size")
+                raise NotRegularError(
+                    errno.EFBIG, f"more than {_MEMORY_LIMIT >> 20} MiB in a file of unknown size"
+                )
             start += more
         # Those of /sys claim a page and give less.
         header.size = len(start) if ended else max(info.st_size, len(start))
