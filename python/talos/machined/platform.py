@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Protocol
 
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
+from talos.machined.handover import HANDOVER
 from talos.machined.platform_network import parse_network
 from talos.system.cmdline import Cmdline, parse_cmdline
 from talos.system.files import Files
 
-HANDOVER = Path("/system/platform")
 CMDLINE = "/proc/cmdline"
 
 

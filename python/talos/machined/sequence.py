@@ -120,7 +120,8 @@ class Sequencer:
         actor_id: str,
         error: Exception | None = None,
     ) -> None:
-        verb = {pb.SequenceEvent.START: "started", pb.SequenceEvent.STOP: "done"}.get(action, "did not end well")
+        verbs = {pb.SequenceEvent.START: "started", pb.SequenceEvent.STOP: "done"}
+        verb = verbs.get(action, "did not end well")
         self._log.info(f"sequence {name}: {verb}", **({"error": str(error)} if error else {}))
         event = pb.SequenceEvent(sequence=name, action=action)
         if error is not None:

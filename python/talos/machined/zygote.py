@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import struct
 import sys
 import time
@@ -39,7 +40,7 @@ DAEMON_MODULES = (
     "talos.timed.main",
     "talos.udevd.main",
 )
-LAZY_MODULES = ("grpc.aio", "grpc._cython.cygrpc", "google.protobuf.json_format", "encodings.idna")
+LAZY_MODULES = ("cryptography.x509", "encodings.idna", "grpc._cython.cygrpc", "grpc.aio")
 """What libraries import when first used; imported here, it is shared."""
 FAILED_TO_START = 70
 """Exit code of a daemon that did not come as far as its main function; EX_SOFTWARE of sysexits.h."""
@@ -117,6 +118,7 @@ def import_daemons() -> None:
             importlib.import_module(name)
         except Exception:  # noqa: BLE001 - one daemon that can't be loaded must not take the others along
             sys.stderr.write(f"zygote: {name} can't be imported\n{traceback.format_exc()}")
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # OpenSSL's tables are made with the first one
     gc.collect()
     gc.freeze()
 
