@@ -249,3 +249,14 @@ def expired(pki: Pki) -> PemPair:
 
 
 __all__ = ["GRPCError", "Status"]
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No test sees the person's own files."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("TALOSCONFIG", "TALOS_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return home

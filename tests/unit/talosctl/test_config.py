@@ -123,7 +123,7 @@ def test_search_order(home, pems, monkeypatch):
 def test_without_any_context(home, capsys):
     assert run(["memory"]) == 1
     error = capsys.readouterr().err
-    assert "there is no cluster to talk to yet" in error
+    assert "it knows no cluster yet" in error
     assert error.count("\n") == 1
 
 

@@ -25,14 +25,15 @@ FOREIGN: Diagnosis = (
 )
 EXPIRED: Diagnosis = (
     "the client certificate has expired",
-    "issue a new one with `talosctl config new`, or from the secrets with `talosctl gen`",
+    "let somebody issue a new one with `talosctl config new`, or make one from the cluster's secrets: "
+    "talosctl gen config -t talosconfig --with-secrets",
 )
 NOT_YET_VALID: Diagnosis = (
     "the client certificate is not valid yet",
     "compare this machine's clock with the one that issued it",
 )
 WRONG_USAGE: Diagnosis = (
-    "the client certificate is not for client authentication",
+    "the client certificate is not for client authentication, or not only",
     "use one made by `talosctl gen` or `talosctl config new`",
 )
 UNKNOWN: Diagnosis = (
@@ -73,4 +74,5 @@ def _is_for_clients(certificate: x509.Certificate) -> bool:
         usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
         return False
-    return ExtendedKeyUsageOID.CLIENT_AUTH in usage
+    # Nodes take nothing else beside it (wire/README: extra client cert check).
+    return list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]

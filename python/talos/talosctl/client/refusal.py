@@ -1,6 +1,7 @@
 """Why a connection could not be made, in words that say what to do."""
 
 import asyncio
+import os
 import socket
 import ssl
 
@@ -27,7 +28,8 @@ _ALERTS = {
     ),
     "CERTIFICATE_EXPIRED": (
         "the client certificate has expired",
-        "issue a new one with `talosctl config new`, or from the secrets with `talosctl gen`",
+        "let somebody issue a new one with `talosctl config new`, or make one from the cluster's secrets: "
+        "talosctl gen config -t talosconfig --with-secrets",
     ),
     "BAD_CERTIFICATE": (
         "the node refuses this client certificate",
@@ -81,8 +83,11 @@ def explain(endpoint: Endpoint, error: BaseException) -> Refusal:
         return Refusal(endpoint, "no answer in time", "the node is down, or a firewall drops the packets")
     if isinstance(error, ConnectionResetError | BrokenPipeError | EOFError):
         return Refusal(endpoint, "the connection was closed", "is the node's apid running?")
+    if isinstance(error, OSError) and error.errno:
+        # asyncio puts its own words, with the address once more, into strerror.
+        return Refusal(endpoint, os.strerror(error.errno).lower())
     if isinstance(error, OSError) and error.strerror:
-        return Refusal(endpoint, error.strerror.lower())
+        return Refusal(endpoint, error.strerror)
     return Refusal(endpoint, str(error) or type(error).__name__)
 
 

@@ -11,8 +11,15 @@ def select_target(flags: Flags) -> Target:
     """The context the flags name, or the current one, with the flags' own values on top."""
     if flags.has("insecure") and flags.is_set("insecure"):
         return _insecure_target(flags)
-    config, _ = open_talosconfig(flags.text("talosconfig"))
+    config, path = open_talosconfig(flags.text("talosconfig"))
     name = flags.text("context") or config.context
+    if not name and not config.contexts:
+        raise UserError(
+            "it knows no cluster yet",
+            where=str(path),
+            hint="`talosctl config merge <file>` takes one over, --talosconfig names another file, "
+            "`talosctl cluster create` makes a cluster",
+        )
     context = _context(config, name, flags)
     basic = context.auth.basic if context.auth else None
     if context.auth and context.auth.siderov1:
@@ -46,13 +53,6 @@ def _insecure_target(flags: Flags) -> Target:
 
 
 def _context(config: TalosConfig, name: str, flags: Flags) -> Context:
-    if not name and not config.contexts:
-        raise UserError(
-            "there is no cluster to talk to yet",
-            where="talosconfig",
-            hint="`talosctl config merge <file>` takes one over, --talosconfig names another file, "
-            "`talosctl cluster create` makes a cluster",
-        )
     context = config.get(name)
     if not (flags.texts("endpoints") or context.endpoints):
         raise UserError(

@@ -52,7 +52,7 @@ class _Replies[R: Message](AsyncIterator[R]):
             await self._stream.cancel()
         except ProtocolError:
             # The node has ended the stream by itself; grpclib must not wait for its last words.
-            self._stream._cancel_done = True  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+            self._stream._cancel_done = True  # pyright: ignore[reportPrivateUsage]
 
 
 class Session:
@@ -189,7 +189,7 @@ class Session:
                 yield stream
         except GRPCError as error:
             raise to_rpc_error(error) from error
-        except (StreamTerminatedError, ProtocolError, ConnectionError) as error:
+        except (StreamTerminatedError, ProtocolError) as error:
             raise channel.explain_loss() from error
         except TimeoutError as error:
             raise RpcError(Code.DEADLINE_EXCEEDED, f"no answer within {timeout:g} s") from error

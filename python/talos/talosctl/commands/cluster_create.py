@@ -18,6 +18,7 @@ from talos.talosctl.output import console
 
 IMAGE_VARIABLE = "TALOS_IMAGE"
 WAIT_TIMEOUT = "1m0s"
+DEFAULT_NAME = "talos-default"
 
 
 def check_local(flags: Flags) -> None:
@@ -51,7 +52,7 @@ def run_create(invocation: Invocation) -> int:
         services = wait_for_services(created.client.current, addresses, left, progress.detail)
     console.note("")
     show_services(services)
-    show_next(addresses, created.context, flags.text("talosconfig-destination"))
+    show_next(addresses, created.context, flags.text("name"), flags.text("talosconfig-destination"))
     return 0
 
 
@@ -90,7 +91,7 @@ def make_config_wishes(flags: Flags) -> ConfigWishes:
     )
 
 
-def show_next(addresses: list[str], context: str, talosconfig: str) -> None:
+def show_next(addresses: list[str], context: str, name: str, talosconfig: str) -> None:
     """What to type next."""
     words = f"talosctl --talosconfig {talosconfig}" if talosconfig else "talosctl"
     lines = (
@@ -108,7 +109,8 @@ def show_next(addresses: list[str], context: str, talosconfig: str) -> None:
     console.note(f"\nThe cluster's context is {context}; commands go to {addresses[0]}. Try:")
     for line in lines:
         console.note(f"  {words} {line}")
-    console.note("  talosctl cluster show\n  talosctl cluster destroy")
+    named = "" if name == DEFAULT_NAME else f" --name {name}"
+    console.note(f"  talosctl cluster show{named}\n  talosctl cluster destroy{named}")
 
 
 def parse_cpus(text: str, where: str) -> float:
@@ -122,6 +124,37 @@ def parse_cpus(text: str, where: str) -> float:
     return cpus
 
 
+FLAGS = (
+    Flag(name="image", help=f"the node's squashfs; {IMAGE_VARIABLE} names it otherwise"),
+    Flag(name="controlplanes", type=Type.INT, default="1", help="how many control plane nodes"),
+    Flag(name="workers", type=Type.INT, default="1", help="how many workers"),
+    Flag(name="subnet", default="10.5.0.0/24", help="the cluster's subnet; the host has its first address"),
+    Flag(name="mtu", type=Type.INT, default="1500", help="the size of the largest packet in the cluster"),
+    Flag(name="nameservers", type=Type.STRINGS, help="the nodes' name servers"),
+    Flag(name="disk", default="6GiB", help="the size of each node's disk, which takes room as it fills"),
+    Flag(name="cpus-controlplanes", default="2.0", help="processors of each control plane node"),
+    Flag(name="cpus-workers", default="2.0", help="processors of each worker"),
+    Flag(name="memory-controlplanes", default="2.0GiB", help="memory of each control plane node"),
+    Flag(name="memory-workers", default="2.0GiB", help="memory of each worker"),
+    Flag(name="config-patch", type=Type.STRING_ARRAY, help="patch every machine config; @file reads one"),
+    Flag(
+        name="config-patch-controlplanes",
+        type=Type.STRING_ARRAY,
+        help="patch those of control plane nodes",
+    ),
+    Flag(name="config-patch-workers", type=Type.STRING_ARRAY, help="patch those of workers"),
+    Flag(name="kubernetes-version", default="1.37.0-rc.1", help="the version of Kubernetes in the configs"),
+    Flag(
+        name="talosconfig-destination",
+        help="the client file that gets the context, instead of the usual one",
+    ),
+    Flag(name="wait", type=Type.BOOL, default="true", help="wait until every node serves its API"),
+    Flag(name="wait-timeout", type=Type.DURATION, default=WAIT_TIMEOUT, help="how long to wait"),
+    Flag(name="exposed-ports", short="p", help="not needed here"),
+    Flag(name="host-ip", help="accepted: nothing listens on the host"),
+    Flag(name="mount", help="not possible here"),
+)
+
 COMMAND = Command(
     name="create",
     summary="Create a local cluster whose nodes are containers",
@@ -130,39 +163,14 @@ COMMAND = Command(
         "in the cluster's subnet that this machine reaches directly. Root is needed."
     ),
     example="talosctl cluster create --image build/image.squashfs --controlplanes 1 --workers 1",
-    flags=(
-        Flag(name="image", help=f"the node's squashfs; {IMAGE_VARIABLE} names it otherwise"),
-        Flag(name="controlplanes", type=Type.INT, default="1", help="how many control plane nodes"),
-        Flag(name="workers", type=Type.INT, default="1", help="how many workers"),
-        Flag(
-            name="subnet", default="10.5.0.0/24", help="the cluster's subnet; the host has its first address"
-        ),
-        Flag(name="mtu", type=Type.INT, default="1500", help="the size of the largest packet in the cluster"),
-        Flag(name="nameservers", type=Type.STRINGS, help="the nodes' name servers"),
-        Flag(name="disk", default="6GiB", help="the size of each node's disk, which takes room as it fills"),
-        Flag(name="cpus-controlplanes", default="2.0", help="processors of each control plane node"),
-        Flag(name="cpus-workers", default="2.0", help="processors of each worker"),
-        Flag(name="memory-controlplanes", default="2.0GiB", help="memory of each control plane node"),
-        Flag(name="memory-workers", default="2.0GiB", help="memory of each worker"),
-        Flag(name="config-patch", type=Type.STRING_ARRAY, help="patch every machine config; @file reads one"),
-        Flag(
-            name="config-patch-controlplanes",
-            type=Type.STRING_ARRAY,
-            help="patch those of control plane nodes",
-        ),
-        Flag(name="config-patch-workers", type=Type.STRING_ARRAY, help="patch those of workers"),
-        Flag(
-            name="kubernetes-version", default="1.37.0-rc.1", help="the version of Kubernetes in the configs"
-        ),
-        Flag(
-            name="talosconfig-destination",
-            help="the client file that gets the context, instead of the usual one",
-        ),
-        Flag(name="wait", type=Type.BOOL, default="true", help="wait until every node serves its API"),
-        Flag(name="wait-timeout", type=Type.DURATION, default=WAIT_TIMEOUT, help="how long to wait"),
-        Flag(name="exposed-ports", short="p", help="not needed here"),
-        Flag(name="host-ip", help="accepted: nothing listens on the host"),
-        Flag(name="mount", help="not possible here"),
-    ),
+    flags=FLAGS,
     run=run_create,
+    commands=(
+        Command(
+            name="container",
+            summary="Create a local cluster whose nodes are containers: the default, and so far the only kind",
+            flags=FLAGS,
+            run=run_create,
+        ),
+    ),
 )

@@ -13,8 +13,11 @@ from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import select_target
 from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
+from talos.talosctl.output.table import GrowingTable
 
 HEADER = ("NODE", "ID", "EVENT", "ACTOR", "SOURCE", "MESSAGE")
+WIDTHS = (0, 20, 41, 36, 16)
+"""What an ID, the longest event's type and an actor's UUID need."""
 
 
 def run_events(invocation: Invocation) -> int:
@@ -26,7 +29,7 @@ def run_events(invocation: Invocation) -> int:
         tail_id=flags.text("since"),
         with_actor_id=flags.text("actor-id"),
     )
-    table = _GrowingTable()
+    table = GrowingTable(HEADER, WIDTHS)
 
     async def follow(session: Session, node: str) -> None:
         async with session.stream(node, "/machine.MachineService/Events", request, Event) as events:
@@ -38,7 +41,8 @@ def run_events(invocation: Invocation) -> int:
             if not event.id and not event.data.type_url:
                 continue  # the hello that opens every stream
             name, source, message = describe_event(event)
-            table.print((node, event.id, name, event.actor_id, source, message))
+            console.write(table.add([(node, event.id, name, event.actor_id, source, message)]))
+            console.flush()
 
     async def main() -> int:
         target = select_target(flags)
@@ -47,26 +51,6 @@ def run_events(invocation: Invocation) -> int:
             return report_failures(session, outcomes)
 
     return run_async(main())
-
-
-class _GrowingTable:
-    """A table whose rows are shown at once; a column only ever gets wider."""
-
-    def __init__(self) -> None:
-        self._widths = [0] * len(HEADER)
-
-    def print(self, row: tuple[str, ...]) -> None:
-        if not any(self._widths):
-            self._line(HEADER, row)
-        self._line(row)
-
-    def _line(self, row: tuple[str, ...], wide_enough_for: tuple[str, ...] = ()) -> None:
-        for cells in (row, wide_enough_for):
-            for column, cell in enumerate(cells):
-                self._widths[column] = max(self._widths[column], len(cell) + 3)
-        cells = (cell.replace("\n", " ").ljust(width) for cell, width in zip(row, self._widths, strict=True))
-        console.write_line("".join(cells).rstrip())
-        console.flush()
 
 
 COMMAND = Command(

@@ -1,6 +1,6 @@
 """``talosctl get --watch``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from talos.api.cosi.meta_pb2 import ResourceDefinitionSpec
 from talos.api.cosi.resource_pb2 import Resource
@@ -15,42 +15,34 @@ from talos.talosctl.client.select import select_target
 from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
 from talos.talosctl.output.resource import table_header, table_row
-from talos.talosctl.output.table import PADDING
+from talos.talosctl.output.table import GrowingTable
 
 SIGNS = {EventType.CREATED: "+", EventType.UPDATED: "~", EventType.DESTROYED: "-"}
 
 
 class _Printer:
-    """Events as rows of a table that grows, or as documents."""
+    """Events as rows of a table that grows, or as documents.
+
+    What is there at the beginning is kept until all of it is known, so that its columns fit.
+    """
 
     def __init__(self, show: Callable[[str, Resource], str] | None, *, is_yaml: bool) -> None:
         self._show = show
         self._separator = "---\n" if is_yaml else ""
-        self._widths: list[int] = []
+        self._table: GrowingTable | None = None
         self._is_first = True
 
-    def print(self, node: str, definition: ResourceDefinitionSpec, event: Event) -> None:
+    def print(self, node: str, definition: ResourceDefinitionSpec, events: Sequence[Event]) -> None:
         if self._show is None:
-            sign = SIGNS[event.event_type]
-            row = table_row(node, event.resource, definition, sign)
-            if self._is_first:
-                header = table_header(definition, is_watch=True)
-                self._fit(row)
-                self._line(header)
-            self._line(row)
+            if self._table is None:
+                self._table = GrowingTable(table_header(definition, is_watch=True))
+            rows = [table_row(node, event.resource, definition, SIGNS[event.event_type]) for event in events]
+            console.write(self._table.add(rows))
         else:
-            console.write(("" if self._is_first else self._separator) + self._show(node, event.resource))
-        self._is_first = False
+            for event in events:
+                console.write(("" if self._is_first else self._separator) + self._show(node, event.resource))
+                self._is_first = False
         console.flush()
-
-    def _fit(self, row: tuple[str, ...]) -> None:
-        wide = [len(cell) + PADDING for cell in row]
-        self._widths = [max(old, new) for old, new in zip(self._widths or wide, wide, strict=True)]
-
-    def _line(self, row: tuple[str, ...]) -> None:
-        self._fit(row)
-        cells = (cell.replace("\n", " ").ljust(width) for cell, width in zip(row, self._widths, strict=True))
-        console.write_line("".join(cells).rstrip())
 
 
 def run_watch(invocation: Invocation, show: Callable[[str, Resource], str] | None) -> int:
@@ -64,15 +56,22 @@ def run_watch(invocation: Invocation, show: Callable[[str, Resource], str] | Non
     async def follow(session: Session, node: str) -> None:
         definition = await find_definition(session, node, word)
         namespace = flags.text("namespace") or definition.default_namespace
-        id = ids[0] if ids else ""
-        async with watch(session, node, namespace, definition.resource_type, id) as replies:
+        identifier = ids[0] if ids else ""
+        async with watch(session, node, namespace, definition.resource_type, identifier) as replies:
+            initial: list[Event] | None = None if identifier else []
             async for reply in replies:
                 for event in reply.event:
                     if event.event_type == EventType.ERRORED:
                         raise RpcError(Code.UNKNOWN, event.error)
-                    # The tombstone of a resource that never was has no version.
-                    if event.event_type in SIGNS and event.resource.metadata.id:
-                        printer.print(node, definition, event)
+                    if event.event_type == EventType.BOOTSTRAPPED and initial is not None:
+                        printer.print(node, definition, initial)
+                        initial = None
+                    # The tombstone of a resource that never was has no id.
+                    elif event.event_type in SIGNS and event.resource.metadata.id:
+                        if initial is None:
+                            printer.print(node, definition, [event])
+                        else:
+                            initial.append(event)
 
     async def main() -> int:
         target = select_target(flags)

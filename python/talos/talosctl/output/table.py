@@ -19,6 +19,29 @@ def format_table(rows: Iterable[Sequence[str]]) -> str:
     return "".join(_line(row, widths) for row in table)
 
 
+class GrowingTable:
+    """A table whose rows are shown at once: a column only ever gets wider.
+
+    ``widths`` are what the columns usually need, so that later rows seldom have to grow.
+    """
+
+    def __init__(self, header: Sequence[str], widths: Sequence[int] = ()) -> None:
+        self._header = list(header)
+        usual = [*widths, *(0 for _ in header)][: len(self._header)]
+        self._widths = [max(len(title), width) for title, width in zip(header, usual, strict=True)]
+        self._is_begun = False
+
+    def add(self, rows: Sequence[Sequence[str]]) -> str:
+        """The lines to show for more rows."""
+        table = [[_one_line(cell) for cell in row] for row in rows]
+        for row in table:
+            self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, row, strict=True)]
+        if not self._is_begun and table:
+            table.insert(0, self._header)
+            self._is_begun = True
+        return "".join(_line(row, self._widths) for row in table)
+
+
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     cells = (cell.ljust(width + PADDING) for cell, width in zip(row, widths, strict=False))
     return "".join(cells).rstrip() + "\n"
