@@ -16,13 +16,7 @@ INTERRUPTED = 130
 def run_command(root: Command, words: Sequence[str]) -> int:
     """Do what the words ask for and answer the exit code."""
     try:
-        if words and words[0] == "help":
-            chain, left = find_command(root, words[1:])
-            if left:
-                raise UsageError(f'unknown help topic "{" ".join(left)}"', ("talosctl",))
-            sys.stdout.write(help_text(chain))
-            return 0
-        return _run(root, words)
+        return _show_help(root, words[1:]) if words and words[0] == "help" else _run(root, words)
     except UsageError as error:
         sys.stderr.write(f"error: {error.message}\nRun '{' '.join(error.path)} --help' for usage.\n")
         return FAILED
@@ -31,6 +25,15 @@ def run_command(root: Command, words: Sequence[str]) -> int:
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _show_help(root: Command, words: Sequence[str]) -> int:
+    chain, left = find_command(root, words)
+    if left:
+        topic = " ".join(left)
+        raise UsageError(f'unknown help topic "{topic}"', (root.name,))
+    sys.stdout.write(help_text(chain))
+    return 0
 
 
 def _run(root: Command, words: Sequence[str]) -> int:

@@ -18,7 +18,7 @@ from talos.api.google.rpc.status_pb2 import Status as StatusDetails
 from talos.api.rpc import Code, RpcError
 from talos.talosctl.client.endpoint import Endpoint
 from talos.talosctl.client.proxy import connect_through, peer_certificate
-from talos.talosctl.client.refusal import Refusal, explain
+from talos.talosctl.client.refusal import ConnectError, explain
 from talos.talosctl.client.target import Target
 from talos.talosctl.client.tls import fingerprint
 
@@ -31,7 +31,7 @@ FAILOVER_TIMEOUT = 5.0
 _WINDOW = 8 * 1024 * 1024
 
 
-class ConnectionLost(RpcError):
+class ConnectionLostError(RpcError):
     """The connection under a call broke; not something the node answered."""
 
 
@@ -122,19 +122,19 @@ class NodeChannel(Channel):
             config=configuration,
         )
         self.endpoint = endpoint
-        self.refusal: Refusal | None = None
+        self.refusal: ConnectError | None = None
         self._target = target
         self._context = context
         self._timeout = timeout
         self._connection: _Connection | None = None
 
     async def connect(self) -> None:
-        """Connect unless connected already; raises Refusal."""
+        """Connect unless connected already; raises ConnectError."""
         if self.refusal is not None:
             raise self.refusal
         try:
             await self.__connect__()
-        except (OSError, ssl.SSLError, EOFError, Refusal) as error:
+        except (OSError, ssl.SSLError, EOFError, ConnectError) as error:
             self.refusal = explain(self.endpoint, error)
             raise self.refusal from error
 
@@ -188,13 +188,13 @@ class NodeChannel(Channel):
         tls: ssl.SSLObject = transport.get_extra_info("ssl_object")
         if tls.selected_alpn_protocol() != "h2":
             transport.abort()
-            raise Refusal(
+            raise ConnectError(
                 self.endpoint, "it does not speak HTTP/2", "is this the port of the Talos API (50000)?"
             )
         pins = self._target.fingerprints
         if pins and (found := fingerprint(peer_certificate(transport))) not in pins:
             transport.abort()
-            raise Refusal(
+            raise ConnectError(
                 self.endpoint,
                 f"the node's certificate has the fingerprint {found}, not {' or '.join(pins)}",
                 "compare with the one on the node's console",
@@ -208,12 +208,12 @@ class NodeChannel(Channel):
         elif self._connection and not self._connection.is_answered:
             from talos.talosctl.client.diagnose import diagnose
 
-            refusal = Refusal(self.endpoint, *diagnose(self._target))
+            refusal = ConnectError(self.endpoint, *diagnose(self._target))
         elif lost is None:
-            refusal = Refusal(self.endpoint, "the connection was closed before the answer was complete")
+            refusal = ConnectError(self.endpoint, "the connection was closed before the answer was complete")
         else:
             refusal = explain(self.endpoint, lost)
-        return ConnectionLost(Code.UNAVAILABLE, str(refusal))
+        return ConnectionLostError(Code.UNAVAILABLE, str(refusal))
 
 
 def to_rpc_error(error: GRPCError) -> RpcError:

@@ -53,7 +53,7 @@ def complete_logs(invocation: Invocation, prefix: str) -> Sequence[str]:  # noqa
     async def ask(session: Session, node: str) -> Sequence[str]:
         path = "/machine.MachineService/LogsContainers"
         reply = await session.unary(node, path, Empty(), LogsContainersResponse)
-        return [id for part in reply.messages for id in part.ids]
+        return [name for part in reply.messages for name in part.ids]
 
     return () if invocation.args else _ask(invocation, ask)
 

@@ -10,6 +10,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from talos.talosctl.client.refusal import RENEW
 from talos.talosctl.client.target import Target
 
 type Diagnosis = tuple[str, str]
@@ -25,8 +26,7 @@ FOREIGN: Diagnosis = (
 )
 EXPIRED: Diagnosis = (
     "the client certificate has expired",
-    "let somebody issue a new one with `talosctl config new`, or make one from the cluster's secrets: "
-    "talosctl gen config -t talosconfig --with-secrets",
+    RENEW,
 )
 NOT_YET_VALID: Diagnosis = (
     "the client certificate is not valid yet",

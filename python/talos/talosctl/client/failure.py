@@ -1,8 +1,8 @@
 """Errors of calls as one line for the person who made them."""
 
 from talos.api.rpc import Code, RpcError
-from talos.talosctl.client.channel import ConnectionLost
-from talos.talosctl.client.session import Unreachable
+from talos.talosctl.client.channel import ConnectionLostError
+from talos.talosctl.client.session import UnreachableError
 from talos.talosctl.client.target import Target
 
 
@@ -13,7 +13,7 @@ def code_name(code: Code) -> str:
 
 def describe(error: RpcError, target: Target) -> str:
     """What went wrong, and what to do about it when we know."""
-    if isinstance(error, Unreachable | ConnectionLost):
+    if isinstance(error, UnreachableError | ConnectionLostError):
         return error.message
     text = f"{error.message or 'no reason given'} ({code_name(error.code)})"
     hint = _hint(error, target)

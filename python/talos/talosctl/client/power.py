@@ -25,7 +25,7 @@ def run_power(invocation: Invocation, act: Act, *, is_reboot: bool) -> int:
                 session,
                 node,
                 act,
-                timeout=flags.seconds("timeout"),
+                seconds=flags.seconds("timeout"),
                 is_reboot=is_reboot,
                 is_debug=flags.is_set("debug"),
             )

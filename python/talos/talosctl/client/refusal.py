@@ -1,6 +1,5 @@
 """Why a connection could not be made, in words that say what to do."""
 
-import asyncio
 import os
 import socket
 import ssl
@@ -13,6 +12,10 @@ WRONG_NAME = frozenset({62, 64})
 """X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH (x509_vfy.h)."""
 NOT_YET_VALID, EXPIRED, BAD_SIGNATURE = 9, 10, 7
 
+RENEW = (
+    "let somebody issue a new one with `talosctl config new`, or make one from the cluster's secrets: "
+    "talosctl gen config -t talosconfig --with-secrets"
+)
 _ALERTS = {
     "CERTIFICATE_REQUIRED": (
         "the node wants a client certificate and got none",
@@ -28,8 +31,7 @@ _ALERTS = {
     ),
     "CERTIFICATE_EXPIRED": (
         "the client certificate has expired",
-        "let somebody issue a new one with `talosctl config new`, or make one from the cluster's secrets: "
-        "talosctl gen config -t talosconfig --with-secrets",
+        RENEW,
     ),
     "BAD_CERTIFICATE": (
         "the node refuses this client certificate",
@@ -46,7 +48,22 @@ _ALERTS = {
 }
 
 
-class Refusal(Exception):
+_FAILURES: tuple[tuple[tuple[type[BaseException], ...], str, str], ...] = (
+    (
+        (ConnectionRefusedError,),
+        "connection refused",
+        "the node is down, starting, or this is not its address",
+    ),
+    ((TimeoutError,), "no answer in time", "the node is down, or a firewall drops the packets"),
+    (
+        (ConnectionResetError, BrokenPipeError, EOFError),
+        "the connection was closed",
+        "is the node's apid running?",
+    ),
+)
+
+
+class ConnectError(Exception):
     """A connection that was not made, or broke before an answer."""
 
     def __init__(self, endpoint: Endpoint, message: str, hint: str = "") -> None:
@@ -59,60 +76,60 @@ class Refusal(Exception):
         return f"{self.endpoint}: {self.message}" + (f" ({self.hint})" if self.hint else "")
 
 
-def explain(endpoint: Endpoint, error: BaseException) -> Refusal:
+def explain(endpoint: Endpoint, error: BaseException) -> ConnectError:
     """What an exception of the transport means."""
-    if isinstance(error, Refusal):
+    if isinstance(error, ConnectError):
         return error
     if isinstance(error, ssl.SSLCertVerificationError):
         return _explain_certificate(endpoint, error)
     if isinstance(error, ssl.SSLError):
-        text = f"{error.reason or ''} {error}".upper()
-        for word, (message, hint) in _ALERTS.items():
-            if word in text or word.replace("_", " ") in text:
-                return Refusal(endpoint, message, hint)
-        return Refusal(endpoint, f"TLS failed: {error.reason or error}")
-    if isinstance(error, ConnectionRefusedError):
-        return Refusal(
-            endpoint, "connection refused", "the node is down, starting, or this is not its address"
-        )
+        return _explain_tls(endpoint, error)
     if isinstance(error, socket.gaierror):
-        return Refusal(
-            endpoint, f'the name "{endpoint.host}" does not resolve', "check the endpoint's spelling and DNS"
+        return ConnectError(
+            endpoint, f'the name "{endpoint.host}" does not resolve', "check its spelling and DNS"
         )
-    if isinstance(error, TimeoutError | asyncio.TimeoutError):
-        return Refusal(endpoint, "no answer in time", "the node is down, or a firewall drops the packets")
-    if isinstance(error, ConnectionResetError | BrokenPipeError | EOFError):
-        return Refusal(endpoint, "the connection was closed", "is the node's apid running?")
+    for kinds, message, hint in _FAILURES:
+        if isinstance(error, kinds):
+            return ConnectError(endpoint, message, hint)
     if isinstance(error, OSError) and error.errno:
         # asyncio puts its own words, with the address once more, into strerror.
-        return Refusal(endpoint, os.strerror(error.errno).lower())
+        return ConnectError(endpoint, os.strerror(error.errno).lower())
     if isinstance(error, OSError) and error.strerror:
-        return Refusal(endpoint, error.strerror)
-    return Refusal(endpoint, str(error) or type(error).__name__)
+        return ConnectError(endpoint, error.strerror)
+    return ConnectError(endpoint, str(error) or type(error).__name__)
 
 
-def _explain_certificate(endpoint: Endpoint, error: ssl.SSLCertVerificationError) -> Refusal:
+def _explain_tls(endpoint: Endpoint, error: ssl.SSLError) -> ConnectError:
+    text = f"{error.reason or ''} {error}".upper().replace(" ", "_")
+    for word, (message, hint) in _ALERTS.items():
+        if word in text:
+            return ConnectError(endpoint, message, hint)
+    return ConnectError(endpoint, f"TLS failed: {error.reason or error}")
+
+
+def _explain_certificate(endpoint: Endpoint, error: ssl.SSLCertVerificationError) -> ConnectError:
     code = error.verify_code
     if code in UNKNOWN_ISSUER or code == BAD_SIGNATURE:
-        return Refusal(
+        return ConnectError(
             endpoint,
             "the node's certificate is not signed by the CA of the talosconfig",
-            "a node in maintenance mode needs --insecure; else the talosconfig is another cluster's, see `talosctl config info`",
+            "a node in maintenance mode needs --insecure; else the talosconfig is another cluster's, "
+            "see `talosctl config info`",
         )
     if code in WRONG_NAME:
-        return Refusal(
+        return ConnectError(
             endpoint,
             f"the node's certificate is not valid for {endpoint.host}",
             "use one of the node's own addresses as endpoint, or add this one to machine.certSANs",
         )
     if code == EXPIRED:
-        return Refusal(
+        return ConnectError(
             endpoint, "the node's certificate has expired", "compare the node's clock with this machine's"
         )
     if code == NOT_YET_VALID:
-        return Refusal(
+        return ConnectError(
             endpoint,
             "the node's certificate is not valid yet",
             "compare the node's clock with this machine's",
         )
-    return Refusal(endpoint, f"the node's certificate is refused: {error.verify_message}")
+    return ConnectError(endpoint, f"the node's certificate is refused: {error.verify_message}")

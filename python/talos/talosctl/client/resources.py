@@ -41,7 +41,7 @@ async def get_resources(
     """The named ones, or all when none is named."""
     if not ids:
         return await list_resources(session, node, namespace, type)
-    return list(await asyncio.gather(*(get_resource(session, node, namespace, type, id) for id in ids)))
+    return list(await asyncio.gather(*(get_resource(session, node, namespace, type, name) for name in ids)))
 
 
 def watch(
@@ -59,11 +59,11 @@ def watch(
 async def find_definition(session: Session, node: str, word: str) -> ResourceDefinitionSpec:
     """The type that a word means: its name in any case, or one of its aliases."""
     definitions = [
-        (resource.metadata.id, ResourceDefinitionSpec.FromString(resource.spec.proto_spec))
+        (resource.metadata.id.lower(), ResourceDefinitionSpec.FromString(resource.spec.proto_spec))
         for resource in await list_resources(session, node, META_NAMESPACE, DEFINITION_TYPE)
     ]
     lower = word.lower()
-    exact = [spec for id, spec in definitions if id.lower() == lower]
+    exact = [spec for name, spec in definitions if name == lower]
     matches = exact or [
         spec for _, spec in definitions if lower in (alias.lower() for alias in spec.all_aliases)
     ]

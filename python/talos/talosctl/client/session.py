@@ -17,12 +17,12 @@ from talos.api.rpc import Code, RpcError
 from talos.system.errors import UserError
 from talos.talosctl.client.channel import CONNECT_TIMEOUT, FAILOVER_TIMEOUT, NodeChannel, to_rpc_error
 from talos.talosctl.client.endpoint import parse_endpoint
-from talos.talosctl.client.refusal import Refusal
+from talos.talosctl.client.refusal import ConnectError
 from talos.talosctl.client.target import Target
 from talos.talosctl.client.tls import make_context
 
 
-class Unreachable(RpcError):
+class UnreachableError(RpcError):
     """No endpoint took the connection; the same for every node behind them."""
 
 
@@ -87,16 +87,16 @@ class Session:
         else:
             turn = next(self._turn) % len(self._channels)
             candidates = self._channels[turn:] + self._channels[:turn]
-        refusals: list[Refusal] = []
+        refusals: list[ConnectError] = []
         for channel in candidates:
             try:
                 await channel.connect()
-            except Refusal as refusal:
+            except ConnectError as refusal:
                 refusals.append(refusal)
             else:
                 return channel
         # One line for the reader: all of them only when they differ in more than the address.
-        raise Unreachable(Code.UNAVAILABLE, "; ".join(dict.fromkeys(map(str, refusals))))
+        raise UnreachableError(Code.UNAVAILABLE, "; ".join(dict.fromkeys(map(str, refusals))))
 
     def _metadata(self, node: str, extra: Mapping[str, Sequence[str]] | None) -> list[tuple[str, str]]:
         metadata = [("runtime", "Talos")]
@@ -116,7 +116,7 @@ class Session:
         request: Message,
         reply: type[R],
         *,
-        timeout: float | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - it travels to the node
         metadata: Mapping[str, Sequence[str]] | None = None,
     ) -> R:
         """One request to one node, one reply. An empty ``node`` is the endpoint itself."""
@@ -138,7 +138,7 @@ class Session:
         request: Message,
         reply: type[R],
         *,
-        timeout: float | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - it travels to the node
     ) -> AsyncIterator[AsyncIterator[R]]:
         """One request to one node, replies one after another. Leaving cancels the call."""
         async with self._open(
@@ -178,7 +178,7 @@ class Session:
         cardinality: Cardinality,
         request: type[Message],
         reply: type[Any],
-        timeout: float | None,
+        timeout: float | None,  # noqa: ASYNC109 - it travels to the node
         metadata: Mapping[str, Sequence[str]] | None,
     ) -> AsyncIterator[Stream[Any, Any]]:
         channel = await self._channel(node)

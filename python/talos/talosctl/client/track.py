@@ -6,7 +6,7 @@ actor. The stream breaks when the node goes down, which is no error here.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 from talos.api.common.common_pb2 import Data
 from talos.api.machine.machine_pb2 import (
@@ -44,12 +44,12 @@ async def read_boot_id(session: Session, node: str) -> str:
 
 
 async def act_and_track(
-    session: Session, node: str, act: Act, *, timeout: float, is_reboot: bool, is_debug: bool
+    session: Session, node: str, act: Act, *, seconds: float, is_reboot: bool, is_debug: bool
 ) -> str:
     """Start the action, show its progress, and wait until the node is down or, after a reboot, back."""
     boot_id = await read_boot_id(session, node) if is_reboot else ""
     try:
-        async with asyncio.timeout(timeout or None):
+        async with asyncio.timeout(seconds or None):
             actor = await act(session, node)
             console.note(f"{node}: accepted, actor {actor}")
             kernel_log = asyncio.create_task(_show_kernel_log(session, node)) if is_debug else None
@@ -62,7 +62,7 @@ async def act_and_track(
                 await _wait_for_boot(session, node, boot_id)
     except TimeoutError as error:
         what = "is not back" if is_reboot else "is not done"
-        raise RpcError(Code.DEADLINE_EXCEEDED, f"the node {what} after {timeout:g} s") from error
+        raise RpcError(Code.DEADLINE_EXCEEDED, f"the node {what} after {seconds:g} s") from error
     return actor
 
 
@@ -71,24 +71,24 @@ async def _follow(session: Session, node: str, actor: str) -> None:
     try:
         async with session.stream(node, "/machine.MachineService/Events", request, Event) as events:
             async for event in events:
-                message = unpack_event(event)
-                if isinstance(message, SequenceEvent):
-                    if message.HasField("error"):
-                        raise _Failed(message.error.message)
-                    if message.action == SequenceEvent.STOP:
-                        return
-                if line := _progress(message):
-                    console.note(f"{node}: {line}")
-    except _Failed as failed:
-        raise RpcError(Code.ABORTED, f"the node could not do it: {failed}") from None
+                if _is_end(node, unpack_event(event)):
+                    return
     except RpcError as error:
         if error.code not in _GONE:
             raise
     console.note(f"{node}: gone")
 
 
-class _Failed(Exception):
-    """The sequence ended with an error."""
+def _is_end(node: str, message: object) -> bool:
+    """Show an event; whether the action is done. One that failed raises."""
+    if isinstance(message, SequenceEvent):
+        if message.HasField("error"):
+            raise RpcError(Code.ABORTED, f"the node could not do it: {message.error.message}")
+        if message.action == SequenceEvent.STOP:
+            return True
+    if line := _progress(message):
+        console.note(f"{node}: {line}")
+    return False
 
 
 def _progress(message: object) -> str:
@@ -127,8 +127,3 @@ async def _wait_for_boot(session: Session, node: str, old_boot_id: str) -> None:
         except TimeoutError:
             pass
         await asyncio.sleep(POLL_INTERVAL)
-
-
-async def collect(chunks: AsyncIterator[Data]) -> bytes:
-    """All bytes of a stream."""
-    return b"".join([chunk.bytes async for chunk in chunks])

@@ -168,7 +168,7 @@ COMMAND = Command(
     commands=(
         Command(
             name="container",
-            summary="Create a local cluster whose nodes are containers: the default, and so far the only kind",
+            summary="Create a local cluster whose nodes are containers, the only kind so far",
             flags=FLAGS,
             run=run_create,
         ),

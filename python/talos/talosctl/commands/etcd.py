@@ -155,8 +155,9 @@ def run_snapshot(invocation: Invocation) -> int:
                 async for chunk in chunks:
                     raise_error(chunk)
                     file.write(chunk.bytes)
+                size = file.tell()
         partial.rename(path)
-        console.note(f"{node}: snapshot of {path.stat().st_size} bytes written to {path}")
+        console.note(f"{node}: snapshot of {size} bytes written to {path}")
 
     async def main() -> int:
         target = select_target(invocation.flags)

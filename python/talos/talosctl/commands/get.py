@@ -90,7 +90,8 @@ COMMAND = Command(
     summary="Show resources: what the node is meant to be and what it is",
     details="Shows the resources of a type, or those named. `talosctl get rd` lists the types; a type "
     "may be named by its alias.",
-    example="talosctl get addresses\ntalosctl get link eth0 -o yaml\ntalosctl get members -o jsonpath='{.spec.hostname}'",
+    example="talosctl get addresses\ntalosctl get link eth0 -o yaml\n"
+    "talosctl get members -o jsonpath='{.spec.hostname}'",
     flags=(
         *CLIENT_FLAGS,
         *INSECURE_FLAGS,

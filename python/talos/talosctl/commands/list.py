@@ -1,7 +1,7 @@
 """``talosctl list``."""
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from talos.api.machine.machine_pb2 import FileInfo, ListRequest
 from talos.system.errors import UserError
@@ -9,7 +9,7 @@ from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import Row, need_nodes, print_table, raise_error, run_async
 from talos.talosctl.client.complete import complete_path
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.fanout import Outcome, ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import select_target
 from talos.talosctl.client.session import Session, open_session
@@ -30,13 +30,17 @@ _SELINUX = "security.selinux"
 _HALF_A_YEAR = datetime.timedelta(days=183)
 
 
+type Files = tuple[list[FileInfo], list[str]]
+"""Files, and what is wrong with those that could not be looked at."""
+
+
 def run_list(invocation: Invocation) -> int:
     """Names, or with --long one row for each file."""
     flags = invocation.flags
     is_long, is_human = flags.is_set("long"), flags.is_set("humanize")
     request = _make_request(invocation)
 
-    async def ask(session: Session, node: str) -> tuple[list[FileInfo], list[str]]:
+    async def ask(session: Session, node: str) -> Files:
         files: list[FileInfo] = []
         errors: list[str] = []
         async with session.stream(node, "/machine.MachineService/List", request, FileInfo) as frames:
@@ -50,31 +54,39 @@ def run_list(invocation: Invocation) -> int:
 
     async def main() -> int:
         target = select_target(flags)
-        nodes = need_nodes(target)
         async with open_session(target) as session:
-            outcomes = await ask_nodes(session, nodes, ask)
-
-        def rows(node: str, answer: tuple[list[FileInfo], list[str]]) -> Iterable[Row]:
-            for info in answer[0]:
-                if is_long:
-                    yield _long_row(node, info, is_human=is_human)
-                else:
-                    yield (node, info.relative_name)
-
-        if is_long or len(nodes) > 1:
-            print_table(outcomes, _header(is_long=is_long, is_human=is_human), rows)
+            outcomes = await ask_nodes(session, need_nodes(target), ask)
+        if is_long:
+            print_table(outcomes, _long_header(is_human=is_human), long_rows)
+        elif len(outcomes) > 1:
+            print_table(outcomes, ("NODE", "NAME"), _short_rows)
         else:
-            for outcome in outcomes:
-                for info in outcome.value[0] if outcome.value else ():
-                    console.write_line(info.relative_name)
-        code = report_failures(session, outcomes)
-        for outcome in outcomes:
-            for error in outcome.value[1] if outcome.value else ():
-                console.note(f"error: {outcome.node}: {error}")
-                code = 1
-        return code
+            _print_names(outcomes[0])
+        return report_failures(session, outcomes) | _report_errors(outcomes)
+
+    def long_rows(node: str, answer: Files) -> Iterable[Row]:
+        return (_long_row(node, info, is_human=is_human) for info in answer[0])
 
     return run_async(main())
+
+
+def _short_rows(node: str, answer: Files) -> Iterable[Row]:
+    return ((node, info.relative_name) for info in answer[0])
+
+
+def _print_names(outcome: Outcome[Files]) -> None:
+    for info in outcome.value[0] if outcome.value else ():
+        console.write_line(info.relative_name)
+
+
+def _report_errors(outcomes: Sequence[Outcome[Files]]) -> int:
+    """Name the files that could not be looked at; the exit code."""
+    errors = [
+        f"error: {outcome.node}: {error}" for outcome in outcomes for error in (outcome.value or ((), ()))[1]
+    ]
+    for error in errors:
+        console.note(error)
+    return 1 if errors else 0
 
 
 def _make_request(invocation: Invocation) -> ListRequest:
@@ -93,9 +105,7 @@ def _make_request(invocation: Invocation) -> ListRequest:
     )
 
 
-def _header(*, is_long: bool, is_human: bool) -> Row:
-    if not is_long:
-        return ("NODE", "NAME")
+def _long_header(*, is_human: bool) -> Row:
     return ("NODE", "MODE", "UID", "GID", "SIZE" if is_human else "SIZE(B)", "LASTMOD", "LABEL", "NAME")
 
 

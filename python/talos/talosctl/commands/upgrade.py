@@ -17,7 +17,7 @@ from talos.api.machine.machine_pb2 import (
 from talos.api.rpc import Code, RpcError
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
-from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import need_nodes, parts, run_async
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
@@ -43,19 +43,11 @@ INSTALLER = (
 def run_upgrade(invocation: Invocation) -> int:
     """Install an image into the other slot and boot it."""
     flags = invocation.flags
-    namespace, mode = flags.text("namespace"), flags.text("reboot-mode").lower()
-    if namespace not in NAMESPACES:
-        raise UserError(f'there is no namespace "{namespace}"', where="--namespace", hint="use system or cri")
-    if mode not in REBOOT_MODES:
-        raise UserError(
-            f'"{mode}" is no way to reboot', where="--reboot-mode", hint="use default or powercycle"
-        )
-    if flags.is_given("drain") and flags.is_set("drain"):
-        raise UserError(
-            "this client can't drain Kubernetes nodes yet", where="--drain", hint="use kubectl drain first"
-        )
+    containerd, mode = _check(flags)
     is_legacy = flags.is_set("legacy")
     image = flags.text("image")
+    if not flags.is_set("no-reboot"):
+        console.note("pods are not moved elsewhere before the reboot")
 
     async def act(session: Session, node: str) -> str:
         if is_legacy:
@@ -68,7 +60,7 @@ def run_upgrade(invocation: Invocation) -> int:
 
     async def do(session: Session, node: str) -> None:
         if not is_legacy:
-            await _install(session, node, NAMESPACES[namespace], image)
+            await _install(session, node, containerd, image)
             if flags.is_set("no-reboot"):
                 return
         if flags.is_set("wait"):
@@ -76,7 +68,7 @@ def run_upgrade(invocation: Invocation) -> int:
                 session,
                 node,
                 act,
-                timeout=flags.seconds("timeout"),
+                seconds=flags.seconds("timeout"),
                 is_reboot=True,
                 is_debug=flags.is_set("debug"),
             )
@@ -90,6 +82,20 @@ def run_upgrade(invocation: Invocation) -> int:
             return report_failures(session, outcomes)
 
     return run_async(main())
+
+
+def _check(flags: Flags) -> tuple[ContainerdInstance, str]:
+    """Where to keep the image, and how to reboot."""
+    namespace, mode = flags.text("namespace"), flags.text("reboot-mode").lower()
+    if namespace not in NAMESPACES:
+        raise UserError(f'there is no namespace "{namespace}"', where="--namespace", hint="use system or cri")
+    if mode not in REBOOT_MODES:
+        hint = "use default or powercycle"
+        raise UserError(f'"{mode}" is no way to reboot', where="--reboot-mode", hint=hint)
+    if flags.is_given("drain") and flags.is_set("drain"):
+        hint = "use kubectl drain first"
+        raise UserError("this client can't drain Kubernetes nodes yet", where="--drain", hint=hint)
+    return NAMESPACES[namespace], mode
 
 
 async def _install(session: Session, node: str, containerd: ContainerdInstance, image: str) -> None:
