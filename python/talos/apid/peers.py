@@ -2,7 +2,7 @@
 
 import asyncio
 import ipaddress
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -71,7 +71,7 @@ class Peers:
         self._old: set[_Connection] = set()
 
     @asynccontextmanager
-    async def connection(self, target: str) -> AsyncIterator[grpc.aio.Channel]:
+    async def connection(self, target: str) -> AsyncGenerator[grpc.aio.Channel]:
         """The connection to a target, for one call."""
         connection = self._get(target)
         connection.calls += 1

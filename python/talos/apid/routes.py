@@ -61,7 +61,7 @@ def choose_route(method: str, metadata: Metadata, routing: Routing) -> Route:
     """Where a call goes; RpcError when it can't go where it asks to."""
     nodes = values_of(metadata, NODES)
     node = values_of(metadata, NODE)
-    if not routing.enabled or values_of(metadata, PROXY_FROM) or not (nodes or node):
+    if not routing.enabled or values_of(metadata, PROXY_FROM):
         return Local()
     if nodes:
         if not method.startswith(_ONE_TO_MANY):
@@ -69,12 +69,15 @@ def choose_route(method: str, metadata: Metadata, routing: Routing) -> Route:
         for target in nodes:
             _check_target(target, routing)
         return OneToMany(nodes)
-    if len(node) > 1:
-        raise RpcError(Code.INVALID_ARGUMENT, "node metadata must be single-valued")
-    if routing.is_own(node[0]):
+    if not node:
         return Local()
-    _check_target(node[0], routing)
-    return OneToOne(node[0])
+    target, *others = node
+    if others:
+        raise RpcError(Code.INVALID_ARGUMENT, "node metadata must be single-valued")
+    if routing.is_own(target):
+        return Local()
+    _check_target(target, routing)
+    return OneToOne(target)
 
 
 def values_of(metadata: Metadata, key: str) -> tuple[str, ...]:

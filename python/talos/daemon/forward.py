@@ -38,6 +38,11 @@ def open_local(path: str) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(f"unix:{path}", options=LOCAL_OPTIONS)
 
 
+def _same(message: bytes) -> bytes:
+    """What serializes bytes; without it gRPC's types are unknown."""
+    return message
+
+
 async def forward(call: RawCall, channel: grpc.aio.Channel, metadata: Metadata, *, to: str) -> Status:
     """Pass a call on with this metadata and its replies back; returns how it ended.
 
@@ -54,7 +59,9 @@ async def forward(call: RawCall, channel: grpc.aio.Channel, metadata: Metadata, 
 
 async def _forward_unary(call: RawCall, channel: grpc.aio.Channel, metadata: Metadata) -> Status:
     request = await receive_one(call)
-    rpc = channel.unary_unary(call.method)(request, metadata=metadata, timeout=call.time_remaining())
+    rpc = channel.unary_unary(call.method, _same, _same)(
+        request, metadata=metadata, timeout=call.time_remaining()
+    )
     try:
         reply = await rpc
     except grpc.aio.AioRpcError as error:
@@ -72,14 +79,18 @@ async def _forward_stream(
     upload: asyncio.Task[None] | None = None
     if kind is StreamKind.SERVER:
         request = await receive_one(call)
-        rpc = channel.unary_stream(call.method)(request, metadata=metadata, timeout=call.time_remaining())
+        rpc = channel.unary_stream(call.method, _same, _same)(
+            request, metadata=metadata, timeout=call.time_remaining()
+        )
     else:
-        rpc = channel.stream_stream(call.method)(metadata=metadata, timeout=call.time_remaining())
+        rpc = channel.stream_stream(call.method, _same, _same)(
+            metadata=metadata, timeout=call.time_remaining()
+        )
         upload = asyncio.get_running_loop().create_task(_upload(call, rpc))
     try:
         await call.send_headers(passed_on(await rpc.initial_metadata()))
-        while (message := await rpc.read()) is not grpc.aio.EOF:
-            await call.send(cast("bytes", message))
+        while isinstance(message := await rpc.read(), bytes):
+            await call.send(message)
         return Status(trailers=passed_on(await rpc.trailing_metadata()))
     except asyncio.CancelledError:
         # Not by our caller, but by the upload because of a request that is too large, say.

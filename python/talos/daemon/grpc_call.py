@@ -38,8 +38,8 @@ class GrpcCall:
         if self._unary:
             request, self._request = self._request, None
             return request
-        message = await self._context.read()
-        return None if message is grpc.aio.EOF else cast("bytes", message)
+        message = cast("object", await self._context.read())
+        return message if isinstance(message, bytes) else None  # else the library's EOF
 
     async def send_headers(self, metadata: Metadata) -> None:
         """Begin the reply; nothing happens when it has begun."""

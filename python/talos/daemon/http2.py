@@ -447,13 +447,12 @@ def _check_request(headers: dict[str, str]) -> list[tuple[str, str]] | None:
 
 
 def _address(transport: asyncio.Transport | None) -> str:
-    name = transport.get_extra_info("peername") if transport is not None else None
-    return format_address(name)
+    return format_address(transport.get_extra_info("peername") if transport is not None else None)
 
 
-def format_address(name: object) -> str:
+def format_address(name: tuple[str, int] | None) -> str:
     """A socket's address as text; an IPv4 one without its IPv6 clothing."""
-    if isinstance(name, tuple) and len(name) >= 2:
-        host, port = str(name[0]).removeprefix("::ffff:"), name[1]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return str(name) if name else "unknown"
+    if not name:
+        return "unknown"
+    host, port = name[0].removeprefix("::ffff:"), name[1]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

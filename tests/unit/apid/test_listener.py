@@ -1,19 +1,21 @@
 """Whoever knocks at the port: bad certificates, garbage, floods; and changes of certificates."""
 
+# gRPC's type stubs know no channels of bytes.
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+
 import asyncio
 import os
 import random
 import ssl
 import struct
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc
 import grpc.aio
 import grpclib.client
-import grpclib.const
 import grpclib.encoding.base
 import h2.config
 import h2.connection
@@ -59,7 +61,7 @@ def client_context(pki: Pki, certificate: PemPair | None, alpn: tuple[str, ...] 
 @asynccontextmanager
 async def tls(
     target: Node, context: ssl.SSLContext
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     reader, writer = await asyncio.open_connection(target.host, target.port, ssl=context)
     try:
         yield reader, writer
@@ -119,7 +121,7 @@ def signed_without_usage(pki: Pki, usages: list[x509.ObjectIdentifier]) -> PemPa
 
 CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
 
-BAD_CERTIFICATES = {
+BAD_CERTIFICATES: dict[str, tuple[Callable[[Pki], PemPair | None], str]] = {
     "none": (lambda _: None, "the client sent no certificate"),
     "expired": (lambda pki: pki.expired(), "not accepted: certificate has expired"),
     "foreign": (lambda _: Pki().client("os:admin"), "the client certificate is not accepted: "),
@@ -205,7 +207,7 @@ class TestCertificates:
 
 
 class Raw(grpclib.encoding.base.CodecBase):
-    __content_subtype__ = "proto"
+    __content_subtype__ = "proto"  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
     def encode(self, message: bytes, message_type: type[bytes]) -> bytes:
         return message
@@ -440,7 +442,7 @@ class Session:
 
 
 @asynccontextmanager
-async def http2_client(target: Node, pki: Pki) -> AsyncIterator[Session]:
+async def http2_client(target: Node, pki: Pki) -> AsyncGenerator[Session]:
     async with tls(target, client_context(pki, pki.client("os:admin"))) as (reader, writer):
         yield Session(reader, writer)
 
@@ -525,12 +527,12 @@ class TestLimits:
         async def test() -> None:
             pki = Pki()
             async with node(tmp_path, pki, endless) as a, http2_client(a, pki) as session:
-                session.h2.update_settings({4: 2**31 - 1})  # type: ignore[dict-item]
+                session.h2.update_settings({4: 2**31 - 1})  # pyright: ignore[reportArgumentType]
                 session.h2.increment_flow_control_window(2**31 - 1 - 65535)
                 stream = session.begin({}, READ)
                 session.h2.send_data(stream, b"\0\0\0\0\0", end_stream=True)
                 session.flush()
-                session.writer.transport.pause_reading()  # type: ignore[attr-defined]
+                session.writer.transport.pause_reading()  # pyright: ignore[reportAttributeAccessIssue]
                 before = -1
                 while sent != before:  # until nothing moves any more
                     before = sent
@@ -585,7 +587,7 @@ class TestLimits:
             pki = Pki()
             async with node(tmp_path, pki, answer) as a:
                 async with http2_client(a, pki) as session:
-                    session.writer.transport.pause_reading()  # type: ignore[attr-defined]
+                    session.writer.transport.pause_reading()  # pyright: ignore[reportAttributeAccessIssue]
                     ping = hyperframe.frame.PingFrame(0, b"12345678").serialize() * 20_000
 
                     async def flood() -> None:

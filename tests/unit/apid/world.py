@@ -1,9 +1,12 @@
 """Nodes with a real apid and a real router on loopback, and a fake machined behind them."""
 
+# gRPC's type stubs know no channels of bytes.
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -53,7 +56,8 @@ class Pki:
         )
 
     def client(self, *roles: str, **options: Any) -> PemPair:
-        return self.ca.issue(**{"organizations": roles, "usages": Usage.CLIENT, **options})
+        settings: dict[str, Any] = {"organizations": roles, "usages": Usage.CLIENT, **options}
+        return self.ca.issue(**settings)
 
     def expired(self) -> PemPair:
         past = datetime.now(UTC) - timedelta(days=3)
@@ -106,7 +110,7 @@ async def node(
     maintenance: bool = False,
     limits: Limits | None = None,
     timed: Backend | None = None,
-) -> AsyncIterator[Node]:
+) -> AsyncGenerator[Node]:
     folder.mkdir(exist_ok=True)  # noqa: ASYNC240
     lines: list[str] = []
     log = Log(write=lines.append)
@@ -137,7 +141,7 @@ async def _serve(backend: Backend, path: Path, log: Log) -> grpc.aio.Server:
 @asynccontextmanager
 async def client(
     target: Node, pki: Pki, certificate: PemPair | None, **options: Any
-) -> AsyncIterator[grpc.aio.Channel]:
+) -> AsyncGenerator[grpc.aio.Channel]:
     """An ordinary gRPC client; its TLS takes P-256 only."""
     credentials = grpc.ssl_channel_credentials(
         pki.ca.crt, certificate and certificate.key, certificate and certificate.crt

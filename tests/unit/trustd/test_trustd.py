@@ -1,8 +1,11 @@
 """trustd's port with real TLS, and a worker that has its certificate signed there."""
 
+# gRPC's type stubs know no channels of bytes.
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+
 import asyncio
 import ipaddress
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import grpc
@@ -37,7 +40,7 @@ class Trust:
         self.port = 0
 
     @asynccontextmanager
-    async def serve(self, *, with_root: bool = True) -> AsyncIterator[None]:
+    async def serve(self, *, with_root: bool = True) -> AsyncGenerator[None]:
         server = TrustServer(Log(write=self.lines.append))
         pair = self.ca.issue(ips=["127.0.0.1"], usages=Usage.SERVER, key_encipherment=True)
         certificate = secrets.TrustdCertsSpec()

@@ -2,7 +2,7 @@
 
 import base64
 import ipaddress
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -112,7 +112,7 @@ async def settle() -> None:
 
 
 @asynccontextmanager
-async def running() -> AsyncIterator[Machine]:
+async def running() -> AsyncGenerator[Machine]:
     machine = Machine()
     controllers = [
         OSRootController(),

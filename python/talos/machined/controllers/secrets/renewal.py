@@ -73,9 +73,9 @@ def _has_names(certificate: x509.Certificate, sans: secrets.CertSANSpec) -> bool
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return False
-    return set(names.get_values_for_type(x509.DNSName)) == set(sans.dns_names) and {
-        ip.packed for ip in names.get_values_for_type(x509.IPAddress)
-    } == {ip.ip for ip in sans.i_ps}
+    dns_names = set(names.get_values_for_type(x509.DNSName))
+    ips = {str(ip) for ip in names.get_values_for_type(x509.IPAddress)}
+    return dns_names == set(sans.dns_names) and ips == set(map(str, addresses_of(sans)))
 
 
 def addresses_of(sans: secrets.CertSANSpec) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:

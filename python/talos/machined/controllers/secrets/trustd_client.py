@@ -56,12 +56,14 @@ async def _sign(bridge: Bridge, port: int, request: SigningRequest) -> SignedCer
 async def _ask(endpoint: str, port: int, request: SigningRequest) -> SignedCertificate:
     credentials = grpc.ssl_channel_credentials(b"\n".join(request.authorities))
     async with grpc.aio.secure_channel(_target(endpoint, port), credentials) as channel:
-        reply = await channel.unary_unary(METHOD)(
-            CertificateRequest(csr=request.csr).SerializeToString(),
+        ask = channel.unary_unary(
+            METHOD, CertificateRequest.SerializeToString, CertificateResponse.FromString
+        )
+        answer = await ask(
+            CertificateRequest(csr=request.csr),
             metadata=(("token", request.token),),
             timeout=ATTEMPT_TIMEOUT,
         )
-    answer = CertificateResponse.FromString(reply)
     return SignedCertificate(certificate=answer.crt, authorities=answer.ca)
 
 
