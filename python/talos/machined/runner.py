@@ -109,26 +109,26 @@ class Runner:
             await child.wait()
 
     async def _wait_for_conditions(self, dependencies: Sequence[Lifecycle]) -> None:
-        async with trio.open_nursery() as nursery:
-            waiting: list[str] = []
+        state = self._machinery.facts.state
+        waits: dict[str, Callable[[], Awaitable[None]]] = {
+            f'service "{other.id}" to be "up"': partial(other.wait, _is_up)
+            for other in dependencies
+            if not other.is_up
+        }
+        waits |= {condition.text: partial(condition.wait, state) for condition in self.spec.conditions}
+        waiting = list(waits)
 
-            async def wait(text: str, condition: Callable[[], Awaitable[None]]) -> None:
-                waiting.append(text)
-                await condition()
-                waiting.remove(text)
-                if waiting:
-                    self.life.step(ServiceState.WAITING, f"Waiting for {', '.join(waiting)}")
-
-            for other in dependencies:
-                if not other.is_up:
-                    text = f'service "{other.id}" to be "up"'
-                    nursery.start_soon(wait, text, partial(other.wait, _is_up))
-            for condition in self.spec.conditions:
-                holds = partial(condition.wait, self._machinery.facts.state)
-                nursery.start_soon(wait, condition.text, holds)
-            await trio.lowlevel.checkpoint()
+        async def wait(text: str) -> None:
+            await waits[text]()
+            waiting.remove(text)
             if waiting:
                 self.life.step(ServiceState.WAITING, f"Waiting for {', '.join(waiting)}")
+
+        if waiting:
+            self.life.step(ServiceState.WAITING, f"Waiting for {', '.join(waiting)}")
+        async with trio.open_nursery() as nursery:
+            for text in waits:
+                nursery.start_soon(wait, text)
 
     async def _keep_running(self) -> None:
         backoff = FIRST_BACKOFF

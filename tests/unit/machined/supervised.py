@@ -1,0 +1,322 @@
+"""Scenarios of a supervisor with real processes. Run in a process of its own: it reaps everything.
+
+Prints one JSON object with what the test looks at.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from talos.daemon.channel import open_channel
+from talos.daemon.logging import Log
+from talos.daemon.run import Daemon, host
+from talos.machined import zygote as zygote_module
+from talos.machined.events import EventLog
+from talos.machined.logs import LogStore
+from talos.machined.node import ServiceState
+from talos.machined.platform import ContainerPlatform
+from talos.machined.reaper import Reaper
+from talos.machined.runner import Machinery
+from talos.machined.service import ApiAction, Execute, Facts, Fork, ServiceSpec
+from talos.machined.supervisor import Supervisor
+from talos.machined.zygote_client import Zygote
+from talos.resource import kinds
+from talos.resource.memory import MemoryState
+from talos.system import kernel
+from talos.system.cgroups import NoGroups
+from talos.system.cmdline import parse_cmdline
+from talos.system.process import spawn
+
+type Scenario = Callable[["Bench"], Awaitable[dict[str, Any]]]
+
+DAEMON = """
+import os, sys, trio
+from talos.daemon.run import run
+from talos.daemon.ready import notify_ready
+
+def main():
+    run(serve, name="sample")
+
+async def serve(daemon):
+    print("hello from", os.getpid(), flush=True)
+    notify_ready()
+    await daemon.stopping.wait()
+    print("goodbye", flush=True)
+"""
+
+
+def sh(id: str, script: str, **options: Any) -> ServiceSpec:
+    return ServiceSpec(id=id, start=Execute(argv=("/bin/sh", "-c", script)), **options)
+
+
+class Bench:
+    """Everything a supervisor needs, for real."""
+
+    def __init__(self, daemon: Daemon, connection: socket.socket, pid: int) -> None:
+        self.daemon = daemon
+        self.reaper = Reaper()
+        daemon.bridge.loop.add_signal_handler(signal.SIGCHLD, self.reaper.drain)
+        self.zygote = Zygote(self.reaper, connection, pid)
+        self.logs, self.events, self.state = LogStore(), EventLog(), MemoryState()
+
+    def make_supervisor(self, *specs: ServiceSpec) -> Supervisor:
+        platform = ContainerPlatform(arguments=parse_cmdline(""), handover=Path("/nonexistent"))
+        machinery = Machinery(
+            reaper=self.reaper,
+            zygote=self.zygote,
+            logs=self.logs,
+            groups=NoGroups(),
+            facts=Facts(platform=platform, state=self.state),
+            connect=partial(open_channel, self.daemon),
+            log=self.daemon.log,
+        )
+        return Supervisor(specs, machinery, self.events, self.state)
+
+
+async def until(predicate: Callable[[], bool], seconds: float = 10) -> None:
+    with trio.fail_after(seconds):
+        while not predicate():
+            await trio.sleep(0.005)
+
+
+async def exit_codes(bench: Bench) -> dict[str, Any]:
+    """300 programs, many with orphans: each exit code reaches its own waiter."""
+    wrong: list[Any] = []
+    limit = trio.CapacityLimiter(32)
+
+    async def one(number: int) -> None:
+        async with limit:
+            want = number % 200 if number % 7 else -9
+            orphan = "(sleep 0.02; exit 77) & " if number % 2 else ""
+            script = orphan + ("kill -9 $$" if want < 0 else f"exit {want}")
+            child = bench.reaper.register(spawn(["/bin/sh", "-c", script], env=dict(os.environ)))
+            got = await child.wait()
+            if got != want:
+                wrong.append((number, want, got))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(300):
+            nursery.start_soon(one, number)
+    await until(lambda: bench.reaper.orphans >= 130)
+    return {"wrong": wrong, "orphans": bench.reaper.orphans}
+
+
+async def forked(bench: Bench) -> dict[str, Any]:
+    """A daemon from the zygote: ready, logged, killed and back, stopped."""
+    supervisor = bench.make_supervisor(
+        ServiceSpec(id="sample", start=Fork(module="sample_daemon", uid=53, gid=53, groups=(49,)))
+    )
+    result: dict[str, Any] = {}
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.run)
+        supervisor.begin(["sample"])
+        await supervisor.wait_until_settled(["sample"])
+        pid = supervisor.get("sample").pid
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+        result["uid"] = next(line for line in status.splitlines() if line.startswith("Uid"))
+        result["parent"] = int(next(l for l in status.splitlines() if l.startswith("PPid")).split()[1])
+        result["me"] = os.getpid()
+        result["title"] = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").decode()
+        resource = await bench.state.get(kinds.SERVICE, "sample")
+        await until(lambda: supervisor.get("sample").health.healthy)
+        await trio.testing.wait_all_tasks_blocked()
+        resource = await bench.state.get(kinds.SERVICE, "sample")
+        result["resource"] = [resource.spec.running, resource.spec.healthy, resource.spec.unknown]
+        os.kill(pid, signal.SIGKILL)
+        began = trio.current_time()
+        await until(lambda: supervisor.get("sample").pid not in (0, pid))
+        await supervisor.wait_until_settled(["sample"])
+        result["back after"] = trio.current_time() - began
+        await supervisor.stop_all()
+        result["end"] = supervisor.get("sample").state.value
+        async with bench.logs.read("sample") as chunks:
+            result["log"] = b"".join([chunk async for chunk in chunks]).decode()
+        result["events"] = [event.state.value for event in supervisor.get("sample").events]
+        nursery.cancel_scope.cancel()
+    return result
+
+
+async def lost_zygote(bench: Bench) -> dict[str, Any]:
+    """The zygote is killed: another one takes its place and can fork."""
+    supervisor = bench.make_supervisor(
+        ServiceSpec(id="sample", start=Fork(module="sample_daemon", uid=53, gid=53))
+    )
+    reports: list[str] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.run)
+        nursery.start_soon(bench.zygote.keep, reports.append)
+        old = bench.zygote.process.pid
+        os.kill(old, signal.SIGKILL)
+        supervisor.begin(["sample"])
+        with trio.fail_after(30):
+            await supervisor.wait_until_settled(["sample"])
+        new = bench.zygote.process.pid
+        await supervisor.stop_all()
+        nursery.cancel_scope.cancel()
+    return {"replaced": old != new, "reports": reports}
+
+
+async def dependencies(bench: Bench) -> dict[str, Any]:
+    """Started after, stopped before what they depend on."""
+    supervisor = bench.make_supervisor(
+        sh("c", "sleep 60", depends=("b",)), sh("b", "sleep 60", depends=("a",)), sh("a", "sleep 60")
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.run)
+        async with bench.events.follow(tail=-1) as events:
+            supervisor.begin(["c", "b"])
+            await until(lambda: supervisor.get("c").state is ServiceState.WAITING)
+            waiting = supervisor.get("c").events[-1].message
+            supervisor.begin(["a"])
+            await supervisor.wait_until_settled(["a", "b", "c"])
+            await supervisor.stop_all()
+            seen: list[str] = []
+            while seen.count("FINISHED") < 3:
+                event = (await anext(events)).payload
+                name = event.Action.Name(event.action)  # pyright: ignore
+                seen += [event.service, name] if name in ("RUNNING", "FINISHED") else []  # pyright: ignore
+        nursery.cancel_scope.cancel()
+    return {"waiting": waiting, "seen": seen}
+
+
+async def restarts(bench: Bench) -> dict[str, Any]:
+    """A service that fails is started again, with growing pauses; one that won't end is killed."""
+    folder = tempfile.mkdtemp()
+    supervisor = bench.make_supervisor(
+        sh(
+            "flaky", f"echo run; mkdir {folder}/1 2>/dev/null && exit 3; mkdir {folder}/2 && exit 4; sleep 60"
+        ),
+        sh("deaf", "trap '' TERM; echo deaf; while :; do sleep 1; done", stop_timeout=0.2),
+        ServiceSpec(id="missing", start=Execute(argv=("/no/such/program",))),
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.run)
+        supervisor.begin(["flaky", "deaf", "missing"])
+        await until(lambda: [e.state.value for e in supervisor.get("flaky").events].count("Running") == 3)
+        await until(lambda: "deaf" in bench.logs.ids() and supervisor.get("deaf").pid != 0)
+        await trio.sleep(0.1)
+        missing = supervisor.get("missing").events[-1].message
+        await supervisor.stop_all()
+        messages = [event.message for event in supervisor.get("flaky").events]
+        nursery.cancel_scope.cancel()
+    return {
+        "messages": messages,
+        "missing": missing,
+        "ends": [supervisor.get(name).state.value for name in ("flaky", "deaf", "missing")],
+    }
+
+
+async def health(bench: Bench) -> dict[str, Any]:
+    """A probe that fails, then succeeds."""
+    from talos.machined.health import HealthCheck, SocketDial
+
+    path = tempfile.mkdtemp() + "/s"
+    check = HealthCheck(probe=SocketDial(path), initial_delay=0.05, period=0.05)
+    supervisor = bench.make_supervisor(sh("dialled", "sleep 60", health=check))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.run)
+        supervisor.begin(["dialled"])
+        await until(lambda: not supervisor.get("dialled").health.unknown)
+        before = supervisor.get("dialled").health
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)
+            listener.listen()
+            await supervisor.wait_until_settled(["dialled"])
+            after = supervisor.get("dialled").health
+        await until(lambda: not supervisor.get("dialled").health.healthy)
+        await supervisor.stop_all()
+        nursery.cancel_scope.cancel()
+    return {
+        "before": [before.healthy, before.last_message],
+        "after": [after.healthy, after.last_message],
+        "end": supervisor.get("dialled").health.unknown,
+    }
+
+
+async def permissions(bench: Bench) -> dict[str, Any]:
+    """What the API may do."""
+    supervisor = bench.make_supervisor(
+        sh("kubelet", "sleep 60", actions=frozenset({ApiAction.START, ApiAction.RESTART})),
+        sh("etcd", "sleep 60"),
+    )
+    refused: list[str] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.run)
+        await supervisor.start("kubelet")
+        await supervisor.wait_until_settled(["kubelet"])
+        first = supervisor.get("kubelet").pid
+        await supervisor.restart("kubelet")
+        await until(lambda: supervisor.get("kubelet").pid not in (0, first))
+        for action, name in (("stop", "kubelet"), ("start", "etcd"), ("restart", "nothing")):
+            try:
+                await getattr(supervisor, action)(name)
+            except Exception as error:  # noqa: BLE001 - its name is looked at
+                refused.append(type(error).__name__)
+        supervisor.deny_starts("the end is near")
+        try:
+            await supervisor.start("kubelet")
+        except Exception as error:  # noqa: BLE001 - its name is looked at
+            refused.append(str(error))
+        listed = [status.id for status in supervisor.list()]
+        await supervisor.stop_all()
+        nursery.cancel_scope.cancel()
+    return {"refused": refused, "listed": listed}
+
+
+async def stop_while_starting(bench: Bench) -> dict[str, Any]:
+    """Whenever a stop comes, no process is left behind."""
+    left: list[str] = []
+    for number in range(20):
+        supervisor = bench.make_supervisor(
+            ServiceSpec(id="sample", start=Fork(module="sample_daemon", uid=53, gid=53), stop_timeout=2)
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(supervisor.run)
+            supervisor.begin(["sample"])
+            await trio.sleep(random.Random(number).random() * 0.08)
+            await supervisor.stop_all()
+            state = supervisor.get("sample").state
+            if state not in (ServiceState.FINISHED, ServiceState.INITIALIZED):
+                left.append(state.value)
+            nursery.cancel_scope.cancel()
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()
+    return {"left": left, "children": len(children)}
+
+
+def run(scenario: Scenario) -> None:
+    folder = tempfile.mkdtemp()
+    os.chmod(folder, 0o755)
+    Path(folder, "sample_daemon.py").write_text(DAEMON, encoding="utf-8")
+    sys.path.insert(0, folder)
+    zygote_module.DAEMON_MODULES = ("sample_daemon",)
+    zygote_module.make_private_view = lambda _: None  # the test's own process needs no mounts
+    kernel.set_child_subreaper()
+    connection, pid = zygote_module.fork_zygote()
+    result: dict[str, Any] = {}
+
+    async def main(daemon: Daemon) -> None:
+        with trio.fail_after(60):
+            result.update(await scenario(Bench(daemon, connection, pid)))
+
+    asyncio.run(host(main, "test", Log(write=lambda line: print(line, file=sys.stderr))))
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    import trio.testing
+
+    run(globals()[sys.argv[1]])

@@ -1,0 +1,114 @@
+"""Logs of services: in memory, on disk, read while they grow."""
+
+import os
+from pathlib import Path
+
+import pytest
+import trio
+import trio.lowlevel
+
+from talos.machined.log_file import LogFile
+from talos.machined.log_ring import LogRing
+from talos.machined.logs import MAX_LINE, LineSplitter, LogStore
+from talos.machined.node import UnknownLogError
+
+
+async def content(logs: LogStore, id: str, tail: int = -1) -> bytes:
+    async with logs.read(id, tail_lines=tail) as chunks:
+        return b"".join([chunk async for chunk in chunks])
+
+
+async def test_tail_and_whole() -> None:
+    logs = LogStore()
+    for n in range(10000):  # several chunks
+        logs.append("apid", b"line %d\n" % n)
+    assert (await content(logs, "apid")).count(b"\n") == 10000
+    assert await content(logs, "apid", 2) == b"line 9998\nline 9999\n"
+    assert await content(logs, "apid", 0) == b""
+    assert (await content(logs, "apid", 5000)).startswith(b"line 5000\n")
+    assert (await content(logs, "apid", 20000)).startswith(b"line 0\n")
+
+
+def test_a_ring_forgets_the_oldest() -> None:
+    ring = LogRing(capacity=100_000)
+    for n in range(100_000):
+        ring.append(b"line %d\n" % n)
+    position, size = 0, 0
+    while position < ring.end:
+        chunk, position = ring.read(position)
+        size += len(chunk)
+    assert 100_000 <= size <= 100_000 + 2 * 16 * 1024
+
+
+async def test_unknown() -> None:
+    logs = LogStore()
+    with pytest.raises(UnknownLogError):
+        async with logs.read("nothing"):
+            pass
+    logs.register("nothing")
+    assert await content(logs, "nothing") == b""
+    assert logs.ids() == ["nothing"]
+
+
+async def test_follow() -> None:
+    logs = LogStore()
+    logs.append("apid", b"old\n")
+    async with logs.read("apid", follow=True, tail_lines=0) as chunks, trio.open_nursery() as nursery:
+
+        async def write() -> None:
+            for n in range(50):
+                logs.append("apid", b"%d\n" % n)
+                await trio.lowlevel.checkpoint()
+
+        nursery.start_soon(write)
+        found = b""
+        while found.count(b"\n") < 50:
+            found += await anext(chunks)
+        assert found == b"".join(b"%d\n" % n for n in range(50))
+
+
+async def test_files_begin_with_what_memory_holds(tmp_path: Path) -> None:
+    logs = LogStore()
+    logs.append("apid", b"before\n")
+    logs.open_files(tmp_path)
+    logs.append("apid", b"after\n")
+    logs.append("new", b"x\n")
+    assert (tmp_path / "apid.log").read_bytes() == b"before\nafter\n"
+    assert (tmp_path / "new.log").read_bytes() == b"x\n"
+    logs.close_files()
+    logs.append("apid", b"only in memory\n")
+    assert (tmp_path / "apid.log").read_bytes() == b"before\nafter\n"
+
+
+def test_rotation(tmp_path: Path) -> None:
+    file = LogFile(tmp_path / "a.log", rotate_at=100)
+    for n in range(30):
+        file.write(b"line %04d\n" % n)
+    assert (tmp_path / "a.log.1").read_bytes() == b"".join(b"line %04d\n" % n for n in range(10, 20))
+    assert (tmp_path / "a.log").read_bytes() == b"".join(b"line %04d\n" % n for n in range(20, 30))
+
+
+async def test_a_full_disk_loses_no_service(tmp_path: Path) -> None:
+    logs = LogStore()
+    (tmp_path / "apid.log").symlink_to("/dev/full")  # and no log is written through a link
+    logs.open_files(tmp_path)
+    logs.append("apid", b"line\n")
+    assert await content(logs, "apid") == b"line\n"
+    file = LogFile(tmp_path / "gone" / "x.log")
+    file.write(b"lost\n")
+    assert "No such file" in file.error
+    (tmp_path / "gone").mkdir()
+    file.write(b"kept\n")
+    assert file.error == ""
+    assert os.listdir(tmp_path / "gone") == ["x.log"]
+
+
+def test_lines() -> None:
+    splitter = LineSplitter()
+    assert splitter.feed(b"a\nb") == b"a\n"
+    assert splitter.feed(b"c") == b""
+    assert splitter.feed(b"\nd") == b"bc\n"
+    assert splitter.finish() == b"d\n"
+    assert splitter.finish() == b""
+    long = b"x" * (MAX_LINE + 1)
+    assert splitter.feed(long) == long + b"\n"

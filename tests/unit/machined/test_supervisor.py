@@ -1,0 +1,109 @@
+"""The supervisor with real processes; each scenario in a process that is a parent to everything."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from talos.machined.lifecycle import FOLLOWERS, Lifecycle
+from talos.machined.node import ServiceState
+from talos.machined.services import SERVICES
+from talos.machined.supervisor import _sort  # pyright: ignore[reportPrivateUsage]
+from talos.system.process import run_command
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="daemons change their uid")
+
+
+def run(scenario: str) -> Any:
+    program = Path(__file__).with_name("supervised.py")
+    return json.loads(
+        run_command([sys.executable, str(program), scenario], timeout=90).stdout.splitlines()[-1]
+    )
+
+
+def test_every_exit_code_reaches_its_waiter() -> None:
+    result = run("exit_codes")
+    assert result["wrong"] == []
+    assert result["orphans"] >= 130
+
+
+def test_a_forked_daemon() -> None:
+    result = run("forked")
+    assert result["uid"].split()[1:] == ["53"] * 4
+    assert result["parent"] == result["me"]
+    assert result["title"] == "sample"
+    assert result["resource"] == [True, True, False]
+    assert result["back after"] < 2
+    assert result["end"] == "Finished"
+    lines = [line.split()[0] for line in result["log"].splitlines()]
+    assert lines == ["hello", "hello", "goodbye"]
+    assert result["events"] == [
+        "Starting", "Preparing", "Running", "Running", "Waiting", "Preparing", "Running", "Running",
+        "Stopping", "Finished",
+    ]  # fmt: skip
+
+
+def test_a_lost_zygote_is_replaced() -> None:
+    result = run("lost_zygote")
+    assert result["replaced"]
+    assert "ended with -9" in result["reports"][0]
+
+
+def test_order() -> None:
+    result = run("dependencies")
+    assert result["waiting"] == 'Waiting for service "b" to be "up"'
+    assert result["seen"] == [
+        "a", "RUNNING", "b", "RUNNING", "c", "RUNNING", "c", "FINISHED", "b", "FINISHED", "a", "FINISHED",
+    ]  # fmt: skip
+
+
+def test_restarts_and_the_deaf() -> None:
+    result = run("restarts")
+    told = [message for message in result["messages"] if "ended with" in message]
+    assert [message.split("ended with ")[1] for message in told] == [
+        "exit code 3, starting again in 0.2 s",
+        "exit code 4, starting again in 0.4 s",
+    ]
+    assert "No such file" in result["missing"]
+    assert result["ends"] == ["Finished"] * 3
+
+
+def test_health() -> None:
+    result = run("health")
+    assert not result["before"][0]
+    assert result["before"][1]
+    assert result["after"] == [True, ""]
+    assert result["end"]
+
+
+def test_what_the_api_may_do() -> None:
+    result = run("permissions")
+    assert result["refused"] == [
+        "ServiceRefusedError",
+        "ServiceRefusedError",
+        "UnknownServiceError",
+        "no service may start: the end is near",
+    ]
+    assert result["listed"] == ["kubelet"]
+
+
+def test_stopping_whenever_leaves_nothing_behind() -> None:
+    result = run("stop_while_starting")
+    assert result == {"left": [], "children": 1}  # the zygote
+
+
+def test_the_table() -> None:
+    assert len({spec.id for spec in SERVICES}) == len(SERVICES)
+    _sort({spec.id: spec.depends for spec in SERVICES})
+    with pytest.raises(ValueError, match="not in the table"):
+        _sort({"a": ("b",)})
+
+
+def test_states_follow_only_as_they_may() -> None:
+    life = Lifecycle("x", has_health=False, report=lambda _: None)
+    with pytest.raises(AssertionError, match="Running does not follow Initialized"):
+        life.step(ServiceState.RUNNING, "")
+    assert set(FOLLOWERS) == set(ServiceState)
