@@ -2,12 +2,11 @@
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.harness.cluster import Cluster, eventually, image, running_cluster
-from tests.harness.machine import leftovers, snapshot
+from tests.harness.machine import remains
 
 from talos.config.talosconfig import TalosConfig
 from talos.provision.cluster import NodeState
@@ -15,34 +14,31 @@ from talos.provision.configs import ConfigWishes
 from talos.provision.local import CreateOptions, create_cluster, destroy_cluster, show_cluster
 from talos.provision.plan import Wishes
 from talos.provision.progress import Silent
+from talos.provision.store import ClusterFolder
 from talos.system.errors import UserError
 
 
-@pytest.fixture
-def clean() -> Iterator[None]:
-    """Nothing may be left on the machine that was not there before."""
-    before = snapshot()
-    yield
+def check_clean(name: str, directory: Path) -> None:
+    """Nothing of a cluster may be left on the machine."""
+    folder = ClusterFolder(directory.resolve() / name)
 
     def check() -> None:
-        left = leftovers(before)
+        left = remains(folder)
         assert not left, left
 
     # The kernel takes namespaces apart a little later than their last process.
     eventually("nothing is left behind", check, seconds=5)
 
 
-@pytest.mark.usefixtures("clean")
 def test_a_destroyed_cluster_leaves_nothing_behind(tmp_path: Path) -> None:
     with running_cluster(tmp_path, workers=1) as cluster:
         assert TalosConfig.parse(cluster.talosconfig.read_bytes()).context == cluster.name
         cluster.talosctl("version", "--short")
-    assert not (tmp_path / cluster.name).exists()
+    check_clean(cluster.name, tmp_path)
     assert TalosConfig.parse(cluster.talosconfig.read_bytes()).contexts == {}
     assert destroy_cluster(cluster.name, tmp_path, Silent(), talosconfig=str(cluster.talosconfig)) is False
 
 
-@pytest.mark.usefixtures("clean")
 def test_a_launcher_that_crashed_is_cleaned_up_after(tmp_path: Path) -> None:
     with running_cluster(tmp_path) as cluster:
         init = cluster.nodes[0].pid
@@ -54,9 +50,9 @@ def test_a_launcher_that_crashed_is_cleaned_up_after(tmp_path: Path) -> None:
         eventually("the node ends with its launcher", is_over, seconds=10)
         info = show_cluster(cluster.name, tmp_path)
         assert (info.launcher, info.nodes[0].state) == (0, NodeState.STOPPED)
+    check_clean(cluster.name, tmp_path)
 
 
-@pytest.mark.usefixtures("clean")
 def test_what_stands_in_the_way_is_told_before_anything_is_made(tmp_path: Path) -> None:
     with running_cluster(tmp_path) as cluster:
         taken = str(cluster.info.subnet)
@@ -70,18 +66,17 @@ def test_what_stands_in_the_way_is_told_before_anything_is_made(tmp_path: Path) 
         ):
             with pytest.raises(UserError, match=words):
                 create(wishes, tmp_path, cluster)
-        assert not (tmp_path / "other").exists()
+        check_clean("other", tmp_path)
 
 
-@pytest.mark.usefixtures("clean")
 def test_a_cluster_that_does_not_start_leaves_nothing(tmp_path: Path) -> None:
-    broken = tmp_path / "broken"
+    broken = tmp_path / "broken.squashfs"
     broken.write_bytes(b"hsqs" + bytes(8192))
     wishes = Wishes(name="broken", subnet="10.99.0.0/24", image=broken)
     options = CreateOptions(directory=tmp_path, merge_talosconfig=False)
     with pytest.raises(UserError, match="mount"):
         create_cluster(wishes, ConfigWishes(), options, Silent())
-    assert not (tmp_path / "broken-cluster").exists()
+    check_clean("broken", tmp_path)
 
 
 def create(wishes: Wishes, directory: Path, cluster: Cluster) -> None:

@@ -1,42 +1,43 @@
-"""What this machine has that a cluster might leave behind."""
+"""What a cluster might leave behind on this machine."""
 
 from pathlib import Path
 
+from talos.provision.container import loop
 from talos.provision.container.cgroups import mounted_hierarchies
+from talos.provision.container.leftovers import mounts_below
+from talos.provision.container.names import cluster_group, host_link
+from talos.provision.store import ClusterFolder
 
 
-def snapshot() -> dict[str, set[str]]:
-    """Everything of that kind, by kind."""
-    mounts = {line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
-    loops = {str(path.parent.parent.name) for path in Path("/sys/block").glob("loop*/loop/backing_file")}
-    groups: set[str] = set()
-    for hierarchy in mounted_hierarchies():
-        for directory, _, _ in hierarchy.path.walk():
-            if "talos" in directory.parts:
-                groups.add(str(directory))
-    namespaces: set[str] = set()
-    processes: set[str] = set()
+def remains(folder: ClusterFolder) -> list[str]:
+    """Everything of a cluster that is still there.
+
+    Network namespaces live by the processes and mounts that hold them: those are looked for.
+    """
+    group = cluster_group(folder)
+    groups = [hierarchy.path.joinpath(*group) for hierarchy in mounted_hierarchies()]
+    found = [f"control group {path}" for path in groups if path.exists()]
+    if Path("/sys/class/net", host_link(folder)).exists():
+        found.append(f"interface {host_link(folder)}")
+    mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
+    found.extend(f"mount {point}" for point in mounts_below(folder.path, mountinfo))
+    found.extend(f"loop device {device}" for device in loop.attached_below(folder.path))
+    found.extend(_processes(str(folder.path), "/".join(group)))
+    if folder.path.exists():
+        found.append(f"folder {folder.path}")
+    return found
+
+
+def _processes(path: str, group: str) -> list[str]:
+    found: list[str] = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
             words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            namespaces.add(str((entry / "ns/net").readlink()))
+            groups = (entry / "cgroup").read_text(encoding="utf-8")
         except OSError:
             continue
-        if "launcher" in words or "/sbin/init" in words:
-            processes.add(f"{entry.name} {words}")
-    return {
-        "mounts": mounts,
-        "loop devices": loops,
-        "control groups": groups,
-        "network namespaces": namespaces,
-        "interfaces": {path.name for path in Path("/sys/class/net").iterdir()},
-        "processes": processes,
-    }
-
-
-def leftovers(before: dict[str, set[str]]) -> dict[str, set[str]]:
-    """What is there now and was not before."""
-    now = snapshot()
-    return {kind: now[kind] - before[kind] for kind in now if now[kind] - before[kind]}
+        if path in words or group in groups:
+            found.append(f"process {entry.name} {words}")
+    return found

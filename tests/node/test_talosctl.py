@@ -118,8 +118,11 @@ def test_the_clock_is_told(cluster: Cluster) -> None:
     assert "192.0.2.254" in result.stderr
 
 
-def test_a_path_that_is_secret_is_not_read(cluster: Cluster) -> None:
-    assert cluster.talosctl("read", "/system/state/config.yaml", check=False).returncode != 0
+def test_what_is_no_file_is_not_read(cluster: Cluster) -> None:
+    for path in ("/etc", "/dev/kmsg", "/nonsense", "../etc/hosts"):
+        result = cluster.talosctl("read", path, check=False)
+        assert result.returncode != 0, path
+        assert result.stderr.startswith("error: "), path
 
 
 def test_an_unknown_service_is_named(cluster: Cluster) -> None:

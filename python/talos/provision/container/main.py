@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 def main() -> None:
     """Carry the cluster until told to stop."""
     folder, descriptor = ClusterFolder(Path(sys.argv[1])), int(sys.argv[2])
+    # Who started us waits for this process; the one that stays is nobody's child.
+    if os.fork():
+        os._exit(0)
     # Our own standard error is the launcher's log.
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr, force=True

@@ -126,7 +126,7 @@ def _launch(folder: ClusterFolder, progress: Progress) -> None:
     command = [*interpreter_command(LAUNCHER_MODULE), str(folder.path), str(write)]
     file = os.open(folder.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
-        os.posix_spawn(
+        starter = os.posix_spawn(
             command[0],
             command,
             os.environ,
@@ -138,6 +138,7 @@ def _launch(folder: ClusterFolder, progress: Progress) -> None:
             setsid=True,
             setsigmask=[],
         )
+        os.waitpid(starter, 0)
     finally:
         os.close(write)
         os.close(file)
