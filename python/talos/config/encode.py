@@ -150,9 +150,7 @@ def _block(value: str, indent: str) -> str:
 def _scalar(value: str) -> str:
     if isinstance(value, NUMERIC_TEXTS) and value.isdecimal():
         return str(value)
-    if _is_ambiguous(value):
-        return f'"{value}"'
-    if _NEEDS_ESCAPES.search(value):
+    if _is_ambiguous(value) or _NEEDS_ESCAPES.search(value):
         return '"' + "".join(map(_escape, value)) + '"'
     if _NEVER_PLAIN.match(value):
         return "'" + value.replace("'", "''") + "'"

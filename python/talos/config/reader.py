@@ -4,7 +4,6 @@ Every mistake is noted with its place and the reading goes on, so that all come 
 """
 
 import base64
-import binascii
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -192,7 +191,7 @@ class SectionReader:
         if wanted is bytes:
             try:
                 return base64.b64decode(node.value, validate=True)
-            except (binascii.Error, ValueError):
+            except ValueError:
                 return refuse("expected base64", "the whole PEM block, encoded on one line")
         return self._text(node.value, wanted, setting, refuse)
 

@@ -46,6 +46,7 @@ UINT64 = (0, 2**64 - 1)
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
 PORT = UINT16
+FILE_MODE = (0, 0o7777)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ This module imports nothing heavy: every ``talosctl`` command reads the file.
 """
 
 import base64
-import binascii
 import os
 import secrets
 from collections.abc import Mapping
@@ -282,7 +281,7 @@ def _read_context(section: _ContextSection, name: str, reader: SectionReader) ->
 def _decode(text: str | None, path: str, reader: SectionReader) -> bytes:
     try:
         return base64.b64decode(text or "", validate=True)
-    except binascii.Error:
+    except ValueError:
         reader.note(
             "expected base64", path, reader.marks.get(path), hint="the whole PEM block, encoded on one line"
         )

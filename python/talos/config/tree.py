@@ -9,6 +9,7 @@ what the resolver of YAML 1.1 would guess (``off`` is a word, not false) are tre
 yaml.v3 does, because that is what config files are written for.
 """
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -240,7 +241,8 @@ def resolve(node: ScalarNode) -> str | int | float | bool | None:
     number = parse_integer(text)
     if number is not None:
         return number
-    return float(text) if _FLOAT.fullmatch(text) else text
+    fraction = float(text) if _FLOAT.fullmatch(text) else math.inf
+    return fraction if math.isfinite(fraction) else text
 
 
 def parse_integer(text: str) -> int | None:

@@ -33,8 +33,8 @@ class Text(str):
         """Raise ValueError when the text hasn't the form."""
 
 
-_DURATION = re.compile(r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0")
-_DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_DURATION = re.compile(r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0", re.ASCII)
+_DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _DURATION_UNITS = {
     "ns": 1e-9,
     "us": 1e-6,
@@ -47,6 +47,10 @@ _DURATION_UNITS = {
 }
 
 
+_LONGEST_SECONDS = 2**63 / 1e9
+"""Go counts nanoseconds in 64 bits."""
+
+
 class Duration(Text):
     """A span of time as Go writes it: ``1h30m``, ``500ms``."""
 
@@ -57,6 +61,8 @@ class Duration(Text):
         """Raise ValueError when it is no duration."""
         if not _DURATION.fullmatch(self):
             raise ValueError(self.expected)
+        if abs(self.seconds) > _LONGEST_SECONDS:
+            raise ValueError("at most 292 years")
 
     @property
     def seconds(self) -> float:
@@ -65,8 +71,25 @@ class Duration(Text):
         return -total if self.startswith("-") else total
 
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kKmMgGtTpPeE]i?)?[bB]?")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kKmMgGtTpPeE]i?)?[bB]?", re.ASCII)
 _SIZE_STEPS = "kmgtpe"
+
+
+_LARGEST_SIZE = 2**64
+"""Sizes are counted in 64 bits."""
+
+
+def _count_bytes(text: str) -> float:
+    found = _SIZE.fullmatch(text)
+    assert found is not None
+    number, unit = float(found.group(1)), (found.group(2) or "").lower()
+    step = 1024 if unit.endswith("i") else 1000
+    return number * step ** (_SIZE_STEPS.index(unit[0]) + 1) if unit else number
+
+
+def _check_size(text: str) -> None:
+    if _count_bytes(text) >= _LARGEST_SIZE:
+        raise ValueError("less than 16 EiB")
 
 
 class ByteSize(Text):
@@ -79,19 +102,15 @@ class ByteSize(Text):
         """Raise ValueError when it is no size."""
         if not _SIZE.fullmatch(self):
             raise ValueError(self.expected)
+        _check_size(self)
 
     @property
     def bytes(self) -> int:
         """The size in bytes."""
-        found = _SIZE.fullmatch(self)
-        assert found is not None
-        number, unit = float(found.group(1)), (found.group(2) or "").lower()
-        if not unit:
-            return int(number)
-        return int(number * (1024 if unit.endswith("i") else 1000) ** (_SIZE_STEPS.index(unit[0]) + 1))
+        return int(_count_bytes(self))
 
 
-_PERCENTAGE = re.compile(r"-?\d+(?:\.\d+)?%")
+_PERCENTAGE = re.compile(r"-?\d{1,9}(?:\.\d+)?%", re.ASCII)
 
 
 class Size(ByteSize):
@@ -102,8 +121,11 @@ class Size(ByteSize):
 
     def check(self) -> None:
         """Raise ValueError when it is neither."""
-        if not _PERCENTAGE.fullmatch(self) and not _SIZE.fullmatch(self.removeprefix("-")):
+        if _PERCENTAGE.fullmatch(self):
+            return
+        if not _SIZE.fullmatch(self.removeprefix("-")):
             raise ValueError(self.expected)
+        _check_size(self.removeprefix("-"))
 
     def of(self, available: int) -> int:
         """The size in bytes when ``available`` bytes are there."""
@@ -182,6 +204,9 @@ class Prefix(Text):
         return ipaddress.ip_interface(str(self))
 
 
+_NUMBER = re.compile(r"\d{1,10}", re.ASCII)
+
+
 class AddressPort(Text):
     """An address and a port: ``10.0.0.1:51820``, ``[fd00::1]:51820``."""
 
@@ -196,7 +221,7 @@ class AddressPort(Text):
             version = ipaddress.ip_address(host[1:-1] if bracketed else host).version
         except ValueError:
             version = 0
-        if version != (6 if bracketed else 4) or not port.isdecimal() or int(port) > 65535:
+        if version != (6 if bracketed else 4) or not _NUMBER.fullmatch(port) or int(port) > 65535:
             raise ValueError(self.expected)
 
 
@@ -229,7 +254,7 @@ class RoutingTable(Text):
 
     def check(self) -> None:
         """Raise ValueError when it is neither."""
-        if self not in self.names and not (self.isdecimal() and int(self) < 2**32):
+        if self not in self.names and not (_NUMBER.fullmatch(self) and int(self) < 2**32):
             raise ValueError(self.expected)
 
 
@@ -238,7 +263,7 @@ class PortRange(Text):
 
     __slots__ = ()
     expected = "a port such as 80 or a range such as 1024-2048"
-    _FORM = re.compile(r"(\d+)(?:-(\d+))?")
+    _FORM = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?", re.ASCII)
 
     def check(self) -> None:
         """Raise ValueError when it is none, or its end lies before its beginning."""

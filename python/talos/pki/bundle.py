@@ -8,7 +8,6 @@ The YAML keys are all lower case; certificates and keys are base64 of PEM.
 """
 
 import base64
-import binascii
 import re
 import secrets
 import string
@@ -122,7 +121,7 @@ class SecretsBundle:
             raise UserError("is empty", where=f"{where}: cluster.id")
         try:
             length = len(base64.b64decode(self.cluster_secret, validate=True))
-        except binascii.Error as error:
+        except ValueError as error:
             raise UserError("no base64", where=f"{where}: cluster.secret") from error
         if length != _SECRET_BYTES:
             raise UserError(f"{length} bytes, expected {_SECRET_BYTES}", where=f"{where}: cluster.secret")

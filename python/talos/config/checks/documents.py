@@ -1,7 +1,6 @@
 """Checks of single documents that their declaration can't express."""
 
 import base64
-import binascii
 import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -97,7 +96,7 @@ def _wireguard(document: Any) -> Iterator[Note]:
 def _wireguard_key(document: Document, path: str, key: str) -> Iterator[Note]:
     try:
         valid = len(base64.b64decode(key, validate=True)) == _WIREGUARD_KEY_BYTES
-    except binascii.Error:
+    except ValueError:
         valid = False
     if not valid:
         yield Note("is no WireGuard key", document, path, hint=f"base64 of {_WIREGUARD_KEY_BYTES} bytes")

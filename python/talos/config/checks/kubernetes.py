@@ -1,7 +1,6 @@
 """Checks of what a config says about the cluster."""
 
 import base64
-import binascii
 import re
 from collections.abc import Iterator
 
@@ -78,7 +77,7 @@ def _check_secret(config: Config) -> Iterator[Note]:
     document = config.find(DiscoveryIdentityConfig)
     try:
         length = len(base64.b64decode(secret, validate=True))
-    except binascii.Error:
+    except ValueError:
         length = 0
     if length != _SECRET_BYTES:
         path = "clusterSecret" if document else "cluster.secret"

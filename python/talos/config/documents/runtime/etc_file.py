@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, setting
+from talos.config.schema import FILE_MODE, REQUIRED, Document, setting
 from talos.config.values import FileMode
 
 
@@ -15,5 +15,5 @@ class EtcFileConfig(Document):
     named: ClassVar[bool] = True
 
     name: str = setting("path below /etc", default=REQUIRED)
-    mode: FileMode | None = setting("permission bits")
+    mode: FileMode | None = setting("permission bits", bounds=FILE_MODE)
     contents: str | None = setting("what is in the file")

@@ -11,7 +11,7 @@ from talos.config.documents.v1alpha1.install import InstallConfig
 from talos.config.documents.v1alpha1.kubelet import KubeletConfig
 from talos.config.documents.v1alpha1.network import NetworkConfig
 from talos.config.documents.v1alpha1.registries import RegistriesConfig
-from talos.config.schema import Applies, Section, setting
+from talos.config.schema import FILE_MODE, Applies, Section, setting
 from talos.config.values import Duration, FileMode, Size, Unstructured, Url
 
 
@@ -36,7 +36,7 @@ class MachineFile(Section):
     """Files to write."""
 
     content: str = setting("what is in the file", default="")
-    permissions: FileMode | None = setting("permission bits")
+    permissions: FileMode | None = setting("permission bits", bounds=FILE_MODE)
     path: str = setting("where the file is", default="")
     op: str = setting("what to do with the file", default="", allowed=("create", "append", "overwrite"))
 
