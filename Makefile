@@ -71,6 +71,7 @@ unit: fetch ## Unit tests, without root
 	@nix log $(CHECK).unit | tail -n 3
 
 node: build api devenv ## Tests on one running container node, as root
+	$(PYTEST) -m root tests/unit
 	$(PYTEST) tests/node
 
 cluster-tests: build api devenv ## Tests on several nodes, as root

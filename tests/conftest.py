@@ -1,6 +1,7 @@
 """Asynchronous tests run under trio."""
 
 import inspect
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -16,6 +17,16 @@ REAL_LIMIT = 60.0
 def autojump_clock() -> trio.testing.MockClock:
     """A clock on which waiting takes no time: it jumps when every task waits."""
     return trio.testing.MockClock(autojump_threshold=0)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what the build sandbox can't do; `make node` runs it on the machine itself."""
+    skip = pytest.mark.skip(reason="needs root outside of a build sandbox")
+    if os.geteuid() == 0 and "NIX_BUILD_TOP" not in os.environ:
+        return
+    for item in items:
+        if item.get_closest_marker("root"):
+            item.add_marker(skip)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,28 +1,33 @@
 # What `nix flake check` runs, each check a derivation of its own that sees only what it needs.
 { buildRoot, roots, python }:
 let
+  # The parts of the repository named, and the folders above them.
   tree = parts: builtins.path {
     path = ../..;
     name = "checked-tree";
     filter = path: _:
-      let relative = builtins.substring (builtins.stringLength (toString ../..) + 1) (-1) path;
-      in builtins.match "(${builtins.concatStringsSep "|" parts})(/.*)?" relative != null
-        && builtins.match ".*(__pycache__|_pb2[.]pyi?)" path == null;
+      let
+        relative = builtins.substring (builtins.stringLength (toString ../..) + 1) (-1) path;
+        below = folder: name: builtins.substring 0 (builtins.stringLength folder + 1) name == folder + "/";
+      in
+      builtins.any (part: relative == part || below part relative || below relative part) parts
+      && builtins.match ".*(__pycache__|_pb2[.]pyi?)" path == null;
   };
-  code = [ "python" "tests" "tests/unit" "tests/data" "tests/lint" "tests/conftest.py" "pkgs" "pkgs/fetch" "pkgs/roots.toml" "pyproject.toml" "VERSION" ];
+  code = [ "python" "tests/unit" "tests/data" "tests/lint" "tests/conftest.py" "pyproject.toml" "VERSION" ];
+  everything = [ "tests" "pkgs" "modules" "kernel" ];
 
-  check = name: words: buildRoot.runIn roots.checks {
+  check = name: more: words: buildRoot.runIn roots.checks {
     name = "check-${name}";
     command = [ "${python.workstation}/bin/python3.13" "${./run.py}" ] ++ words;
-    tree = tree code;
+    tree = tree (code ++ more);
     generated = python.api;
     inherit (python) workstation;
   };
 in
 {
-  lint = check "lint" [ "ruff" "check" "python" "tests" ];
-  format = check "format" [ "ruff" "format" "--check" "python" "tests" ];
-  floors = check "floors" [ "python3.13" "tests/lint/floors.py" ];
-  types = check "types" [ "python3.13" "-m" "basedpyright" ];
-  unit = check "unit" [ "python3.13" "-m" "pytest" "tests/unit" ];
+  lint = check "lint" everything [ "ruff" "check" ];
+  format = check "format" everything [ "ruff" "format" "--check" ];
+  floors = check "floors" [ ] [ "python3.13" "tests/lint/floors.py" ];
+  types = check "types" [ "tests" "pkgs/fetch" ] [ "python3.13" "-m" "basedpyright" ];
+  unit = check "unit" [ "docs" "pkgs/fetch" "pkgs/roots.toml" ] [ "python3.13" "-m" "pytest" "tests/unit" ];
 }

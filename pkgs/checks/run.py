@@ -16,6 +16,7 @@ def main() -> None:
         folder.chmod(0o755)
     os.environ["PATH"] = f"{os.environ['workstation']}/bin:{os.environ['PATH']}"
     os.environ["PYTHONPATH"] = str(copy / "python")
+    os.environ["TMPDIR"] = str(copy.parent)  # on a disk, as tests of disk usage expect
     os.environ["RUFF_NO_CACHE"] = "true"
     code = subprocess.run(sys.argv[1:], cwd=copy, check=False).returncode
     if code:

@@ -1,6 +1,5 @@
 """Dropping privileges, seen from outside in /proc. Needs root."""
 
-import os
 import sys
 
 import pytest
@@ -17,7 +16,7 @@ print(Path("/proc/self/status").read_text())
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can drop privileges")
+@pytest.mark.root
 def test_drop_privileges() -> None:
     lines = run_command([sys.executable, "-c", PROGRAM]).stdout.splitlines()
     status = {line.split(":")[0]: line.split(":")[1].split() for line in lines[1:] if ":" in line}
