@@ -40,6 +40,8 @@ class KernelLinks:
     def __init__(self, bridge: Bridge, route: AsyncIPRoute) -> None:
         self._bridge = bridge
         self._route: Any = route
+        # The kernel refuses (EBUSY) a second dump on a socket whose first one is not read to its end.
+        self._turn = trio.Lock()
 
     async def links(self) -> Sequence[LinkState]:
         """Every interface."""
@@ -92,7 +94,8 @@ class KernelLinks:
         async def collect() -> list[Any]:
             return [message async for message in await request()]
 
-        return await self._bridge.call(collect)
+        async with self._turn:
+            return await self._bridge.call(collect)
 
     async def _change(
         self, request: Callable[..., Awaitable[Any]], verb: str, *, tolerate: int = 0, **words: Any
@@ -101,7 +104,8 @@ class KernelLinks:
             await request(verb, **words)
 
         try:
-            await self._bridge.call(ask)
+            async with self._turn:
+                await self._bridge.call(ask)
         except NetlinkError as error:
             if error.code != tolerate:
                 said = ", ".join(f"{key}={value}" for key, value in words.items())
