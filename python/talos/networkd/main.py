@@ -11,6 +11,7 @@ from talos.networkd.controllers.address_status import AddressStatusController
 from talos.networkd.controllers.defaults import DefaultsController
 from talos.networkd.controllers.link_spec import LinkSpecController
 from talos.networkd.controllers.link_status import LinkStatusController
+from talos.networkd.controllers.machine_config import HostnameConfigController, ServersConfigController
 from talos.networkd.controllers.merge import make_merge_controllers
 from talos.networkd.controllers.network_status import NetworkStatusController
 from talos.networkd.controllers.node_address import NodeAddressController
@@ -36,6 +37,8 @@ def make_controllers(links: Links) -> list[Controller]:
     return [
         DefaultsController(),
         PlatformConfigApplyController(),
+        HostnameConfigController(),
+        ServersConfigController(),
         *make_merge_controllers(),
         LinkSpecController(links),
         AddressSpecController(links),

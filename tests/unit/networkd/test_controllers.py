@@ -1,5 +1,6 @@
 """networkd from a platform's config to the kernel's twin and back into the State."""
 
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from ipaddress import ip_address, ip_interface
@@ -14,10 +15,13 @@ from talos.api.definitions.network_pb2 import (
     AddressSpecSpec,
     HostnameSpecSpec,
     LinkSpecSpec,
+    NodeAddressSpec,
     PlatformConfigSpec,
     RouteSpecSpec,
 )
+from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.networkd.addresses import make_ip, make_prefix, parse_interface
+from talos.networkd.controllers.machine_config import make_stable_name
 from talos.networkd.layers import CONFIG_NAMESPACE
 from talos.networkd.main import make_controllers
 from talos.resource import kinds
@@ -34,6 +38,25 @@ from talos.system.links import (
     MemoryLinks,
 )
 
+CONFIG = """\
+version: v1alpha1
+machine:
+  type: worker
+---
+apiVersion: v1alpha1
+kind: HostnameConfig
+hostname: mine.example.org
+---
+apiVersion: v1alpha1
+kind: ResolverConfig
+nameservers:
+- address: 9.9.9.9
+---
+apiVersion: v1alpha1
+kind: TimeSyncConfig
+ntp:
+  servers: [time.example.org]
+"""
 LO = LinkState(index=1, name="lo", type=ARPHRD_LOOPBACK, mtu=65536)
 ETH0 = LinkState(index=2, name="eth0", type=ARPHRD_ETHER, mtu=1500)
 
@@ -79,6 +102,12 @@ async def settle(state: MemoryState, kind: Kind[Message], id: str, check: Callab
         await wait_for(state, kind, id, lambda resource: check(resource.spec))
 
 
+def holds_only(address: str) -> Callable[[Message], bool]:
+    """Whether a NodeAddress is this one address."""
+    wanted = [make_prefix(ip_interface(address))]
+    return lambda spec: isinstance(spec, NodeAddressSpec) and list(spec.addresses) == wanted
+
+
 async def configure(state: MemoryState, config: PlatformConfigSpec) -> None:
     await modify(state, kinds.PLATFORM_CONFIG, "active", lambda spec: spec.CopyFrom(config))
 
@@ -97,8 +126,7 @@ async def test_a_platforms_config_reaches_the_kernel_and_is_told() -> None:
         route = (await state.get(kinds.ROUTE_STATUS, "inet4/10.5.0.1//1024")).spec
         assert route.out_link_name == "eth0"
         for name in ("default", "current", "routed", "accumulative"):
-            node = (await state.get(kinds.NODE_ADDRESS, name)).spec
-            assert [parse_interface(item) for item in node.addresses] == [ip_interface("10.5.0.2/24")], name
+            await settle(state, kinds.NODE_ADDRESS, name, holds_only("10.5.0.2/24"))
         assert (await state.get(kinds.HOSTNAME_STATUS, "hostname")).spec.hostname == "node-1"
         # The defaults, as nothing else was configured.
         assert (await state.get(kinds.RESOLVER_STATUS, "resolvers")).spec.dns_servers[
@@ -166,3 +194,31 @@ async def test_etc_files_are_waited_for() -> None:
                 make_resource(kinds.ETC_FILE_STATUS, name, EtcFileStatusSpec(spec_version="1"))
             )
         await settle(state, kinds.NETWORK_STATUS, "status", lambda spec: spec.etc_files_ready)
+
+
+async def test_the_machine_configs_names_and_servers_win() -> None:
+    state, links = MemoryState(), MemoryLinks([LO, ETH0])
+    await configure(state, platform_config("10.5.0.2/24"))
+    async with running(state, links):
+        await settle(state, kinds.HOSTNAME_STATUS, "hostname", lambda spec: spec.hostname == "node-1")
+        config = MachineConfigSpec(yaml_marshalled=CONFIG.encode())
+        await state.create(make_resource(kinds.MACHINE_CONFIG, "v1alpha1", config))
+        await settle(state, kinds.HOSTNAME_STATUS, "hostname", lambda spec: spec.hostname == "mine")
+        await settle(
+            state,
+            kinds.TIME_SERVER_STATUS,
+            "timeservers",
+            lambda spec: spec.ntp_servers == ["time.example.org"],
+        )
+        assert (await state.get(kinds.RESOLVER_STATUS, "resolvers")).spec.dns_servers[0].ip == bytes(
+            [9, 9, 9, 9]
+        )
+        status = (await state.get(kinds.HOSTNAME_STATUS, "hostname")).spec
+        assert status.domainname == "example.org"
+
+
+def test_a_nodes_own_name_follows_from_its_identity() -> None:
+    names = {make_stable_name(identity) for identity in ("one", "two", "three")}
+    assert len(names) == 3
+    assert all(re.fullmatch(r"talos-[0-9a-z]{3}-[0-9a-z]{3}", name) for name in names)
+    assert make_stable_name("one") in names

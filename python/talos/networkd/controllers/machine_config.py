@@ -1,0 +1,149 @@
+"""What the machine config says about names and servers, as specs of its layer; and the default name."""
+
+import hashlib
+from collections.abc import Sequence
+from ipaddress import ip_address
+
+from talos.api.definitions import enums_pb2
+from talos.api.definitions.network_pb2 import (
+    HostnameSpecSpec,
+    NameServerSpec,
+    ResolverSpecSpec,
+    TimeServerSpecSpec,
+)
+from talos.config import effective
+from talos.config.contract import TIME_SERVERS
+from talos.config.loader import load
+from talos.config.model import Config
+from talos.networkd.addresses import make_ip, parse_interface
+from talos.networkd.controllers.node_address import DEFAULT
+from talos.networkd.layers import (
+    CONFIG_NAMESPACE,
+    HOSTNAME_ID,
+    RESOLVERS_ID,
+    TIME_SERVERS_ID,
+    layered_id,
+)
+from talos.resource import kinds
+from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.system.links import Interface
+
+ACTIVE_CONFIG = "v1alpha1"
+LOCAL_IDENTITY = "local"
+_LAYER = enums_pb2.CONFIG_MACHINE_CONFIGURATION
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+class HostnameConfigController(Reconciler):
+    """Writes the host names of the config and of the lowest layer, the one a node gives itself."""
+
+    name = "network.HostnameConfigController"
+    inputs = (
+        Input(kinds.MACHINE_CONFIG, id=ACTIVE_CONFIG),
+        Input(kinds.IDENTITY, id=LOCAL_IDENTITY),
+        Input(kinds.NODE_ADDRESS, id=DEFAULT),
+    )
+    outputs = (Output(kinds.HOSTNAME_SPEC, shared=True),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Follow config, identity and address."""
+        config = await read_config(runtime)
+        specs: list[HostnameSpecSpec] = []
+        if config is not None:
+            if effective.hostname(config):
+                specs.append(make_hostname(effective.hostname(config), _LAYER))
+            default = await self._make_default(runtime, effective.auto_hostname(config))
+            if default:
+                specs.append(make_hostname(default, enums_pb2.CONFIG_DEFAULT))
+        async with runtime.track_outputs():
+            for spec in specs:
+                await runtime.modify(
+                    kinds.HOSTNAME_SPEC,
+                    layered_id(spec.config_layer, HOSTNAME_ID),
+                    lambda old, new=spec: old.CopyFrom(new),
+                    namespace=CONFIG_NAMESPACE,
+                )
+
+    @staticmethod
+    async def _make_default(runtime: ControllerRuntime, way: str) -> str:
+        if way == "off":
+            return ""
+        if way == "stable":
+            identity = await runtime.get_or_none(kinds.IDENTITY, LOCAL_IDENTITY)
+            return make_stable_name(identity.spec.node_id) if identity is not None else ""
+        address = await runtime.get_or_none(kinds.NODE_ADDRESS, DEFAULT)
+        if address is None or not address.spec.addresses:
+            return ""
+        return make_address_name(parse_interface(address.spec.addresses[0]))
+
+
+class ServersConfigController(Reconciler):
+    """Writes the resolvers and time servers of the config."""
+
+    name = "network.ServersConfigController"
+    inputs = (Input(kinds.MACHINE_CONFIG, id=ACTIVE_CONFIG),)
+    outputs = (Output(kinds.RESOLVER_SPEC, shared=True), Output(kinds.TIME_SERVER_SPEC, shared=True))
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Follow the config."""
+        config = await read_config(runtime)
+        async with runtime.track_outputs():
+            if config is None:
+                return
+            servers, domains = effective.nameservers(config), effective.search_domains(config)
+            if servers or domains:
+                resolvers = make_resolvers(servers, domains)
+                await runtime.modify(
+                    kinds.RESOLVER_SPEC,
+                    layered_id(_LAYER, RESOLVERS_ID),
+                    lambda spec: spec.CopyFrom(resolvers),
+                    namespace=CONFIG_NAMESPACE,
+                )
+            times = effective.time_servers(config)
+            # The default is another layer's: one of the platform shall win over it.
+            if tuple(times) != TIME_SERVERS:
+                spec = TimeServerSpecSpec(ntp_servers=times, config_layer=_LAYER)
+                await runtime.modify(
+                    kinds.TIME_SERVER_SPEC,
+                    layered_id(_LAYER, TIME_SERVERS_ID),
+                    lambda old: old.CopyFrom(spec),
+                    namespace=CONFIG_NAMESPACE,
+                )
+
+
+async def read_config(runtime: ControllerRuntime) -> Config | None:
+    """The machine config in effect, if there is one."""
+    resource = await runtime.get_or_none(kinds.MACHINE_CONFIG, ACTIVE_CONFIG)
+    return None if resource is None else load(resource.spec.yaml_marshalled)
+
+
+def make_hostname(text: str, layer: enums_pb2.NetworkConfigLayer) -> HostnameSpecSpec:
+    """A host name; what follows its first dot is the domain."""
+    hostname, _, domain = text.partition(".")
+    return HostnameSpecSpec(hostname=hostname, domainname=domain, config_layer=layer)
+
+
+def make_resolvers(servers: Sequence[str], domains: Sequence[str]) -> ResolverSpecSpec:
+    """Resolvers by address."""
+    addresses = [make_ip(ip_address(server)) for server in servers]
+    return ResolverSpecSpec(
+        dns_servers=addresses,
+        name_servers=[NameServerSpec(addr=address) for address in addresses],
+        search_domains=domains,
+        config_layer=_LAYER,
+    )
+
+
+def make_stable_name(node_id: str) -> str:
+    """``talos-xxx-yyy`` from the node's identity; its characters 1 to 6 in base 36 of a digest."""
+    number = int.from_bytes(hashlib.sha256(node_id.encode()).digest()[:8])
+    text = ""
+    while number:
+        number, digit = divmod(number, len(_DIGITS))
+        text = _DIGITS[digit] + text
+    return f"talos-{text[1:4]}-{text[4:7]}"
+
+
+def make_address_name(address: Interface) -> str:
+    """``talos-10-5-0-2``."""
+    return f"talos-{str(address.ip).replace(':', '').replace('.', '-')}"
