@@ -1,13 +1,18 @@
 """Commands that change a node: configurations and power."""
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
+from tests.unit.talosctl.fake import Client, FakeNode
 
 from talos.api.common.common_pb2 import Data, Error
 from talos.api.cosi import meta_pb2 as meta
@@ -20,7 +25,7 @@ CONFIG = "version: v1alpha1\nmachine:\n    type: worker\n    token: abcdef.01234
 
 
 @pytest.fixture
-def applied(node):
+def applied(node: FakeNode):
     reply = machine.ApplyConfigurationResponse(
         messages=[
             machine.ApplyConfiguration(
@@ -33,7 +38,7 @@ def applied(node):
 
 
 @pytest.fixture
-def with_config(applied):
+def with_config(applied: FakeNode):
     spec = meta.ResourceDefinitionSpec(
         resource_type="MachineConfigs.config.talos.dev",
         display_type="MachineConfig",
@@ -50,11 +55,11 @@ def with_config(applied):
     return applied
 
 
-def requests(node, path=APPLY):
+def requests(node: FakeNode, path: str = APPLY) -> list[Any]:
     return [request for seen, _, request in node.seen if seen == path]
 
 
-def test_apply_config(talosctl, applied, tmp_path):
+def test_apply_config(talosctl: Client, applied: FakeNode, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(CONFIG)
     result = talosctl(
         "apply-config",
@@ -76,7 +81,7 @@ def test_apply_config(talosctl, applied, tmp_path):
     assert request.try_mode_timeout == Duration(seconds=90)
 
 
-def test_apply_config_with_patch(talosctl, applied, tmp_path):
+def test_apply_config_with_patch(talosctl: Client, applied: FakeNode, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(CONFIG)
     result = talosctl("apply", "-f", str(tmp_path / "c.yaml"), "-p", "machine: {certSANs: [a.example]}")
     assert result.code == 0
@@ -85,27 +90,27 @@ def test_apply_config_with_patch(talosctl, applied, tmp_path):
     assert "10.0.0.2: WARNING: old field" in result.err
 
 
-def test_apply_config_without_a_file(talosctl):
+def test_apply_config_without_a_file(talosctl: Client) -> None:
     result = talosctl("apply-config")
     assert result.code == 1
     assert "no file is named" in result.err
 
 
-def test_patch(talosctl, with_config):
+def test_patch(talosctl: Client, with_config: FakeNode) -> None:
     result = talosctl("patch", "mc", "-p", "machine: {certSANs: [a.example]}", "-n", "10.0.0.2")
     assert result.code == 0, result.err
     assert "patched mc at the node 10.0.0.2" in result.err
     assert "a.example" in requests(with_config)[0].data.decode()
 
 
-def test_bad_patch_is_told_before_anything_is_sent(talosctl, with_config):
+def test_bad_patch_is_told_before_anything_is_sent(talosctl: Client, with_config: FakeNode) -> None:
     result = talosctl("patch", "mc", "-p", "machine: {certSAN: []}", "-n", "10.0.0.2")
     assert result.code == 1
     assert "certSAN" in result.err
     assert not with_config.seen
 
 
-def edit(talosctl, monkeypatch, tmp_path, script: str):
+def edit(talosctl: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str):
     editor = tmp_path / "editor"
     editor.write_text(f"#!/bin/sh\n{script}\n")
     editor.chmod(0o755)
@@ -114,20 +119,26 @@ def edit(talosctl, monkeypatch, tmp_path, script: str):
     return talosctl("edit", "mc", "-n", "10.0.0.2")
 
 
-def test_edit(talosctl, with_config, monkeypatch, tmp_path):
+def test_edit(
+    talosctl: Client, with_config: FakeNode, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     result = edit(talosctl, monkeypatch, tmp_path, 'sed -i "s/type: worker/type: controlplane/" "$1"')
     assert result.code == 0, result.err
     sent = requests(with_config)[0].data.decode()
     assert sent == CONFIG.replace("worker", "controlplane")
 
 
-def test_edit_without_a_change_sends_nothing(talosctl, with_config, monkeypatch, tmp_path):
+def test_edit_without_a_change_sends_nothing(
+    talosctl: Client, with_config: FakeNode, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     result = edit(talosctl, monkeypatch, tmp_path, "true")
     assert "edit cancelled" in result.err
     assert not requests(with_config)
 
 
-def test_edit_shows_mistakes_and_asks_again(talosctl, with_config, monkeypatch, tmp_path):
+def test_edit_shows_mistakes_and_asks_again(
+    talosctl: Client, with_config: FakeNode, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     # The second time, the mistake is named at the top and is taken back.
     script = (
         'if grep -q "^#! .*typo" "$1"; then sed -i s/typo/token/ "$1"; else sed -i s/token/typo/ "$1"; fi'
@@ -138,27 +149,27 @@ def test_edit_shows_mistakes_and_asks_again(talosctl, with_config, monkeypatch, 
     assert "cancelled" in result.err
 
 
-def event(message, actor="actor-1"):
+def event(message: Message, actor: str = "actor-1") -> machine.Event:
     data = AnyMessage(
         type_url=f"talos/runtime/{message.DESCRIPTOR.full_name}", value=message.SerializeToString()
     )
     return machine.Event(data=data, id="cid", actor_id=actor)
 
 
-def sequence(action, error=""):
+def sequence(action: machine.SequenceEvent.Action, error: str = "") -> machine.Event:
     message = machine.SequenceEvent(sequence="shutdown", action=action)
     if error:
         message.error.CopyFrom(Error(message=error))
     return event(message)
 
 
-def serve_shutdown(node, *events):
+def serve_shutdown(node: FakeNode, *events: machine.Event) -> None:
     reply = machine.ShutdownResponse(messages=[machine.Shutdown(actor_id="actor-1")])
     node.on("/machine.MachineService/Shutdown", machine.ShutdownRequest, reply)
     node.on("/machine.MachineService/Events", machine.EventsRequest, [machine.Event(), *events], stream=True)
 
 
-def test_shutdown_shows_the_progress(talosctl, node):
+def test_shutdown_shows_the_progress(talosctl: Client, node: FakeNode) -> None:
     phase = event(machine.PhaseEvent(phase="stopServices", action=machine.PhaseEvent.START))
     serve_shutdown(node, sequence(machine.SequenceEvent.START), phase, sequence(machine.SequenceEvent.STOP))
     result = talosctl("shutdown", "-n", "10.0.0.2", "--force")
@@ -170,15 +181,15 @@ def test_shutdown_shows_the_progress(talosctl, node):
     assert requests(node, "/machine.MachineService/Shutdown")[0].force
 
 
-def test_shutdown_that_fails(talosctl, node):
+def test_shutdown_that_fails(talosctl: Client, node: FakeNode) -> None:
     serve_shutdown(node, sequence(machine.SequenceEvent.NOOP, error="disk on fire"))
     result = talosctl("shutdown", "-n", "10.0.0.2")
     assert result.code == 1
     assert "the node could not do it: disk on fire" in result.err
 
 
-def test_shutdown_ends_when_the_node_is_gone(talosctl, node):
-    async def events(_request, _metadata):
+def test_shutdown_ends_when_the_node_is_gone(talosctl: Client, node: FakeNode) -> None:
+    async def events(_request: Any, _metadata: Mapping[str, str]):
         yield machine.Event()
         raise GRPCError(Status.UNAVAILABLE, "connection lost")
 
@@ -189,12 +200,12 @@ def test_shutdown_ends_when_the_node_is_gone(talosctl, node):
     assert "10.0.0.2: gone" in result.err
 
 
-def test_reboot_waits_for_another_boot(talosctl, node):
+def test_reboot_waits_for_another_boot(talosctl: Client, node: FakeNode) -> None:
     boots = iter(["one", "one", "two"])
     node.on(
         "/machine.MachineService/Read",
         machine.ReadRequest,
-        lambda *_: [Data(bytes=next(boots).encode())],
+        lambda _request, _metadata: [Data(bytes=next(boots).encode())],
         stream=True,
     )
     reply = machine.RebootResponse(messages=[machine.Reboot(actor_id="actor-1")])
@@ -211,7 +222,7 @@ def test_reboot_waits_for_another_boot(talosctl, node):
     assert requests(node, "/machine.MachineService/Reboot")[0].mode == machine.RebootRequest.POWERCYCLE
 
 
-def test_events_table(talosctl, node):
+def test_events_table(talosctl: Client, node: FakeNode) -> None:
     status = machine.MachineStatusEvent(stage=machine.MachineStatusEvent.RUNNING)
     status.status.ready = True
     serve_shutdown(node, sequence(machine.SequenceEvent.START), event(status))
@@ -232,7 +243,7 @@ def test_events_table(talosctl, node):
     assert (request.tail_events, request.tail_seconds, request.with_actor_id) == (-1, 2, "x")
 
 
-def test_service_list_and_status(talosctl, node):
+def test_service_list_and_status(talosctl: Client, node: FakeNode) -> None:
     from google.protobuf.empty_pb2 import Empty
     from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -256,7 +267,7 @@ def test_service_list_and_status(talosctl, node):
     assert (missing.code, missing.err) == (1, 'error: 10.0.0.2: there is no service "none"\n')
 
 
-def test_list_long(talosctl, node):
+def test_list_long(talosctl: Client, node: FakeNode) -> None:
     info = machine.FileInfo(
         name="/etc",
         relative_name="etc",
@@ -282,7 +293,7 @@ def test_list_long(talosctl, node):
     assert lines[2][-3:] == ["bin", "->", "usr/bin"]
 
 
-def test_copy(talosctl, node, tmp_path):
+def test_copy(talosctl: Client, node: FakeNode, tmp_path: Path) -> None:
     import io
     import tarfile
 
@@ -308,7 +319,7 @@ def test_copy(talosctl, node, tmp_path):
     assert not (tmp_path / "evil").exists()
 
 
-def test_inspect_dependencies(talosctl, node):
+def test_inspect_dependencies(talosctl: Client, node: FakeNode) -> None:
     from google.protobuf.empty_pb2 import Empty
 
     from talos.api.inspect import inspect_pb2 as inspect

@@ -9,17 +9,17 @@ from talos.talosctl.main import run
 from talos.talosctl.tree import ROOT
 
 
-def test_lists_are_comma_separated_and_repeatable():
+def test_lists_are_comma_separated_and_repeatable() -> None:
     flags = parse(ROOT, ["memory", "-n", "a,b", "--nodes=c", '-n"d,e",f']).flags
     assert flags.texts("nodes") == ("a", "b", "c", "d,e", "f")
 
 
-def test_arrays_keep_commas():
+def test_arrays_keep_commas() -> None:
     flags = parse(ROOT, ["apply-config", "-p", "a,b", "-p=c"]).flags
     assert flags.texts("config-patch") == ("a,b", "c")
 
 
-def test_booleans_take_a_value_only_after_an_equals_sign():
+def test_booleans_take_a_value_only_after_an_equals_sign() -> None:
     assert not parse(ROOT, ["reboot", "--wait=false"]).flags.is_set("wait")
     invocation = parse(ROOT, ["netstat", "-al4"])
     assert all(invocation.flags.is_set(name) for name in ("all", "listening", "ipv4"))
@@ -27,14 +27,14 @@ def test_booleans_take_a_value_only_after_an_equals_sign():
         parse(ROOT, ["reboot", "--wait", "false"])
 
 
-def test_a_list_given_replaces_the_default():
+def test_a_list_given_replaces_the_default() -> None:
     assert parse(ROOT, ["gen", "csr", "--key", "x", "--roles", "os:reader"]).flags.texts("roles") == (
         "os:reader",
     )
     assert parse(ROOT, ["gen", "csr", "--key", "x"]).flags.texts("roles") == ("os:admin",)
 
 
-def test_flags_may_stand_anywhere():
+def test_flags_may_stand_anywhere() -> None:
     invocation = parse(
         ROOT, ["-n", "a", "config", "--context", "x", "endpoint", "one", "-e", "b", "two", "--", "-n"]
     )
@@ -62,7 +62,9 @@ def test_flags_may_stand_anywhere():
         (["config", "nonsense"], 'unknown command "nonsense" for "talosctl config"'),
     ],
 )
-def test_mistakes_are_told_on_one_line(words, message, capsys):
+def test_mistakes_are_told_on_one_line(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(words) == 1
     error = capsys.readouterr().err
     assert message in error
@@ -71,14 +73,14 @@ def test_mistakes_are_told_on_one_line(words, message, capsys):
 
 
 @pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"], []])
-def test_help_of_the_root(words, capsys):
+def test_help_of_the_root(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(words) == 0
     out = capsys.readouterr().out
     assert "Available Commands:\n  apply-config" in out
     assert "\n  disks " not in out
 
 
-def test_help_of_a_command(capsys):
+def test_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["reboot", "-h"]) == 0
     out = capsys.readouterr().out
     assert "Usage:\n  talosctl reboot [flags]\n" in out
@@ -89,7 +91,7 @@ def test_help_of_a_command(capsys):
     assert "Global Flags:" in capsys.readouterr().out
 
 
-def test_gone_commands_say_what_to_use(capsys):
+def test_gone_commands_say_what_to_use(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["disks", "--insecure"]) == 1
     assert "talosctl get disks" in capsys.readouterr().err
 
@@ -106,12 +108,12 @@ def test_gone_commands_say_what_to_use(capsys):
         (".5s", 0.5),
     ],
 )
-def test_durations(text, seconds):
+def test_durations(text: str, seconds: float) -> None:
     assert parse_duration(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "5", "5x", "1m5", "s", "--5s", "1h-2m"])
-def test_no_durations(text):
+def test_no_durations(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         parse_duration(text)
 
@@ -120,7 +122,7 @@ def test_no_durations(text):
     ("seconds", "text"),
     [(0, "0s"), (1.5, "1.5s"), (60, "1m0s"), (3723, "1h2m3s"), (0.25, "250ms"), (-90, "-1m30s")],
 )
-def test_durations_are_written_like_go(seconds, text):
+def test_durations_are_written_like_go(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
 
 
@@ -135,16 +137,16 @@ def test_durations_are_written_like_go(seconds, text):
         (["service", "apid", "st"], ["start", "status", "stop"]),
     ],
 )
-def test_completion(words, expected):
+def test_completion(words: list[str], expected: list[str]) -> None:
     assert [word for word, _ in offers(ROOT, words)[0]] == expected
 
 
-def test_completion_of_files():
+def test_completion_of_files() -> None:
     assert offers(ROOT, ["apply-config", "--file", ""])[1]
     assert not offers(ROOT, ["memory", ""])[1]
 
 
-def test_completion_scripts(capsys):
+def test_completion_scripts(capsys: pytest.CaptureFixture[str]) -> None:
     for shell in ("bash", "zsh", "fish", "powershell"):
         assert run(["completion", shell]) == 0
         assert "__complete" in capsys.readouterr().out

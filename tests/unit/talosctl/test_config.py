@@ -2,10 +2,12 @@
 
 import json
 import stat
+from pathlib import Path
 
 import pytest
 import yaml
 from google.protobuf.empty_pb2 import Empty
+from tests.unit.talosctl.fake import Client, FakeNode, Pki
 
 from talos.api.machine import machine_pb2 as machine
 from talos.config.talosconfig import TalosConfig
@@ -13,7 +15,7 @@ from talos.talosctl.main import run
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("TALOSCONFIG", "TALOS_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -21,7 +23,7 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def pems(tmp_path, pki):
+def pems(tmp_path: Path, pki: Pki):
     (tmp_path / "ca.crt").write_bytes(pki.authority.crt)
     (tmp_path / "admin.crt").write_bytes(pki.admin.crt)
     (tmp_path / "admin.key").write_bytes(pki.admin.key)
@@ -35,7 +37,9 @@ def pems(tmp_path, pki):
     ]
 
 
-def test_a_context_from_add_to_remove(home, pems, capsys):
+def test_a_context_from_add_to_remove(
+    home: Path, pems: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     path = home / ".talos" / "config"
     assert run(["config", "add", "one", *pems]) == 0
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -66,7 +70,7 @@ def test_a_context_from_add_to_remove(home, pems, capsys):
     assert 'context "two" is not defined' in capsys.readouterr().err
 
 
-def test_info_as_json(home, pems, capsys):
+def test_info_as_json(home: Path, pems: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     run(["config", "add", "one", *pems])
     run(["config", "context", "one"])
     capsys.readouterr()
@@ -76,14 +80,14 @@ def test_info_as_json(home, pems, capsys):
     assert run(["config", "info", "-o", "xml"]) == 1
 
 
-def test_bad_endpoint_is_refused(home, pems, capsys):
+def test_bad_endpoint_is_refused(home: Path, pems: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     run(["config", "add", "one", *pems])
     run(["config", "context", "one"])
     assert run(["config", "endpoint", "10.0.0.1:x"]) == 1
     assert '"x" is not a port' in capsys.readouterr().err
 
 
-def test_merge_renames_what_is_taken(home, pems, capsys):
+def test_merge_renames_what_is_taken(home: Path, pems: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     other = home / "other"
     run(["config", "add", "one", *pems])
     run(["config", "context", "one"])
@@ -95,14 +99,14 @@ def test_merge_renames_what_is_taken(home, pems, capsys):
     assert (merged.context, list(merged.contexts)) == ("one-1", ["one", "one-1"])
 
 
-def test_search_order(home, pems, monkeypatch):
+def test_search_order(home: Path, pems: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def current() -> str:
         monkeypatch.setattr("sys.argv", [])
         from talos.config.talosconfig import open_talosconfig
 
         return open_talosconfig()[0].context
 
-    def make(path, name: str) -> None:
+    def make(path: Path, name: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(yaml.safe_dump({"context": name, "contexts": {name: {"endpoints": []}}}))
 
@@ -120,14 +124,14 @@ def test_search_order(home, pems, monkeypatch):
     assert current() == "xdg"
 
 
-def test_without_any_context(home, capsys):
+def test_without_any_context(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["memory"]) == 1
     error = capsys.readouterr().err
     assert "it knows no cluster yet" in error
     assert error.count("\n") == 1
 
 
-def test_broken_file_is_one_clear_error(home, capsys):
+def test_broken_file_is_one_clear_error(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (home / "broken").write_text("context: a\ncontexts:\n  a:\n    endpionts: []\n")
     assert run(["memory", "--talosconfig", str(home / "broken")]) == 1
     error = capsys.readouterr().err
@@ -135,7 +139,7 @@ def test_broken_file_is_one_clear_error(home, capsys):
     assert "Traceback" not in error
 
 
-def test_new_is_issued_by_a_node(talosctl, node, tmp_path):
+def test_new_is_issued_by_a_node(talosctl: Client, node: FakeNode, tmp_path: Path) -> None:
     issued = "context: reader@test\ncontexts:\n    reader@test:\n        endpoints: []\n"
     reply = machine.GenerateClientConfigurationResponse(
         messages=[machine.GenerateClientConfiguration(talosconfig=issued.encode())]
@@ -154,7 +158,7 @@ def test_new_is_issued_by_a_node(talosctl, node, tmp_path):
     assert talosctl("config", "new", str(path), "-n", "10.0.0.2").code == 1
 
 
-def test_context_flag(client, node):
+def test_context_flag(client: Client, node: FakeNode) -> None:
     client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"])
     node.on("/machine.MachineService/Memory", Empty, machine.MemoryResponse(messages=[machine.Memory()]))
     assert client("memory", "--context", "test").code == 0

@@ -4,9 +4,11 @@ import socket
 import threading
 
 from google.protobuf.empty_pb2 import Empty
+from tests.unit.talosctl.fake import Client, FakeNode
 
 from talos.api.machine import machine_pb2 as machine
 from talos.pki.authority import CertificateAuthority, Usage
+from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
 
 VERSION = "/machine.MachineService/Version"
@@ -18,7 +20,7 @@ def closed_port() -> int:
         return probe.getsockname()[1]
 
 
-def test_refused(client):
+def test_refused(client: Client) -> None:
     port = closed_port()
     client.configure([f"127.0.0.1:{port}"], ["10.0.0.2", "10.0.0.3"])
     result = client("version")
@@ -27,7 +29,7 @@ def test_refused(client):
     assert result.err.count("\n") == 1
 
 
-def test_fails_over_to_an_endpoint_that_answers(client, node):
+def test_fails_over_to_an_endpoint_that_answers(client: Client, node: FakeNode) -> None:
     node.on(VERSION, Empty, machine.VersionResponse(messages=[machine.Version()]))
     client.configure([f"127.0.0.1:{closed_port()}", f"127.0.0.1:{node.port}"], [f"n{i}" for i in range(6)])
     result = client("version")
@@ -35,7 +37,7 @@ def test_fails_over_to_an_endpoint_that_answers(client, node):
     assert len(node.seen) == 6
 
 
-def test_foreign_ca(client, node):
+def test_foreign_ca(client: Client, node: FakeNode) -> None:
     other = CertificateAuthority.generate(KeyType.ED25519, organizations=["talos"])
     client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"], ca=other.crt)
     result = client("version")
@@ -44,7 +46,7 @@ def test_foreign_ca(client, node):
     assert "--insecure" in result.err
 
 
-def test_foreign_client_certificate(client, node):
+def test_foreign_client_certificate(client: Client, node: FakeNode) -> None:
     other = CertificateAuthority.generate(KeyType.ED25519, organizations=["other"])
     pair = other.issue(organizations=["os:admin"], usages=Usage.CLIENT, key_type=KeyType.ED25519)
     client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"], pair=pair)
@@ -53,14 +55,14 @@ def test_foreign_client_certificate(client, node):
     assert "does not trust this client certificate's issuer" in result.err
 
 
-def test_expired_client_certificate(client, node, expired):
+def test_expired_client_certificate(client: Client, node: FakeNode, expired: PemPair) -> None:
     client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"], pair=expired)
     result = client("version")
     assert result.code == 1
     assert "the client certificate has expired" in result.err
 
 
-def test_wrong_address(client, node):
+def test_wrong_address(client: Client, node: FakeNode) -> None:
     client.configure([f"127.0.0.2:{node.port}"], ["10.0.0.2"])
     # The server listens on 127.0.0.1 only; a name that leads there but is not in the certificate:
     client.configure([f"localhost.localdomain:{node.port}"], ["10.0.0.2"])
@@ -74,13 +76,13 @@ def test_wrong_address(client, node):
     assert "certSANs" in result.err
 
 
-def test_insecure_against_a_configured_node(client, node):
+def test_insecure_against_a_configured_node(client: Client, node: FakeNode) -> None:
     result = client("version", "--insecure", "-n", f"127.0.0.1:{node.port}")
     assert result.code == 1
     assert "wants a client certificate" in result.err
 
 
-def test_plain_http(client):
+def test_plain_http(client: Client) -> None:
     server = socket.create_server(("127.0.0.1", 0))
 
     def answer() -> None:
@@ -99,14 +101,14 @@ def test_plain_http(client):
     assert "does not speak TLS" in result.err
 
 
-def test_unresolvable_name(client):
+def test_unresolvable_name(client: Client) -> None:
     client.configure(["no-such-host.invalid"], ["10.0.0.2"])
     result = client("version")
     assert result.code == 1
     assert 'the name "no-such-host.invalid" does not resolve' in result.err
 
 
-def test_bad_endpoint(client):
+def test_bad_endpoint(client: Client) -> None:
     client.configure(["http://10.0.0.1"], ["10.0.0.2"])
     result = client("version")
     assert result.code == 1

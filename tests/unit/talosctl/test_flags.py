@@ -76,12 +76,12 @@ COMMANDS = dict(walk())
 ROWS = rows()
 
 
-def test_every_command_is_built_or_known_not_to_be():
+def test_every_command_is_built_or_known_not_to_be() -> None:
     wanted = {row["command"] for row in ROWS if row["kind"] == "command"}
     assert wanted - COMMANDS.keys() == NOT_BUILT
 
 
-def test_aliases():
+def test_aliases() -> None:
     for row in ROWS:
         if row["kind"] == "command" and row["command"] in COMMANDS and row["name"]:
             command = COMMANDS[row["command"]][-1]
@@ -89,7 +89,7 @@ def test_aliases():
 
 
 @pytest.mark.parametrize("path", sorted(COMMANDS))
-def test_flags(path):
+def test_flags(path: str) -> None:
     built = {f"--{flag.name}": flag for flag in visible_flags(COMMANDS[path])}
     for row in ROWS:
         if row["command"] != path or row["kind"] != "flag":
@@ -113,7 +113,7 @@ def shown(flag: Flag) -> str:
     return shown_default(flag)
 
 
-def test_rows_of_the_tree_agree_with_the_modules():
+def test_rows_of_the_tree_agree_with_the_modules() -> None:
     for row in ROOT.commands:
         if not row.hidden:
             command = load(row)

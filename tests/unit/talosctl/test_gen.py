@@ -14,7 +14,7 @@ from talos.talosctl.main import run
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder = tmp_path / "here"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -22,13 +22,13 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def secrets(tmp_path_factory):
+def secrets(tmp_path_factory: pytest.TempPathFactory):
     path = tmp_path_factory.mktemp("secrets") / "secrets.yaml"
     assert run(["gen", "secrets", "-o", str(path)]) == 0
     return str(path)
 
 
-def test_config_from_secrets(folder, secrets, capsys):
+def test_config_from_secrets(folder: Path, secrets: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["gen", "config", "demo", "https://10.0.0.2", "--with-secrets", secrets]
     assert run(words) == 0
     assert sorted(path.name for path in folder.iterdir()) == [
@@ -47,14 +47,14 @@ def test_config_from_secrets(folder, secrets, capsys):
     assert stat.S_IMODE((folder / "talosconfig").stat().st_mode) == 0o600
 
 
-def test_generated_configs_are_valid(folder, secrets, capsys):
+def test_generated_configs_are_valid(folder: Path, secrets: str, capsys: pytest.CaptureFixture[str]) -> None:
     run(["gen", "config", "demo", "https://10.0.0.2:6443", "--with-secrets", secrets, "-o", "out"])
     for name in ("controlplane", "worker"):
         assert run(["validate", "-c", f"out/{name}.yaml", "-m", "metal"]) == 0
         assert f"out/{name}.yaml is valid for metal mode" in capsys.readouterr().err
 
 
-def test_one_type_to_the_output(secrets, capsys):
+def test_one_type_to_the_output(secrets: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = [
         "gen",
         "config",
@@ -86,7 +86,7 @@ def test_one_type_to_the_output(secrets, capsys):
     assert "several files can't go to the output" in capsys.readouterr().err
 
 
-def test_patch(folder, secrets, capsys):
+def test_patch(folder: Path, secrets: str, capsys: pytest.CaptureFixture[str]) -> None:
     run(
         [
             "gen",
@@ -111,7 +111,7 @@ def test_patch(folder, secrets, capsys):
     assert "none.yaml: can't be read" in capsys.readouterr().err
 
 
-def test_validate_tells_all_mistakes(folder, capsys):
+def test_validate_tells_all_mistakes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "bad.yaml").write_text("version: v1alpha1\nmachin: {}\nmachine:\n  typ: worker\n  token: 5\n")
     assert run(["validate", "-c", "bad.yaml", "-m", "metal"]) == 1
     error = capsys.readouterr().err
@@ -121,7 +121,7 @@ def test_validate_tells_all_mistakes(folder, capsys):
     assert run(["validate", "-c", "bad.yaml", "-m", "moon"]) == 1
 
 
-def test_keys_and_certificates(folder):
+def test_keys_and_certificates(folder: Path) -> None:
     assert run(["gen", "ca", "--organization", "demo", "--hours", "10"]) == 0
     assert run(["gen", "key", "--name", "admin"]) == 0
     assert run(["gen", "csr", "--key", "admin.key", "--ip", "10.0.0.2", "--roles", "os:reader"]) == 0
@@ -140,7 +140,7 @@ def test_keys_and_certificates(folder):
     assert (folder / "pair.crt").exists()
 
 
-def test_secrets_come_back_from_a_config(folder, secrets):
+def test_secrets_come_back_from_a_config(folder: Path, secrets: str) -> None:
     run(
         [
             "gen",

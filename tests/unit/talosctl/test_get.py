@@ -1,11 +1,14 @@
 """``talosctl get`` and what it prints."""
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
+from tests.unit.talosctl.fake import Client, FakeNode
 
 from talos.api.cosi import meta_pb2 as meta
 from talos.api.cosi import resource_pb2 as resource
@@ -59,13 +62,14 @@ def link(id_: str, version: str = "1", kind: str = '""'):
         updated=stamp,
         labels={"b": "2", "a": "1"},
     )
-    text = f"index: 1\noperationalState: up\nkind: {kind}\nhardwareAddr: 10:20:30:40:50:59\nlist:\n    - a\n    - b\n"
+    text = f"index: 1\noperationalState: up\nkind: {kind}\nhardwareAddr: 10:20:30:40:50:59\n"
+    text += "list:\n    - a\n    - b\n"
     return resource.Resource(metadata=metadata, spec=resource.Spec(yaml_spec=text))
 
 
 @pytest.fixture
-def resources(talosctl, node):
-    async def list_(request, _metadata):
+def resources(talosctl: Client, node: FakeNode):
+    async def list_(request: Any, _metadata: Mapping[str, str]):
         rows = (
             DEFINITIONS
             if request.type.startswith("ResourceDefinitions")
@@ -74,12 +78,12 @@ def resources(talosctl, node):
         for row in rows:
             yield state.ListResponse(resource=row)
 
-    def get(request, _metadata):
+    def get(request: Any, _metadata: Mapping[str, str]):
         if request.id == "none":
             return GRPCError(Status.NOT_FOUND, "resource doesn't exist")
         return state.GetResponse(resource=link(request.id))
 
-    async def watch(_request, _metadata):
+    async def watch(_request: Any, _metadata: Mapping[str, str]):
         yield state.WatchResponse()
         yield state.WatchResponse(event=[state.Event(event_type=state.CREATED, resource=link("eth0"))])
         yield state.WatchResponse(event=[state.Event(event_type=state.BOOTSTRAPPED)])
@@ -91,7 +95,7 @@ def resources(talosctl, node):
     return talosctl
 
 
-def test_table(resources):
+def test_table(resources: Client) -> None:
     result = resources("get", "LINKS", "-n", "10.0.0.2")
     assert result.code == 0
     assert result.out == (
@@ -101,7 +105,7 @@ def test_table(resources):
     )
 
 
-def test_yaml_keeps_the_spec_as_it_is(resources):
+def test_yaml_keeps_the_spec_as_it_is(resources: Client) -> None:
     result = resources("get", "linkstatus", "eth0", "-o", "yaml", "-n", "10.0.0.2")
     assert (
         result.out
@@ -131,9 +135,10 @@ spec:
     )
 
 
-def test_several_ids_and_json(resources):
+def test_several_ids_and_json(resources: Client) -> None:
     result = resources("get", LINK, "eth0", "lo", "-o", "json", "-n", "10.0.0.2")
-    decoder, text, found = json.JSONDecoder(), result.out, []
+    decoder, text = json.JSONDecoder(), result.out
+    found: list[Any] = []
     while text:
         value, end = decoder.raw_decode(text)
         found.append(value)
@@ -142,12 +147,12 @@ def test_several_ids_and_json(resources):
     assert found[0]["spec"]["hardwareAddr"] == "10:20:30:40:50:59"
 
 
-def test_jsonpath(resources):
+def test_jsonpath(resources: Client) -> None:
     result = resources("get", "links", "-o", "jsonpath={.metadata.id}={.spec.list[*]}", "-n", "10.0.0.2")
     assert result.out == "eth0=a b\nlo=a b\n"
 
 
-def test_watch(resources):
+def test_watch(resources: Client) -> None:
     result = resources("get", "links", "--watch", "-n", "10.0.0.2")
     assert [line.split()[:2] for line in result.out.splitlines()] == [
         ["NODE", "*"],
@@ -156,7 +161,7 @@ def test_watch(resources):
     ]
 
 
-def test_errors(resources):
+def test_errors(resources: Client) -> None:
     missing = resources("get", "links", "none", "-n", "10.0.0.2")
     assert (missing.code, missing.err) == (1, "error: 10.0.0.2: resource doesn't exist (NotFound)\n")
     unknown = resources("get", "nonsense", "-n", "10.0.0.2")
@@ -195,21 +200,21 @@ DATA = {
         ("{.a.b[?(@>1)]}", "2 3"),
     ],
 )
-def test_jsonpath_dialect(template, expected):
+def test_jsonpath_dialect(template: str, expected: str) -> None:
     assert Template(template).render(DATA) == expected
 
 
-def test_jsonpath_of_a_scalar():
+def test_jsonpath_of_a_scalar() -> None:
     assert Template("{@}").values("text") == ["text"]
 
 
 @pytest.mark.parametrize("template", ["{.a", "{.a[}", "{range .a}", "{end}"])
-def test_bad_jsonpath(template):
+def test_bad_jsonpath(template: str) -> None:
     with pytest.raises(UserError):
         Template(template)
 
 
-def test_yaml_is_read_as_go_does():
+def test_yaml_is_read_as_go_does() -> None:
     assert parse_yaml("a: no\nb: 10:20\nc: 2020-01-01\nd: true\ne: 0x1f\nf: 1.5\ng:\nh: 012\n") == {
         "a": "no",
         "b": "10:20",

@@ -1,8 +1,12 @@
 """Commands against a node with real TLS."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from google.protobuf.empty_pb2 import Empty
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
+from tests.unit.talosctl.fake import Client, FakeNode, Pki
 
 from talos.api.common.common_pb2 import Data
 from talos.api.machine import machine_pb2 as machine
@@ -18,7 +22,7 @@ def memory_reply(total: int) -> machine.MemoryResponse:
     return machine.MemoryResponse(messages=[machine.Memory(meminfo=info)])
 
 
-def test_two_nodes_give_two_rows_in_order(talosctl, node):
+def test_two_nodes_give_two_rows_in_order(talosctl: Client, node: FakeNode) -> None:
     node.on(
         MEMORY, Empty, lambda _request, metadata: memory_reply(100 if metadata["node"] == "10.0.0.2" else 200)
     )
@@ -31,8 +35,8 @@ def test_two_nodes_give_two_rows_in_order(talosctl, node):
     )
 
 
-def test_node_that_fails_is_named_and_the_other_is_shown(talosctl, node):
-    def answer(_request, metadata):
+def test_node_that_fails_is_named_and_the_other_is_shown(talosctl: Client, node: FakeNode) -> None:
+    def answer(_request: Any, metadata: Mapping[str, str]):
         if metadata["node"] == "10.0.0.3":
             return GRPCError(Status.UNAVAILABLE, "dial tcp 10.0.0.3:50000: connection refused")
         return memory_reply(100)
@@ -45,7 +49,7 @@ def test_node_that_fails_is_named_and_the_other_is_shown(talosctl, node):
     assert result.err == "error: 10.0.0.3: dial tcp 10.0.0.3:50000: connection refused (Unavailable)\n"
 
 
-def test_version_shows_client_and_nodes(talosctl, node):
+def test_version_shows_client_and_nodes(talosctl: Client, node: FakeNode) -> None:
     info = machine.VersionInfo(tag="v1", sha="abc", built="", go_version="CPython", os="linux", arch="amd64")
     version = machine.Version(version=info, features=machine.FeaturesInfo(rbac=True))
     node.on(VERSION, Empty, machine.VersionResponse(messages=[version]))
@@ -56,14 +60,14 @@ def test_version_shows_client_and_nodes(talosctl, node):
     assert "\tEnabled:     RBAC\n" in result.out
 
 
-def test_flags_before_the_command(talosctl, node):
+def test_flags_before_the_command(talosctl: Client, node: FakeNode) -> None:
     node.on(MEMORY, Empty, memory_reply(1))
     result = talosctl("-n", "a,b", "-e", f"127.0.0.1:{node.port}", "memory")
     assert result.code == 0
     assert [row[1] for row in sorted(node.seen, key=lambda row: row[1])] == ["a", "b"]
 
 
-def test_logs_carry_the_node_and_whole_lines(talosctl, node):
+def test_logs_carry_the_node_and_whole_lines(talosctl: Client, node: FakeNode) -> None:
     chunks = [Data(bytes=b"one\ntw"), Data(bytes=b"o\nthree")]
     node.on("/machine.MachineService/Logs", machine.LogsRequest, chunks, stream=True)
     result = talosctl("logs", "apid", "-n", "10.0.0.2", "--tail", "5", "-f")
@@ -73,8 +77,8 @@ def test_logs_carry_the_node_and_whole_lines(talosctl, node):
     assert (request.namespace, request.id, request.tail_lines, request.follow) == ("system", "apid", 5, True)
 
 
-def test_stream_that_ends_with_an_error(talosctl, node):
-    async def answer(_request, _metadata):
+def test_stream_that_ends_with_an_error(talosctl: Client, node: FakeNode) -> None:
+    async def answer(_request: Any, _metadata: Mapping[str, str]):
         yield Data(bytes=b"one\n")
         raise GRPCError(Status.NOT_FOUND, "no such log")
 
@@ -84,7 +88,7 @@ def test_stream_that_ends_with_an_error(talosctl, node):
     assert result.err == "error: 10.0.0.2: no such log (NotFound)\n"
 
 
-def test_read_is_raw_and_for_one_node(talosctl, node):
+def test_read_is_raw_and_for_one_node(talosctl: Client, node: FakeNode) -> None:
     node.on(
         "/machine.MachineService/Read",
         machine.ReadRequest,
@@ -97,7 +101,7 @@ def test_read_is_raw_and_for_one_node(talosctl, node):
     assert "read works on one node at a time, 2 are set: 10.0.0.2, 10.0.0.3" in result.err
 
 
-def test_permission_denied_names_the_roles(client, node, pki):
+def test_permission_denied_names_the_roles(client: Client, node: FakeNode, pki: Pki) -> None:
     client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"], pair=pki.reader)
     node.on(
         "/machine.MachineService/Reboot",
@@ -111,13 +115,13 @@ def test_permission_denied_names_the_roles(client, node, pki):
     )
 
 
-def test_unknown_method_is_unimplemented(talosctl):
+def test_unknown_method_is_unimplemented(talosctl: Client) -> None:
     result = talosctl("rollback", "-n", "10.0.0.2")
     assert result.code == 1
     assert "(Unimplemented)" in result.err
 
 
-def test_no_nodes_is_an_error(client, node):
+def test_no_nodes_is_an_error(client: Client, node: FakeNode) -> None:
     client.configure([f"127.0.0.1:{node.port}"])
     result = client("memory")
     assert result.code == 1
@@ -125,14 +129,14 @@ def test_no_nodes_is_an_error(client, node):
     assert "--nodes" in result.err
 
 
-def test_insecure_talks_to_the_node_itself(client, maintenance_node):
+def test_insecure_talks_to_the_node_itself(client: Client, maintenance_node: FakeNode) -> None:
     maintenance_node.on(MEMORY, Empty, memory_reply(7))
     result = client("memory", "--insecure", "-n", f"127.0.0.1:{maintenance_node.port}")
     assert result.code == 0
     assert maintenance_node.seen[0][1] == ""
 
 
-def test_fingerprint_pins_the_certificate(client, maintenance_node):
+def test_fingerprint_pins_the_certificate(client: Client, maintenance_node: FakeNode) -> None:
     from talos.pki.certificate import parse_certificate, spki_fingerprint
 
     maintenance_node.on(MEMORY, Empty, memory_reply(7))
@@ -145,7 +149,7 @@ def test_fingerprint_pins_the_certificate(client, maintenance_node):
     assert "not AAAA" in wrong.err
 
 
-def test_message_above_the_limit(talosctl, node):
+def test_message_above_the_limit(talosctl: Client, node: FakeNode) -> None:
     reply = machine.VersionResponse(
         messages=[machine.Version(version=machine.VersionInfo(tag="x" * (33 * 2**20)))]
     )

@@ -38,7 +38,7 @@ class ConnectionLostError(RpcError):
 class Codec(CodecBase):
     """Protobuf messages, none larger than the limit."""
 
-    __content_subtype__ = "proto"
+    __content_subtype__ = "proto"  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType] - grpclib reads an attribute
 
     def encode(self, message: Any, message_type: Any) -> bytes:  # noqa: ARG002 - grpclib's interface
         """The bytes of a message."""
@@ -113,7 +113,7 @@ class NodeChannel(Channel):
 
     def __init__(self, target: Target, endpoint: Endpoint, context: ssl.SSLContext, timeout: float) -> None:
         configuration = Configuration(http2_connection_window_size=_WINDOW, http2_stream_window_size=_WINDOW)
-        super().__init__(
+        super().__init__(  # pyright: ignore[reportUnknownMemberType] - not annotated upstream
             endpoint.host,
             endpoint.port,
             ssl=context,

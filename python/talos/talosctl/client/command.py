@@ -44,7 +44,7 @@ def need_one_node(target: Target, command: str) -> str:
             f"{command} works on one node at a time, {len(nodes)} are set: {', '.join(nodes)}",
             hint="use --nodes with one of them",
         )
-    return nodes[0]
+    return next(iter(nodes))
 
 
 def parts[M: Message](reply: Message, kind: type[M]) -> Iterable[M]:

@@ -3,7 +3,7 @@
 import base64
 import itertools
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -139,7 +139,7 @@ class Session:
         reply: type[R],
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - it travels to the node
-    ) -> AsyncIterator[AsyncIterator[R]]:
+    ) -> AsyncGenerator[AsyncIterator[R]]:
         """One request to one node, replies one after another. Leaving cancels the call."""
         async with self._open(
             node, method, Cardinality.UNARY_STREAM, type(request), reply, timeout, None
@@ -180,7 +180,7 @@ class Session:
         reply: type[Any],
         timeout: float | None,  # noqa: ASYNC109 - it travels to the node
         metadata: Mapping[str, Sequence[str]] | None,
-    ) -> AsyncIterator[Stream[Any, Any]]:
+    ) -> AsyncGenerator[Stream[Any, Any]]:
         channel = await self._channel(node)
         try:
             async with channel.request(
@@ -196,7 +196,7 @@ class Session:
 
 
 @asynccontextmanager
-async def open_session(target: Target) -> AsyncIterator[Session]:
+async def open_session(target: Target) -> AsyncGenerator[Session]:
     """A session for the time of the context."""
     if not target.endpoints and not target.insecure:
         raise UserError(

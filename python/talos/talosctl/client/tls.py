@@ -2,7 +2,7 @@
 
 import os
 import ssl
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from talos.system.errors import UserError
@@ -50,7 +50,7 @@ def _load_client_certificate(context: ssl.SSLContext, target: Target, where: str
 
 
 @contextmanager
-def _memory_file(content: bytes) -> Iterator[str]:
+def _memory_file(content: bytes) -> Generator[str]:
     # The ssl module reads keys from paths only; this way none is written to a disk.
     handle = os.memfd_create("pem", os.MFD_CLOEXEC)
     try:

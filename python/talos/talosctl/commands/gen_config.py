@@ -94,7 +94,7 @@ def _destinations(types: tuple[str, ...], output: str) -> Mapping[str, Path | No
                 where="--output",
                 hint="name a folder, or one of --output-types",
             )
-        return {types[0]: None if output == STDOUT else Path(output)}
+        return {next(iter(types)): None if output == STDOUT else Path(output)}
     names = {"talosconfig": "talosconfig"}
     return {name: Path(output or ".") / names.get(name, f"{name}.yaml") for name in types}
 

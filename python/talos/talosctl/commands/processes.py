@@ -23,11 +23,18 @@ def run_processes(invocation: Invocation) -> int:
         raise UserError(f'can\'t sort by "{order}"', where="--sort", hint="use rss or cpu")
 
     def rows(node: str, processes: list[ProcessInfo]) -> Iterable[Row]:
-        by = (lambda row: row.resident_memory) if order == "rss" else (lambda row: row.cpu_time)
-        for process in sorted(processes, key=by, reverse=True):
-            yield _row(node, process)
+        by = _by_memory if order == "rss" else _by_time
+        return (_row(node, process) for process in sorted(processes, key=by, reverse=True))
 
     return run_table(invocation, HEADER, _ask, rows)
+
+
+def _by_memory(process: ProcessInfo) -> float:
+    return process.resident_memory
+
+
+def _by_time(process: ProcessInfo) -> float:
+    return process.cpu_time
 
 
 async def _ask(session: Session, node: str) -> list[ProcessInfo]:

@@ -51,7 +51,7 @@ def run_upgrade(invocation: Invocation) -> int:
 
     async def act(session: Session, node: str) -> str:
         if is_legacy:
-            request = UpgradeRequest(image=image, reboot_mode=UpgradeRequest.RebootMode.Value(mode.upper()))
+            request = UpgradeRequest(image=image, reboot_mode=mode.upper())
             upgraded = await session.unary(node, "/machine.MachineService/Upgrade", request, UpgradeResponse)
             return next((part.actor_id for part in parts(upgraded, Upgrade)), "")
         reboot = RebootRequest(mode=REBOOT_MODES[mode])

@@ -37,7 +37,7 @@ def run_wipe_disk(invocation: Invocation) -> int:
         devices=[
             BlockDeviceWipeDescriptor(
                 device=name,
-                method=BlockDeviceWipeDescriptor.Method.Value(method),
+                method=method,
                 drop_partition=flags.is_set("drop-partition"),
             )
             for name in invocation.args
