@@ -6,13 +6,15 @@ from dataclasses import dataclass
 import grpc.aio
 
 from talos.api.rpc import Code, RpcError
-from talos.apid.caller import make_local_metadata, make_peer_metadata, roles_of
+from talos.apid.caller import READER, make_local_metadata, make_peer_metadata, roles_of
 from talos.apid.many import Upstream, forward_to_many
 from talos.apid.peers import Peers
-from talos.apid.routes import Local, OneToMany, OneToOne, Routing, choose_route
+from talos.apid.routes import NODE, NODES, Local, OneToMany, OneToOne, Routing, choose_route, values_of
+from talos.apid.wire import code_name
 from talos.daemon.forward import forward
 from talos.daemon.http2_call import Http2Call
 from talos.daemon.logging import Log
+from talos.daemon.methods import methods
 from talos.daemon.raw import Metadata, RawCall, Status
 
 
@@ -31,8 +33,34 @@ class Proxy:
     maintenance: bool = False
 
     async def handle(self, call: Http2Call) -> Status:
-        """Answer one call."""
+        """Answer one call. One that a mere reader may not make is on record."""
         roles = roles_of(call.peer, call.metadata, anonymous=self.maintenance)
+        known = methods().get(call.method)
+        if known is not None and READER in known.roles:
+            return await self._pass_on(call, roles)
+        result = code_name(Code.CANCELLED)
+        try:
+            status = await self._pass_on(call, roles)
+            result = code_name(status.code)
+        except RpcError as error:
+            result = code_name(error.code)
+            raise
+        finally:
+            self._record(call, roles, result)
+        return status
+
+    def _record(self, call: Http2Call, roles: tuple[str, ...], result: str) -> None:
+        self.log.info(
+            "audit",
+            method=call.method,
+            peer=call.peer.address,
+            name=call.peer.common_name,
+            roles=roles,
+            nodes=values_of(call.metadata, NODE) + values_of(call.metadata, NODES),
+            result=result,
+        )
+
+    async def _pass_on(self, call: Http2Call, roles: tuple[str, ...]) -> Status:
         routing = Routing(
             enabled=not self.maintenance, may_forward=self.peers is not None, is_own=self.is_own
         )

@@ -60,8 +60,12 @@ def make_error_frame(status: Status, target: str) -> bytes:
 
 def error_text(status: Status) -> str:
     """A status as the API's clients have always printed it."""
-    name = _CODE_NAMES.get(status.code, f"Code({status.code})")
-    return f"rpc error: code = {name} desc = {status.message}"
+    return f"rpc error: code = {code_name(status.code)} desc = {status.message}"
+
+
+def code_name(code: int) -> str:
+    """A status code as the API's clients have always printed it."""
+    return _CODE_NAMES.get(code, f"Code({code})")
 
 
 def _metadata(metadata: common.Metadata) -> bytes:

@@ -10,7 +10,16 @@ import grpc.aio
 from talos.api.rpc import Code, RpcError
 from talos.daemon.limits import MESSAGE_OPTIONS
 from talos.daemon.methods import StreamKind, stream_kind
-from talos.daemon.raw import DEADLINE_EXCEEDED, OK, Metadata, RawCall, Status, passed_on
+from talos.daemon.raw import (
+    DEADLINE_EXCEEDED,
+    FORWARDED_LIMIT,
+    OK,
+    Metadata,
+    RawCall,
+    Status,
+    check_size,
+    passed_on,
+)
 
 RAW_OPTIONS: tuple[tuple[str, int | str], ...] = (
     *MESSAGE_OPTIONS,
@@ -48,6 +57,7 @@ async def forward(call: RawCall, channel: grpc.aio.Channel, metadata: Metadata, 
 
     ``to`` is what stands behind the channel, for the error that it can't be reached.
     """
+    check_size(metadata, FORWARDED_LIMIT)
     kind = stream_kind(call.method)
     try:
         if kind is StreamKind.UNARY:

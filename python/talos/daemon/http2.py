@@ -21,6 +21,7 @@ from talos.api.rpc import Code, RpcError
 from talos.daemon.http2_call import Http2Call, make_trailer_headers, parse_metadata
 from talos.daemon.logging import Log
 from talos.daemon.raw import DEADLINE_EXCEEDED, Peer, Status
+from talos.daemon.refusals import Refusals
 from talos.daemon.status import to_rpc_error
 
 STREAM_WINDOW = 65535 * 32
@@ -106,7 +107,8 @@ def _make_connection() -> h2.connection.H2Connection:
 class Http2Connection(asyncio.Protocol):
     """One client's connection: turns its streams into calls of a handler.
 
-    ``admit`` says who the client is, or raises RefusedError.
+    ``admit`` says who the client is, or raises RefusedError. A connection without a call for
+    ``idle_timeout`` seconds is closed.
     """
 
     def __init__(
@@ -115,13 +117,18 @@ class Http2Connection(asyncio.Protocol):
         *,
         admit: Callable[[asyncio.Transport], Peer],
         budget: Budget,
+        refusals: Refusals,
         log: Log,
+        idle_timeout: float | None = None,
     ) -> None:
         self.budget = budget
         self.closed = asyncio.Event()
         self._handler = handler
         self._admit = admit
+        self._refusals = refusals
         self._log = log
+        self._idle_timeout = idle_timeout
+        self._idle: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._peer: Peer | None = None
         self._transport: asyncio.Transport | None = None
@@ -158,6 +165,7 @@ class Http2Connection(asyncio.Protocol):
         self._greeting = self._loop.call_later(
             GREETING_TIMEOUT, self._refuse, "no HTTP/2 after the handshake"
         )
+        self._watch_idleness()
         self._flush()
 
     def data_received(self, data: bytes) -> None:
@@ -188,8 +196,9 @@ class Http2Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """The connection is gone, and with it every call."""
-        if self._greeting is not None:
-            self._greeting.cancel()
+        for timer in (self._greeting, self._idle):
+            if timer is not None:
+                timer.cancel()
         for task in self._running:
             task.cancel()
         self.closed.set()
@@ -250,6 +259,7 @@ class Http2Connection(asyncio.Protocol):
             self._send_trailers(stream, Status.of(error), begun=False)
             return
         self._calls[stream] = call
+        self._watch_idleness()
         task = self._loop.create_task(self._serve(call))
         self._tasks[stream] = task
         self._running.add(task)
@@ -300,6 +310,14 @@ class Http2Connection(asyncio.Protocol):
         known = self._h2.streams.get(stream)
         return self._is_open() and call is not None and not call.ended and known is not None and known.open
 
+    def _watch_idleness(self) -> None:
+        """End the connection when it has had no call for too long."""
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        if self._idle_timeout is not None and not self._calls and self._is_open():
+            self._idle = self._loop.call_later(self._idle_timeout, self.drain)
+
     # What a call does.
 
     async def _serve(self, call: Http2Call) -> None:
@@ -315,6 +333,7 @@ class Http2Connection(asyncio.Protocol):
             self._tasks.pop(call.stream, None)
             self._owed_to.pop(call.stream, None)
             call.close()
+            self._watch_idleness()
             if self._draining and not self._calls:
                 self._close()
 
@@ -406,7 +425,7 @@ class Http2Connection(asyncio.Protocol):
 
     def _refuse(self, reason: str) -> None:
         address = self._peer.address if self._peer else _address(self._transport)
-        self._log.warning("refused a connection", peer=address, reason=reason)
+        self._refusals.note(address, reason)
         for task in self._running:
             task.cancel()
         if self._transport is not None:
@@ -426,11 +445,7 @@ class Http2Connection(asyncio.Protocol):
         if data:
             self._transport.write(data)
             if self._transport.get_write_buffer_size() > SEND_LIMIT:
-                self._log.warning(
-                    "refused a connection",
-                    peer=self.peer.address,
-                    reason="it asks without reading the answers",
-                )
+                self._refusals.note(self.peer.address, "it asks without reading the answers")
                 self.abort()
 
 

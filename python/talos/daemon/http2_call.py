@@ -10,7 +10,7 @@ from urllib.parse import quote_from_bytes
 
 from talos.api.rpc import Code, RpcError
 from talos.daemon.limits import MAX_MESSAGE
-from talos.daemon.raw import METADATA_LIMIT, Metadata, Peer, Status, is_transport_key
+from talos.daemon.raw import RECEIVED_LIMIT, Metadata, Peer, Status, check_size, is_transport_key
 
 if TYPE_CHECKING:
     from talos.daemon.http2 import Http2Connection
@@ -37,23 +37,18 @@ def parse_timeout(text: str) -> float:
 def parse_metadata(headers: Headers) -> Metadata:
     """The metadata among a request's headers; RpcError when it is malformed or too much."""
     items: list[tuple[str, str | bytes]] = []
-    size = 0
     for key, value in headers:
-        size += len(key) + len(value) + 32
         if is_transport_key(key):
             continue
         if not _KEY.fullmatch(key) or not _VALUE.fullmatch(value):
             raise RpcError(
-                Code.INVALID_ARGUMENT, f"the metadata key {key!r} or its value has illegal characters"
+                Code.INVALID_ARGUMENT, f"the metadata key {key[:64]!r} or its value has illegal characters"
             )
         if key.endswith("-bin"):
             items += ((key, _decode_binary(key, part)) for part in value.split(","))
         else:
             items.append((key, value))
-    if size > METADATA_LIMIT:
-        raise RpcError(
-            Code.RESOURCE_EXHAUSTED, f"received metadata size {size} exceeds the limit of {METADATA_LIMIT}"
-        )
+    check_size(items, RECEIVED_LIMIT)
     return tuple(items)
 
 

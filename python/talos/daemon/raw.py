@@ -7,11 +7,12 @@ from typing import Protocol
 from talos.api.rpc import Code, RpcError
 from talos.daemon.status import make_trailers
 
-METADATA_LIMIT = 7 * 1024
-"""The largest metadata of one call: names, values and 32 bytes for each pair, as HPACK counts.
+RECEIVED_LIMIT = 48 * 1024
+"""The largest metadata of a call that we take: names, values and 32 bytes for each pair, as
+HPACK counts. Some of it is for a proxy only: a list of many nodes, say."""
 
-The gRPC servers behind us refuse at random what is larger than 8 KiB; a proxy adds some keys.
-"""
+FORWARDED_LIMIT = 7 * 1024
+"""The largest metadata that is passed on: gRPC servers refuse at random what exceeds 8 KiB."""
 
 type Metadata = tuple[tuple[str, str | bytes], ...]
 
@@ -28,6 +29,13 @@ def is_transport_key(key: str) -> bool:
 def passed_on(metadata: Iterable[tuple[str, str | bytes]] | None) -> Metadata:
     """The metadata of another hop without what belongs to its connection."""
     return tuple((key, value) for key, value in metadata or () if not is_transport_key(key))
+
+
+def check_size(metadata: Iterable[tuple[str, str | bytes]], limit: int) -> None:
+    """Refuse more metadata than the limit."""
+    size = sum(len(key) + len(value) + 32 for key, value in metadata)
+    if size > limit:
+        raise RpcError(Code.RESOURCE_EXHAUSTED, f"metadata of {size} bytes exceeds the limit of {limit}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

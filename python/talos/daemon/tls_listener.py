@@ -10,7 +10,8 @@ import os
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from cryptography import x509
@@ -19,6 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from talos.daemon.http2 import Budget, CallHandler, Http2Connection, RefusedError, format_address
 from talos.daemon.logging import Log
 from talos.daemon.raw import Peer
+from talos.daemon.refusals import Refusals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,8 @@ class Limits:
     """Bounds that keep the port usable whoever knocks."""
 
     connections: int = 1024
+    connections_per_host: int = 1024
+    idle_timeout: float | None = None  # seconds without a call
     handshakes: int = 128
     handshakes_per_host: int = 32
     handshake_timeout: float = 10.0  # seconds; a handshake takes 2 to 3 round trips
@@ -137,7 +141,9 @@ class TlsListener:
         self._context = context
         self._log = log
         self._limits = limits or Limits()
+        self._refusals = Refusals(log)
         self._budget = Budget()
+        self._hosts: Counter[str] = Counter()
         self._connections: set[Http2Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._handshakes: Counter[str] = Counter()
@@ -191,7 +197,7 @@ class TlsListener:
         reason = "no certificate yet" if context is None else self._check_limits(host)
         if context is None or reason is not None:
             connected.close()
-            self._log.warning("refused a connection", peer=who, reason=reason)
+            self._refusals.note(who, reason or "")
             return
         _keep_alive(connected)
         wants_certificate = context.verify_mode is ssl.CERT_REQUIRED
@@ -202,18 +208,30 @@ class TlsListener:
                 raise RefusedError("the client does not offer HTTP/2 (ALPN h2)")
             return check_client(tls, who) if wants_certificate else Peer(address=who)
 
-        connection = Http2Connection(self._handler, admit=admit, budget=self._budget, log=self._log)
+        connection = Http2Connection(
+            self._handler,
+            admit=admit,
+            budget=self._budget,
+            refusals=self._refusals,
+            log=self._log,
+            idle_timeout=self._limits.idle_timeout,
+        )
         self._connections.add(connection)
-        try:
-            if await self._handshake(connection, connected, context, host, who):
-                await connection.closed.wait()
-        finally:
-            self._connections.discard(connection)
+        with _counted(self._hosts, host):
+            try:
+                with _counted(self._handshakes, host):
+                    done = await self._handshake(connection, connected, context, who)
+                if done:
+                    await connection.closed.wait()
+            finally:
+                self._connections.discard(connection)
 
     def _check_limits(self, host: str) -> str | None:
         limits = self._limits
         if len(self._connections) >= limits.connections:
             return f"{limits.connections} connections are open"
+        if self._hosts[host] >= limits.connections_per_host:
+            return f"{limits.connections_per_host} connections of this address are open"
         if self._handshakes.total() >= limits.handshakes:
             return f"{limits.handshakes} handshakes are pending"
         if self._handshakes[host] >= limits.handshakes_per_host:
@@ -221,14 +239,8 @@ class TlsListener:
         return None
 
     async def _handshake(
-        self,
-        connection: Http2Connection,
-        connected: socket.socket,
-        context: ssl.SSLContext,
-        host: str,
-        who: str,
+        self, connection: Http2Connection, connected: socket.socket, context: ssl.SSLContext, who: str
     ) -> bool:
-        self._handshakes[host] += 1
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: connection,
@@ -237,15 +249,12 @@ class TlsListener:
                 ssl_handshake_timeout=self._limits.handshake_timeout,
                 ssl_shutdown_timeout=self._limits.shutdown_timeout,
             )
-        except (OSError, ssl.SSLError) as error:
+        except OSError as error:
             reason = describe(error)
-            write = self._log.debug if reason is None else self._log.warning
-            write("refused a connection", peer=who, reason=reason or "it was closed before the handshake")
+            # Who connects and says nothing is a health check, and comes every few seconds.
+            if reason is not None:
+                self._refusals.note(who, reason)
             return False
-        finally:
-            self._handshakes[host] -= 1
-            if not self._handshakes[host]:
-                del self._handshakes[host]
         return True
 
 
@@ -276,6 +285,17 @@ def describe(error: OSError) -> str | None:
             return "the handshake took too long"
         case _:
             return str(error)
+
+
+@contextmanager
+def _counted(counter: Counter[str], host: str) -> Generator[None]:
+    counter[host] += 1
+    try:
+        yield
+    finally:
+        counter[host] -= 1
+        if not counter[host]:
+            del counter[host]
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -17,8 +17,8 @@ from talos.trustd.signer import Secrets, Signer
 PORT = 50001
 OS, TRUSTD = "os", "trustd"
 
-# Nobody keeps a connection: a worker comes for one call, twice a day.
-LIMITS = Limits(connections=256)
+# Anybody may connect, and nobody needs to stay: a worker comes for one call, twice a day.
+LIMITS = Limits(connections=256, connections_per_host=32, idle_timeout=20.0)
 
 
 class TrustServer:

@@ -1,5 +1,6 @@
 """Signing certificate requests of workers that show the machine token."""
 
+import asyncio
 import hashlib
 import hmac
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from talos.pki.csr import parse_csr
 from talos.system.errors import UserError
 
 SERVICE, METHOD = "securityapi.SecurityService", "Certificate"
+
+REQUEST_TIMEOUT = 10.0
+"""Seconds that a caller has to send its request, since anybody may call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +51,9 @@ class Signer:
         if secrets is None:
             raise RpcError(Code.UNAVAILABLE, "this node has no secrets yet")
         check_token(call.metadata, secrets.token)
-        reply = self._certificate(_parse(await receive_one(call)), secrets, call.peer.address)
+        async with asyncio.timeout(REQUEST_TIMEOUT):
+            request = _parse(await receive_one(call))
+        reply = self._certificate(request, secrets, call.peer.address)
         await call.send(reply.SerializeToString())
         return OK
 

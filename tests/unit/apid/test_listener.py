@@ -26,7 +26,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from talos.daemon import http2
+from talos.daemon import http2, refusals
 from talos.daemon.grpc_call import GrpcCall
 from talos.daemon.raw import OK, Status
 from talos.daemon.tls_listener import Limits
@@ -325,6 +325,7 @@ class TestGarbage:
             ({"x-bin": "%%%"}, "13"),
             ({"x": "ü"}, "3"),
             ({"x": "y" * 9000}, "8"),
+            ({f"x{number}": "y" * 2000 for number in range(25)}, "8"),
         ],
     )
     def test_malformed_headers(self, tmp_path: Path, headers: dict[str, str], code: str) -> None:
@@ -503,14 +504,52 @@ class TestLimits:
 
         run(test)
 
+    def test_a_connection_without_calls_is_closed(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            pki = Pki()
+            async with node(tmp_path, pki, answer, limits=Limits(idle_timeout=0.3)) as a:
+                async with http2_client(a, pki) as session:
+                    assert (await session.request({}))["grpc-status"] == "0"
+                    assert await is_closed(session.reader)
+                async with tls(a, client_context(pki, pki.client("os:admin"))) as (reader, _):
+                    assert await is_closed(reader)
+
+        run(test)
+
+    def test_connections_of_one_address_are_limited(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            pki = Pki()
+            limits = Limits(connections_per_host=1)
+            async with node(tmp_path, pki, answer, limits=limits) as a, http2_client(a, pki):
+                await knock(a, pki, pki.client("os:admin"))
+                assert await until_refused(a) == ["1 connections of this address are open"]
+
+        run(test)
+
+    def test_a_flood_does_not_fill_the_log(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def test() -> None:
+            monkeypatch.setattr(refusals, "BURST", 3)
+            monkeypatch.setattr(refusals, "PERIOD", 0.5)
+            pki = Pki()
+            async with node(tmp_path, pki, answer) as a:
+                for _ in range(10):
+                    await raw(a, b"GET / HTTP/1.1\r\n\r\n")
+                assert len(a.refusals()) == 3
+                await asyncio.sleep(0.6)
+                await raw(a, b"GET / HTTP/1.1\r\n\r\n")
+                assert len(a.refusals()) == 4
+                assert [r["count"] for r in a.records if r["msg"] == "refused more connections"] == [7]
+
+        run(test)
+
     def test_a_client_that_only_connects_is_not_worth_a_warning(self, tmp_path: Path) -> None:
         async def test() -> None:
             pki = Pki()
             async with node(tmp_path, pki, answer) as a:
                 _, writer = await asyncio.open_connection(a.host, a.port)
                 writer.close()
-                await until_refused(a)
-                assert a.records[-1]["level"] == "debug"
+                await still_serves(a, pki)
+                assert not a.refusals()
 
         run(test)
 
