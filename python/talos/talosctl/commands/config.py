@@ -5,13 +5,11 @@ from pathlib import Path
 
 from talos.config.talosconfig import Context, TalosConfig, open_talosconfig, save
 from talos.system.errors import UserError
-from talos.talosctl.cli.command import Command, Invocation
-from talos.talosctl.cli.flag import Flag, Flags, Type
+from talos.talosctl.cli.command import Command, Invocation, Lazy
+from talos.talosctl.cli.flag import Flag, Flags
+from talos.talosctl.client.contexts import complete_contexts
 from talos.talosctl.client.endpoint import parse_endpoint
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.commands.config_info import run_info
-from talos.talosctl.commands.config_new import run_new
-from talos.talosctl.commands.config_remove import run_remove
 from talos.talosctl.output import console
 from talos.talosctl.output.table import format_table
 
@@ -102,10 +100,7 @@ def run_merge(invocation: Invocation) -> int:
     return 0
 
 
-def complete_contexts(invocation: Invocation, prefix: str) -> tuple[str, ...]:  # noqa: ARG001 - a completer's shape
-    """Names of contexts."""
-    return () if invocation.args else tuple(_open(invocation.flags)[0].contexts)
-
+_HERE = "talos.talosctl.commands."
 
 COMMAND = Command(
     name="config",
@@ -146,12 +141,7 @@ COMMAND = Command(
             most=-1,
             run=run_endpoint,
         ),
-        Command(
-            name="info",
-            summary="Show the current context",
-            flags=(Flag(name="output", short="o", default="text", help="text, json or yaml"),),
-            run=run_info,
-        ),
+        Lazy("info", (), "Show the current context", _HERE + "config_info"),
         Command(
             name="merge",
             usage="<from>",
@@ -161,17 +151,7 @@ COMMAND = Command(
             most=1,
             run=run_merge,
         ),
-        Command(
-            name="new",
-            usage="[<path>]",
-            summary="Let the node issue a new client configuration",
-            flags=(
-                Flag(name="roles", type=Type.STRINGS, default="os:admin", help="what its owner may do"),
-                Flag(name="crt-ttl", type=Type.DURATION, default="8760h0m0s", help="how long it is valid"),
-            ),
-            most=1,
-            run=run_new,
-        ),
+        Lazy("new", (), "Let the node issue a new client configuration", _HERE + "config_new"),
         Command(
             name="node",
             aliases=("nodes",),
@@ -188,19 +168,6 @@ COMMAND = Command(
             most=1,
             run=run_proxy_url,
         ),
-        Command(
-            name="remove",
-            usage="<context>",
-            summary="Remove contexts",
-            details="Removes the context, or every one that a pattern such as 'test-*' matches.",
-            flags=(
-                Flag(name="dry-run", type=Type.BOOL, default="false", help="only say which"),
-                Flag(name="noconfirm", short="y", type=Type.BOOL, default="false", help="do not ask"),
-            ),
-            least=1,
-            most=1,
-            run=run_remove,
-            complete=complete_contexts,
-        ),
+        Lazy("remove", (), "Remove contexts", _HERE + "config_remove"),
     ),
 )

@@ -5,7 +5,8 @@ import json
 
 from talos.config.talosconfig import Context, open_talosconfig
 from talos.system.errors import UserError
-from talos.talosctl.cli.command import Invocation
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag
 from talos.talosctl.output import console
 from talos.talosctl.output.table import format_table
 from talos.talosctl.output.yaml_text import dump_yaml
@@ -82,3 +83,11 @@ def describe_time(moment: datetime.datetime, now: datetime.datetime) -> str:
             text = f"{count} {unit}{'s' if count > 1 else ''}"
             return f"{text} from now" if seconds > 0 else f"{text} ago"
     return "now"
+
+
+COMMAND = Command(
+    name="info",
+    summary="Show the current context",
+    flags=(Flag(name="output", short="o", default="text", help="text, json or yaml"),),
+    run=run_info,
+)

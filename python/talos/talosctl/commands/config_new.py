@@ -14,7 +14,8 @@ from talos.api.machine.machine_pb2 import (
 from talos.api.rpc import RpcError
 from talos.config.talosconfig import TalosConfig, open_talosconfig, save
 from talos.system.errors import UserError
-from talos.talosctl.cli.command import Invocation
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import need_one_node, parts
 from talos.talosctl.client.failure import describe
 from talos.talosctl.client.select import select_target
@@ -52,3 +53,16 @@ def run_new(invocation: Invocation) -> int:
     }
     save(replace(issued, contexts=contexts), path)
     return 0
+
+
+COMMAND = Command(
+    name="new",
+    usage="[<path>]",
+    summary="Let the node issue a new client configuration",
+    flags=(
+        Flag(name="roles", type=Type.STRINGS, default="os:admin", help="what its owner may do"),
+        Flag(name="crt-ttl", type=Type.DURATION, default="8760h0m0s", help="how long it is valid"),
+    ),
+    most=1,
+    run=run_new,
+)

@@ -4,7 +4,9 @@ import fnmatch
 
 from talos.config.talosconfig import open_talosconfig, save
 from talos.system.errors import UserError
-from talos.talosctl.cli.command import Invocation
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.client.contexts import complete_contexts
 from talos.talosctl.output import console
 
 
@@ -28,3 +30,19 @@ def run_remove(invocation: Invocation) -> int:
         raise UserError("nothing was removed", hint="agree with y, or use --noconfirm")
     save(config, path)
     return 0
+
+
+COMMAND = Command(
+    name="remove",
+    usage="<context>",
+    summary="Remove contexts",
+    details="Removes the context, or every one that a pattern such as 'test-*' matches.",
+    flags=(
+        Flag(name="dry-run", type=Type.BOOL, default="false", help="only say which"),
+        Flag(name="noconfirm", short="y", type=Type.BOOL, default="false", help="do not ask"),
+    ),
+    least=1,
+    most=1,
+    run=run_remove,
+    complete=complete_contexts,
+)
