@@ -5,10 +5,10 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from ipaddress import ip_network
+from ipaddress import IPv4Network
 from pathlib import Path
 
 from talos.provision.cluster import ClusterInfo, NodeInfo
@@ -35,7 +35,7 @@ def image() -> Path:
 def free_subnet() -> str:
     """A subnet that nothing on this machine uses."""
     routes = Path("/proc/net/route").read_text(encoding="ascii")
-    return str(suggest_subnet(ip_network("10.5.0.0/24"), routes))
+    return str(suggest_subnet(IPv4Network("10.5.0.0/24"), routes))
 
 
 def eventually[T](what: str, check: Callable[[], T], *, seconds: float = PATIENCE, pause: float = 0.05) -> T:
@@ -154,7 +154,7 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(directory: Path, *, controlplanes: int = 1, workers: int = 0) -> Iterator[Cluster]:
+def running_cluster(directory: Path, *, controlplanes: int = 1, workers: int = 0) -> Generator[Cluster]:
     """A cluster for as long as the context is open."""
     name = f"t{uuid.uuid4().hex[:8]}"
     talosconfig = directory / "talosconfig"

@@ -1,6 +1,6 @@
 """Addresses and networks between their protobuf form and Python's, and the ids made from them."""
 
-from ipaddress import IPv6Address, ip_address, ip_interface, ip_network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_interface, ip_network
 from typing import Any
 
 from talos.api.common import common_pb2
@@ -16,7 +16,7 @@ _SIDEROLINK = 0x03
 
 def make_prefix(interface: Interface | Network) -> common_pb2.NetIPPrefix:
     """An address with its prefix length, or a network."""
-    if isinstance(interface, Network.__value__):
+    if isinstance(interface, IPv4Network | IPv6Network):
         return common_pb2.NetIPPrefix(ip=interface.network_address.packed, prefix_length=interface.prefixlen)
     return common_pb2.NetIPPrefix(ip=interface.ip.packed, prefix_length=interface.network.prefixlen)
 

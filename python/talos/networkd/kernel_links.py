@@ -5,8 +5,9 @@ from a plain netlink socket: what has changed is asked anew, so a lost message d
 """
 
 import errno
+import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any, Self
@@ -82,7 +83,7 @@ class KernelLinks:
         await self._change(self._route.route, "del", tolerate=errno.ESRCH, **_route_words(route))
 
     @asynccontextmanager
-    async def watch(self, topics: Topic) -> AsyncIterator["_Changes"]:
+    async def watch(self, topics: Topic) -> AsyncGenerator["_Changes"]:
         """Yields once per burst of changes."""
         groups = sum(bits for topic, bits in _GROUPS.items() if topic in topics)
         raw = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
@@ -107,9 +108,10 @@ class KernelLinks:
             async with self._turn:
                 await self._bridge.call(ask)
         except NetlinkError as error:
-            if error.code != tolerate:
+            code: int = error.code  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            if code != tolerate:
                 said = ", ".join(f"{key}={value}" for key, value in words.items())
-                raise LinkError(error.code, f"{verb} {said}: {error.args[-1]}") from None
+                raise LinkError(code, f"{verb} {said}: {os.strerror(code)}") from None
 
 
 class _Changes:
@@ -137,7 +139,7 @@ class _Changes:
 
 
 @asynccontextmanager
-async def open_links(bridge: Bridge) -> AsyncIterator[KernelLinks]:
+async def open_links(bridge: Bridge) -> AsyncGenerator[KernelLinks]:
     """The kernel's links for as long as the context is open."""
 
     async def connect() -> AsyncIPRoute:

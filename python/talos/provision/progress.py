@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Protocol, TextIO
 
@@ -106,7 +106,7 @@ class Live:
 
 
 @contextmanager
-def show_progress(out: TextIO | None = None) -> Iterator[Progress]:
+def show_progress(out: TextIO | None = None) -> Generator[Progress]:
     """Progress on a stream (standard error unless given), ended properly however the block ends."""
     stream = sys.stderr if out is None else out
     progress = Live(stream) if stream.isatty() else Lines(stream)

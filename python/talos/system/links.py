@@ -1,7 +1,7 @@
 """Network links, addresses and routes of the kernel, behind a port with a twin for tests."""
 
 import enum
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
@@ -240,7 +240,7 @@ class MemoryLinks:
         self._changed(Topic.ROUTE, f"unroute {route.destination or 'default'} via {route.gateway}")
 
     @asynccontextmanager
-    async def watch(self, topics: Topic) -> AsyncIterator[AsyncIterator[None]]:
+    async def watch(self, topics: Topic) -> AsyncGenerator[AsyncIterator[None]]:
         """Yields once per burst of changes."""
         watcher = _Watcher(topics)
         self._watchers.append(watcher)

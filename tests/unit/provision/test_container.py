@@ -2,7 +2,7 @@
 
 import os
 import signal
-from ipaddress import ip_network
+from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
@@ -87,11 +87,11 @@ def test_version_1_groups_inherit_their_cpuset() -> None:
 
 
 def test_a_subnet_in_use_is_refused_with_a_free_one() -> None:
-    check_subnet(ip_network("10.6.0.0/24"), ROUTES)
+    check_subnet(IPv4Network("10.6.0.0/24"), ROUTES)
     with pytest.raises(UserError, match=r"overlaps 192\.0\.2\.0/24, which this machine reaches through eth0"):
-        check_subnet(ip_network("192.0.0.0/16"), ROUTES)
+        check_subnet(IPv4Network("192.0.0.0/16"), ROUTES)
     with pytest.raises(UserError, match=r"another local cluster .*such as 10\.6\.0\.0/24"):
-        check_subnet(ip_network("10.5.0.0/24"), ROUTES)
+        check_subnet(IPv4Network("10.5.0.0/24"), ROUTES)
 
 
 def test_an_image_is_looked_at(tmp_path: Path) -> None:

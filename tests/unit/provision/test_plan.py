@@ -1,5 +1,6 @@
 """From wishes to a request."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ IMAGE = Path("/image.squashfs")
 
 
 def wish(**changes: Any) -> Wishes:
-    return Wishes(**{"image": IMAGE, **changes})
+    return replace(Wishes(image=IMAGE), **changes)
 
 
 def test_nodes_are_named_and_addressed_in_order() -> None:

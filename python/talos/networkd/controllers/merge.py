@@ -28,7 +28,8 @@ class MergeController[S: Message](Reconciler):
     """Combines the specs of all layers that are about the same thing, lowest layer first."""
 
     def __init__(self, name: str, kind: Kind[S], identify: Identify[S], combine: Combine[S]) -> None:
-        self.name = name  # pyright: ignore[reportIncompatibleVariableOverride] - one class, six controllers
+        # One class, six controllers: each instance has a name of its own.
+        self.name = name  # pyright: ignore[reportAttributeAccessIssue]
         self.inputs = (Input(kind, namespace=CONFIG_NAMESPACE),)
         self.outputs = (Output(kind, shared=True),)
         self._kind = kind
