@@ -11,7 +11,7 @@ import grpc.aio
 
 from talos.api.rpc import Code, RpcError
 from talos.daemon.forward import RAW_OPTIONS
-from talos.daemon.http2 import CONNECTION_WINDOW, STREAM_WINDOW
+from talos.daemon.http2_flow import CONNECTION_WINDOW, STREAM_WINDOW
 
 PORT = 50000
 

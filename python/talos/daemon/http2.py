@@ -6,7 +6,6 @@ waits to be sent, so that no client can make the process grow.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import cast
 
 import h2.config
@@ -19,16 +18,11 @@ from h2.errors import ErrorCodes
 
 from talos.api.rpc import Code, RpcError
 from talos.daemon.http2_call import Http2Call, make_trailer_headers, parse_metadata
+from talos.daemon.http2_flow import CONNECTION_WINDOW, STREAM_WINDOW, Budget, ReceiveFlow
 from talos.daemon.logging import Log
 from talos.daemon.raw import DEADLINE_EXCEEDED, Peer, Status
 from talos.daemon.refusals import Refusals
 from talos.daemon.status import to_rpc_error
-
-STREAM_WINDOW = 65535 * 32
-"""Initial window of a stream, in bytes (wire/README.md, Transport)."""
-
-CONNECTION_WINDOW = 65535 * 16
-"""Initial window of a connection, in bytes (wire/README.md, Transport)."""
 
 MAX_STREAMS = 1000
 """Open calls of one connection. A client may watch every resource type beside its other calls."""
@@ -38,9 +32,6 @@ MAX_HEADER_LIST = 64 * 1024
 
 MAX_FRAME = 64 * 1024
 """The part of one frame that is kept until the rest arrives. Frames that we allow have 16 KiB."""
-
-UNREAD_LIMIT = 8 * 1024 * 1024
-"""Data of one connection that no handler has asked for, before the client has to wait."""
 
 SEND_LIMIT = 4 * 1024 * 1024
 """Bytes that wait to be sent. Data waits much earlier; only a flood of control frames gets here."""
@@ -58,27 +49,6 @@ type CallHandler = Callable[[Http2Call], Awaitable[Status]]
 
 class RefusedError(Exception):
     """A connection that is not to be served; the text says why."""
-
-
-@dataclass(slots=True)
-class Budget:
-    """Memory for large requests, shared by all connections of a server."""
-
-    left: int = 160 * 1024 * 1024
-    free_size: int = 64 * 1024
-
-    def take(self, size: int) -> int:
-        """Reserve memory for a request; returns what is to be given back."""
-        if size <= self.free_size:
-            return 0
-        if size > self.left:
-            raise RpcError(Code.RESOURCE_EXHAUSTED, "too many large requests at a time, try again")
-        self.left -= size
-        return size
-
-    def give_back(self, size: int) -> None:
-        """Return what was reserved."""
-        self.left += size
 
 
 def _make_connection() -> h2.connection.H2Connection:
@@ -133,6 +103,7 @@ class Http2Connection(asyncio.Protocol):
         self._peer: Peer | None = None
         self._transport: asyncio.Transport | None = None
         self._h2 = _make_connection()
+        self._flow = ReceiveFlow(self._h2, self._is_open)
         self._calls: dict[int, Http2Call] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._running: set[asyncio.Task[None]] = set()
@@ -140,9 +111,6 @@ class Http2Connection(asyncio.Protocol):
         self._writable.set()
         self._unsent = 0
         self._flush_due = False
-        self._unread = 0
-        self._owed = 0
-        self._owed_to: dict[int, int] = {}
         self._draining = False
         self._greeting: asyncio.TimerHandle | None = None
 
@@ -270,45 +238,22 @@ class Http2Connection(asyncio.Protocol):
         size = event.flow_controlled_length or 0
         call = self._calls.get(stream)
         if call is None:
-            self._pay(None, size)
+            self._flow.ignore(size)
             return
-        self._pay(stream, size - len(data))  # padding
-        self._unread += len(data)
         call.feed(data)
-        self._pay(None, len(data))
+        self._flow.arrive(stream, len(data), size - len(data))
 
-    # Flow control of what we receive. A stream's window opens as its handler reads. The
-    # connection's opens at once, so that one slow handler does not stall the others, unless
-    # too much is unread.
+    def take(self, stream: int, size: int) -> None:
+        """A call's handler takes up so many bytes."""
+        self._flow.take(stream, size)
+        self._flush_soon()
 
-    def release(self, stream: int | None, size: int) -> None:
-        """A call's handler takes up so many bytes; without a stream: the call has ended."""
-        self._unread -= size
-        if stream is not None:
-            self._owed_to[stream] = owed = self._owed_to.get(stream, 0) + size
-            if owed >= STREAM_WINDOW // 2 and self._is_receiving(stream):
-                self._owed_to[stream] = 0
-                self._h2.increment_flow_control_window(owed, stream)
-                self._flush_soon()
-        self._pay(None, 0)
-
-    def _pay(self, stream: int | None, size: int) -> None:
-        if stream is not None and size:
-            self._owed_to[stream] = self._owed_to.get(stream, 0) + size
-        self._owed += size
-        if self._owed >= CONNECTION_WINDOW // 2 and self._unread <= UNREAD_LIMIT and self._is_open():
-            owed, self._owed = self._owed, 0
-            self._h2.increment_flow_control_window(owed)
-            self._flush_soon()
+    def forget(self, stream: int, size: int) -> None:
+        """A call has ended and left so many bytes."""
+        self._flow.forget(stream, size)
 
     def _is_open(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
-
-    def _is_receiving(self, stream: int) -> bool:
-        """Whether the client may still send on a stream."""
-        call = self._calls.get(stream)
-        known = self._h2.streams.get(stream)
-        return self._is_open() and call is not None and not call.ended and known is not None and known.open
 
     def _watch_idleness(self) -> None:
         """End the connection when it has had no call for too long."""
@@ -331,7 +276,6 @@ class Http2Connection(asyncio.Protocol):
         finally:
             self._calls.pop(call.stream, None)
             self._tasks.pop(call.stream, None)
-            self._owed_to.pop(call.stream, None)
             call.close()
             self._watch_idleness()
             if self._draining and not self._calls:

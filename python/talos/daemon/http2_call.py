@@ -133,14 +133,14 @@ class Http2Call:
     def release(self) -> None:
         """Tell the connection that what has arrived is being worked on."""
         held, self._held = self._held, 0
-        self._connection.release(self.stream, held)
+        self._connection.take(self.stream, held)
 
     def close(self) -> None:
         """Give back what an ended call occupied."""
         self._connection.budget.give_back(self._reserved)
         self._reserved = 0
         held, self._held = self._held, 0
-        self._connection.release(None, held)
+        self._connection.forget(self.stream, held)
         self._buffer.clear()
 
     async def receive(self) -> bytes | None:

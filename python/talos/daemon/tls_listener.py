@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from talos.daemon.http2 import Budget, CallHandler, Http2Connection, RefusedError, format_address
+from talos.daemon.http2 import CallHandler, Http2Connection, RefusedError, format_address
+from talos.daemon.http2_flow import Budget
 from talos.daemon.logging import Log
 from talos.daemon.raw import Peer
 from talos.daemon.refusals import Refusals

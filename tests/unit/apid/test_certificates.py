@@ -1,0 +1,210 @@
+"""Which certificates open the port, and what happens when the port's own change."""
+
+# gRPC's type stubs know no channels of bytes.
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+
+import os
+import ssl
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+import grpclib.client
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from talos.daemon.grpc_call import GrpcCall
+from talos.daemon.raw import OK, Status
+from talos.pki.authority import Usage
+from talos.pki.certificate import PemPair
+from talos.pki.keys import KeyType
+
+from .knocking import Raw, answer, client_context, is_closed, knock, raw, still_serves, tls, until_refused
+from .world import RUN, VERSION, Pki, call, client, node, run
+
+
+def signed_without_usage(pki: Pki, usages: list[x509.ObjectIdentifier]) -> PemPair:
+    """A client certificate with any extended key usage."""
+    from talos.pki.keys import key_to_pem
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "os:admin")])
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(pki.ca.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(7)
+        .not_valid_before(pki.ca.certificate.not_valid_before_utc)
+        .not_valid_after(pki.ca.certificate.not_valid_after_utc)
+    )
+    if usages:
+        builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+    certificate = builder.sign(pki.ca.key, None)  # pyright: ignore[reportArgumentType]
+    from talos.pki.certificate import certificate_to_pem
+
+    return PemPair(certificate_to_pem(certificate), key_to_pem(key))
+
+
+CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
+
+
+BAD_CERTIFICATES: dict[str, tuple[Callable[[Pki], PemPair | None], str]] = {
+    "none": (lambda _: None, "the client sent no certificate"),
+    "expired": (lambda pki: pki.expired(), "not accepted: certificate has expired"),
+    "foreign": (lambda _: Pki().client("os:admin"), "the client certificate is not accepted: "),
+    "self-signed": (lambda pki: pki.ca.pem, "the client certificate is not accepted: "),
+    "server": (lambda pki: pki.client("os:admin", usages=Usage.SERVER), "unsuitable certificate purpose"),
+    "both": (lambda pki: pki.client("os:admin", usages=Usage.BOTH), "is not exactly clientAuth"),
+    "no usage": (lambda pki: signed_without_usage(pki, []), "is not exactly clientAuth"),
+    "one more usage": (
+        lambda pki: signed_without_usage(pki, [CLIENT, ExtendedKeyUsageOID.CODE_SIGNING]),
+        "is not exactly clientAuth",
+    ),
+}
+
+
+class TestCertificates:
+    @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+    @pytest.mark.parametrize("which", BAD_CERTIFICATES.keys() - {"self-signed"})
+    def test_bad_ones_are_refused_and_named(
+        self, tmp_path: Path, which: str, version: ssl.TLSVersion
+    ) -> None:
+        async def test() -> None:
+            pki = Pki()
+            make, reason = BAD_CERTIFICATES[which]
+            async with node(tmp_path, pki, answer) as a:
+                context = client_context(pki, make(pki))
+                context.maximum_version = version
+                try:
+                    async with tls(a, context) as (reader, _):
+                        assert await is_closed(reader)
+                except (OSError, ssl.SSLError):
+                    pass
+                (told,) = await until_refused(a)
+                assert reason in told
+                record = next(r for r in a.records if r["msg"] == "refused a connection")
+                assert record["peer"].startswith("127.0.0.1:")
+                assert record["level"] == "warning"
+                await still_serves(a, pki)
+
+        run(test)
+
+    @pytest.mark.parametrize("key_type", [KeyType.ED25519, KeyType.P256])
+    @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+    def test_ed25519_and_p256_clients_are_served(
+        self, tmp_path: Path, key_type: KeyType, version: ssl.TLSVersion
+    ) -> None:
+        async def test() -> None:
+            pki = Pki()
+            async with node(tmp_path, pki, answer) as a:
+                context = client_context(pki, pki.client("os:reader", key_type=key_type))
+                context.maximum_version = version
+                channel = grpclib.client.Channel(a.host, a.port, ssl=context, codec=Raw())
+                try:
+                    method = grpclib.client.UnaryUnaryMethod(channel, VERSION, bytes, bytes)
+                    assert b"a" in await method(b"")
+                finally:
+                    channel.close()
+
+        run(test)
+
+    def test_tls_1_1_is_refused(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            pki = Pki()
+            async with node(tmp_path, pki, answer) as a:
+                # A hello of TLS 1.1, which today's OpenSSL no longer sends.
+                body = b"\x03\x02" + os.urandom(32) + b"\0" + b"\0\x02\xc0\x09" + b"\x01\0"
+                hello = b"\x01" + len(body).to_bytes(3) + body
+                await raw(a, b"\x16\x03\x01" + struct.pack(">H", len(hello)) + hello)
+                (told,) = await until_refused(a)
+                assert told == "the client's TLS is older than 1.2"
+
+        run(test)
+
+    def test_without_http2_is_refused(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            pki = Pki()
+            async with node(tmp_path, pki, answer) as a:
+                await knock(a, pki, pki.client("os:admin"), alpn=("http/1.1",))
+                (told,) = await until_refused(a)
+                assert "ALPN h2" in told
+                await still_serves(a, pki)
+
+        run(test)
+
+
+class TestChange:
+    def test_new_certificates_leave_open_streams_alone(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            old, new = Pki(), Pki()
+
+            async def echo(call: GrpcCall) -> Status:
+                while (message := await call.receive()) is not None:
+                    await call.send(message)
+                return OK
+
+            async with (  # noqa: SIM117
+                node(tmp_path, old, echo) as a,
+            ):
+                async with client(a, old, old.client("os:admin")) as channel:
+                    rpc = channel.stream_stream(RUN)()
+                    await rpc.write(b"before")
+                    assert await rpc.read() == b"before"
+                    a.api.certificates.set(new.spec())
+                    async with client(a, new, new.client("os:admin")) as fresh:
+                        assert await call(fresh, request=b"new") == b"new"
+                    await knock(a, old, old.client("os:admin"))
+                    await rpc.write(b"after")
+                    assert await rpc.read() == b"after"
+                    # A new call on the old connection, too.
+                    assert await call(channel, request=b"old") == b"old"
+                    await rpc.done_writing()
+                    assert await rpc.code() is grpc.StatusCode.OK
+
+        run(test)
+
+    def test_unusable_certificates_are_reported_and_not_used(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            pki = Pki()
+            async with node(tmp_path, pki, answer) as a:
+                broken = pki.spec()
+                broken.server.key = b"nonsense"
+                a.api.certificates.set(broken)
+                assert a.records[-1]["level"] == "error"
+                await still_serves(a, pki)
+
+        run(test)
+
+    def test_a_stream_through_a_peer_survives_the_change(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            pki = Pki()
+
+            async def echo(call: GrpcCall) -> Status:
+                while (message := await call.receive()) is not None:
+                    await call.send(message)
+                return OK
+
+            from .world import free_port
+
+            port = free_port()
+            async with (
+                node(tmp_path / "a", pki, echo, port=port) as a,
+                node(tmp_path / "b", pki, echo, host="127.0.0.2", port=port),
+                client(a, pki, pki.client("os:admin")) as channel,
+            ):
+                to_b = (("node", "127.0.0.2"),)
+                rpc = channel.stream_stream(RUN)(metadata=to_b)
+                await rpc.write(b"1")
+                assert await rpc.read() == b"1"
+                a.api.certificates.set(pki.spec())
+                await rpc.write(b"2")
+                assert await rpc.read() == b"2"
+                assert await call(channel, request=b"3", metadata={"node": "127.0.0.2"}) == b"3"
+                await rpc.done_writing()
+                assert await rpc.code() is grpc.StatusCode.OK
+
+        run(test)

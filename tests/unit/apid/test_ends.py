@@ -1,0 +1,132 @@
+"""How calls end before their time."""
+
+# gRPC's type stubs know no channels of bytes.
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+
+import asyncio
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+
+from talos.daemon.grpc_call import GrpcCall
+from talos.daemon.limits import MAX_MESSAGE
+from talos.daemon.raw import OK, Status
+
+from .backends import two_nodes
+from .world import (
+    READ,
+    RECOVER,
+    RUN,
+    VERSION,
+    Pki,
+    call,
+    client,
+    node,
+    run,
+)
+
+
+class TestEnds:
+    @pytest.mark.parametrize("target", ["127.0.0.1", "127.0.0.2"])
+    @pytest.mark.parametrize("method", [VERSION, READ, RUN])
+    def test_cancelling_reaches_the_backend(self, tmp_path: Path, method: str, target: str) -> None:
+        async def test() -> None:
+            begun, cancelled = asyncio.Event(), asyncio.Event()
+
+            async def backend(call: GrpcCall) -> Status:
+                await call.receive()
+                begun.set()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    cancelled.set()
+                return OK
+
+            async with (
+                two_nodes(tmp_path, pki, backend, backend) as (a, _),
+                client(a, pki, pki.client("os:admin")) as channel,
+            ):
+                rpc = channel.stream_stream(method)(iter([b""]), metadata=(("node", target),))
+                await asyncio.wait_for(begun.wait(), 10)
+                rpc.cancel()
+                await asyncio.wait_for(cancelled.wait(), 10)
+
+        pki = Pki()
+        run(test)
+
+    def test_a_lost_connection_cancels(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            begun, cancelled = asyncio.Event(), asyncio.Event()
+
+            async def backend(call: GrpcCall) -> Status:
+                await call.receive()
+                begun.set()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    cancelled.set()
+                return OK
+
+            async with node(tmp_path, pki, backend) as a:
+                async with client(a, pki, pki.client("os:admin")) as channel:
+                    rpc = channel.unary_stream(READ)(b"")
+                    await asyncio.wait_for(begun.wait(), 10)
+                assert rpc.cancelled()
+                await asyncio.wait_for(cancelled.wait(), 10)
+
+        pki = Pki()
+        run(test)
+
+    @pytest.mark.parametrize("target", ["127.0.0.1", "127.0.0.2"])
+    @pytest.mark.parametrize("method", [VERSION, READ, RUN])
+    def test_deadlines_reach_the_backend_and_end_the_call(
+        self, tmp_path: Path, method: str, target: str
+    ) -> None:
+        async def test() -> None:
+            remaining: list[float | None] = []
+
+            async def backend(call: GrpcCall) -> Status:
+                remaining.append(call.time_remaining())
+                await asyncio.Event().wait()
+                return OK
+
+            async with (
+                two_nodes(tmp_path, pki, backend, backend) as (a, _),
+                client(a, pki, pki.client("os:admin")) as channel,
+            ):
+                begin = time.monotonic()
+                rpc = channel.stream_stream(method)(iter([b""]), metadata=(("node", target),), timeout=1.0)
+                assert await rpc.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+                assert 0.9 < time.monotonic() - begin < 5
+                assert remaining[0] is not None
+                assert 0.2 < remaining[0] <= 1.0
+
+        pki = Pki()
+        run(test)
+
+    def test_messages_up_to_the_limit(self, tmp_path: Path) -> None:
+        async def echo(call: GrpcCall) -> Status:
+            await call.send(await call.receive() or b"")
+            return OK
+
+        async def test() -> None:
+            async with (
+                node(tmp_path, pki, echo) as a,
+                client(a, pki, pki.client("os:admin")) as channel,
+            ):
+                message = bytes(MAX_MESSAGE - 16)
+                assert await call(channel, request=message) == message
+                for method in (VERSION, READ, RUN, RECOVER):
+                    rpc = channel.stream_stream(method)(iter([bytes(33 * 1024 * 1024)]))
+                    assert await rpc.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+                    assert (
+                        await rpc.details()
+                        == "grpc: received message larger than max (34603008 vs. 33554432)"
+                    )
+                # The same connection goes on.
+                assert await call(channel, request=b"x") == b"x"
+
+        pki = Pki()
+        run(test)

@@ -1,0 +1,292 @@
+"""Slow, greedy and numerous clients; and the end of the server."""
+
+# gRPC's type stubs know no channels of bytes.
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+
+import asyncio
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import hyperframe.frame
+import pytest
+
+from talos.daemon import http2, refusals
+from talos.daemon.grpc_call import GrpcCall
+from talos.daemon.raw import OK, Status
+from talos.daemon.tls_listener import Limits
+
+from .knocking import (
+    answer,
+    client_context,
+    http2_client,
+    is_closed,
+    knock,
+    raw,
+    still_serves,
+    tls,
+    until_refused,
+)
+from .world import READ, RUN, VERSION, Node, Pki, call, client, node, run
+
+
+class TestLimits:
+    def test_a_slow_handshake_times_out(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            pki = Pki()
+            async with node(tmp_path, pki, answer, limits=Limits(handshake_timeout=0.3)) as a:
+                reader, writer = await asyncio.open_connection(a.host, a.port)
+                writer.write(b"\x16\x03\x01")
+                assert await is_closed(reader)
+                writer.close()
+                assert await until_refused(a) == ["the handshake took too long"]
+                await still_serves(a, pki)
+
+        run(test)
+
+    def test_silence_after_the_handshake_times_out(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def test() -> None:
+            monkeypatch.setattr(http2, "GREETING_TIMEOUT", 0.3)
+            pki = Pki()
+            async with node(tmp_path, pki, answer) as a:
+                async with tls(a, client_context(pki, pki.client("os:admin"))) as (reader, _):
+                    assert await is_closed(reader)
+                assert await until_refused(a) == ["no HTTP/2 after the handshake"]
+
+        run(test)
+
+    def test_pending_handshakes_of_one_address_are_limited(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            pki = Pki()
+            limits = Limits(handshakes_per_host=3, handshake_timeout=30)
+            async with node(tmp_path, pki, answer, limits=limits) as a:
+                pending = [await asyncio.open_connection(a.host, a.port) for _ in range(3)]
+                reader, writer = await asyncio.open_connection(a.host, a.port)
+                assert await is_closed(reader)
+                writer.close()
+                assert await until_refused(a) == ["3 handshakes of this address are pending"]
+                for _, other in pending:
+                    other.transport.abort()
+                await asyncio.sleep(0.05)
+                await still_serves(a, pki)
+
+        run(test)
+
+    def test_connections_are_limited(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            pki = Pki()
+            async with node(tmp_path, pki, answer, limits=Limits(connections=2)) as a:
+                async with http2_client(a, pki), http2_client(a, pki):
+                    await knock(a, pki, pki.client("os:admin"))
+                    assert await until_refused(a) == ["2 connections are open"]
+                await asyncio.sleep(0.05)
+                await still_serves(a, pki)
+
+        run(test)
+
+    def test_a_connection_without_calls_is_closed(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            pki = Pki()
+            async with node(tmp_path, pki, answer, limits=Limits(idle_timeout=0.3)) as a:
+                async with http2_client(a, pki) as session:
+                    assert (await session.request({}))["grpc-status"] == "0"
+                    assert await is_closed(session.reader)
+                async with tls(a, client_context(pki, pki.client("os:admin"))) as (reader, _):
+                    assert await is_closed(reader)
+
+        run(test)
+
+    def test_connections_of_one_address_are_limited(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            pki = Pki()
+            limits = Limits(connections_per_host=1)
+            async with node(tmp_path, pki, answer, limits=limits) as a, http2_client(a, pki):
+                await knock(a, pki, pki.client("os:admin"))
+                assert await until_refused(a) == ["1 connections of this address are open"]
+
+        run(test)
+
+    def test_a_flood_does_not_fill_the_log(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def test() -> None:
+            monkeypatch.setattr(refusals, "BURST", 3)
+            monkeypatch.setattr(refusals, "PERIOD", 0.5)
+            pki = Pki()
+            async with node(tmp_path, pki, answer) as a:
+                for _ in range(10):
+                    await raw(a, b"GET / HTTP/1.1\r\n\r\n")
+                assert len(a.refusals()) == 3
+                await asyncio.sleep(0.6)
+                await raw(a, b"GET / HTTP/1.1\r\n\r\n")
+                assert len(a.refusals()) == 4
+                assert [r["count"] for r in a.records if r["msg"] == "refused more connections"] == [7]
+
+        run(test)
+
+    def test_a_client_that_only_connects_is_not_worth_a_warning(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            pki = Pki()
+            async with node(tmp_path, pki, answer) as a:
+                _, writer = await asyncio.open_connection(a.host, a.port)
+                writer.close()
+                await still_serves(a, pki)
+                assert not a.refusals()
+
+        run(test)
+
+    def test_a_client_that_stops_reading_costs_little(self, tmp_path: Path) -> None:
+        sent = 0
+
+        async def endless(call: GrpcCall) -> Status:
+            nonlocal sent
+            await call.receive()
+            while True:
+                await call.send(bytes(65536))
+                sent += 65536
+
+        async def test() -> None:
+            pki = Pki()
+            async with node(tmp_path, pki, endless) as a, http2_client(a, pki) as session:
+                session.h2.update_settings({4: 2**31 - 1})  # pyright: ignore[reportArgumentType]
+                session.h2.increment_flow_control_window(2**31 - 1 - 65535)
+                stream = session.begin({}, READ)
+                session.h2.send_data(stream, b"\0\0\0\0\0", end_stream=True)
+                session.flush()
+                session.writer.transport.pause_reading()  # pyright: ignore[reportAttributeAccessIssue]
+                before = -1
+                while sent != before:  # until nothing moves any more
+                    before = sent
+                    await asyncio.sleep(0.3)
+                # What the kernel's buffers and those of three hops hold.
+                assert 0 < sent < 32 * 1024 * 1024
+                await still_answers(a, pki)
+
+        async def still_answers(a: Node, pki: Pki) -> None:
+            async with client(a, pki, pki.client("os:reader")) as channel:
+                with pytest.raises(grpc.aio.AioRpcError) as caught:
+                    await call(channel, READ, timeout=1)
+                assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+        run(test)
+
+    def test_a_slow_handler_does_not_make_the_server_read(self, tmp_path: Path) -> None:
+        async def lazy(call: GrpcCall) -> Status:
+            if call.method == VERSION:
+                return await answer(call)
+            await call.receive()
+            await asyncio.Event().wait()
+            return OK
+
+        async def test() -> None:
+            pki = Pki()
+            written = 0
+            async with node(tmp_path, pki, lazy) as a, client(a, pki, pki.client("os:admin")) as channel:
+                rpc = channel.stream_stream(RUN)()
+
+                async def flood() -> None:
+                    nonlocal written
+                    while True:
+                        await rpc.write(bytes(256 * 1024))
+                        written += 256 * 1024
+
+                task = asyncio.create_task(flood())
+                before = -1
+                while written != before:
+                    before = written
+                    await asyncio.sleep(0.3)
+                assert written < 40 * 1024 * 1024
+                # Others on the same connection are not held up.
+                assert await call(channel)
+                task.cancel()
+                rpc.cancel()
+
+        run(test)
+
+    def test_a_flood_of_pings_without_reading_is_ended(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            pki = Pki()
+            async with node(tmp_path, pki, answer) as a:
+                async with http2_client(a, pki) as session:
+                    session.writer.transport.pause_reading()  # pyright: ignore[reportAttributeAccessIssue]
+                    ping = hyperframe.frame.PingFrame(0, b"12345678").serialize() * 20_000
+
+                    async def flood() -> None:
+                        while True:
+                            session.writer.write(ping)
+                            await asyncio.wait_for(session.writer.drain(), 10)
+
+                    with pytest.raises(OSError):  # noqa: PT011 - reset or closed
+                        await flood()
+                assert await until_refused(a) == ["it asks without reading the answers"]
+                await still_serves(a, pki)
+
+        run(test)
+
+    def test_rapid_resets_leave_nothing_behind(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            pki = Pki()
+            async with node(tmp_path, pki, answer) as a:
+                async with http2_client(a, pki) as session:
+                    for _ in range(3000):
+                        stream = session.begin({}, READ)
+                        session.h2.reset_stream(stream)
+                    session.flush()
+                    assert (await session.request({}))["grpc-status"] == "0"
+                await still_serves(a, pki)
+
+        run(test)
+
+
+class TestStop:
+    def test_open_calls_finish_within_the_grace(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            pki = Pki()
+            begun, go = asyncio.Event(), asyncio.Event()
+
+            async def slow(call: GrpcCall) -> Status:
+                begun.set()
+                await go.wait()
+                return await answer(call)
+
+            async with node(tmp_path, pki, slow) as a, client(a, pki, pki.client("os:admin")) as channel:
+                rpc = channel.unary_unary(VERSION)(b"")
+                await asyncio.wait_for(begun.wait(), 10)
+                stopping = asyncio.create_task(a.api.stop(10))
+                await asyncio.sleep(0.1)
+                assert not stopping.done()
+                with pytest.raises(OSError):  # noqa: PT011
+                    await asyncio.open_connection(a.host, a.port)
+                go.set()
+                assert await rpc
+                await asyncio.wait_for(stopping, 5)
+
+        run(test)
+
+    def test_calls_that_do_not_finish_are_ended(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            pki = Pki()
+            begun = asyncio.Event()
+
+            async def endless(call: GrpcCall) -> Status:
+                begun.set()
+                await asyncio.Event().wait()
+                return OK
+
+            async with node(tmp_path, pki, endless) as a, client(a, pki, pki.client("os:admin")) as channel:
+                rpc = channel.unary_stream(READ)(b"")
+                await asyncio.wait_for(begun.wait(), 10)
+                await asyncio.wait_for(a.api.stop(0.3), 5)
+                assert await rpc.code() is grpc.StatusCode.UNAVAILABLE
+
+        run(test)
+
+    def test_both_families(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            pki = Pki()
+            async with node(tmp_path, pki, answer, host="") as a:
+                for host in ("127.0.0.1", "::1"):
+                    there = Node(a.api, a.port, host, a.lines)
+                    await still_serves(there, pki)
+
+        run(test)
