@@ -1,10 +1,10 @@
 """A gRPC client on a unix socket, as trio sees it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
 import grpc
 import grpc.aio
@@ -36,7 +36,7 @@ type Metadata = Mapping[str, Sequence[str]]
 @asynccontextmanager
 async def open_channel(
     daemon: Daemon, path: Path | str, *, wait_for_ready: bool = False
-) -> AsyncIterator[Transport]:
+) -> AsyncGenerator[Transport]:
     """A channel to the server on a unix socket; it connects and reconnects by itself.
 
     While nobody listens a call fails with UNAVAILABLE, or with ``wait_for_ready`` it waits.
@@ -47,6 +47,13 @@ async def open_channel(
     finally:
         with trio.CancelScope(shield=True):
             await daemon.bridge.call(channel.close)
+
+
+class _StreamCall(Protocol):
+    """What is used of grpc's call; its own stubs leave the messages' type open."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+    def cancel(self) -> bool: ...
 
 
 class _Channel:
@@ -65,7 +72,8 @@ class _Channel:
         timeout: float | None = None,  # noqa: ASYNC109 - it travels to the server
     ) -> R:
         async def call() -> bytes:
-            return await self._channel.unary_unary(method)(
+            ask = cast("Callable[..., Awaitable[bytes]]", self._channel.unary_unary(method))
+            return await ask(
                 request.SerializeToString(),
                 metadata=_pairs(metadata),
                 timeout=timeout,
@@ -83,11 +91,12 @@ class _Channel:
         *,
         metadata: Metadata | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - it travels to the server
-    ) -> AsyncIterator[AsyncIterator[R]]:
+    ) -> AsyncGenerator[AsyncIterator[R]]:
         inbox: Inbox[R] = Inbox(STREAM_WINDOW)
 
         async def pump() -> None:
-            call = self._channel.unary_stream(method)(
+            start = cast("Callable[..., _StreamCall]", self._channel.unary_stream(method))
+            call = start(
                 request.SerializeToString(),
                 metadata=_pairs(metadata),
                 timeout=timeout,

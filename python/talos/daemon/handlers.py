@@ -1,8 +1,8 @@
 """From trio handlers of all four arities to what grpc.aio calls."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, cast
 
 import grpc
 import trio
@@ -21,7 +21,7 @@ type Context = grpc.aio.ServicerContext[bytes, bytes]
 
 def make_method_handlers(
     daemon: Daemon, service: Service, calls: trio.Nursery
-) -> "Mapping[str, grpc.RpcMethodHandler[bytes, bytes]]":
+) -> "dict[str, grpc.RpcMethodHandler[bytes, bytes]]":
     """What grpc needs for each method that the service has a handler for.
 
     Handlers run in the nursery ``calls``. Messages cross as bytes: what can't be parsed is
@@ -150,7 +150,7 @@ class _Method:
         return reply.SerializeToString()
 
     def _call(self, context: Context) -> Call:
-        remaining = context.time_remaining()
+        remaining = cast("float | None", context.time_remaining())  # the stubs forget None
         metadata: dict[str, tuple[str, ...]] = {}
         for key, value in context.invocation_metadata() or ():
             if isinstance(value, str):  # keys that end in -bin are not for handlers

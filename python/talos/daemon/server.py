@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -25,7 +25,7 @@ GRACE = 2.0
 @asynccontextmanager
 async def serve(
     daemon: Daemon, services: Sequence[Service], path: Path | str, *, grace: float = GRACE
-) -> AsyncIterator[None]:
+) -> AsyncGenerator[None]:
     """Serve on a unix socket for as long as the context is open.
 
     Leaving it takes no new calls, gives the open ones ``grace`` seconds, then cancels them.

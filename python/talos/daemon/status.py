@@ -1,6 +1,7 @@
 """How a call ends: between our errors and gRPC's status."""
 
 import secrets
+from typing import cast
 
 import grpc
 
@@ -33,9 +34,10 @@ def to_rpc_error(error: Exception, method: str, log: Log) -> RpcError:
 
 def _leaf(error: Exception) -> Exception:
     """The one error in groups of one, as a nursery in a handler makes them."""
-    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
+    if not isinstance(error, ExceptionGroup):
+        return error
+    inner = cast("ExceptionGroup[Exception]", error).exceptions
+    return _leaf(inner[0]) if len(inner) == 1 else cast("Exception", error)
 
 
 def make_trailers(error: RpcError) -> tuple[tuple[str, bytes], ...]:

@@ -1,17 +1,13 @@
 """What PID 1 does before its event loop: the kernel's filesystems, and the zygote.
 
-The imports here are what every daemon needs: forked now, it is in memory once. What only
-PID 1 or only a daemon needs is imported after the fork, on both sides at the same time.
+What only PID 1 or only a daemon needs is imported after the fork, on both sides at the same
+time: a node's start waits for both.
 """
 
 import gc
 import importlib
 from functools import partial
 
-import talos.daemon.server
-import talos.daemon.state
-import talos.resource.runtime
-import talos.resource.service  # noqa: F401 - see above
 from talos.daemon.logging import Log
 from talos.daemon.run import run
 from talos.machined.console import MACHINED, make_console, make_sink
@@ -20,6 +16,17 @@ from talos.machined.handover import is_container
 from talos.machined.logs import LogStore
 from talos.machined.zygote import fork_zygote
 from talos.system.mounts import KernelMounts
+from talos.system.version import get_version
+
+SHARED_MODULES = (
+    "grpc._cython.cygrpc",
+    "grpc.aio",
+    "talos.daemon.server",
+    "talos.daemon.state",
+    "talos.resource.runtime",
+    "talos.resource.service",
+)
+"""What every daemon needs: forked with it, it is in memory once."""
 
 
 def begin() -> None:
@@ -27,6 +34,7 @@ def begin() -> None:
     in_container = is_container()
     logs = LogStore()
     log = Log({"service": MACHINED}, write=make_sink(logs, MACHINED, make_console(is_container=in_container)))
+    log.info(f"Talos {get_version().tag} begins")
     mount_pseudo(KernelMounts(), is_container=in_container, log=log)
     share_memory()
     zygote, pid = fork_zygote()
@@ -36,8 +44,8 @@ def begin() -> None:
 
 
 def share_memory() -> None:
-    """What is loaded by now stays where it is: the collector would write to all of it."""
-    for name in ("grpc.aio", "grpc._cython.cygrpc"):
+    """Load what is shared, and keep the collector from writing to (so: copying) it."""
+    for name in SHARED_MODULES:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()

@@ -39,7 +39,7 @@ class EventLog:
     @asynccontextmanager
     async def follow(
         self, *, tail: int = 0, after_id: str = "", seconds: float = 0.0, actor_id: str = ""
-    ) -> AsyncIterator[AsyncIterator[Event]]:
+    ) -> AsyncGenerator[AsyncIterator[Event]]:
         """Events from now on; see :meth:`talos.machined.node.Events.follow`."""
         past = list(self._events)
         if after_id:

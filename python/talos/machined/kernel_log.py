@@ -21,7 +21,7 @@ class DeviceKernelLog:
         self._device = device
 
     @asynccontextmanager
-    async def read(self, *, follow: bool = False, tail: bool = False) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def read(self, *, follow: bool = False, tail: bool = False) -> AsyncGenerator[AsyncIterator[bytes]]:
         """Messages, one formatted line each; see :meth:`talos.machined.node.KernelLog.read`."""
         try:
             reader = KmsgReader(from_now=tail, device=self._device)

@@ -58,7 +58,7 @@ class LogStore:
     @asynccontextmanager
     async def read(
         self, id: str, *, follow: bool = False, tail_lines: int = -1
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
+    ) -> AsyncGenerator[AsyncIterator[bytes]]:
         """What a log holds; see :meth:`talos.machined.node.Logs.read`."""
         ring = self._rings.get(id)
         if ring is None:

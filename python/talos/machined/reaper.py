@@ -1,6 +1,6 @@
 """The one place where PID 1 learns that a process has ended."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import trio
@@ -32,7 +32,7 @@ class Reaper:
                 self.orphans += 1
 
     @contextmanager
-    def expecting(self) -> Iterator[None]:
+    def expecting(self) -> Generator[None]:
         """While somebody else starts a child of ours, whose pid we don't know yet."""
         self._expecting += 1
         try:

@@ -1,6 +1,6 @@
 """PID 1's two servers: the machine's API for routerd, the State for the daemons."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 from google.protobuf.empty_pb2 import Empty
@@ -25,7 +25,7 @@ _DEPENDENCIES = "/inspect.InspectService/ControllerRuntimeDependencies"
 
 
 @asynccontextmanager
-async def serve_node(daemon: Daemon, node: Node, own_edges: Sequence[Edge]) -> AsyncIterator[None]:
+async def serve_node(daemon: Daemon, node: Node, own_edges: Sequence[Edge]) -> AsyncGenerator[None]:
     """Serve as long as the context is open."""
 
     async def edges() -> Sequence[Edge]:

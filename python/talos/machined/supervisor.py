@@ -19,10 +19,13 @@ from talos.machined.node import (
 from talos.machined.runner import Machinery, Runner
 from talos.machined.service import ApiAction, Fork, ServiceSpec
 from talos.resource import changes, kinds
-from talos.resource.state import State
+from talos.resource.state import State, StateError
 
 OWNER = "v1alpha1.ServiceController"
 """The owner of the service resources, as upstream names it."""
+
+PUBLISH_AGAIN = 0.2
+"""Seconds until a resource that the State refused is written again."""
 
 
 class Supervisor:
@@ -153,7 +156,7 @@ class Supervisor:
         self._events.publish(
             pb.ServiceStateEvent(
                 service=life.id,
-                action=pb.ServiceStateEvent.Action.Value(life.state.name),
+                action=life.state.name,
                 message=life.last_message,
                 health=_make_health(life.health),
             )
@@ -167,7 +170,17 @@ class Supervisor:
             self._something_dirty = trio.Event()
             dirty, self._dirty = self._dirty, {}
             for life in dirty.values():
-                await self._publish_one(life)
+                try:
+                    await self._publish_one(life)
+                except StateError as error:
+                    self._machinery.log.warning(
+                        "a service can't be published yet", id=life.id, reason=str(error)
+                    )
+                    # Torn down when it ended, and now it is back.
+                    await changes.destroy_if_present(self._state, kinds.SERVICE, life.id, owner=OWNER)
+                    await trio.sleep(PUBLISH_AGAIN)
+                    self._dirty.setdefault(life.id, life)
+                    self._something_dirty.set()
 
     async def _publish_one(self, life: Lifecycle) -> None:
         if life.state in (ServiceState.FINISHED, ServiceState.FAILED, ServiceState.SKIPPED):

@@ -35,18 +35,24 @@ class Zygote:
         Not to be cancelled half way: who started a process has to know it.
         """
         async with self._lock:
-            with self._reaper.expecting(), trio.CancelScope(shield=True):
-                try:
-                    await self._socket.sendmsg([request.encode()], _rights([output, ready]))
-                    answer = await self._socket.recv(64)
-                except OSError as error:
-                    raise ZygoteLostError(str(error)) from error
-                if not answer:
-                    raise ZygoteLostError("the zygote has ended")
-                (pid,) = struct.unpack(PID_FORMAT, answer)
-                if not pid:
-                    raise ZygoteLostError("the daemon ended before it began")
-                return self._reaper.register(pid)
+            children: list[Child] = []
+            with trio.CancelScope(shield=True):
+                children.append(await self._ask(request, output, ready))
+            return children[0]
+
+    async def _ask(self, request: ForkRequest, output: int, ready: int) -> Child:
+        with self._reaper.expecting():
+            try:
+                await self._socket.sendmsg([request.encode()], _rights([output, ready]))
+                answer = await self._socket.recv(64)
+            except OSError as error:
+                raise ZygoteLostError(str(error)) from error
+            if not answer:
+                raise ZygoteLostError("the zygote has ended")
+            (pid,) = struct.unpack(PID_FORMAT, answer)
+            if not pid:
+                raise ZygoteLostError("the daemon ended before it began")
+            return self._reaper.register(pid)
 
     async def keep(self, report: Callable[[str], None]) -> None:
         """Replace the zygote whenever it ends; its successor is no fork of ours, but works as well."""
