@@ -84,8 +84,9 @@ bench: build api devenv ## Benchmarks; they print tables and never fail on time
 devenv: fetch
 	@nix build .#workstation --out-link build/workstation
 
-reproducible: build ## Build every output a second time and compare
+reproducible: build ## Build everything a second time, and the image in an empty store, and compare
 	@sh pkgs/checks/rebuild.sh $(SYSTEM)
+	@sh pkgs/checks/elsewhere.sh $(PYTHON)
 
 clean: ## Remove the links to what was built; the Nix store keeps the rest
 	rm -rf build
