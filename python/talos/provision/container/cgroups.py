@@ -18,6 +18,8 @@ from talos.provision.container.processes import identify
 
 TOP = "talos"
 LAUNCHER = "launcher"
+# In cgroup.procs: the process that writes, whatever its pid is in which namespace.
+WRITER = 0
 # A killed process leaves its group a moment after its end; this is how long we try.
 _REMOVE_SECONDS = 5.0
 # Version 2: what is handed down to nodes when the kernel has it.

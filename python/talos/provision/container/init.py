@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from talos.provision.container import cgroups
+from talos.provision.container.cgroups import WRITER, Hierarchy
 from talos.provision.container.mounts import NodeMounts, mount_node
 from talos.system import kernel
 
@@ -98,6 +99,8 @@ def _leave(
             os.write(pid_write, str(pid).encode())
             os._exit(0)
         os.close(pid_write)
+        step = "join the control group init"
+        _leave_root_group(mounts.hierarchies, group)
         step = "mount"
         mount_node(mounts)
         step = "wait for eth0"
@@ -108,6 +111,14 @@ def _leave(
     except BaseException as error:  # noqa: BLE001 - the parent is told, whatever it was
         os.write(error_write, f"{step}: {error}".encode()[:_MAX_ERROR])
         os._exit(1)
+
+
+def _leave_root_group(hierarchies: Sequence[Hierarchy], group: Sequence[str]) -> None:
+    """Version 2 gives controllers to groups below only while no process is in the group itself."""
+    unified = [hierarchy for hierarchy in hierarchies if hierarchy.unified]
+    for hierarchy in unified:
+        hierarchy.path.joinpath(*group, "init").mkdir()
+    cgroups.join(unified, (*group, "init"), WRITER)
 
 
 def _become_init(root: Path, output: int) -> NoReturn:
