@@ -24,7 +24,8 @@ CHANNEL_OPTIONS = (
     *MESSAGE_OPTIONS,
     # A restarted daemon shall be found soon: gRPC would wait 20 s to 120 s.
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    # This one is the time for connecting: a busy machine may take its time to answer.
+    ("grpc.min_reconnect_backoff_ms", 5000),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),

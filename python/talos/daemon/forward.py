@@ -34,7 +34,8 @@ LOCAL_OPTIONS: tuple[tuple[str, int | str], ...] = (
     *RAW_OPTIONS,
     # A daemon that was started again shall be found soon; these are milliseconds.
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    # This one is the time for connecting: a busy machine may take its time to answer.
+    ("grpc.min_reconnect_backoff_ms", 5000),
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
 """Channel options for a unix socket on the same node."""
