@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from talos.talosctl.cli.run import run_command
+from talos.talosctl.cli.run import FAILED, run_command
 from talos.talosctl.tree import ROOT
 
 BROKEN_PIPE = 141
@@ -21,10 +21,19 @@ def run(words: Sequence[str]) -> int:
         code = run_command(ROOT, words)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader, say `head`, has seen enough. Python would complain once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader, say `head`, has seen enough.
+        _drop_output()
         return BROKEN_PIPE
+    except OSError as error:
+        _drop_output()
+        sys.stderr.write(f"error: the output can't be written: {error.strerror}\n")
+        return FAILED
     return code
+
+
+def _drop_output() -> None:
+    # Python would try once more to write what is left when it ends, and complain again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main() -> None:

@@ -1,5 +1,8 @@
 """The command line's conventions."""
 
+import os
+import sys
+
 import pytest
 
 from talos.talosctl.cli.complete import offers
@@ -152,3 +155,19 @@ def test_completion_scripts(capsys: pytest.CaptureFixture[str]) -> None:
         assert "__complete" in capsys.readouterr().out
     assert run(["__complete", "described", "mem"]) == 0
     assert capsys.readouterr().out == "memory\tShow how much memory is in use\n:end\n"
+
+
+def test_an_output_that_is_full_is_told_on_one_line() -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    reader, writer = os.pipe()
+    actions = [(os.POSIX_SPAWN_DUP2, full, 1), (os.POSIX_SPAWN_DUP2, writer, 2)]
+    words = [sys.executable, "-m", "talos.talosctl.main", "--help"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment.pop("PYTHONUNBUFFERED", None)
+    child = os.posix_spawn(sys.executable, words, environment, file_actions=actions)
+    os.close(writer)
+    os.close(full)
+    with os.fdopen(reader) as file:
+        error = file.read()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert error == "error: the output can't be written: No space left on device\n"

@@ -23,6 +23,13 @@ def run_command(root: Command, words: Sequence[str]) -> int:
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")
         return FAILED
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # A full disk, a file that may not be written: this machine's matter, not a defect of ours.
+        place = f"{error.filename}: " if error.filename else ""
+        sys.stderr.write(f"error: {place}{error.strerror or error}\n")
+        return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
 
