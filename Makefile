@@ -21,7 +21,7 @@ PYTEST := PYTHONPATH=python $(DEV) -B -m pytest
 CHECK := .\#checks.$(SYSTEM)
 
 .DEFAULT_GOAL := help
-.PHONY: help tools fetch lock build size api cluster destroy test lint types unit node cluster-tests bench reproducible clean
+.PHONY: help tools fetch lock build size kernel api cluster destroy test lint types unit node cluster-tests bench reproducible clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -45,6 +45,11 @@ build: fetch ## Build the image and talosctl
 size: fetch ## Show what the image is made of, largest first
 	@nix build .#size --out-link build/size-report
 	@cat build/size-report
+
+kernel: tools ## Build the kernel, which takes the better part of an hour
+	@$(PYTHON) pkgs/fetch fetch kernel kernel-source
+	nix build .#kernel --print-build-logs --out-link build/kernel
+	@ls -lL build/kernel/vmlinuz | awk '{ printf "build/kernel/vmlinuz: %.1f MB\n", $$5 / 1000000 }'
 
 api: fetch ## Generate the modules of the .proto files into the work tree, for editors and for running from it
 	@nix build .#api --out-link build/api

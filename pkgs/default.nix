@@ -6,12 +6,15 @@ let
   buildRoot = import ./build-root.nix { inherit (inputs) busybox; };
   roots = builtins.mapAttrs buildRoot.unpack inputs.debs;
   python = import ./python { inherit inputs buildRoot roots version rev; };
+  kernel = import ../kernel { inherit buildRoot roots; };
   modules = import ../modules { inherit buildRoot roots python version rev; };
 in
 {
   packages = python.packages // {
     inherit (python) api talosctl workstation;
     inherit (modules) rootfs squashfs size;
+    inherit (kernel) kernel init;
+    kernel-config = kernel.config;
     image = modules.squashfs;
     default = modules.squashfs;
   };

@@ -1,8 +1,9 @@
 """Brings everything the builds need into the Nix store; the project's only door to the network.
 
-    python3 pkgs/fetch          fetch what the locks name and the store lacks
-    python3 pkgs/fetch lock     resolve roots.toml again and rewrite the locks
-    python3 pkgs/fetch check    fail unless everything is in the store
+    python3 pkgs/fetch               fetch what the locks name and the store lacks
+    python3 pkgs/fetch fetch ROOT …  the same, with these roots that are only fetched on demand
+    python3 pkgs/fetch lock          resolve roots.toml again and rewrite the locks
+    python3 pkgs/fetch check         fail unless everything is in the store
 
 Runs on the host's own Python (3.11 or newer) with nothing but the standard library, because it runs before
 anything is built. LOCKED=1 refuses to depart from the locks.
@@ -20,31 +21,33 @@ import wheels
 from report import FetchError, say
 
 
-def run_fetch() -> None:
+def run_fetch(roots: list[str]) -> None:
     """Fetch what is missing; a package the archive has replaced is re-locked unless LOCKED=1."""
     locked = os.environ.get("LOCKED") == "1"
     debian_lock = locks.read_debian()
-    changed = debian.fetch(debian_lock, may_relock=not locked)
+    names = locks.packages_of(debian_lock, roots)
+    changed = debian.fetch(debian_lock, names, may_relock=not locked)
     if changed:
         locks.write_debian(debian_lock)
     wheels.fetch(locks.read_wheels())
     store.add_bootstrap(debian_lock, may_relock=not locked)
-    missing = store.missing(locks.all_inputs())
+    inputs = locks.inputs_of(roots)
+    missing = store.missing(inputs)
     if missing:
         raise FetchError(f"{len(missing)} inputs are still missing, the first is {missing[0].store_name}")
-    say(f"fetch: all {len(locks.all_inputs())} inputs are in the store")
+    say(f"fetch: all {len(inputs)} inputs are in the store")
 
 
-def run_lock() -> None:
+def run_lock(roots: list[str]) -> None:
     """Resolve the closures of roots.toml and write the locks."""
     locks.write_debian(debian.resolve())
     locks.write_wheels(wheels.resolve())
-    run_fetch()
+    run_fetch(roots)
 
 
-def run_check() -> None:
+def run_check(roots: list[str]) -> None:
     """Fail with the command to type when an input is missing."""
-    missing = store.missing(locks.all_inputs())
+    missing = store.missing(locks.inputs_of(roots))
     if missing:
         first = missing[0].store_name
         raise FetchError(
@@ -62,7 +65,7 @@ def main() -> int:
         say(f"fetch: unknown command {name!r}, known: {', '.join(COMMANDS)}")
         return 2
     try:
-        COMMANDS[name]()
+        COMMANDS[name](sys.argv[2:])
     except FetchError as error:
         say(f"fetch: {error}")
         return 1

@@ -100,9 +100,7 @@ def resolve() -> dict[str, Any]:
     roots: dict[str, list[str]] = {}
     for root, asked in read_roots()["debian"]["roots"].items():
         text = run(["apt-get", "install", "--print-uris", "--assume-yes", "-qq", *asked["packages"]], env=env)
-        found = {
-            name: entry for name, entry in parse_uris(text).items() if name not in asked.get("without", [])
-        }
+        found = {name: entry for name, entry in parse_uris(text).items() if is_kept(name, asked)}
         packages |= found
         roots[root] = sorted(found)
         say(f"lock: root {root}: {len(found)} packages")
@@ -113,10 +111,15 @@ def resolve() -> dict[str, Any]:
     }
 
 
-def fetch(lock: dict[str, Any], *, may_relock: bool) -> bool:
-    """Bring missing packages into the store; say whether the lock had to change."""
+def is_kept(name: str, asked: dict[str, Any]) -> bool:
+    """Whether a root takes a package: all but `without`, or with `alone` no dependency at all."""
+    return name in asked["packages"] or not (asked.get("alone") or name in asked.get("without", []))
+
+
+def fetch(lock: dict[str, Any], names: list[str], *, may_relock: bool) -> bool:
+    """Bring missing ones of these packages into the store; say whether the lock had to change."""
     packages = lock["packages"]
-    wanted = missing_packages(packages)
+    wanted = missing_packages(packages, names)
     if not wanted:
         return False
     env = environment()
@@ -128,15 +131,15 @@ def fetch(lock: dict[str, Any], *, may_relock: bool) -> bool:
     if gone:
         check_may_relock(gone, lock, current, may_relock=may_relock)
         packages.update({name: current[name] for name in gone})
-        wanted = missing_packages(packages)
+        wanted = missing_packages(packages, names)
     download(wanted, packages, env)
     return bool(gone)
 
 
-def missing_packages(packages: dict[str, Any]) -> list[str]:
-    """Name the locked packages that the store lacks."""
-    by_store_name = {legal(entry["file"]): name for name, entry in packages.items()}
-    absent = missing(Input(legal(entry["file"]), entry["sha256"]) for entry in packages.values())
+def missing_packages(packages: dict[str, Any], names: list[str]) -> list[str]:
+    """Tell which of the named packages the store lacks."""
+    by_store_name = {legal(packages[name]["file"]): name for name in names}
+    absent = missing(Input(legal(packages[name]["file"]), packages[name]["sha256"]) for name in names)
     return sorted(by_store_name[item.store_name] for item in absent)
 
 

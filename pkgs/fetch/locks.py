@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from report import FetchError
 
 PKGS = Path(__file__).resolve().parent.parent
 REPOSITORY = PKGS.parent
@@ -83,10 +86,21 @@ def write_wheels(sets: dict[str, list[Wheel]]) -> None:
         WHEELS[name].write_text(WHEEL_HEAD + "".join(lines))
 
 
-def all_inputs() -> list[Input]:
-    """Everything the locks name."""
+def packages_of(lock: dict[str, Any], on_demand: Iterable[str]) -> list[str]:
+    """Name the packages of every root that is always fetched, and of these that are not."""
+    roots = read_roots()["debian"]["roots"]
+    unknown = set(on_demand) - roots.keys()
+    if unknown:
+        raise FetchError(f"no such root: {', '.join(sorted(unknown))}; known: {', '.join(sorted(roots))}")
+    chosen = {name for name, asked in roots.items() if not asked.get("on_demand")} | set(on_demand)
+    return sorted({package for root in chosen for package in lock["roots"].get(root, ())})
+
+
+def inputs_of(on_demand: Iterable[str]) -> list[Input]:
+    """Everything the locks name, with these roots that are only fetched on demand."""
     lock = read_debian()
-    found = [Input(legal(entry["file"]), entry["sha256"]) for entry in lock["packages"].values()]
+    entries = [lock["packages"][name] for name in packages_of(lock, on_demand)]
+    found = [Input(legal(entry["file"]), entry["sha256"]) for entry in entries]
     found += [Input(wheel.file, wheel.sha256) for wheels in read_wheels().values() for wheel in wheels]
     found.append(Input("bootstrap", lock["bootstrap"]["sha256"], recursive=True))
     return found

@@ -1,0 +1,29 @@
+# The kernel and the early init. Their inputs hardly ever change: a build takes the better part of an hour.
+{ buildRoot, roots }:
+let
+  # Only the script that runs and what it imports: an edit of the other must not cost a kernel's build.
+  scripts = script: builtins.path {
+    path = ./build;
+    name = "kernel-build";
+    filter = path: _: builtins.elem (baseNameOf path) [ script "tree.py" ];
+  };
+  build = name: script: attributes: buildRoot.runIn roots.kernel ({
+    inherit name;
+    command = [ "python3.13" "${scripts script}/${script}" ];
+    source = roots.kernel-source;
+  } // attributes);
+in
+rec {
+  config = build "kernel-config" "configure.py" {
+    fragments = map (purpose: builtins.path { path = ./config + "/${purpose}.config"; name = "${purpose}.config"; })
+      [ "base" "x86_64" "storage" "filesystems" "network" "netfilter" "containers" "hardening" "boot" "clang" ];
+  };
+
+  kernel = build "kernel" "compile.py" { inherit config; };
+
+  init = buildRoot.runIn roots.cc {
+    name = "early-init";
+    command = [ "gcc" "-specs" "/usr/lib/x86_64-linux-musl/musl-gcc.specs" "-static" "-O2" "-Wall" "-Wextra" "-Werror" "-s" "-idirafter" "/usr/include" "-idirafter"
+      "/usr/include/x86_64-linux-gnu" "-o" (builtins.placeholder "out") "${./init}/init.c" "${./init}/sha256.c" ];
+  };
+}

@@ -1,0 +1,166 @@
+/*
+ * The first program the kernel runs, from the initramfs: checks the system image, mounts it and hands over to the
+ * real PID 1 in it.  Whatever fails is said on the console and ends in a kernel panic, which reboots into the
+ * previous system when this one was on trial.
+ */
+#include "sha256.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define IMAGE "/rootfs.sqsh"
+#define DIGEST "/rootfs.sqsh.sha256" /* 64 hexadecimal digits */
+#define ROOT "/root"
+#define PREFIX "[talos] [initramfs] "
+
+/* One line of the kernel log; the console shows it because its level is "error". */
+static void say(const char *format, ...)
+{
+	char line[512];
+	va_list arguments;
+	int kmsg = open("/dev/kmsg", O_WRONLY | O_CLOEXEC);
+	int size = snprintf(line, sizeof(line), "<3>" PREFIX);
+
+	va_start(arguments, format);
+	vsnprintf(line + size, sizeof(line) - size, format, arguments);
+	va_end(arguments);
+	if (kmsg < 0 || write(kmsg, line, strlen(line)) < 0)
+		fprintf(stderr, "%s\n", line + 3);
+	if (kmsg >= 0)
+		close(kmsg);
+}
+
+/* The kernel panics when its first process ends; the message stands right above it. */
+static _Noreturn void fail(const char *what)
+{
+	say("%s: %s", what, errno ? strerror(errno) : "refused");
+	exit(1);
+}
+
+static void mount_or_fail(const char *source, const char *target, const char *type, unsigned long flags)
+{
+	if (mkdir(target, 0755) < 0 && errno != EEXIST)
+		fail(target);
+	if (mount(source, target, type, flags, NULL) < 0)
+		fail(target);
+}
+
+/* The image's binaries are built for the second microarchitecture level (SSE4.2, POPCNT, CMPXCHG16B). */
+static void check_processor(void)
+{
+	__builtin_cpu_init();
+	if (!__builtin_cpu_supports("x86-64-v2")) {
+		errno = 0;
+		fail("this processor lacks x86-64-v2, which the system needs");
+	}
+}
+
+static void read_digest(char expected[2 * SHA256_DIGEST + 1])
+{
+	FILE *file = fopen(DIGEST, "re");
+
+	errno = 0;
+	if (!file || fscanf(file, "%64[0-9a-f]", expected) != 1)
+		fail(DIGEST);
+	fclose(file);
+}
+
+static void check_image(int image)
+{
+	static uint8_t buffer[1 << 20];
+	char expected[2 * SHA256_DIGEST + 1] = "", found[2 * SHA256_DIGEST + 1];
+	uint8_t digest[SHA256_DIGEST];
+	struct sha256 hash;
+	ssize_t size;
+
+	read_digest(expected);
+	sha256_begin(&hash);
+	while ((size = read(image, buffer, sizeof(buffer))) > 0)
+		sha256_add(&hash, buffer, size);
+	if (size < 0)
+		fail(IMAGE);
+	sha256_end(&hash, digest);
+	for (int i = 0; i < SHA256_DIGEST; i++)
+		sprintf(found + 2 * i, "%02x", digest[i]);
+	if (strcmp(found, expected) != 0) {
+		say("%s has the digest %s, expected %s", IMAGE, found, expected);
+		errno = 0;
+		fail("the system image is corrupt; boot the other slot or install again");
+	}
+}
+
+/* Binds the image to a free loop device; the kernel lets go of the device when the mount ends. */
+static void attach_image(int image, char device[32])
+{
+	struct loop_config config = {
+		.fd = image,
+		.info.lo_flags = LO_FLAGS_READ_ONLY | LO_FLAGS_AUTOCLEAR,
+	};
+	int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	int number = control < 0 ? -1 : ioctl(control, LOOP_CTL_GET_FREE);
+	int loop;
+
+	if (number < 0)
+		fail("/dev/loop-control");
+	snprintf(device, 32, "/dev/loop%d", number);
+	loop = open(device, O_RDONLY | O_CLOEXEC);
+	if (loop < 0 || ioctl(loop, LOOP_CONFIGURE, &config) < 0)
+		fail(device);
+	close(control);
+	if (mount(device, ROOT, "squashfs", MS_RDONLY | MS_NODEV, NULL) < 0)
+		fail("mounting " IMAGE);
+	close(loop); /* only now: closing the last user earlier would clear the device */
+}
+
+static void mount_image(void)
+{
+	char device[32];
+	int image = open(IMAGE, O_RDONLY | O_CLOEXEC);
+
+	if (image < 0)
+		fail(IMAGE);
+	check_image(image);
+	if (mkdir(ROOT, 0755) < 0 && errno != EEXIST)
+		fail(ROOT);
+	attach_image(image, device);
+	close(image);
+	unlink(DIGEST);
+	unlink(IMAGE); /* the loop device keeps its content */
+}
+
+static void switch_root(void)
+{
+	static const char *const moved[] = { "/dev", "/proc", "/sys" };
+	char target[32];
+
+	for (size_t i = 0; i < sizeof(moved) / sizeof(*moved); i++) {
+		snprintf(target, sizeof(target), ROOT "%s", moved[i]);
+		if (mount(moved[i], target, NULL, MS_MOVE, NULL) < 0)
+			fail(target);
+	}
+	if (chdir(ROOT) < 0 || mount(".", "/", NULL, MS_MOVE, NULL) < 0 || chroot(".") < 0 || chdir("/") < 0)
+		fail("switching to the system image");
+}
+
+int main(void)
+{
+	char *const arguments[] = { "/sbin/init", NULL };
+
+	mount_or_fail("devtmpfs", "/dev", "devtmpfs", MS_NOSUID | MS_NOEXEC);
+	mount_or_fail("proc", "/proc", "proc", MS_NOSUID | MS_NOEXEC | MS_NODEV);
+	mount_or_fail("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NOEXEC | MS_NODEV);
+	check_processor();
+	mount_image();
+	switch_root();
+	execv(arguments[0], arguments);
+	fail(arguments[0]);
+}
