@@ -27,9 +27,11 @@ OWNERS = (MACHINED, TIMED)
 
 
 def owner_of(path: str) -> Owner:
-    """The daemon that serves a method; RpcError when no daemon serves its service."""
-    service, _ = split_path(path)
+    """The daemon that serves a method; RpcError when there is no such service or method."""
+    service, method = split_path(path)
     owner = SERVICES.get(service)
     if owner is None:
         raise RpcError(Code.UNIMPLEMENTED, f"unknown service {service}")
+    if path not in methods():
+        raise RpcError(Code.UNIMPLEMENTED, f"unknown method {method} for service {service}")
     return owner

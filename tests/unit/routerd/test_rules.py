@@ -92,6 +92,12 @@ def test_unknown_methods_are_the_admins() -> None:
     assert not is_allowed("/machine.MachineService/New", ("os:reader", "os:operator"))
 
 
+def test_unknown_method_of_a_known_service() -> None:
+    with pytest.raises(RpcError, match="unknown method New for service machine.MachineService") as caught:
+        owner_of("/machine.MachineService/New")
+    assert caught.value.code is Code.UNIMPLEMENTED
+
+
 @pytest.mark.parametrize("path", ["/securityapi.SecurityService/Certificate", "/x.Y/Z"])
 def test_unknown_services(path: str) -> None:
     with pytest.raises(RpcError, match="unknown service") as caught:
