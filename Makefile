@@ -55,8 +55,11 @@ api: fetch ## Generate the modules of the .proto files into the work tree, for e
 	@nix build .#api --out-link build/api
 	@cp -r --no-preserve=mode build/api/talos python/
 
-cluster: build ## Start a cluster of NODES nodes on this machine, the first a control plane node
-	$(TALOSCTL) cluster create --name $(CLUSTER) --controlplanes 1 --workers $$(( $(NODES) - 1 )) --image $(IMAGE)
+# Requests for other nodes are passed on by control plane nodes only, so the first three are such.
+cluster: build ## Start a cluster of NODES nodes on this machine, up to three of them control plane nodes
+	@controlplanes=$$(( $(NODES) < 3 ? $(NODES) : 3 )); set -x; \
+	$(TALOSCTL) cluster create --name $(CLUSTER) --controlplanes $$controlplanes \
+		--workers $$(( $(NODES) - controlplanes )) --image $(IMAGE)
 	@echo
 	@echo "talosctl is $(TALOSCTL); to have it on the PATH:  export PATH=\"$(CURDIR)/build/bin:\$$PATH\""
 
