@@ -43,7 +43,8 @@ class FakeNode:
     alpn: bool = True
     routes: dict[str, Route] = field(default_factory=dict[str, Route])
     seen: list[tuple[str, str, Any]] = field(default_factory=list[tuple[str, str, Any]])
-    connections: int = 0
+    peers: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    """The other ends of the connections that calls came by."""
     port: int = 0
 
     def on(
@@ -66,6 +67,8 @@ class FakeNode:
 
     def _handler(self, path: str, route: Route) -> Callable[[Stream[Any, Any]], Awaitable[None]]:
         async def handle(stream: Stream[Any, Any]) -> None:
+            assert stream.peer is not None
+            self.peers.add(cast("tuple[str, int]", stream.peer.addr()))
             request = await stream.recv_message()
             pairs = cast("Mapping[str, Any]", stream.metadata or {})
             metadata = {key: str(value) for key, value in pairs.items()}

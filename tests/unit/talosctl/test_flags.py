@@ -8,7 +8,7 @@ import pytest
 
 from talos.talosctl.cli.command import Command, load
 from talos.talosctl.cli.flag import Flag, Type
-from talos.talosctl.cli.help import shown_default
+from talos.talosctl.cli.help import help_text, shown_default
 from talos.talosctl.cli.parse import visible_flags
 from talos.talosctl.tree import ROOT
 
@@ -118,3 +118,16 @@ def test_rows_of_the_tree_agree_with_the_modules() -> None:
         if not row.hidden:
             command = load(row)
             assert (command.name, command.aliases, command.summary) == (row.name, row.aliases, row.summary)
+
+
+@pytest.mark.parametrize("path", sorted(COMMANDS))
+def test_every_command_explains_itself(path: str) -> None:
+    chain = COMMANDS[path]
+    text = help_text(chain)
+    assert f"  {path}" in text
+    flags = visible_flags(chain)
+    assert len({flag.name for flag in flags}) == len(flags)
+    shorts = [flag.short for flag in flags if flag.short]
+    assert len(set(shorts)) == len(shorts)
+    assert all(flag.help for flag in flags if not flag.hidden)
+    assert chain[-1].run is not None or chain[-1].commands

@@ -133,9 +133,9 @@ def _take(
 def _check(invocation: Invocation, rows: Sequence[Flag]) -> None:
     command, path = invocation.command, invocation.path
     count = len(invocation.args)
+    if command.commands and count > command.most >= 0:
+        raise UsageError(_unknown_command(command, path, invocation.args[0]), path)
     if command.run is None:
-        if count:
-            raise UsageError(_unknown_command(command, path, invocation.args[0]), path)
         return
     if count < command.least or (command.most >= 0 and count > command.most):
         raise UsageError(_wrong_count(command, count), path)
