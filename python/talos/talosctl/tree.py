@@ -31,6 +31,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("mounts", "mount", "List what is mounted and how full it is"),
     ("netstat", "ss", "List network connections and sockets"),
     ("patch", "", "Change the node's configuration by a patch"),
+    ("pcap", "tcpdump", "Capture packets of a network interface"),
     ("processes", "p,ps", "List the running processes"),
     ("read", "cat", "Print a file of the node"),
     ("reboot", "", "Reboot the node"),

@@ -171,7 +171,7 @@ class Client:
         *,
         pair: PemPair | None = None,
         ca: bytes | None = None,
-        **extra: Any,
+        proxy_url: str = "",
     ) -> None:
         def encode(pem: bytes) -> str:
             return base64.b64encode(pem).decode()
@@ -183,7 +183,7 @@ class Client:
             "ca": encode(ca or self.pki.authority.crt),
             "crt": encode(pair.crt),
             "key": encode(pair.key),
-            **extra,
+            "proxy-url": proxy_url,
         }
         self.path.write_text(yaml.safe_dump({"context": "test", "contexts": {"test": context}}))
 

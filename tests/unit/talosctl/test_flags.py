@@ -52,7 +52,6 @@ NOT_BUILT = {
     "talosctl image talos-bundle",
     "talosctl inject",
     "talosctl inject serviceaccount",
-    "talosctl pcap",
     "talosctl remote-provision-launch",
     "talosctl rotate-ca",
     "talosctl support",

@@ -1,6 +1,7 @@
 """Commands against a node with real TLS."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from google.protobuf.empty_pb2 import Empty
@@ -157,3 +158,14 @@ def test_message_above_the_limit(talosctl: Client, node: FakeNode) -> None:
     result = talosctl("version", "-n", "10.0.0.2")
     assert result.code == 1
     assert "exceeds the limit of 33554432" in result.err
+
+
+def test_packets_go_to_a_file(talosctl: Client, node: FakeNode, tmp_path: Path) -> None:
+    packets = [Data(bytes=b"\xd4\xc3\xb2\xa1"), Data(bytes=b"packet")]
+    node.on("/machine.MachineService/PacketCapture", machine.PacketCaptureRequest, packets, stream=True)
+    path = tmp_path / "out.pcap"
+    result = talosctl("pcap", "-n", "10.0.0.2", "-i", "eth1", "-o", str(path), "--duration", "1h")
+    assert result.code == 0, result.err
+    assert path.read_bytes() == b"\xd4\xc3\xb2\xa1packet"
+    assert node.seen[0][2].interface == "eth1"
+    assert "does not print packets" in talosctl("pcap", "-n", "10.0.0.2").err

@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -28,7 +28,7 @@ def pump(source: socket.socket, sink: socket.socket) -> None:
 
 
 @contextmanager
-def proxy(greet: Greet) -> Iterator[int]:
+def proxy(greet: Greet) -> Generator[int]:
     """A proxy for one connection, whose protocol is ``greet``."""
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -91,7 +91,7 @@ def test_through_a_proxy(client: Client, node: FakeNode, scheme: str, greet: Gre
     node.on(VERSION, Empty, machine.VersionResponse(messages=[machine.Version()]))
     with proxy(greet) as port:
         url = f"{scheme}://{user}127.0.0.1:{port}"
-        client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"], **{"proxy-url": url})
+        client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"], proxy_url=url)
         result = client("version")
     assert result.code == 0, result.err
 
@@ -99,14 +99,14 @@ def test_through_a_proxy(client: Client, node: FakeNode, scheme: str, greet: Gre
 def test_a_proxy_that_refuses(client: Client, node: FakeNode) -> None:
     with proxy(refusing_http) as port:
         url = f"http://127.0.0.1:{port}"
-        client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"], **{"proxy-url": url})
+        client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"], proxy_url=url)
         result = client("version")
     assert result.code == 1
     assert "the proxy 127.0.0.1 refuses: HTTP/1.1 403 Forbidden" in result.err
 
 
 def test_an_unknown_kind_of_proxy(client: Client, node: FakeNode) -> None:
-    client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"], **{"proxy-url": "ftp://127.0.0.1"})
+    client.configure([f"127.0.0.1:{node.port}"], ["10.0.0.2"], proxy_url="ftp://127.0.0.1")
     result = client("version")
     assert result.code == 1
     assert '"ftp://127.0.0.1" is no proxy this client knows' in result.err

@@ -1,0 +1,83 @@
+"""``talosctl pcap``."""
+
+import asyncio
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from talos.api.common.common_pb2 import Data
+from talos.api.machine.machine_pb2 import PacketCaptureRequest
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Flags, Type
+from talos.talosctl.client.command import need_one_node, raise_error, run_async
+from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.select import select_target
+from talos.talosctl.client.session import Session, open_session
+
+SNAP_LENGTH = 65536
+"""Bytes kept of each packet: all of them."""
+STDOUT = "-"
+
+
+def run_pcap(invocation: Invocation) -> int:
+    """Write packets in the pcap format until interrupted or the time is over."""
+    flags = invocation.flags
+    request = _make_request(flags)
+    output = flags.text("output")
+    seconds = flags.seconds("duration") or None
+
+    async def capture(session: Session, node: str, file: IO[bytes]) -> None:
+        with suppress(TimeoutError):
+            async with (
+                asyncio.timeout(seconds),
+                session.stream(node, "/machine.MachineService/PacketCapture", request, Data) as chunks,
+            ):
+                async for chunk in chunks:
+                    raise_error(chunk)
+                    file.write(chunk.bytes)
+                    file.flush()
+
+    async def main(file: IO[bytes]) -> int:
+        async def ask(session: Session, node: str) -> None:
+            await capture(session, node, file)
+
+        target = select_target(flags)
+        async with open_session(target) as session:
+            outcomes = await ask_nodes(session, [need_one_node(target, "pcap")], ask)
+            return report_failures(session, outcomes)
+
+    if output == STDOUT:
+        return run_async(main(sys.stdout.buffer))
+    with Path(output).open("wb") as file:
+        return run_async(main(file))
+
+
+def _make_request(flags: Flags) -> PacketCaptureRequest:
+    if not flags.text("output"):
+        hint = "use --output with a file, or - and a program: talosctl pcap -o - | tcpdump -r -"
+        raise UserError("this client does not print packets itself", where="--output", hint=hint)
+    if flags.text("bpf-filter"):
+        hint = "filter while reading: talosctl pcap -o - | tcpdump -r - <filter>"
+        raise UserError("this client can't compile filters", where="--bpf-filter", hint=hint)
+    return PacketCaptureRequest(
+        interface=flags.text("interface"), promiscuous=flags.is_set("promiscuous"), snap_len=SNAP_LENGTH
+    )
+
+
+COMMAND = Command(
+    name="pcap",
+    aliases=("tcpdump",),
+    summary="Capture packets of a network interface",
+    flags=(
+        *CLIENT_FLAGS,
+        Flag(name="bpf-filter", help="only packets that this filter takes"),
+        Flag(name="duration", type=Type.DURATION, help="how long to capture, by default until interrupted"),
+        Flag(name="interface", short="i", default="eth0", help="the network interface"),
+        Flag(name="output", short="o", help="the file to write, - is the output"),
+        Flag(name="promiscuous", type=Type.BOOL, default="false", help="also packets meant for others"),
+    ),
+    run=run_pcap,
+)
