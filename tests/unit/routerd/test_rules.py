@@ -93,7 +93,7 @@ def test_unknown_methods_are_the_admins() -> None:
 
 
 def test_unknown_method_of_a_known_service() -> None:
-    with pytest.raises(RpcError, match="unknown method New for service machine.MachineService") as caught:
+    with pytest.raises(RpcError, match=r"unknown method New for service machine\.MachineService") as caught:
         owner_of("/machine.MachineService/New")
     assert caught.value.code is Code.UNIMPLEMENTED
 
