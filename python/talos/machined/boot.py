@@ -35,6 +35,8 @@ from talos.system.power import PowerAction
 
 EARLY_SERVICES = ("machined", "networkd", "routerd", "apid", "timed", "udevd", "containerd")
 """What a machine has before it has a config; those that make it reachable first."""
+OWN_GROUP = "init"
+"""PID 1's own control group, and that of what it starts until it is put elsewhere."""
 NOFILE = 1048576
 """Open files that services may have, where the kernel lets us say so."""
 START_LIMIT = 70 * 60.0
@@ -84,11 +86,10 @@ def make_groups(machine: Machine) -> None:
     """Control groups of all services; we leave the root, where version 2 lets no process stay."""
     groups = machine.ports.groups
     try:
+        groups.leave_root(OWN_GROUP)
         for spec in SERVICES:
             if spec.group:
                 groups.create(spec.group, spec.limits)
-        for pid in groups.pids("."):
-            groups.join("init", pid)
     except OSError as error:
         machine.log.warning("control groups are not as they should be", reason=str(error))
 

@@ -37,8 +37,8 @@ class Groups(Protocol):
         """Move a process into a group."""
         ...
 
-    def pids(self, path: str) -> Sequence[int]:
-        """The processes in a group, not those below it."""
+    def leave_root(self, path: str) -> None:
+        """Move every process of the root into a group. Version 2 gives groups nothing before."""
         ...
 
 
@@ -83,9 +83,11 @@ class UnifiedGroups:
         """Move a process into a group."""
         (self._root / path / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
-    def pids(self, path: str) -> Sequence[int]:
-        """The processes in a group, not those below it."""
-        return [int(line) for line in (self._root / path / "cgroup.procs").read_text().split()]
+    def leave_root(self, path: str) -> None:
+        """Move every process of the root into a group. Version 2 gives groups nothing before."""
+        (self._root / path).mkdir(parents=True, exist_ok=True)
+        for pid in _read_pids(self._root):
+            self.join(path, pid)
 
 
 class SplitGroups:
@@ -117,10 +119,12 @@ class SplitGroups:
         for hierarchy in self._hierarchies:
             (hierarchy / path / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
-    def pids(self, path: str) -> Sequence[int]:
-        """The processes in a group, not those below it."""
-        text = (self._hierarchies[0] / path / "cgroup.procs").read_text(encoding="ascii")
-        return [int(line) for line in text.split()]
+    def leave_root(self, path: str) -> None:
+        """Move every process of the root into a group."""
+        self.create(path, Limits())
+        for hierarchy in self._hierarchies:
+            for pid in _read_pids(hierarchy):
+                (hierarchy / path / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
 
 class NoGroups:
@@ -132,10 +136,14 @@ class NoGroups:
     def join(self, path: str, pid: int) -> None:
         """Nothing to join."""
 
-    def pids(self, path: str) -> Sequence[int]:
-        """Nobody."""
-        del path
-        return ()
+    def leave_root(self, path: str) -> None:
+        """There is no root."""
+
+
+def _read_pids(group: Path) -> Sequence[int]:
+    # Kernel threads, which only the real root has, show as 0 in a namespace and can't be moved.
+    text = (group / "cgroup.procs").read_text(encoding="ascii")
+    return [int(line) for line in text.split() if line != "0"]
 
 
 def make_weight(millicores: int) -> int:

@@ -59,7 +59,10 @@ def test_unified_groups(tmp_path: Path) -> None:
     groups.join("system", 7)
     assert (tmp_path / "cgroup.subtree_control").read_text() == "+memory +pids"
     assert (tmp_path / "system/memory.min").read_text() == str(96 * MIB)
-    assert groups.pids("system") == [7]
+    assert (tmp_path / "system/cgroup.procs").read_text() == "7"
+    (tmp_path / "cgroup.procs").write_text("1\n0\n")
+    groups.leave_root("init")
+    assert (tmp_path / "init/cgroup.procs").read_text() == "1"
 
 
 def test_split_groups(tmp_path: Path) -> None:
@@ -79,7 +82,7 @@ def test_no_groups(tmp_path: Path) -> None:
     groups = find_groups(tmp_path)
     groups.create("a", Limits())
     groups.join("a", 1)
-    assert groups.pids("a") == ()
+    groups.leave_root("a")
 
 
 def test_weight() -> None:
