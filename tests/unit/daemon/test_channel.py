@@ -6,7 +6,7 @@ import pytest
 import trio
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 
-from talos.api.rpc import Call, Code, RpcError, Send, Service
+from talos.api.rpc import Call, Code, RpcError, Send, Service, Transport
 from talos.daemon.channel import open_channel
 from talos.daemon.run import Daemon
 from talos.daemon.server import serve
@@ -116,6 +116,15 @@ def test_cancelling_a_call_cancels_the_handler(tmp_path: Path) -> None:
     run_daemon(main)
 
 
+async def failure(transport: Transport) -> Code | None:
+    """How a call ends, None when it succeeds."""
+    try:
+        await transport.unary("/test.Echo/Unary", BytesValue(), BytesValue)
+    except RpcError as error:
+        return error.code
+    return None
+
+
 def test_nobody_listens_then_somebody_does(tmp_path: Path) -> None:
     async def main(daemon: Daemon) -> None:
         async with open_channel(daemon, tmp_path / "s") as transport:
@@ -126,13 +135,9 @@ def test_nobody_listens_then_somebody_does(tmp_path: Path) -> None:
             for _ in range(2):  # the second time: a successor on the same socket
                 async with serve(daemon, [Service(DESCRIPTOR, {"Unary": echo})], tmp_path / "s"):
                     with trio.fail_after(3):
-                        while True:
-                            try:
-                                await transport.unary("/test.Echo/Unary", BytesValue(), BytesValue)
-                                break
-                            except RpcError as error:
-                                assert error.code is Code.UNAVAILABLE
-                                await trio.sleep(0.02)
+                        while await failure(transport) is Code.UNAVAILABLE:  # noqa: ASYNC110
+                            await trio.sleep(0.02)
+                        assert await failure(transport) is None
 
     run_daemon(main)
 
@@ -140,20 +145,21 @@ def test_nobody_listens_then_somebody_does(tmp_path: Path) -> None:
 def test_waiting_for_the_server(tmp_path: Path) -> None:
     async def main(daemon: Daemon) -> None:
         replies: list[bytes] = []
+        answered = trio.Event()
 
         async with open_channel(daemon, tmp_path / "s", wait_for_ready=True) as transport:
 
             async def ask() -> None:
                 request = BytesValue(value=b"x")
                 replies.append((await transport.unary("/test.Echo/Unary", request, BytesValue)).value)
+                answered.set()
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(ask)
                 await trio.sleep(0.1)
                 assert not replies
                 async with serve(daemon, [Service(DESCRIPTOR, {"Unary": echo})], tmp_path / "s"):
-                    while not replies:
-                        await trio.sleep(0.01)
+                    await answered.wait()
 
     run_daemon(main)
 

@@ -3,13 +3,15 @@
 import sys
 
 import pytest
+
 from talos.system.process import run_command
 
 PROGRAM = """
 from pathlib import Path
 from talos.daemon.privileges import Privileges, drop_privileges
 from talos.system import kernel
-drop_privileges("sample", Privileges(uid=53, gid=53, groups=(49,), capabilities=frozenset({kernel.CAP_NET_ADMIN})))
+kept = frozenset({kernel.CAP_NET_ADMIN})
+drop_privileges("sample", Privileges(uid=53, gid=53, groups=(49,), capabilities=kept))
 import os
 print(Path("/proc/self/cmdline").read_bytes().rstrip(b"\\0").decode())
 print(Path("/proc/self/status").read_text())

@@ -17,12 +17,13 @@ from google.protobuf.message import Message
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 
 from talos.api.google.rpc import status_pb2
-from talos.api.rpc import Call, Code, RpcError, Send
+from talos.api.rpc import Call, Code, RpcError, Send, Service
 from talos.daemon.limits import STREAM_WINDOW
 from talos.daemon.run import Daemon
+from talos.daemon.server import serve
 from talos.system.errors import UserError
 
-from .echo import echo_server, packed, run_daemon, unpacked
+from .echo import DESCRIPTOR, echo_server, packed, run_daemon, unpacked
 
 
 async def echo(request: BytesValue, _call: Call) -> BytesValue:
@@ -314,12 +315,15 @@ def test_error_after_replies_ends_the_stream_with_it(tmp_path: Path) -> None:
 
     async def client(channel: grpc.aio.Channel) -> None:
         call = channel.unary_stream("/test.Echo/ServerStream")(b"")
-        received = 0
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            async for _ in call:
-                received += 1
-        assert received == 40
-        assert caught.value.code() is grpc.StatusCode.DATA_LOSS
+        received: list[bytes] = []
+
+        async def read_all() -> None:
+            async for reply in call:
+                received.append(reply)  # noqa: PERF401 - those before the error count
+
+        error = await failing(read_all())
+        assert len(received) == 40
+        assert error.code() is grpc.StatusCode.DATA_LOSS
 
     async def main(daemon: Daemon) -> None:
         async with echo_server(daemon, tmp_path / "s", {"ServerStream": some}) as channel:
@@ -338,18 +342,17 @@ def test_stop_lets_open_calls_finish(tmp_path: Path) -> None:
             await go.wait()
             return BytesValue(value=b"done")
 
-        async def client(channel: grpc.aio.Channel) -> None:
-            replies.append(unpacked(await channel.unary_unary("/test.Echo/Unary")(b"")))
+        async def client() -> None:
+            async with grpc.aio.insecure_channel(f"unix:{tmp_path}/s") as channel:
+                replies.append(unpacked(await channel.unary_unary("/test.Echo/Unary")(b"")))
 
         async with trio.open_nursery() as nursery:
-            async with echo_server(daemon, tmp_path / "s", {"Unary": slow}, grace=10) as channel:
-                nursery.start_soon(daemon.bridge.call, client, channel)
+            async with serve(daemon, [Service(DESCRIPTOR, {"Unary": slow})], tmp_path / "s", grace=10):
+                nursery.start_soon(daemon.bridge.call, client)
                 await started.wait()
                 nursery.start_soon(_after, 0.2, go)
-                # the channel is closed by the helper: keep it until the reply is there
-                while not replies and not go.is_set():
-                    await trio.sleep(0.01)
-                await trio.sleep(0.1)
+                # from here on the server is stopping, and the call still open
+            assert go.is_set()
         assert replies == [b"done"]
 
     run_daemon(main)

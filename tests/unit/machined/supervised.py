@@ -15,10 +15,11 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import trio
 
+from talos.api.machine.machine_pb2 import ServiceStateEvent
 from talos.daemon.channel import open_channel
 from talos.daemon.logging import Log
 from talos.daemon.run import Daemon, host
@@ -86,9 +87,14 @@ class Bench:
 
 
 async def until(predicate: Callable[[], bool], seconds: float = 10) -> None:
+    """Wait for something that nobody announces."""
     with trio.fail_after(seconds):
         while not predicate():
             await trio.sleep(0.005)
+
+
+def read(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")
 
 
 async def exit_codes(bench: Bench) -> dict[str, Any]:
@@ -124,11 +130,13 @@ async def forked(bench: Bench) -> dict[str, Any]:
         supervisor.begin(["sample"])
         await supervisor.wait_until_settled(["sample"])
         pid = supervisor.get("sample").pid
-        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-        result["uid"] = next(line for line in status.splitlines() if line.startswith("Uid"))
-        result["parent"] = int(next(l for l in status.splitlines() if l.startswith("PPid")).split()[1])
+        status = read(f"/proc/{pid}/status")
+        result["parent"] = next(int(line.split()[1]) for line in status.splitlines() if "PPid" in line)
+        result["parent"] = int(
+            next(line for line in status.splitlines() if line.startswith("PPid")).split()[1]
+        )
         result["me"] = os.getpid()
-        result["title"] = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").decode()
+        result["title"] = read(f"/proc/{pid}/cmdline").rstrip("\0")
         resource = await bench.state.get(kinds.SERVICE, "sample")
         await until(lambda: supervisor.get("sample").health.healthy)
         await trio.testing.wait_all_tasks_blocked()
@@ -184,9 +192,9 @@ async def dependencies(bench: Bench) -> dict[str, Any]:
             await supervisor.stop_all()
             seen: list[str] = []
             while seen.count("FINISHED") < 3:
-                event = (await anext(events)).payload
-                name = event.Action.Name(event.action)  # pyright: ignore
-                seen += [event.service, name] if name in ("RUNNING", "FINISHED") else []  # pyright: ignore
+                event = cast("ServiceStateEvent", (await anext(events)).payload)
+                name = ServiceStateEvent.Action.Name(event.action)
+                seen += [event.service, name] if name in ("RUNNING", "FINISHED") else []
         nursery.cancel_scope.cancel()
     return {"waiting": waiting, "seen": seen}
 
@@ -291,13 +299,13 @@ async def stop_while_starting(bench: Bench) -> dict[str, Any]:
             if state not in (ServiceState.FINISHED, ServiceState.INITIALIZED):
                 left.append(state.value)
             nursery.cancel_scope.cancel()
-    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()
+    children = read(f"/proc/self/task/{os.getpid()}/children").split()
     return {"left": left, "children": len(children)}
 
 
 def run(scenario: Scenario) -> None:
     folder = tempfile.mkdtemp()
-    os.chmod(folder, 0o755)
+    Path(folder).chmod(0o755)
     Path(folder, "sample_daemon.py").write_text(DAEMON, encoding="utf-8")
     sys.path.insert(0, folder)
     zygote_module.DAEMON_MODULES = ("sample_daemon",)
@@ -310,10 +318,10 @@ def run(scenario: Scenario) -> None:
         with trio.fail_after(60):
             result.update(await scenario(Bench(daemon, connection, pid)))
 
-    asyncio.run(host(main, "test", Log(write=lambda line: print(line, file=sys.stderr))))
+    asyncio.run(host(main, "test", Log()))
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    print(json.dumps(result))
+    sys.stdout.write(json.dumps(result) + "\n")
 
 
 if __name__ == "__main__":

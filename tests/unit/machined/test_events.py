@@ -31,7 +31,7 @@ def fill(log: EventLog, count: int) -> list[str]:
 
 async def test_ids_are_xids_that_sort() -> None:
     ids = [XidGenerator().make(now) for now in (0, 1, 2**31)]
-    assert all(len(id) == 20 for id in ids)
+    assert all(len(made) == 20 for made in ids)
     assert ids == sorted(ids)
     assert encode(bytes(12)) == "0" * 20
     # the example of the format's inventor

@@ -1,6 +1,5 @@
 """Logs of services: in memory, on disk, read while they grow."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -100,7 +99,7 @@ async def test_a_full_disk_loses_no_service(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     file.write(b"kept\n")
     assert file.error == ""
-    assert os.listdir(tmp_path / "gone") == ["x.log"]
+    assert [path.name for path in (tmp_path / "gone").iterdir()] == ["x.log"]
 
 
 def test_lines() -> None:

@@ -1,16 +1,13 @@
 """PID 1 in a pid namespace of its own: it ends by the kernel's reboot, or not at all."""
 
-import os
-import shutil
 import signal
 import sys
 
 import pytest
+
 from talos.system.process import run_command
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root and unshare"
-)
+pytestmark = pytest.mark.root
 
 AS_PID_1 = """
 import os

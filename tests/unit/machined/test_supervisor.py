@@ -1,7 +1,6 @@
 """The supervisor with real processes; each scenario in a process that is a parent to everything."""
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from talos.machined.services import SERVICES
 from talos.machined.supervisor import _sort  # pyright: ignore[reportPrivateUsage]
 from talos.system.process import run_command
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="daemons change their uid")
+pytestmark = pytest.mark.root
 
 
 def run(scenario: str) -> Any:
