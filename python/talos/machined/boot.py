@@ -1,5 +1,6 @@
 """The boot, as a table of contents; the sequences' phases are those of upstream."""
 
+import importlib
 import resource as limits
 import signal
 from collections.abc import Iterable
@@ -10,31 +11,29 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.resource import config_pb2
 from talos.daemon.logging import Log, collect_library_logs
 from talos.daemon.run import Daemon
+from talos.daemon.server import serve
 from talos.machined import filesystems, resources
-from talos.machined.config_loading import ConfigLoader
 from talos.machined.console import CONTROLLERS, make_console, make_sink
-from talos.machined.controllers.config.machine_type import ID as MACHINE_TYPE_ID
-from talos.machined.controllers.registry import Parts, make_controllers
 from talos.machined.logs import DIRECTORY
-from talos.machined.machine import STATE_DIR, Machine
-from talos.machined.make_machine import Beginning, make_machine, make_node
+from talos.machined.machine import Machine
+from talos.machined.make_machine import Beginning, make_machine
 from talos.machined.power import finish
 from talos.machined.runner import make_directory
 from talos.machined.sequence import Phase, SequenceReplacedError, Task, TaskFailedError
-from talos.machined.services import MACHINED_DIRECTORIES, SERVICES
-from talos.machined.serving import serve_node
+from talos.machined.services import MACHINED_DIRECTORIES, SERVICES, STATE_SOCKET
 from talos.machined.sysctls import apply_params, default_params
 from talos.resource import kinds
 from talos.resource.builtin import register_builtin
 from talos.resource.changes import wait_for
-from talos.resource.graph import dependencies
 from talos.resource.resource import Resource
-from talos.resource.runtime import run_controllers
+from talos.resource.service import make_state_service
 from talos.system import kernel
 from talos.system.power import PowerAction
 
-EARLY_SERVICES = ("machined", "networkd", "routerd", "apid", "timed", "udevd", "containerd")
+EARLY_SERVICES = ("networkd", "routerd", "apid", "timed", "udevd", "containerd")
 """What a machine has before it has a config; those that make it reachable first."""
+LATE_MODULE = "talos.machined.late"
+MACHINE_TYPE_ID = "machine-type"
 OWN_GROUP = "init"
 """PID 1's own control group, and that of what it starts until it is put elsewhere."""
 NOFILE = 1048576
@@ -59,7 +58,7 @@ async def boot(beginning: Beginning, daemon: Daemon) -> None:
         await register_builtin(machine.state)
         await describe_machine(machine)
         await start_supervision(machine)
-        await nursery.start(run_node, machine)
+        await nursery.start(serve_state, machine)
         nursery.start_soon(end_on_signal, machine)
         try:
             await run_sequences(machine)
@@ -126,24 +125,14 @@ async def start_supervision(machine: Machine) -> None:
     machine.nursery.start_soon(machine.zygote.keep, machine.log.error)
 
 
-async def run_node(
+async def serve_state(
     machine: Machine, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """The API and the controllers."""
-    node = make_node(machine)
-    parts = Parts(
-        node=node,
-        stage=machine.stage,
-        etc=machine.etc,
-        set_hostname=kernel.set_hostname,
-        bridge=machine.daemon.bridge,
-    )
-    controllers = make_controllers(parts)
+    """The State for the daemons: they can start from here on."""
     for directory in MACHINED_DIRECTORIES:
         make_directory(directory)
-    async with serve_node(machine.daemon, node, dependencies(controllers)):
+    async with serve(machine.daemon, [make_state_service(machine.state)], STATE_SOCKET):
         task_status.started()
-        await run_controllers(machine.state, controllers)
         await trio.sleep_forever()
 
 
@@ -156,21 +145,22 @@ async def run_sequences(machine: Machine) -> None:
 
 def make_initialize(machine: Machine) -> tuple[Phase, ...]:
     """From nothing to a config."""
-    loader = ConfigLoader(
-        state=machine.state,
-        state_dir=STATE_DIR,
-        platform=machine.platform,
-        stage=machine.stage,
-        events=machine.events,
-        log=machine.log,
-    )
 
     async def start_early() -> None:
         machine.supervisor.begin(EARLY_SERVICES)
 
+    async def start_machined() -> None:
+        late = await trio.to_thread.run_sync(importlib.import_module, LATE_MODULE)
+        await machine.nursery.start(late.run_node, machine)
+        machine.supervisor.begin(["machined"])
+
+    async def load_config() -> None:
+        await importlib.import_module(LATE_MODULE).load_config(machine)
+
     return (
-        Phase("machined", (Task("startEarlyServices", start_early),)),
-        Phase("config", (Task("loadConfig", loader.load),)),
+        Phase("earlyServices", (Task("startEarlyServices", start_early),)),
+        Phase("machined", (Task("startMachined", start_machined),)),
+        Phase("config", (Task("loadConfig", load_config),)),
     )
 
 

@@ -100,7 +100,6 @@ SERVICES = (
     ServiceSpec(
         id="routerd",
         start=Fork(module="talos.routerd.main", uid=ROUTERD, gid=ROUTERD, writable=(f"{RUN}/routerd",)),
-        depends=("machined",),
         health=HealthCheck(probe=SocketDial(f"{RUN}/routerd/routerd.sock")),
         directories=(make_socket_directory("routerd", ROUTERD, APID),),
         group="system/routerd",
@@ -110,7 +109,7 @@ SERVICES = (
     ServiceSpec(
         id="apid",
         start=Fork(module="talos.apid.main", uid=APID, gid=APID, groups=(DAEMONS_GID,)),
-        depends=("routerd",),
+        depends=("machined", "routerd"),
         conditions=(API_CERTIFICATE,),
         health=HealthCheck(probe=TcpDial(50000)),
         group="system/apid",
@@ -145,7 +144,6 @@ SERVICES = (
             capabilities=(kernel.CAP_NET_ADMIN, kernel.CAP_NET_BIND_SERVICE, kernel.CAP_NET_RAW),
             writable=(f"{RUN}/networkd", "/proc/sys/net"),
         ),
-        depends=("machined",),
         health=HealthCheck(probe=SocketDial(f"{RUN}/networkd/networkd.sock")),
         directories=(make_socket_directory("networkd", NETWORKD, ROUTERD),),
         group="system/networkd",
@@ -162,7 +160,6 @@ SERVICES = (
             capabilities=(kernel.CAP_SYS_TIME,),
             writable=(f"{RUN}/timed",),
         ),
-        depends=("machined",),
         health=HealthCheck(probe=SocketDial(f"{RUN}/timed/timed.sock")),
         directories=(make_socket_directory("timed", TIMED, ROUTERD),),
         group="system/timed",
@@ -187,7 +184,6 @@ SERVICES = (
             ),
             writable=(f"{RUN}/udevd", "/dev", "/run", "/sys"),
         ),
-        depends=("machined",),
         health=HealthCheck(
             probe=SocketDial(f"{RUN}/udevd/udevd.sock"), initial_delay=0.1, period=60, timeout=55
         ),
@@ -197,4 +193,4 @@ SERVICES = (
         limits=Limits(minimum=8 * MIB, low=16 * MIB, millicores=250),
     ),
 )
-"""Every service of the node."""
+"""Every service of the node. The State is there before the first of them starts."""

@@ -1,4 +1,4 @@
-"""PID 1's two servers: the machine's API for routerd, the State for the daemons."""
+"""The machine's API, for routerd."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ from talos.daemon.run import Daemon
 from talos.daemon.server import serve
 from talos.machined.api.services import make_services
 from talos.machined.node import Node
-from talos.machined.services import MACHINE_SOCKET, RUN, STATE_SOCKET
+from talos.machined.services import MACHINE_SOCKET, RUN
 from talos.resource.graph import Edge, make_inspect_service
 from talos.resource.reader_guard import make_reader_guard
 from talos.resource.service import make_state_service
@@ -39,10 +39,7 @@ async def serve_node(daemon: Daemon, node: Node, own_edges: Sequence[Edge]) -> A
         make_state_service(node.state, guard=make_reader_guard(node.state)),
         make_inspect_service(edges),
     ]
-    async with (
-        serve(daemon, [make_state_service(node.state)], STATE_SOCKET),
-        serve(daemon, public, MACHINE_SOCKET),
-    ):
+    async with serve(daemon, public, MACHINE_SOCKET):
         yield
 
 

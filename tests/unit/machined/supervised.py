@@ -89,7 +89,7 @@ class Bench:
 async def until(predicate: Callable[[], bool], seconds: float = 10) -> None:
     """Wait for something that nobody announces."""
     with trio.fail_after(seconds):
-        while not predicate():
+        while not predicate():  # noqa: ASYNC110 - see above
             await trio.sleep(0.005)
 
 
@@ -131,10 +131,8 @@ async def forked(bench: Bench) -> dict[str, Any]:
         await supervisor.wait_until_settled(["sample"])
         pid = supervisor.get("sample").pid
         status = read(f"/proc/{pid}/status")
-        result["parent"] = next(int(line.split()[1]) for line in status.splitlines() if "PPid" in line)
-        result["parent"] = int(
-            next(line for line in status.splitlines() if line.startswith("PPid")).split()[1]
-        )
+        lines = {line.split(":")[0]: line for line in status.splitlines()}
+        result["uid"], result["parent"] = lines["Uid"], int(lines["PPid"].split()[1])
         result["me"] = os.getpid()
         result["title"] = read(f"/proc/{pid}/cmdline").rstrip("\0")
         resource = await bench.state.get(kinds.SERVICE, "sample")
