@@ -174,7 +174,7 @@ def make_boot(machine: Machine) -> tuple[Phase, ...]:
         filesystems.make_var_directories()
         machine.logs.open_files(DIRECTORY)
         for finding in filesystems.check_hardening(machine.ports.mounts):
-            machine.log.debug("mount options", finding=finding)
+            machine.log.warning("a writable mount is not hardened", finding=finding)
 
     async def start_everything() -> None:
         names = [spec.id for spec in SERVICES]

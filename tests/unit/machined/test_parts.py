@@ -138,4 +138,5 @@ def test_hardening_is_checked() -> None:
     mounts = MemoryMounts()
     mounts.mount(MountPoint(source="tmpfs", target="/run", type="tmpfs", options=("rw", "nosuid")))
     mounts.mount(MountPoint(source="x", target="/", type="squashfs", options=("ro",)))
+    mounts.mount(MountPoint(source="/dev/sda6", target="/var", type="xfs", options=("rw", "nosuid", "nodev")))
     assert check_hardening(mounts) == ["/run lacks nodev, noexec"]
