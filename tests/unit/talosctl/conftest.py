@@ -1,8 +1,10 @@
 """Fixtures: a fake node, and talosctl run against it."""
 
+import socket
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.talosctl.fake import Client, FakeNode, Pki
@@ -78,3 +80,15 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("TALOSCONFIG", "TALOS_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
     return home
+
+
+@pytest.fixture
+def local_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of this machine resolve, also where nothing else knows them, as in a build sandbox."""
+    lookup = socket.getaddrinfo
+
+    def look_up(host: Any, *arguments: Any, **options: Any) -> Any:
+        local = host in ("localhost", "localhost.localdomain")
+        return lookup("127.0.0.1" if local else host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)

@@ -112,6 +112,7 @@ def test_an_unknown_kind_of_proxy(client: Client, node: FakeNode) -> None:
     assert '"ftp://127.0.0.1" is no proxy this client knows' in result.err
 
 
+@pytest.mark.usefixtures("local_names")
 def test_calls_take_the_endpoints_in_turn(client: Client, node: FakeNode, maintenance_node: FakeNode) -> None:
     for server in (node, maintenance_node):
         server.on(VERSION, Empty, machine.VersionResponse(messages=[machine.Version()]))
