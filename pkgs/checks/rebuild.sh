@@ -1,7 +1,9 @@
-# Builds every derivation behind the flake's packages a second time; Nix fails when a byte differs. $1 is the system.
+# Builds every derivation behind the image and the workstation's programs a second time; Nix fails when a byte differs.
+# The kernel's turn is `nix build .#kernel --rebuild`, an hour of its own. $1 is the system.
 set -eu
 derivations=$(nix eval ".#packages.$1" --raw --apply \
-  'set: builtins.concatStringsSep " " (map (name: builtins.unsafeDiscardOutputDependency set.${name}.drvPath) (builtins.attrNames set))')
+  'set: builtins.concatStringsSep " " (map (name: builtins.unsafeDiscardOutputDependency set.${name}.drvPath)
+    (builtins.attrNames (removeAttrs set [ "kernel" "kernel-config" ])))')
 nix build .#squashfs .#talosctl .#size .#rootfs --no-link
 # Fixed outputs, what was downloaded, have nothing to rebuild.
 for derivation in $(nix-store --query --requisites $derivations | grep '[.]drv$' | grep -v -E '[.](deb|whl)[.]drv$|-bootstrap[.]drv$'); do

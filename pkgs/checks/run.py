@@ -16,9 +16,12 @@ def main() -> None:
         folder.chmod(0o755)
     os.environ["PATH"] = f"{os.environ['workstation']}/bin:{os.environ['PATH']}"
     os.environ["PYTHONPATH"] = str(copy / "python")
-    os.environ["TMPDIR"] = str(copy.parent)  # on a disk, as tests of disk usage expect
+    scratch = copy.parent / "scratch"  # on a disk, as tests of disk usage expect
+    scratch.mkdir()
+    os.environ["TMPDIR"] = str(scratch)
     os.environ["RUFF_NO_CACHE"] = "true"
     code = subprocess.run(sys.argv[1:], cwd=copy, check=False).returncode
+    shutil.rmtree(scratch)  # tests leave trees deeper than Nix can remove
     if code:
         sys.exit(code)
     Path(os.environ["out"]).write_text("passed\n")
