@@ -1,7 +1,7 @@
 """A service with a method of each arity, and a way to run a test as a daemon."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,10 @@ _ARITIES = {
     "ClientStream": (True, False),
     "Both": (True, True),
 }
+
+
+type RawChannel = Any
+"""A grpc.aio.Channel of bytes; grpc's stubs leave the type of its messages open."""
 
 
 def _make_descriptor() -> Any:
@@ -54,14 +58,13 @@ def run_daemon(main: Callable[[Daemon], Awaitable[None]], lines: list[str] | Non
         with trio.fail_after(20):
             await main(daemon)
 
-    write = (lambda _: None) if lines is None else lines.append
-    asyncio.run(host(limited, "test", Log(write=write)))
+    asyncio.run(host(limited, "test", Log(write=([] if lines is None else lines).append)))
 
 
 @asynccontextmanager
 async def echo_server(
-    daemon: Daemon, path: Path, handlers: dict[str, Handler], *, grace: float = 0.5
-) -> AsyncIterator[grpc.aio.Channel]:
+    daemon: Daemon, path: Path, handlers: Mapping[str, Handler], *, grace: float = 0.5
+) -> AsyncGenerator[RawChannel]:
     """A server with these handlers, and a channel of raw bytes to it."""
     async with serve(daemon, [Service(DESCRIPTOR, handlers)], path, grace=grace):
         channel = grpc.aio.insecure_channel(f"unix:{path}", options=CHANNEL_OPTIONS)

@@ -17,13 +17,13 @@ from google.protobuf.message import Message
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 
 from talos.api.google.rpc import status_pb2
-from talos.api.rpc import Call, Code, RpcError, Send, Service
+from talos.api.rpc import Call, Code, Handler, RpcError, Send, Service
 from talos.daemon.limits import STREAM_WINDOW
 from talos.daemon.run import Daemon
 from talos.daemon.server import serve
 from talos.system.errors import UserError
 
-from .echo import DESCRIPTOR, echo_server, packed, run_daemon, unpacked
+from .echo import DESCRIPTOR, RawChannel, echo_server, packed, run_daemon, unpacked
 
 
 async def echo(request: BytesValue, _call: Call) -> BytesValue:
@@ -52,7 +52,7 @@ async def failing(call: Any) -> grpc.aio.AioRpcError:
 
 
 def test_four_arities(tmp_path: Path) -> None:
-    async def client(channel: grpc.aio.Channel) -> None:
+    async def client(channel: RawChannel) -> None:
         async def words() -> AsyncIterator[bytes]:
             for word in (b"a", b"b", b"c"):
                 yield packed(word)
@@ -66,7 +66,12 @@ def test_four_arities(tmp_path: Path) -> None:
         assert [unpacked(m) async for m in both] == [b"A", b"B", b"C"]
 
     async def main(daemon: Daemon) -> None:
-        handlers = {"Unary": echo, "ServerStream": count, "ClientStream": join, "Both": echo_each}
+        handlers: dict[str, Handler] = {
+            "Unary": echo,
+            "ServerStream": count,
+            "ClientStream": join,
+            "Both": echo_each,
+        }
         async with echo_server(daemon, tmp_path / "s", handlers) as channel:
             await daemon.bridge.call(client, channel)
 
@@ -92,7 +97,7 @@ def test_metadata_peer_and_deadline_reach_the_handler(tmp_path: Path) -> None:
         assert 5 < call.deadline - trio.current_time() < 10 or call.deadline == float("inf")
         return BytesValue()
 
-    async def client(channel: grpc.aio.Channel) -> None:
+    async def client(channel: RawChannel) -> None:
         method = channel.unary_unary("/test.Echo/Unary")
         metadata = (("talos-role", "os:reader"), ("talos-role", "os:admin"), ("x-bin", b"\0"))
         await method(b"", metadata=metadata, timeout=9)
@@ -122,7 +127,7 @@ def test_cancel_by_the_client_stops_the_handler(tmp_path: Path, arity: str) -> N
             finally:
                 stopped.set()
 
-        async def start(channel: grpc.aio.Channel) -> Any:
+        async def start(channel: RawChannel) -> Any:
             if arity == "Unary":
                 return channel.unary_unary("/test.Echo/Unary")(b"")
             if arity == "ServerStream":
@@ -148,7 +153,7 @@ def test_deadline_stops_the_handler(tmp_path: Path) -> None:
             finally:
                 stopped.set()
 
-        async def client(channel: grpc.aio.Channel) -> None:
+        async def client(channel: RawChannel) -> None:
             error = await failing(channel.unary_unary("/test.Echo/Unary")(b"", timeout=0.2))
             assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
@@ -171,7 +176,7 @@ def test_a_client_that_stops_reading_stops_the_writer(tmp_path: Path) -> None:
                 await send(chunk)
                 sent += 1
 
-        async def read_one(channel: grpc.aio.Channel) -> Any:
+        async def read_one(channel: RawChannel) -> Any:
             call = channel.unary_stream("/test.Echo/ServerStream")(b"")
             await call.read()
             return call
@@ -203,7 +208,7 @@ def test_a_handler_that_stops_reading_stops_the_client(tmp_path: Path) -> None:
                 taken += 1
                 yield packed(b"x" * 65536)
 
-        async def start(channel: grpc.aio.Channel) -> Any:
+        async def start(channel: RawChannel) -> Any:
             return channel.stream_unary("/test.Echo/ClientStream")(flood())
 
         async with echo_server(daemon, tmp_path / "s", {"ClientStream": ignore}) as channel:
@@ -222,7 +227,7 @@ def test_message_limit(tmp_path: Path) -> None:
     async def size(request: BytesValue, _call: Call) -> BytesValue:
         return BytesValue(value=b"%d" % len(request.value))
 
-    async def client(channel: grpc.aio.Channel) -> None:
+    async def client(channel: RawChannel) -> None:
         method = channel.unary_unary("/test.Echo/Unary")
         assert unpacked(await method(packed(b"x" * (31 << 20)))) == b"%d" % (31 << 20)
         error = await failing(method(packed(b"x" * (33 << 20))))
@@ -244,7 +249,7 @@ def status_of(error: Exception, tmp_path: Path, lines: list[str] | None = None) 
         await trio.lowlevel.checkpoint()
         raise error
 
-    async def client(channel: grpc.aio.Channel) -> None:
+    async def client(channel: RawChannel) -> None:
         caught.append(await failing(channel.unary_unary("/test.Echo/Unary")(b"")))
 
     async def main(daemon: Daemon) -> None:
@@ -292,7 +297,7 @@ def test_wrong_bytes_and_wrong_replies(tmp_path: Path) -> None:
     async def wrong(_request: BytesValue, _call: Call) -> Message:
         return StringValue()
 
-    async def client(channel: grpc.aio.Channel) -> None:
+    async def client(channel: RawChannel) -> None:
         error = await failing(channel.unary_unary("/test.Echo/Unary")(b"\xff\xff"))
         assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
         error = await failing(channel.unary_unary("/test.Echo/Unary")(b""))
@@ -313,7 +318,7 @@ def test_error_after_replies_ends_the_stream_with_it(tmp_path: Path) -> None:
             await send(BytesValue())
         raise RpcError(Code.DATA_LOSS, "torn")
 
-    async def client(channel: grpc.aio.Channel) -> None:
+    async def client(channel: RawChannel) -> None:
         call = channel.unary_stream("/test.Echo/ServerStream")(b"")
         received: list[bytes] = []
 
@@ -343,6 +348,7 @@ def test_stop_lets_open_calls_finish(tmp_path: Path) -> None:
             return BytesValue(value=b"done")
 
         async def client() -> None:
+            channel: RawChannel
             async with grpc.aio.insecure_channel(f"unix:{tmp_path}/s") as channel:
                 replies.append(unpacked(await channel.unary_unary("/test.Echo/Unary")(b"")))
 
@@ -376,18 +382,19 @@ def test_stop_ends_open_streams_after_the_grace(tmp_path: Path) -> None:
                 stopped.set()
 
         async def open_stream(path: Path) -> Any:
-            channel = grpc.aio.insecure_channel(f"unix:{path}")
+            channel: RawChannel = grpc.aio.insecure_channel(f"unix:{path}")
             call = channel.unary_stream("/test.Echo/ServerStream")(b"")
             await call.read()
             return channel, call
 
-        async def ending(call: Any) -> None:
-            codes.append(await call.code())
-
         async with trio.open_nursery() as nursery:
             async with echo_server(daemon, tmp_path / "s", {"ServerStream": forever}, grace=0.3):
                 channel, call = await daemon.bridge.call(open_stream, tmp_path / "s")
-                nursery.start_soon(daemon.bridge.call, ending, call)
+
+                async def ending() -> None:
+                    codes.append(await call.code())
+
+                nursery.start_soon(daemon.bridge.call, ending)
                 before = trio.current_time()
             assert stopped.is_set()
             assert 0.2 < trio.current_time() - before < 5
@@ -410,6 +417,7 @@ def test_cancelled_server_cancels_its_handlers(tmp_path: Path) -> None:
                 stopped.set()
 
         async def client() -> None:
+            channel: RawChannel
             async with grpc.aio.insecure_channel(f"unix:{tmp_path}/s") as channel:
                 codes.append((await failing(channel.unary_unary("/test.Echo/Unary")(b""))).code())
 
