@@ -5,9 +5,12 @@ derivations=$(nix eval ".#packages.$1" --raw --apply \
   'set: builtins.concatStringsSep " " (map (name: builtins.unsafeDiscardOutputDependency set.${name}.drvPath)
     (builtins.attrNames (removeAttrs set [ "kernel" "kernel-config" ])))')
 nix build .#squashfs .#talosctl .#size .#rootfs --no-link
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 # Fixed outputs, what was downloaded, have nothing to rebuild.
 for derivation in $(nix-store --query --requisites $derivations | grep '[.]drv$' | grep -v -E '[.](deb|whl)[.]drv$|-bootstrap[.]drv$'); do
-  nix-store --realise "$derivation" >/dev/null 2>&1
-  nix-store --realise --check "$derivation" >/dev/null
+  for check in "" --check; do
+    nix-store --realise $check "$derivation" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+  done
   echo "${derivation#/nix/store/*-}: the second build is identical"
 done
