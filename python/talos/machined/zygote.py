@@ -1,7 +1,7 @@
 """The process from which daemons are forked.
 
-PID 1 forks it before any gRPC object exists: gRPC does not survive a fork. It imports every
-daemon's modules once, so a daemon starts in milliseconds and shares that memory with the
+PID 1 forks it before any gRPC object exists: gRPC does not survive a fork. It imports the
+daemons' modules once, so a daemon starts in milliseconds and shares that memory with the
 others. On request it forks twice, which makes PID 1 the daemon's parent. Its loop is one
 thread without an event loop; PID 1's end is in :mod:`talos.machined.zygote_client`.
 """
@@ -10,6 +10,7 @@ import gc
 import importlib
 import json
 import os
+import select
 import signal
 import socket
 import ssl
@@ -32,16 +33,19 @@ MAX_REQUEST = 16 * 1024
 PID_FORMAT = "i"
 ZYGOTE_FD = 3
 """Where a zygote that is started anew finds its socket."""
-DAEMON_MODULES = (
-    "talos.apid.main",
-    "talos.routerd.main",
-    "talos.trustd.main",
+MODULES = (
+    "grpc._cython.cygrpc",  # grpc imports these two when first used; imported here, they are shared
+    "grpc.aio",
     "talos.networkd.main",
+    "talos.routerd.main",
     "talos.timed.main",
+    "talos.apid.main",
+    "talos.trustd.main",
     "talos.udevd.main",
+    "encodings.idna",
 )
-LAZY_MODULES = ("cryptography.x509", "encodings.idna", "grpc._cython.cygrpc", "grpc.aio")
-"""What libraries import when first used; imported here, it is shared."""
+"""What daemons need, in the order in which a booting node wants it."""
+TLS_MODULE = "talos.apid.main"
 FAILED_TO_START = 70
 """Exit code of a daemon that did not come as far as its main function; EX_SOFTWARE of sysexits.h."""
 
@@ -100,26 +104,31 @@ def run_zygote(requests: socket.socket, parent: int) -> NoReturn:
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     kernel.set_process_title("zygote")
-    import_daemons()
+    missing = [*MODULES]
     while True:
+        # While nobody asks, import ahead. Who asks gets what it needs, and no more, at once.
+        if missing and not select.select([requests], [], [], 0)[0]:
+            import_module(missing.pop(0))
+            continue
         data, fds, _flags, _address = socket.recv_fds(requests, MAX_REQUEST, 2)
         if not data:
             os._exit(0)
-        pid = _fork_twice(parse_request(data), fds, requests, parent)
+        request = parse_request(data)
+        import_module(request.module)
+        pid = _fork_twice(request, fds, requests, parent)
         for fd in fds:
             os.close(fd)
         requests.send(struct.pack(PID_FORMAT, pid))
 
 
-def import_daemons() -> None:
-    """Load what daemons need, and keep the collector from touching (so: copying) it."""
-    for name in (*LAZY_MODULES, *DAEMON_MODULES):
-        try:
-            importlib.import_module(name)
-        except Exception:  # noqa: BLE001 - one daemon that can't be loaded must not take the others along
-            sys.stderr.write(f"zygote: {name} can't be imported\n{traceback.format_exc()}")
-    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # OpenSSL's tables are made with the first one
-    gc.collect()
+def import_module(name: str) -> None:
+    """Load a module, and keep the collector from touching (so: copying) what is loaded by now."""
+    try:
+        importlib.import_module(name)
+    except Exception:  # noqa: BLE001 - one daemon that can't be loaded must not take the others along
+        sys.stderr.write(f"zygote: {name} can't be imported\n{traceback.format_exc()}")
+    if name == TLS_MODULE:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # the first one makes OpenSSL's tables, 2 MiB
     gc.freeze()
 
 

@@ -306,7 +306,7 @@ def run(scenario: Scenario) -> None:
     Path(folder).chmod(0o755)
     Path(folder, "sample_daemon.py").write_text(DAEMON, encoding="utf-8")
     sys.path.insert(0, folder)
-    zygote_module.DAEMON_MODULES = ("sample_daemon",)
+    zygote_module.MODULES = ("sample_daemon",)
     zygote_module.make_private_view = lambda _: None  # the test's own process needs no mounts
     kernel.set_child_subreaper()
     connection, pid = zygote_module.fork_zygote()
