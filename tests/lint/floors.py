@@ -31,7 +31,13 @@ FLOORS: dict[str, int] = {
 }
 """Folder of python/talos to its floor; imports go down, or stay within the folder."""
 
-NEIGHBOURS = {("config", "resource"), ("config", "pki"), ("pki", "config"), ("pki", "resource"), ("talosctl", "provision")}
+NEIGHBOURS = {
+    ("config", "resource"),
+    ("config", "pki"),
+    ("pki", "config"),
+    ("pki", "resource"),
+    ("talosctl", "provision"),
+}
 """Pairs on one floor of which the first may import the second."""
 
 NOT_FOR_THE_WORKSTATION = {"apid", "routerd", "trustd", "networkd", "timed", "udevd", "machined"}
