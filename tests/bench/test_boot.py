@@ -64,5 +64,6 @@ def test_boot(tmp_path: Path) -> None:
     table.add(
         "Version is answered, over TLS", *spread(answered), budget=BUDGET.judge(sorted(answered)[RUNS // 2])
     )
+    table.add("  processor time used until then", *spread(used))
     table.add("every service is up, talosctl sees it", *spread(up))
     table.show()
