@@ -5,13 +5,13 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.harness.cluster import Cluster, eventually, image, running_cluster
+from tests.harness.cluster import Cluster, check_services, eventually, image, running_cluster
 from tests.harness.machine import remains
 
 from talos.config.talosconfig import TalosConfig
 from talos.provision.cluster import NodeState
 from talos.provision.configs import ConfigWishes
-from talos.provision.local import CreateOptions, create_cluster, destroy_cluster, show_cluster
+from talos.provision.local import CreateOptions, create_cluster, destroy_cluster, reboot_node, show_cluster
 from talos.provision.plan import Wishes
 from talos.provision.progress import Silent
 from talos.provision.store import ClusterFolder
@@ -51,6 +51,23 @@ def test_a_launcher_that_crashed_is_cleaned_up_after(tmp_path: Path) -> None:
         info = show_cluster(cluster.name, tmp_path)
         assert (info.launcher, info.nodes[0].state) == (0, NodeState.STOPPED)
     check_clean(cluster.name, tmp_path)
+
+
+def test_a_cluster_goes_on_after_its_launcher_crashed(tmp_path: Path) -> None:
+    with running_cluster(tmp_path) as cluster:
+        machine = cluster.talosctl("read", "/etc/machine-id").stdout
+        os.kill(cluster.info.launcher, signal.SIGKILL)
+        eventually("the launcher is gone", lambda: is_gone(cluster))
+        assert reboot_node(cluster.name, tmp_path) == [cluster.nodes[0].name]
+        eventually("the node is back", lambda: check_services(cluster, cluster.addresses[0]))
+        assert cluster.talosctl("read", "/etc/machine-id").stdout == machine
+    check_clean(cluster.name, tmp_path)
+
+
+def is_gone(cluster: Cluster) -> None:
+    """Assert that nothing of the cluster runs."""
+    assert cluster.info.launcher == 0
+    assert cluster.nodes[0].pid == 0
 
 
 def test_what_stands_in_the_way_is_told_before_anything_is_made(tmp_path: Path) -> None:

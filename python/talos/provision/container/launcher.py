@@ -17,6 +17,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from talos.provision.cluster import ClusterRequest, NodeRequest, NodeState
@@ -39,6 +40,9 @@ PANIC_SECONDS = 10.0
 # How long nodes may take to stop in an orderly way.
 STOP_SECONDS = 60.0
 
+# Bytes after which a console's file is put aside at the next start of its node.
+MAX_CONSOLE = 16 << 20
+
 type Report = Callable[[dict[str, Any]], None]
 
 
@@ -58,6 +62,12 @@ def parse_status(status: int) -> Outcome:
         if os.WTERMSIG(status) == signal.SIGINT:
             return Outcome.POWER_OFF
     return Outcome.CRASH
+
+
+def rotate(console: Path) -> None:
+    """Keep a console's file from growing without end: put a large one aside, one generation of it."""
+    if console.exists() and console.stat().st_size > MAX_CONSOLE:
+        console.replace(console.with_suffix(".log.1"))
 
 
 @dataclass(slots=True)
@@ -105,6 +115,7 @@ class Launcher:
         request, folder, name = self._request, self._folder, node.request.name
         group = node_group(folder, name)
         limits = Limits(cpus=node.request.cpus, memory=node.request.memory)
+        rotate(folder.console(name))
         # What the node before a restart left behind.
         cgroups.remove(self._hierarchies, group)
         cgroups.make_group(self._hierarchies, group, limits)

@@ -18,7 +18,7 @@ from talos.provision.container.leftovers import (
 )
 from talos.provision.container.processes import from_data
 from talos.provision.interpreter import interpreter_command
-from talos.provision.progress import Progress
+from talos.provision.progress import Progress, Silent
 from talos.provision.store import (
     PROVIDER,
     ClusterFolder,
@@ -84,7 +84,10 @@ def show(name: str, directory: Path) -> ClusterInfo:
 
 
 def reboot_node(name: str, directory: Path, nodes: Sequence[str] = ()) -> list[str]:
-    """Have nodes (all unless named) end and start again at once; the names of those that were told."""
+    """Have nodes (all unless named) end and start again at once; the names of those that were told.
+
+    When the launcher is gone, all nodes are started, with a new one.
+    """
     cluster = show(name, directory)
     unknown = set(nodes) - {node.name for node in cluster.nodes}
     if unknown:
@@ -93,14 +96,18 @@ def reboot_node(name: str, directory: Path, nodes: Sequence[str] = ()) -> list[s
             where="--node",
             hint=f"nodes: {', '.join(node.name for node in cluster.nodes)}",
         )
-    told = [node for node in cluster.nodes if not nodes or node.name in nodes]
-    launcher = launcher_of(ClusterFolder(cluster.directory))
+    told = [node.name for node in cluster.nodes if not nodes or node.name in nodes]
+    folder = ClusterFolder(cluster.directory)
+    launcher = launcher_of(folder)
     if launcher is None:
-        raise UserError(f"the cluster {name} does not run", hint="destroy it and create it again")
-    for node in told:
-        ClusterFolder(cluster.directory).reboot_mark(node.name).touch()
+        # It crashed, or the machine was restarted: begin anew with what the disks hold.
+        remove_leftovers(folder, lambda _: None)
+        _launch(folder, Silent())
+        return [node.name for node in cluster.nodes]
+    for name in told:
+        folder.reboot_mark(name).touch()
     launcher.send(signal.SIGUSR1)
-    return [node.name for node in told]
+    return told
 
 
 def list_clusters(directory: Path) -> list[ClusterInfo]:
