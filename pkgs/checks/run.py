@@ -16,6 +16,7 @@ def main() -> None:
         folder.chmod(0o755)
     os.environ["PATH"] = f"{os.environ['workstation']}/bin:{os.environ['PATH']}"
     os.environ["PYTHONPATH"] = str(copy / "python")
+    os.environ["NO_COLOR"] = "1"  # Nix gives builders a terminal
     scratch = copy.parent / "scratch"  # on a disk, as tests of disk usage expect
     scratch.mkdir()
     os.environ["TMPDIR"] = str(scratch)
