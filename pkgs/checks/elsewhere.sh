@@ -3,6 +3,7 @@
 set -eu
 elsewhere=$(mktemp -d)
 trap 'chmod -R u+w "$elsewhere"; rm -rf "$elsewhere"' EXIT
+nix build .#squashfs --no-link
 image=$(nix eval .#squashfs --raw)
 usual=$(sha256sum <"$image")
 NIX_CONFIG="$NIX_CONFIG
