@@ -26,6 +26,7 @@ from talos.networkd.controllers.simple_status import (
 from talos.networkd.kernel_links import open_links
 from talos.resource.controller import Controller
 from talos.resource.graph import Edge
+from talos.resource.mirror import mirror
 from talos.resource.runtime import dependencies, make_inspect_service, run_controllers
 from talos.system.links import Links
 
@@ -59,7 +60,11 @@ async def serve_network(daemon: Daemon) -> None:
 
     The network stays as it is when we end: who follows us finds it so.
     """
-    async with open_links(daemon.bridge) as links, remote_state(daemon) as state:
+    async with (
+        open_links(daemon.bridge) as links,
+        remote_state(daemon) as remote,
+        mirror(remote) as state,
+    ):
         controllers = make_controllers(links)
         edges = dependencies(controllers)
 

@@ -1,0 +1,250 @@
+"""A State of another process with copies of what is read at hand.
+
+Controllers read much more than changes: they look at everything whenever something has
+happened. Over a socket each look costs a call, and most writes change nothing. Here every
+kind that is read is watched once; reads, and writes that would change nothing, take no call.
+
+A reader never sees less than what woke it: events reach the copy before those who wait for
+them. What is written through the mirror is seen at once, what others wrote a moment later,
+so a write may be refused as if somebody else had been quicker; the copy is then renewed and
+the usual second try succeeds.
+"""
+
+import builtins
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Self, cast
+
+import trio
+from google.protobuf.message import Message
+
+from talos.resource.kind import Kind
+from talos.resource.kinds import REGISTRY
+from talos.resource.query import ALL, Query
+from talos.resource.resource import Phase, Resource
+from talos.resource.state import (
+    FROM_NOW,
+    Event,
+    EventStream,
+    EventType,
+    NotFoundError,
+    State,
+    StateError,
+    WatchOptions,
+)
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 0.5
+"""Before a watch that ended is begun again."""
+
+type Batch = Sequence[Event[Any]]
+type Key = tuple[str, str]
+
+
+class MirroredState:
+    """Implements :class:`talos.resource.state.State`; made by :func:`mirror`."""
+
+    def __init__(self, state: State, nursery: trio.Nursery) -> None:
+        self._state = state
+        self._nursery = nursery
+        self._copies: dict[Key, _Copy] = {}
+
+    async def get[S: Message](self, kind: Kind[S], id: str, *, namespace: str | None = None) -> Resource[S]:
+        """One resource; NotFoundError when there is none."""
+        copy = await self._copy(kind, namespace)
+        try:
+            return cast("Resource[S]", copy.resources[id])
+        except KeyError:
+            raise NotFoundError(f"resource {kind.type}({copy.namespace}/{id}) doesn't exist") from None
+
+    async def list[S: Message](
+        self, kind: Kind[S], *, namespace: str | None = None, query: Query = ALL
+    ) -> list[Resource[S]]:
+        """All resources of a kind that match the query, ordered by id."""
+        copy = await self._copy(kind, namespace)
+        found = sorted(copy.resources.items())
+        return [
+            cast("Resource[S]", resource)
+            for name, resource in found
+            if query.matches(name, resource.metadata.labels)
+        ]
+
+    async def create[S: Message](self, resource: Resource[S], *, owner: str = "") -> Resource[S]:
+        """Store a new resource; returns it as stored. AlreadyExistsError."""
+        try:
+            stored = await self._state.create(resource, owner=owner)
+        except StateError:
+            await self._renew(resource)
+            raise
+        self._note(stored)
+        return stored
+
+    async def update[S: Message](
+        self, resource: Resource[S], *, owner: str = "", expected_phase: Phase | None = Phase.RUNNING
+    ) -> Resource[S]:
+        """Replace a resource whose stored version is the given one's; no call when nothing changes."""
+        metadata = resource.metadata
+        copy = self._copies.get((metadata.type, metadata.namespace))
+        if (
+            copy is not None
+            and copy.resources.get(resource.id) == resource
+            and metadata.owner == owner
+            and expected_phase in (None, metadata.phase)
+        ):
+            return resource
+        try:
+            stored = await self._state.update(resource, owner=owner, expected_phase=expected_phase)
+        except StateError:
+            await self._renew(resource)
+            raise
+        self._note(stored)
+        return stored
+
+    async def teardown(
+        self, kind: Kind[Message], id: str, *, namespace: str | None = None, owner: str = ""
+    ) -> bool:
+        """Ask for a resource's end; true when no finalizer holds it any more."""
+        return await self._state.teardown(kind, id, namespace=namespace, owner=owner)
+
+    async def destroy(
+        self, kind: Kind[Message], id: str, *, namespace: str | None = None, owner: str = ""
+    ) -> None:
+        """Remove a resource; ConflictError while finalizers hold it."""
+        await self._state.destroy(kind, id, namespace=namespace, owner=owner)
+        copy = self._copies.get((kind.type, kind.namespace if namespace is None else namespace))
+        if copy is not None:
+            copy.resources.pop(id, None)
+
+    @asynccontextmanager
+    async def watch[S: Message](
+        self,
+        kind: Kind[S],
+        id: str | None = None,
+        *,
+        namespace: str | None = None,
+        query: Query = ALL,
+        options: WatchOptions = FROM_NOW,
+    ) -> AsyncGenerator[EventStream[S]]:
+        """Events; those of a whole kind from now on come from the copy's own watch."""
+        if id is None and query == ALL and options in (FROM_NOW, WatchOptions(aggregated=True)):
+            copy = await self._copy(kind, namespace)
+            reader = _Reader()
+            copy.readers.append(reader)
+            try:
+                yield reader
+            finally:
+                copy.readers.remove(reader)
+            return
+        async with self._state.watch(kind, id, namespace=namespace, query=query, options=options) as events:
+            yield events
+
+    async def _copy(self, kind: Kind[Message], namespace: str | None) -> "_Copy":
+        key = kind.type, kind.namespace if namespace is None else namespace
+        copy = self._copies.get(key)
+        if copy is None:
+            copy = self._copies[key] = _Copy(kind, key[1])
+            self._nursery.start_soon(copy.follow, self._state)
+        await copy.is_complete.wait()
+        return copy
+
+    def _note(self, stored: Resource[Any]) -> None:
+        copy = self._copies.get((stored.metadata.type, stored.metadata.namespace))
+        if copy is not None:
+            copy.put(stored)
+
+    async def _renew(self, resource: Resource[Any]) -> None:
+        """What we hold of a resource may be old: ask for it."""
+        metadata = resource.metadata
+        copy = self._copies.get((metadata.type, metadata.namespace))
+        if copy is None:
+            return
+        kind: Kind[Message] = REGISTRY[metadata.type]
+        try:
+            copy.put(await self._state.get(kind, metadata.id, namespace=metadata.namespace))
+        except NotFoundError:
+            copy.resources.pop(metadata.id, None)
+
+
+class _Copy:
+    """All resources of a kind in a namespace, and who wants to hear of changes."""
+
+    def __init__(self, kind: Kind[Message], namespace: str) -> None:
+        self.namespace = namespace
+        self.resources: builtins.dict[str, Resource[Any]] = {}
+        self.readers: builtins.list[_Reader] = []
+        self.is_complete = trio.Event()
+        self._kind = kind
+
+    async def follow(self, state: State) -> None:
+        """Keep the copy as the State is, until cancelled."""
+        options = WatchOptions(bootstrap=True, aggregated=True)
+        while True:
+            try:
+                async with state.watch(self._kind, namespace=self.namespace, options=options) as events:
+                    async for batch in events:
+                        self._take(batch)
+            except StateError as error:
+                log.warning("watch of %s in %s broke: %s", self._kind.type, self.namespace, error)
+            # The next watch tells everything anew; until then nobody may take what is held for all.
+            self.is_complete = trio.Event()
+            self.resources = {}
+            await trio.sleep(RETRY_SECONDS)
+
+    def _take(self, batch: Batch) -> None:
+        for event in batch:
+            resource = event.resource
+            if event.type is EventType.BOOTSTRAPPED:
+                self.is_complete.set()
+            elif event.type is EventType.DESTROYED and resource is not None:
+                held = self.resources.get(resource.id)
+                # It may have been made anew since, by ourselves.
+                if held is not None and held.metadata.created <= resource.metadata.created:
+                    del self.resources[resource.id]
+            elif resource is not None:
+                self.put(resource)
+        if self.is_complete.is_set():
+            for reader in self.readers:
+                reader.put(batch)
+
+    def put(self, resource: Resource[Any]) -> None:
+        """Take a resource unless a newer one is held."""
+        held = self.resources.get(resource.id)
+        if held is None or _age(held) < _age(resource):
+            self.resources[resource.id] = resource
+
+
+def _age(resource: Resource[Any]) -> tuple[int, int]:
+    return resource.metadata.created, resource.metadata.version
+
+
+class _Reader:
+    """The batches that one watch has yet to see."""
+
+    def __init__(self) -> None:
+        self._batches: builtins.list[Batch] = []
+        self._filled = trio.Event()
+
+    def put(self, batch: Batch) -> None:
+        """Add a batch."""
+        self._batches.append(batch)
+        self._filled.set()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Batch:
+        await self._filled.wait()
+        batch = [event for batch in self._batches for event in batch]
+        self._batches.clear()
+        self._filled = trio.Event()
+        return batch
+
+
+@asynccontextmanager
+async def mirror(state: State) -> AsyncGenerator[State]:
+    """The State with copies of what is read, for as long as the context is open."""
+    async with trio.open_nursery() as nursery:
+        yield MirroredState(state, nursery)
+        nursery.cancel_scope.cancel()
