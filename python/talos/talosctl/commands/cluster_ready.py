@@ -20,8 +20,8 @@ from talos.talosctl.output.table import format_table
 
 PAUSE = 0.25
 """Seconds between two looks; nodes have no call that waits for services."""
-NEEDED = ("machined", "apid")
-"""What a node must have to be managed. Kubernetes' parts come up on their own time."""
+NEEDED = ("machined", "containerd", "routerd", "apid", "networkd", "timed")
+"""What every node must have to be managed. Kubernetes' parts come up on their own time."""
 
 type Services = Sequence[tuple[str, Sequence[ServiceInfo]]]
 
@@ -76,13 +76,8 @@ def _unwell(outcome: Outcome[list[ServiceInfo]], target: Target) -> list[str]:
     return [
         f"{outcome.node}: {name} is {states[name].state if name in states else 'missing'}"
         for name in NEEDED
-        if name not in states or states[name].state != "Running" or not is_well(states[name])
+        if name not in states or states[name].state != "Running" or not states[name].health.healthy
     ]
-
-
-def is_well(service: ServiceInfo) -> bool:
-    """Whether a service's health, if it tells one, is good."""
-    return service.health.unknown or service.health.healthy
 
 
 def show_services(services: Services) -> None:
