@@ -17,7 +17,7 @@ export NIX_CONFIG
 TALOSCTL := build/bin/talosctl
 IMAGE := build/image.squashfs
 DEV := build/workstation/bin/python3.13
-PYTEST := PYTHONPATH=python $(DEV) -B -m pytest
+PYTEST := PATH="$(CURDIR)/build/workstation/sbin:$$PATH" PYTHONPATH=python $(DEV) -B -m pytest
 CHECK := .\#checks.$(SYSTEM)
 
 .DEFAULT_GOAL := help
