@@ -1,4 +1,6 @@
-"""What reboot, shutdown and reset have in common."""
+"""What reboot, shutdown, reset and upgrade have in common."""
+
+from collections.abc import Awaitable, Callable
 
 from talos.talosctl.cli.command import Invocation
 from talos.talosctl.cli.flag import Flag, Type
@@ -14,12 +16,19 @@ WAIT_FLAGS = (
     Flag(name="debug", type=Type.BOOL, default="false", help="with --wait: also show the kernel's log"),
 )
 
+type Prepare = Callable[[Session, str], Awaitable[bool]]
 
-def run_power(invocation: Invocation, act: Act, *, is_reboot: bool) -> int:
-    """Start the action on every node and, with --wait, see it through."""
+
+def run_power(invocation: Invocation, act: Act, *, is_reboot: bool, prepare: Prepare | None = None) -> int:
+    """Start the action on every node and, with --wait, see it through.
+
+    ``prepare`` comes first on each node and says whether the action shall follow.
+    """
     flags = invocation.flags
 
     async def do(session: Session, node: str) -> None:
+        if prepare is not None and not await prepare(session, node):
+            return
         if flags.is_set("wait"):
             await act_and_track(
                 session,

@@ -18,13 +18,10 @@ from talos.api.rpc import Code, RpcError
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
-from talos.talosctl.client.command import need_nodes, parts, run_async
-from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.command import parts
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.power import WAIT_FLAGS
-from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
-from talos.talosctl.client.track import act_and_track
+from talos.talosctl.client.power import WAIT_FLAGS, run_power
+from talos.talosctl.client.session import Session
 from talos.talosctl.client_version import client_version
 from talos.talosctl.commands.image import pull
 from talos.talosctl.output import console
@@ -58,30 +55,13 @@ def run_upgrade(invocation: Invocation) -> int:
         reply = await session.unary(node, "/machine.MachineService/Reboot", reboot, RebootResponse)
         return next((part.actor_id for part in parts(reply, Reboot)), "")
 
-    async def do(session: Session, node: str) -> None:
-        if not is_legacy:
-            await _install(session, node, containerd, image)
-            if flags.is_set("no-reboot"):
-                return
-        if flags.is_set("wait"):
-            await act_and_track(
-                session,
-                node,
-                act,
-                seconds=flags.seconds("timeout"),
-                is_reboot=True,
-                is_debug=flags.is_set("debug"),
-            )
-        else:
-            await act(session, node)
+    async def install(session: Session, node: str) -> bool:
+        if is_legacy:
+            return True
+        await _install(session, node, containerd, image)
+        return not flags.is_set("no-reboot")
 
-    async def main() -> int:
-        target = select_target(flags)
-        async with open_session(target) as session:
-            outcomes = await ask_nodes(session, need_nodes(target), do)
-            return report_failures(session, outcomes)
-
-    return run_async(main())
+    return run_power(invocation, act, is_reboot=True, prepare=install)
 
 
 def _check(flags: Flags) -> tuple[ContainerdInstance, str]:
