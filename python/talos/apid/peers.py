@@ -16,7 +16,7 @@ from talos.daemon.http2_flow import CONNECTION_WINDOW, STREAM_WINDOW
 PORT = 50000
 
 IDLE_TIMEOUT = 15 * 60.0
-"""Seconds until an unused connection is closed (wire/README.md, Routing)."""
+"""Seconds until an unused connection is closed (as upstream)."""
 
 MAX_PEERS = 512
 """Targets that are connected at a time; the one unused for longest has to go."""

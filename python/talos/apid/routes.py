@@ -1,4 +1,4 @@
-"""Where a call goes: to this node, to another one, or to several (wire/README.md, Routing)."""
+"""Where a call goes: to this node, to another one, or to several (as upstream)."""
 
 import ipaddress
 import json

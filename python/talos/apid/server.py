@@ -13,7 +13,7 @@ from talos.daemon.tls_listener import Limits, TlsListener
 ROUTER_SOCKET = Path("/system/run/routerd/routerd.sock")
 
 GRACE = 10.0
-"""Seconds that open calls have when apid stops (wire/README.md, Transport)."""
+"""Seconds that open calls have when apid stops (as upstream)."""
 
 
 class ApiServer:

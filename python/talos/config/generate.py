@@ -5,7 +5,7 @@
     text = render(config, docs=True, examples=True) -> str
     talosconfig = generate_talosconfig(options) -> TalosConfig
 
-Documents, their order, keys and values are those of config/README, "What gen config emits".
+Documents, their order, keys and values are those that upstream's generator emits.
 """
 
 from collections.abc import Iterator, Sequence
@@ -47,7 +47,7 @@ from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
 from talos.system.errors import UserError
 
-ADMIN_LIFETIME = timedelta(hours=8760)  # config/README, talosconfig: one year
+ADMIN_LIFETIME = timedelta(hours=8760)  # one year, as upstream's client file
 ADMIN_ROLES = ("os:admin",)
 
 

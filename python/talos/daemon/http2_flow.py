@@ -8,10 +8,10 @@ import h2.connection
 from talos.api.rpc import Code, RpcError
 
 STREAM_WINDOW = 65535 * 32
-"""Initial window of a stream, in bytes (wire/README.md, Transport)."""
+"""Initial window of a stream, in bytes (as upstream)."""
 
 CONNECTION_WINDOW = 65535 * 16
-"""Initial window of a connection, in bytes (wire/README.md, Transport)."""
+"""Initial window of a connection, in bytes (as upstream)."""
 
 UNREAD_LIMIT = 8 * 1024 * 1024
 """Data of one connection that no handler has asked for, before the client has to wait."""

@@ -8,6 +8,7 @@ ca.sign(csr, ttl=..., usages=...) -> bytes (PEM)
 """
 
 import enum
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,8 +24,9 @@ from talos.pki.keys import KeyType, PrivateKey, key_to_pem, make_key, parse_key
 from talos.pki.names import IPAddress, make_alternative_names, make_subject, signature_hash
 from talos.system.errors import UserError
 
-CA_LIFETIME = timedelta(hours=87600)  # boot.md §13: every CA lives ten years
-NODE_LIFETIME = timedelta(hours=24)  # boot.md §13: certificates of the node's own services
+CA_LIFETIME = timedelta(hours=87600)  # every CA lives ten years, as upstream's
+NODE_LIFETIME = timedelta(hours=24)  # as upstream: certificates of the node's own services
+CLOCK_REALTIME_COARSE = 5  # linux/time.h
 
 
 class Usage(enum.Flag):
@@ -184,10 +186,18 @@ def check_authority(certificate: x509.Certificate, *, where: str) -> None:
         )
 
 
+def _now() -> datetime:
+    """The time by the clock that OpenSSL compares with, which lags a tick behind the exact one.
+
+    A certificate of this very moment would otherwise not be valid yet for some milliseconds.
+    """
+    return datetime.fromtimestamp(time.clock_gettime(CLOCK_REALTIME_COARSE), UTC)
+
+
 def _builder(
     subject: x509.Name, issuer: x509.Name, not_before: datetime | None, ttl: timedelta
 ) -> x509.CertificateBuilder:
-    begin = (not_before or datetime.now(UTC)).replace(microsecond=0)
+    begin = (not_before or _now()).replace(microsecond=0)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

@@ -23,7 +23,7 @@ from talos.talosctl.client.target import Target
 from talos.talosctl.client.tls import fingerprint
 
 MESSAGE_LIMIT = 32 * 1024 * 1024
-"""The largest message either side takes (wire/README: Transport)."""
+"""The largest message either side takes (as upstream)."""
 CONNECT_TIMEOUT = 20.0
 """gRPC's minimum connect timeout."""
 FAILOVER_TIMEOUT = 5.0

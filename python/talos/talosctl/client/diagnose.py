@@ -74,5 +74,5 @@ def _is_for_clients(certificate: x509.Certificate) -> bool:
         usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
         return False
-    # Nodes take nothing else beside it (wire/README: extra client cert check).
+    # Nodes take nothing else beside it (as upstream).
     return list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]

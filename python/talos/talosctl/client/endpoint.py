@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from talos.system.errors import UserError
 
 API_PORT = 50000
-"""apid's port (wire/README: Transport)."""
+"""apid's port (as upstream)."""
 HTTPS_PORT = 443
 """The port of an endpoint written as ``https://host``, an API proxy."""
 

@@ -2,7 +2,7 @@
 
     complete = await acquire_config(state, sources, node.events.publish)
 
-The order is that of boot.md §6, as far as there are sources: the file in STATE; what the
+The order is upstream's, as far as there are sources: the file in STATE; what the
 platform brings, merged into it. The first complete config ends the search, is kept in STATE
 and published as the resources ``v1alpha1`` and ``persistent``. Without one the node is in
 maintenance until ApplyConfiguration brings one.

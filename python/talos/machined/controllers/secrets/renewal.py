@@ -14,7 +14,7 @@ from talos.resource.controller import ControllerRuntime, Reconciler
 from talos.system.errors import UserError
 
 RENEWAL = timedelta(hours=12)
-"""Age at which a certificate of 24 hours is renewed (boot.md §13)."""
+"""Age at which a certificate of 24 hours is renewed (as upstream)."""
 
 LOOK_EVERY = 600.0
 """Seconds between two looks at the age. Not one long wait: the clock may jump meanwhile."""

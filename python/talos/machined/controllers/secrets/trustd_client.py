@@ -19,7 +19,7 @@ from talos.machined.controllers.secrets.api_certificates import (
 PORT = 50001
 METHOD = "/securityapi.SecurityService/Certificate"
 
-# All in seconds (wire/README.md, trustd).
+# All in seconds, as upstream.
 TOTAL_TIMEOUT = 60.0
 ATTEMPT_TIMEOUT = 10.0
 RETRY_UNIT = 1.0
