@@ -15,16 +15,12 @@ FIRST_WITH_DOCUMENTS: Contract = (1, 14)
 """Before it, everything about Kubernetes stood in the main document."""
 
 KUBERNETES_VERSION = "1.37.0-rc.1"
-ETCD_VERSION = "3.7.1"
-COREDNS_VERSION = "1.14.7"
 
 KUBELET_IMAGE = "ghcr.io/siderolabs/kubelet"
 KUBE_API_SERVER_IMAGE = "registry.k8s.io/kube-apiserver"
 KUBE_CONTROLLER_MANAGER_IMAGE = "registry.k8s.io/kube-controller-manager"
 KUBE_SCHEDULER_IMAGE = "registry.k8s.io/kube-scheduler"
 KUBE_PROXY_IMAGE = "registry.k8s.io/kube-proxy"
-ETCD_IMAGE = "registry.k8s.io/etcd"
-COREDNS_IMAGE = "registry.k8s.io/coredns/coredns"
 
 INSTALLER_IMAGE = (
     "factory.talos.dev/metal-installer/376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba"

@@ -187,14 +187,6 @@ def kubernetes_ca(config: Config) -> PemPair | None:
     return PemPair(document.accepted_cas[0].encode()) if document.accepted_cas else None
 
 
-def kubernetes_accepted_cas(config: Config) -> tuple[bytes, ...]:
-    """Certificates of further authorities of the Kubernetes API."""
-    document = config.find(KubeAPIServerCAConfig)
-    if document is not None:
-        return tuple(ca.encode() for ca in document.accepted_cas or ())
-    return tuple(ca.crt for ca in _cluster(config).accepted_cas or () if ca.crt)
-
-
 def aggregator_ca(config: Config) -> PemPair | None:
     """The authority of API aggregation."""
     document = config.find(KubeAggregatorCAConfig)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
 from talos.machined.handover import HANDOVER
+from talos.machined.node import Platform
 from talos.machined.platform_network import parse_network
 from talos.system.cmdline import Cmdline, parse_cmdline
 from talos.system.files import Files
@@ -13,27 +14,12 @@ from talos.system.files import Files
 CMDLINE = "/proc/cmdline"
 
 
-class PlatformPort(Protocol):
+class PlatformPort(Platform, Protocol):
     """A platform, with what only the boot sequence uses of it."""
 
     @property
-    def name(self) -> str:
-        """The platform's name, such as ``metal`` or ``container``."""
-        ...
-
-    @property
-    def mode(self) -> str:
-        """``cloud``, ``container`` or ``metal``, as in the Version reply."""
-        ...
-
-    @property
-    def cmdline(self) -> str:
-        """The kernel's command line, or what takes its place."""
-        ...
-
-    @property
     def arguments(self) -> Cmdline:
-        """The same, parsed."""
+        """The command line, parsed."""
         ...
 
     def load_config(self) -> bytes:

@@ -22,11 +22,6 @@ from talos.system.errors import UserError
 PROVIDER = "container"
 
 
-def default_directory() -> Path:
-    """Where clusters are kept unless ``--state`` says otherwise."""
-    return Path("~/.talos/clusters").expanduser()
-
-
 @dataclass(frozen=True, slots=True)
 class ClusterFolder:
     """The paths of one cluster."""

@@ -142,17 +142,6 @@ async def wait_for[S: Message](
     raise WatchLostError(f"the watch of {kind.type} {id} ended")
 
 
-async def wait_until_gone(
-    state: State, kind: Kind[Message], id: str, *, namespace: str | None = None
-) -> None:
-    """Wait until there is no such resource."""
-    async with state.watch(kind, id, namespace=namespace) as events:
-        async for batch in events:
-            if any(event.type is EventType.DESTROYED for event in batch):
-                return
-    raise WatchLostError(f"the watch of {kind.type} {id} ended")
-
-
 async def destroy_if_present(
     state: State, kind: Kind[Message], id: str, *, namespace: str | None = None, owner: str = ""
 ) -> bool:

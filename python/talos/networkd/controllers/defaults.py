@@ -10,6 +10,7 @@ from talos.api.definitions.network_pb2 import (
     ResolverSpecSpec,
     TimeServerSpecSpec,
 )
+from talos.config.contract import NAMESERVERS, TIME_SERVERS
 from talos.networkd.addresses import make_address_id, make_ip, make_prefix
 from talos.networkd.layers import CONFIG_NAMESPACE, RESOLVERS_ID, TIME_SERVERS_ID, layered_id
 from talos.resource import kinds
@@ -17,9 +18,7 @@ from talos.resource.controller import ControllerRuntime, Output, Reconciler
 
 LOOPBACK = "lo"
 LOOPBACK_ADDRESS = ip_interface("127.0.0.1/8")
-# The defaults of the public API's documentation.
-RESOLVERS = (ip_address("1.1.1.1"), ip_address("8.8.8.8"))
-TIME_SERVERS = ("time.cloudflare.com",)
+RESOLVERS = tuple(map(ip_address, NAMESERVERS))
 
 
 class DefaultsController(Reconciler):

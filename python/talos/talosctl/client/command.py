@@ -1,7 +1,6 @@
 """The three shapes of a command on nodes: a table, lines as they come, one call without output."""
 
 import asyncio
-import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
@@ -119,8 +118,3 @@ async def print_lines(node: str, chunks: AsyncIterator[bytes]) -> None:
     if rest:
         console.write_bytes(prefix + rest + b"\n")
         console.flush_bytes()
-
-
-def seconds_or_none(seconds: float) -> float | None:
-    """A timeout flag's value for a call: 0 is none."""
-    return None if seconds <= 0 or math.isinf(seconds) else seconds

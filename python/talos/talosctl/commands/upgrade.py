@@ -15,6 +15,7 @@ from talos.api.machine.machine_pb2 import (
     UpgradeResponse,
 )
 from talos.api.rpc import Code, RpcError
+from talos.config.contract import INSTALLER_IMAGE
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
@@ -31,10 +32,6 @@ NAMESPACES = {
     "cri": ContainerdInstance(driver=ContainerDriver.CRI, namespace=ContainerdNamespace.NS_CRI),
 }
 REBOOT_MODES = {"default": RebootRequest.DEFAULT, "powercycle": RebootRequest.POWERCYCLE}
-INSTALLER = (
-    "factory.talos.dev/metal-installer/376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba"
-)
-"""The default installer image; its tag is the version."""
 
 
 def run_upgrade(invocation: Invocation) -> int:
@@ -103,7 +100,10 @@ COMMAND = Command(
         Flag(name="drain", type=Type.BOOL, default="true", help="move the pods elsewhere before"),
         Flag(name="drain-timeout", type=Type.DURATION, default="5m0s", help="how long that may take"),
         Flag(
-            name="image", short="i", default=f"{INSTALLER}:{client_version().tag}", help="the installer image"
+            name="image",
+            short="i",
+            default=f"{INSTALLER_IMAGE}:{client_version().tag}",
+            help="the installer image",
         ),
         Flag(name="legacy", type=Type.BOOL, default="false", help="upgrade by the call of older nodes"),
         Flag(name="namespace", default="system", help="where to keep the image: system or cri"),

@@ -2,8 +2,6 @@
 
 import json
 import textwrap
-from collections.abc import Sequence
-from typing import cast
 
 from talos.api.cosi.meta_pb2 import ResourceDefinitionSpec
 from talos.api.cosi.resource_pb2 import Metadata, Resource
@@ -104,8 +102,3 @@ def format_json(node: str, resource: Resource, event: str = "") -> str:
 def format_jsonpath(template: Template, node: str, resource: Resource) -> str:
     """What a template finds in the resource."""
     return template.render(_fields(node, resource)) + "\n"
-
-
-def spec_of(resource: Resource) -> Sequence[object] | dict[str, object] | str:
-    """The spec's YAML as values."""
-    return cast("Sequence[object] | dict[str, object] | str", parse_yaml(resource.spec.yaml_spec))

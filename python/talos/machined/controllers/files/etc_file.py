@@ -10,7 +10,6 @@ from talos.resource.controller import ControllerRuntime, Input, Output, Reconcil
 HOSTNAME_ID = "hostname"
 RESOLVERS_ID = "resolvers"
 ADDRESS_ID = "default"
-PODS_RESOLV_CONF = "resolved/resolv.conf"
 
 
 class EtcFileController(Reconciler):
