@@ -1,5 +1,5 @@
 # What a node image consists of.
-{ buildRoot, roots, python, version, rev }:
+{ buildRoot, roots, python, kernel, version, rev }:
 let
   build = buildRoot.runIn roots.build;
   run = script: modules: [ "python3.13" "${builtins.path {
@@ -52,6 +52,15 @@ rec {
     command = [ "python3.13" ./squashfs/append.py ];
     base = squashfsBase;
     inherit layer;
+  };
+
+  # What the kernel unpacks: the early init, which checks and mounts the system image that is with it.
+  initramfs = build {
+    name = "talos-${version}.initramfs";
+    command = [ "python3.13" ./initramfs/make.py ];
+    PYTHONPATH = python.folders.installer;
+    inherit (kernel) init;
+    image = squashfs;
   };
 
   # What it is made of: `make size`.

@@ -7,12 +7,12 @@ let
   roots = builtins.mapAttrs buildRoot.unpack inputs.debs;
   python = import ./python { inherit inputs buildRoot roots version rev; };
   kernel = import ../kernel { inherit buildRoot roots; };
-  modules = import ../modules { inherit buildRoot roots python version rev; };
+  modules = import ../modules { inherit buildRoot roots python kernel version rev; };
 in
 {
   packages = python.packages // {
     inherit (python) api talosctl workstation;
-    inherit (modules) rootfs squashfs size;
+    inherit (modules) rootfs squashfs initramfs size;
     inherit (kernel) kernel init;
     kernel-config = kernel.config;
     image = modules.squashfs;

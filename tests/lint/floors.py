@@ -36,6 +36,7 @@ NEIGHBOURS = {
     ("config", "pki"),
     ("pki", "config"),
     ("pki", "resource"),
+    ("machined", "installer"),
     ("talosctl", "provision"),
 }
 """Pairs on one floor of which the first may import the second."""

@@ -1,0 +1,55 @@
+"""The archive that the kernel unpacks: the early init, the system image and its digest.
+
+The build and the installer call the same function, so a machine that was booted from anywhere writes
+the very bytes of the release to its disk. Format: cpio "newc", ``Documentation/driver-api/early-userspace``.
+"""
+
+import hashlib
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+INIT = "init"
+IMAGE = "rootfs.sqsh"
+DIGEST = "rootfs.sqsh.sha256"
+CHUNK = 1 << 20
+"""Bytes that are in memory at a time."""
+_TRAILER = "TRAILER!!!"
+
+
+def read_initramfs(init: Path, image: Path) -> Iterator[bytes]:
+    """The archive in pieces: the same ones for the same two files."""
+    yield from _add("dev", stat.S_IFDIR | 0o755, 0)
+    yield from _add_file(INIT, 0o755, init)
+    yield from _add_file(IMAGE, 0o444, image)
+    digest = hash_file(image).encode() + b"\n"
+    yield from _add(DIGEST, stat.S_IFREG | 0o444, len(digest))
+    yield digest + _padding(len(digest))
+    yield from _add(_TRAILER, 0, 0)
+
+
+def hash_file(path: Path) -> str:
+    """The SHA-256 digest in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _add_file(name: str, mode: int, path: Path) -> Iterator[bytes]:
+    size = path.stat().st_size
+    yield from _add(name, stat.S_IFREG | mode, size)
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
+    yield _padding(size)
+
+
+def _add(name: str, mode: int, size: int) -> Iterator[bytes]:
+    """A member's header: thirteen fields of eight hexadecimal digits; owner root, no times."""
+    links = 2 if stat.S_ISDIR(mode) else 1
+    fields = (0, mode, 0, 0, links, 0, size, 0, 0, 0, 0, len(name) + 1, 0)
+    header = b"070701" + b"".join(b"%08X" % field for field in fields) + name.encode() + b"\0"
+    yield header + _padding(len(header))
+
+
+def _padding(size: int) -> bytes:
+    return b"\0" * (-size % 4)

@@ -1,0 +1,33 @@
+"""The sequence ``initialize``: from nothing to a config."""
+
+import importlib
+
+import trio
+
+from talos.machined.machine import Machine
+from talos.machined.sequence import Phase, Task
+
+EARLY_SERVICES = ("networkd", "routerd", "apid", "timed", "udevd", "containerd")
+"""What a machine has before it has a config; those that make it reachable first."""
+LATE_MODULE = "talos.machined.late"
+
+
+def make_initialize(machine: Machine) -> tuple[Phase, ...]:
+    """From nothing to a config."""
+
+    async def start_early() -> None:
+        machine.supervisor.begin(EARLY_SERVICES)
+
+    async def start_machined() -> None:
+        late = await trio.to_thread.run_sync(importlib.import_module, LATE_MODULE)
+        await machine.nursery.start(late.run_node, machine)
+        machine.supervisor.begin(["machined"])
+
+    async def load_config() -> None:
+        await importlib.import_module(LATE_MODULE).load_config(machine)
+
+    return (
+        Phase("earlyServices", (Task("startEarlyServices", start_early),)),
+        Phase("machined", (Task("startMachined", start_machined),)),
+        Phase("config", (Task("loadConfig", load_config),)),
+    )
