@@ -1,0 +1,97 @@
+"""The text of ``/grub/grub.cfg`` on BOOT: which slot is booted, and the other one as the way back."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from talos.system.errors import UserError
+
+PATH = "grub/grub.cfg"
+"""Within BOOT."""
+TIMEOUT = 3
+"""Seconds in which somebody at the console may choose."""
+SLOTS = ("A", "B")
+KERNEL = "vmlinuz"
+INITRAMFS = "initramfs"
+WIPE_ARGUMENT = "talos.experimental.wipe=system:EPHEMERAL,STATE"
+"""Of the entry that resets the machine: config and data go, the installed system stays."""
+DEFAULT_ARGUMENTS = ("talos.platform=metal", "console=ttyS0", "console=tty0")
+"""After those of the kernel; the last console is the one that PID 1 writes to."""
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A slot that can be booted. ``arguments`` are the kernel's."""
+
+    slot: str
+    version: str
+    arguments: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """As the menu shows it; an upgrade finds the slots by how these begin."""
+        return f"{self.slot} - Talos {self.version}"
+
+
+def make_arguments(kernel: str, extra: Sequence[str] = ()) -> tuple[str, ...]:
+    """The arguments of an installed system: ``kernel`` is the image's ``cmdline``, ``extra`` the config's.
+
+    An extra argument that begins with ``-`` takes that argument, or all arguments of that name, away.
+    """
+    words = [*kernel.split(), *DEFAULT_ARGUMENTS]
+    for word in extra:
+        _check(word)
+        if word.startswith("-"):
+            gone = word.removeprefix("-")
+            words = [other for other in words if other != gone and other.partition("=")[0] != gone]
+        else:
+            words.append(word)
+    return tuple(words)
+
+
+def _check(word: str) -> None:
+    if not word or any(character in word for character in "\n\r\0'"):
+        raise UserError(
+            f"{word!r} can't be a kernel argument",
+            where="machine.install.extraKernelArgs",
+            hint="no quotes ('), no line breaks",
+        )
+
+
+def make_config(entries: Sequence[Entry], default: str) -> str:
+    """The file for these slots; ``default`` is the one that is booted, the other is the fallback."""
+    by_slot = {entry.slot: entry for entry in entries}
+    first = by_slot[default]
+    others = [entry for entry in entries if entry.slot != default]
+    lines = [
+        f'set default="{first.title}"',
+        *(f'set fallback="{other.title}"' for other in others),
+        f"set timeout={TIMEOUT}",
+        "",
+        "insmod all_video",
+        "serial --unit=0 --speed=115200",
+        "terminal_input console serial",
+        "terminal_output console serial",
+    ]
+    for entry in (first, *others):
+        lines += ["", *_make_entry(entry.title, entry, entry.arguments)]
+    lines += ["", *_make_entry(f"Reset {first.title}", first, (*first.arguments, WIPE_ARGUMENT))]
+    return "\n".join(lines) + "\n"
+
+
+def _make_entry(title: str, entry: Entry, arguments: Sequence[str]) -> list[str]:
+    place = f"/{entry.slot}"
+    return [
+        f'menuentry "{title}" {{',
+        "  set gfxmode=auto",
+        "  set gfxpayload=text",
+        f"  linux {place}/{KERNEL} {' '.join(map(_quote, arguments))}",
+        f"  initrd {place}/{INITRAMFS}",
+        "}",
+    ]
+
+
+def _quote(word: str) -> str:
+    """For GRUB's shell, which expands ``$`` and ends a command at ``;`` like others."""
+    return word if re.fullmatch(r"[A-Za-z0-9_./:,=+@%-]+", word) else f"'{word}'"

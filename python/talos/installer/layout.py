@@ -1,0 +1,71 @@
+"""The partitions of a system disk: what the installer makes, and what the machine adds on its first boots.
+
+Disk images and installed machines have the same first four.
+"""
+
+from dataclasses import dataclass
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+ESP_TYPE = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
+BIOS_TYPE = "21686148-6449-6E6F-744E-656564454649"
+LINUX_TYPE = "0FC63DAF-8483-4772-8E79-3D69D8477DE4"
+LEGACY_BOOTABLE = "LegacyBIOSBootable"
+"""sfdisk's name of bit 2 of a GPT partition's attributes: old firmware's boot loaders look for it."""
+
+ALIGNMENT = MIB
+"""Where the first partition begins, and what all begin at a multiple of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Area:
+    """A partition. ``size`` in bytes; ``filesystem`` empty where the content is raw."""
+
+    label: str
+    size: int
+    type_uuid: str
+    filesystem: str = ""
+    attributes: str = ""
+
+
+EFI = Area(label="EFI", size=100 * MIB, type_uuid=ESP_TYPE, filesystem="vfat")
+BIOS = Area(label="BIOS", size=MIB, type_uuid=BIOS_TYPE, attributes=LEGACY_BOOTABLE)
+BOOT = Area(label="BOOT", size=2000 * MIB, type_uuid=LINUX_TYPE, filesystem="xfs")
+META = Area(label="META", size=MIB, type_uuid=LINUX_TYPE)
+STATE = Area(label="STATE", size=100 * MIB, type_uuid=LINUX_TYPE, filesystem="xfs")
+EPHEMERAL = Area(label="EPHEMERAL", size=2 * GIB, type_uuid=LINUX_TYPE, filesystem="xfs")
+"""With the least size that it may have; it takes what is left of the disk."""
+
+INSTALLED = (EFI, BIOS, BOOT, META)
+"""What the installer writes, in this order."""
+SYSTEM = (*INSTALLED, STATE, EPHEMERAL)
+"""What the machine's own software uses."""
+
+TABLE = MIB
+"""Bytes that the second copy of the partition table takes at the end, rounded up."""
+IMAGE_SIZE = ALIGNMENT + sum(area.size for area in INSTALLED) + TABLE
+"""Bytes of the smallest disk image."""
+MINIMUM_SIZE = ALIGNMENT + sum(area.size for area in SYSTEM) + TABLE
+"""Bytes below which a machine could not run."""
+RECOMMENDED_SIZE = 6 * GIB
+"""Bytes below which there is a warning: images of containers would soon fill EPHEMERAL."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A partition with its place: ``number`` from 1, ``start`` in bytes from the disk's begin."""
+
+    area: Area
+    number: int
+    start: int
+
+
+def place_areas(areas: tuple[Area, ...] = INSTALLED) -> tuple[Placed, ...]:
+    """The partitions one after another; every size is a multiple of the alignment."""
+    placed: list[Placed] = []
+    start = ALIGNMENT
+    for number, area in enumerate(areas, 1):
+        placed.append(Placed(area=area, number=number, start=start))
+        start += area.size
+    return tuple(placed)
