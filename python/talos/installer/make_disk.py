@@ -1,0 +1,183 @@
+"""A disk image with an installed system, made without root: ``python3 -m talos.installer.make_disk``.
+
+The same inputs give the same bytes. What a machine makes of it on its first boot: the partition table is moved
+to the disk's end, STATE and EPHEMERAL come to be behind META.
+"""
+
+import argparse
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import NAMESPACE_DNS, UUID, uuid5
+
+from talos.installer.boot_loader import DIRECTORY, EFI_PATH, SECTOR, BootImages, load_images, write_bios
+from talos.installer.grub_config import INITRAMFS, KERNEL, PATH, SLOTS, Entry, make_arguments, make_config
+from talos.installer.layout import BIOS, BOOT, EFI, IMAGE_SIZE, META, MIB, Placed, place_areas
+from talos.installer.repeatable import EPOCH, copy_sparse, make_xfs_repeatable
+from talos.system.errors import UserError
+from talos.system.meta import make_meta
+from talos.system.process import run_command
+
+BOOTLOADER_TAG = 0x11
+"""META's tag that a disk image carries until its first boot."""
+BOOTLOADER = b"grub"
+_NAMESPACE = uuid5(NAMESPACE_DNS, "disk-image.talos.dev")
+_UNITS = {"": 1, "K": 1 << 10, "M": MIB, "G": MIB << 10}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskImage:
+    """What goes into an image. ``size`` in bytes."""
+
+    size: int
+    version: str
+    kernel: Path
+    initramfs: Path
+    boot: BootImages
+    arguments: tuple[str, ...] = ()
+    legacy_bios: bool = False
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Entry of ``python3 -m talos.installer.make_disk``."""
+    options = _parse(words)
+    image = DiskImage(
+        size=parse_size(options.size),
+        version=options.version,
+        kernel=options.kernel,
+        initramfs=options.initramfs,
+        boot=load_images(options.boot),
+        arguments=tuple(options.argument),
+        legacy_bios=options.legacy_bios,
+    )
+    try:
+        make_disk(image, options.out)
+    except UserError as error:
+        print(f"make_disk: {error}")
+        return 1
+    return 0
+
+
+def make_disk(image: DiskImage, out: Path) -> None:
+    """Write the image as a sparse file."""
+    if image.size < IMAGE_SIZE or image.size % MIB:
+        raise UserError(
+            f"{image.size} bytes", where="--size", hint=f"whole MiB, at least {IMAGE_SIZE // MIB}M"
+        )
+    places = {placed.area.label: placed for placed in place_areas()}
+    out.unlink(missing_ok=True)
+    _make_sparse(out, image.size)
+    run_command(["sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", str(out)], input=make_table(places))
+    with tempfile.TemporaryDirectory(prefix="disk-", dir=out.parent) as scratch, out.open("r+b") as disk:
+        for label, make in ((EFI.label, _make_efi), (BOOT.label, _make_boot)):
+            copy_sparse(make(image, Path(scratch)), disk, places[label].start)
+        disk.seek(places[META.label].start)
+        disk.write(make_meta({BOOTLOADER_TAG: BOOTLOADER}))
+        write_bios(disk, image.boot, places[BIOS.label], bootable=image.legacy_bios)
+
+
+def make_table(places: Mapping[str, Placed]) -> str:
+    """The partition table in sfdisk's words; its ids are always the same ones."""
+    lines = ["label: gpt", f"label-id: {make_id('disk')}", "unit: sectors"]
+    for placed in places.values():
+        area = placed.area
+        fields = [
+            f"start={placed.start // SECTOR}",
+            f"size={area.size // SECTOR}",
+            f"type={area.type_uuid}",
+            f"uuid={make_id(area.label)}",
+            f'name="{area.label}"',
+            *([f'attrs="{area.attributes}"'] if area.attributes else []),
+        ]
+        lines.append(f"{placed.number} : {', '.join(fields)}")
+    return "\n".join(lines) + "\n"
+
+
+def make_id(name: str) -> UUID:
+    """The id of a part of every disk image."""
+    return uuid5(_NAMESPACE, name)
+
+
+def parse_size(text: str) -> int:
+    """Bytes of ``2200M`` and the like."""
+    number, unit = text.rstrip("KMG"), text.lstrip("0123456789")
+    if not number.isdecimal() or unit not in _UNITS:
+        raise UserError(f"{text!r} is no size", where="--size", hint="such as 2200M or 3G")
+    return int(number) * _UNITS[unit]
+
+
+def _make_efi(image: DiskImage, scratch: Path) -> Path:
+    volume = scratch / "efi.img"
+    _make_sparse(volume, EFI.size)
+    serial = make_id("EFI file system").hex[:8]
+    run_command(["mkfs.vfat", "--invariant", "-F", "32", "-n", EFI.label, "-i", serial, str(volume)])
+    loader = scratch / "loader.efi"
+    loader.write_bytes(image.boot.efi)
+    os.utime(loader, (EPOCH, EPOCH))
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH), "TZ": "UTC", "MTOOLS_SKIP_CHECK": "1"}
+    path = Path(EFI_PATH)
+    folders = [f"::{folder}" for folder in reversed(path.parents) if folder != Path()]
+    run_command(["mmd", "-i", str(volume), *folders], env=environment)
+    run_command(["mcopy", "-m", "-i", str(volume), str(loader), f"::{path}"], env=environment)
+    return volume
+
+
+def _make_boot(image: DiskImage, scratch: Path) -> Path:
+    volume = scratch / "boot.img"
+    _make_sparse(volume, BOOT.size)
+    slot = SLOTS[0]
+    arguments = make_arguments(image.boot.cmdline, image.arguments)
+    config = scratch / "grub.cfg"
+    config.write_text(
+        make_config([Entry(slot=slot, version=image.version, arguments=arguments)], slot), encoding="utf-8"
+    )
+    # A path ends at a blank there, so it gets names without a folder.
+    for name, file in ((KERNEL, image.kernel), (INITRAMFS, image.initramfs)):
+        (scratch / name).symlink_to(file.absolute())
+    prototype = scratch / "prototype"
+    prototype.write_text(
+        f"""/
+0 0
+d--755 0 0
+{slot} d--755 0 0
+{KERNEL} ---644 0 0 {KERNEL}
+{INITRAMFS} ---644 0 0 {INITRAMFS}
+$
+{Path(PATH).parent} d--755 0 0
+{Path(PATH).name} ---600 0 0 {config.name}
+$
+$
+""",
+        encoding="utf-8",
+    )
+    uuid = make_id("BOOT file system")
+    run_command(
+        ["mkfs.xfs", "-q", "-L", BOOT.label, "-m", f"uuid={uuid}", "-p", prototype.name, volume.name],
+        cwd=scratch,
+    )
+    make_xfs_repeatable(volume, uuid)
+    return volume
+
+
+def _make_sparse(path: Path, size: int) -> None:
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
+def _parse(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make_disk", description="Make a disk image with an installed system.")
+    parser.add_argument("--size", default=f"{IMAGE_SIZE // MIB}M", help="of the image: 2200M, 3G (default: %(default)s)")
+    parser.add_argument("--version", required=True, help="of the system, as the boot menu shows it")
+    parser.add_argument("--kernel", type=Path, required=True)
+    parser.add_argument("--initramfs", type=Path, required=True)
+    parser.add_argument("--boot", type=Path, default=DIRECTORY, help="folder of the boot loader (default: %(default)s)")
+    parser.add_argument("--argument", action="append", default=[], help="of the kernel, additionally")
+    parser.add_argument("--legacy-bios", action="store_true", help="mark the protective MBR as bootable")
+    parser.add_argument("--out", type=Path, required=True, help="the raw image to write")
+    return parser.parse_args(words)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
