@@ -20,6 +20,7 @@
 #define IMAGE "/rootfs.sqsh"
 #define DIGEST "/rootfs.sqsh.sha256" /* 64 hexadecimal digits */
 #define ROOT "/root"
+#define INSTALL ROOT "/usr/install" /* what this system came from, for whoever writes it to a disk */
 #define PREFIX "[talos] [initramfs] "
 
 /* One line of the kernel log; the console shows it because its level is "error". */
@@ -68,9 +69,11 @@ static void read_digest(char expected[2 * SHA256_DIGEST + 1])
 {
 	FILE *file = fopen(DIGEST, "re");
 
+	if (!file)
+		fail("the digest of the system image, " DIGEST);
 	errno = 0;
-	if (!file || fscanf(file, "%64[0-9a-f]", expected) != 1)
-		fail(DIGEST);
+	if (fscanf(file, "%64[0-9a-f]", expected) != 1 || strlen(expected) != 2 * SHA256_DIGEST)
+		fail("the digest of the system image, " DIGEST ", is not 64 hexadecimal digits");
 	fclose(file);
 }
 
@@ -127,14 +130,24 @@ static void mount_image(void)
 	int image = open(IMAGE, O_RDONLY | O_CLOEXEC);
 
 	if (image < 0)
-		fail(IMAGE);
+		fail("the system image, " IMAGE ", which the initramfs must hold");
 	check_image(image);
 	if (mkdir(ROOT, 0755) < 0 && errno != EEXIST)
 		fail(ROOT);
 	attach_image(image, device);
 	close(image);
-	unlink(DIGEST);
-	unlink(IMAGE); /* the loop device keeps its content */
+}
+
+/*
+ * Nothing else is as sure to be this very release: an installer copies the image and its digest from here, and the
+ * kernel if the boot loader added it to the initramfs.  This costs no memory, the image's pages are in use anyway.
+ */
+static void bind_initramfs(void)
+{
+	const unsigned long flags = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC;
+
+	if (mount("/", INSTALL, NULL, MS_BIND, NULL) < 0 || mount(NULL, INSTALL, NULL, MS_REMOUNT | MS_BIND | flags, NULL) < 0)
+		fail(INSTALL);
 }
 
 static void switch_root(void)
@@ -160,6 +173,7 @@ int main(void)
 	mount_or_fail("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NOEXEC | MS_NODEV);
 	check_processor();
 	mount_image();
+	bind_initramfs();
 	switch_root();
 	execv(arguments[0], arguments);
 	fail(arguments[0]);

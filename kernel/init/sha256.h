@@ -12,6 +12,7 @@ struct sha256 {
 	uint32_t state[8];
 	uint64_t length; /* bytes hashed so far */
 	uint8_t block[SHA256_BLOCK];
+	void (*mix)(uint32_t state[8], const uint8_t *data, size_t blocks);
 };
 
 void sha256_begin(struct sha256 *hash);
