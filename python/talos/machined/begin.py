@@ -6,6 +6,7 @@ time: a node's start waits for both.
 
 import gc
 import importlib
+import resource as limits
 from functools import partial
 
 from talos.daemon.logging import Log
@@ -28,6 +29,9 @@ SHARED_MODULES = (
 )
 """What every daemon needs: forked with it, it is in memory once."""
 
+NOFILE = 1048576
+"""Open files that services may have, where the kernel lets us say so."""
+
 
 def begin() -> None:
     """Mount, fork the zygote while nothing of gRPC exists, then boot."""
@@ -36,11 +40,24 @@ def begin() -> None:
     log = Log({"service": MACHINED}, write=make_sink(logs, MACHINED, make_console(is_container=in_container)))
     log.info(f"Talos {get_version().tag} begins")
     mount_pseudo(KernelMounts(), is_container=in_container, log=log)
+    raise_limits(log)
     share_memory()
     zygote, pid = fork_zygote()
     boot = importlib.import_module("talos.machined.boot")
     beginning = boot.Beginning(logs=logs, zygote=zygote, zygote_pid=pid)
     run(partial(boot.boot, beginning), name=MACHINED, log=log)
+
+
+def raise_limits(log: Log) -> None:
+    """As many open files as the kernel grants, for whatever is started from now on."""
+    soft, hard = limits.getrlimit(limits.RLIMIT_NOFILE)
+    for wanted in (NOFILE, hard):
+        try:
+            limits.setrlimit(limits.RLIMIT_NOFILE, (wanted, max(wanted, hard)))
+        except (OSError, ValueError):
+            continue
+        return
+    log.info("the limit of open files stays", soft=soft, hard=hard)
 
 
 def share_memory() -> None:

@@ -1,6 +1,5 @@
 """The boot, as a table of contents; the sequences' phases are those of upstream."""
 
-import resource as limits
 import signal
 
 import trio
@@ -19,7 +18,7 @@ from talos.machined.sequence import SequenceReplacedError, TaskFailedError
 from talos.machined.sequences.boot import make_boot
 from talos.machined.sequences.initialize import make_initialize
 from talos.machined.sequences.install import make_install
-from talos.machined.services import MACHINED_DIRECTORIES, SERVICES, STATE_SOCKET
+from talos.machined.services import GROUPS, MACHINED_DIRECTORIES, SERVICES, STATE_SOCKET
 from talos.machined.sysctls import apply_params, default_params
 from talos.resource.builtin import register_builtin
 from talos.resource.service import make_state_service
@@ -27,8 +26,6 @@ from talos.system.power import PowerAction
 
 OWN_GROUP = "init"
 """PID 1's own control group, and that of what it starts until it is put elsewhere."""
-NOFILE = 1048576
-"""Open files that services may have, where the kernel lets us say so."""
 FAILURE_DELAY = 10.0
 """Seconds in which somebody may see why the machine reboots."""
 
@@ -41,7 +38,6 @@ async def boot(beginning: Beginning, daemon: Daemon) -> None:
         watch_children(machine)
         collect_controllers_log(machine)
         make_groups(machine)
-        raise_limits(machine)
         await register_builtin(machine.state)
         await describe_machine(machine)
         await start_supervision(machine)
@@ -73,23 +69,13 @@ def make_groups(machine: Machine) -> None:
     groups = machine.ports.groups
     try:
         groups.leave_root(OWN_GROUP)
+        for path, granted in GROUPS.items():
+            groups.create(path, granted)
         for spec in SERVICES:
             if spec.group:
                 groups.create(spec.group, spec.limits)
     except OSError as error:
         machine.log.warning("control groups are not as they should be", reason=str(error))
-
-
-def raise_limits(machine: Machine) -> None:
-    """As many open files as the kernel grants."""
-    soft, hard = limits.getrlimit(limits.RLIMIT_NOFILE)
-    for wanted in (NOFILE, hard):
-        try:
-            limits.setrlimit(limits.RLIMIT_NOFILE, (wanted, max(wanted, hard)))
-        except (OSError, ValueError):
-            continue
-        return
-    machine.log.info("the limit of open files stays", soft=soft, hard=hard)
 
 
 async def describe_machine(machine: Machine) -> None:

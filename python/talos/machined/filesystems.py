@@ -75,8 +75,8 @@ def mount_pseudo(mounts: Mounts, *, is_container: bool, log: Log) -> None:
         if point.target not in present:
             try:
                 mounts.mount(point)
-            except OSError as error:
-                log.info("not mounted", target=point.target, reason=error.strerror)
+            except OSError as error:  # no EFI, or the kernel is locked down: nothing to be told of
+                log.debug("not mounted", target=point.target, reason=error.strerror)
     present = _targets(mounts)
     for target in ETC_TMPFS:
         if target not in present and Path(target).is_dir():

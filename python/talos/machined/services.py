@@ -1,5 +1,6 @@
 """The table of services: one row each. ``cri``, ``etcd`` and ``kubelet`` join it with Kubernetes."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from talos.machined.conditions import ResourceReady
@@ -32,6 +33,12 @@ MACHINED_DIRECTORIES = (
 
 API_CERTIFICATE = ResourceReady(text="api certificates", kind=kinds.API_CERTIFICATE, id="api")
 TRUSTD_CERTIFICATE = ResourceReady(text="trustd certificates", kind=kinds.TRUSTD_CERTIFICATE, id="trustd")
+
+GROUPS: Mapping[str, Limits] = {
+    "system": Limits(minimum=128 * MIB, low=256 * MIB, millicores=1500, swap=True),
+    "podruntime": Limits(minimum=340 * MIB, low=936 * MIB, millicores=4000),
+}
+"""Groups that only hold other groups: what these are granted is at most what their parent is."""
 
 
 def _skip_on_container(facts: Facts) -> str:

@@ -17,13 +17,15 @@ class Limits:
     """What a group is granted. Memory in bytes, 0 for unset.
 
     ``minimum`` is never reclaimed, ``low`` is spared while others can give, ``maximum`` is
-    the end. ``millicores`` set its share when processors are short.
+    the end. ``millicores`` set its share when processors are short. Only with ``swap`` may
+    its memory be swapped out.
     """
 
     minimum: int = 0
     low: int = 0
     maximum: int = 0
     millicores: int = 0
+    swap: bool = False
 
 
 class Groups(Protocol):
@@ -38,7 +40,7 @@ class Groups(Protocol):
         ...
 
     def leave_root(self, path: str) -> None:
-        """Move every process of the root into a group. Version 2 gives groups nothing before."""
+        """Move every process of the root, but the kernel's threads, into a group."""
         ...
 
 
@@ -71,6 +73,9 @@ class UnifiedGroups:
         ):
             if value and (group / file).exists():
                 (group / file).write_text(str(value), encoding="ascii")
+        swap = group / "memory.swap.max"
+        if limits != Limits() and swap.exists():
+            swap.write_text("max" if limits.swap else "0", encoding="ascii")
 
     def _delegate(self, group: Path) -> None:
         available = (group / "cgroup.controllers").read_text(encoding="ascii").split()
@@ -84,7 +89,10 @@ class UnifiedGroups:
         (self._root / path / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
     def leave_root(self, path: str) -> None:
-        """Move every process of the root into a group. Version 2 gives groups nothing before."""
+        """Move every process of the root, but the kernel's threads, into a group.
+
+        Below a namespace's root, a group gets nothing to give while it has processes itself.
+        """
         (self._root / path).mkdir(parents=True, exist_ok=True)
         for pid in _read_pids(self._root):
             self.join(path, pid)
@@ -120,7 +128,7 @@ class SplitGroups:
             (hierarchy / path / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
     def leave_root(self, path: str) -> None:
-        """Move every process of the root into a group."""
+        """Move every process of the root, but the kernel's threads, into a group."""
         self.create(path, Limits())
         for hierarchy in self._hierarchies:
             for pid in _read_pids(hierarchy):
@@ -141,9 +149,20 @@ class NoGroups:
 
 
 def _read_pids(group: Path) -> Sequence[int]:
-    # Kernel threads, which only the real root has, show as 0 in a namespace and can't be moved.
+    """Processes that can be moved: the kernel's threads, which only the real root has, refuse (EINVAL)."""
     text = (group / "cgroup.procs").read_text(encoding="ascii")
-    return [int(line) for line in text.split() if line != "0"]
+    # Processes outside of our pid namespace show as 0.
+    return [int(line) for line in text.split() if line != "0" and _has_program(int(line))]
+
+
+def _has_program(pid: int) -> bool:
+    try:
+        Path(f"/proc/{pid}/exe").readlink()
+    except FileNotFoundError:  # what the kernel says of its threads
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def make_weight(millicores: int) -> int:

@@ -1,5 +1,6 @@
 """The ports to the kernel: what they parse, and their twins."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -60,9 +61,13 @@ def test_unified_groups(tmp_path: Path) -> None:
     assert (tmp_path / "cgroup.subtree_control").read_text() == "+memory +pids"
     assert (tmp_path / "system/memory.min").read_text() == str(96 * MIB)
     assert (tmp_path / "system/cgroup.procs").read_text() == "7"
-    (tmp_path / "cgroup.procs").write_text("1\n0\n")
+    (tmp_path / "system/memory.swap.max").write_text("max")
+    groups.create("system", Limits(minimum=MIB))
+    assert (tmp_path / "system/memory.swap.max").read_text() == "0"
+    kernel_thread = 4194305  # not there, as its program isn't: larger than any pid
+    (tmp_path / "cgroup.procs").write_text(f"{os.getpid()}\n0\n{kernel_thread}\n")
     groups.leave_root("init")
-    assert (tmp_path / "init/cgroup.procs").read_text() == "1"
+    assert (tmp_path / "init/cgroup.procs").read_text() == str(os.getpid())
 
 
 def test_split_groups(tmp_path: Path) -> None:
