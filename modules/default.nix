@@ -12,6 +12,8 @@ let
   nodeFolders = builtins.attrValues (removeAttrs python.folders [ "provision" "talosctl" ]);
 in
 rec {
+  grub = import ./grub { inherit buildRoot roots; };
+
   # Everything that is not ours.
   base = build {
     name = "rootfs-base";
@@ -21,6 +23,7 @@ rec {
     files = ./rootfs/files;
     debian = roots.image;
     wheels = python.wheels.image;
+    boot = grub.disk;
   };
 
   # Ours: the one derivation of the image that knows the commit.
@@ -62,6 +65,8 @@ rec {
     inherit (kernel) init;
     image = squashfs;
   };
+
+  media = import ./media { inherit buildRoot roots python kernel grub initramfs version; };
 
   # What it is made of: `make size`.
   size = build {

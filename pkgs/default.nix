@@ -13,6 +13,7 @@ in
   packages = python.packages // {
     inherit (python) api talosctl workstation;
     inherit (modules) rootfs squashfs initramfs size;
+    inherit (modules.media) disk-image iso netboot;
     inherit (kernel) kernel init;
     kernel-config = kernel.config;
     image = modules.squashfs;
