@@ -30,7 +30,7 @@ _NO_DRIVE_CHECK = b"\x90\x90"
 _FIRST_ENTRY = 446
 _BOOTABLE = 0x80
 _BLOCK_LIST = struct.Struct("<QHH")
-"""Where the rest of the core is: first sector, sectors, segment in memory. The last 12 bytes of its first sector."""
+"""Where the rest of the core is: first sector, sectors, segment in memory. Ends the core's first sector."""
 _CORE_SEGMENT = 0x820
 
 
@@ -88,7 +88,9 @@ def check_bios(sector_size: int) -> str:
     """Why old firmware can't start a disk with sectors of this size; empty when it can."""
     if sector_size == SECTOR:
         return ""
-    return f"its sectors have {sector_size} bytes, and firmware without UEFI reads {SECTOR}: only UEFI boots it"
+    return (
+        f"its sectors have {sector_size} bytes, and firmware without UEFI reads {SECTOR}: only UEFI boots it"
+    )
 
 
 def write_bios(disk: BinaryIO, images: BootImages, bios: Placed, *, bootable: bool = False) -> None:

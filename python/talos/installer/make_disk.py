@@ -1,11 +1,12 @@
 """A disk image with an installed system, made without root: ``python3 -m talos.installer.make_disk``.
 
-The same inputs give the same bytes. What a machine makes of it on its first boot: the partition table is moved
-to the disk's end, STATE and EPHEMERAL come to be behind META.
+The same inputs give the same bytes. What a machine makes of it on its first boot: the partition table is
+moved to the disk's end, STATE and EPHEMERAL come to be behind META.
 """
 
 import argparse
 import os
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         make_disk(image, options.out)
     except UserError as error:
-        print(f"make_disk: {error}")
+        sys.stderr.write(f"make_disk: {error}\n")
         return 1
     return 0
 
@@ -167,15 +168,18 @@ def _make_sparse(path: Path, size: int) -> None:
 
 
 def _parse(words: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="make_disk", description="Make a disk image with an installed system.")
-    parser.add_argument("--size", default=f"{IMAGE_SIZE // MIB}M", help="of the image: 2200M, 3G (default: %(default)s)")
-    parser.add_argument("--version", required=True, help="of the system, as the boot menu shows it")
-    parser.add_argument("--kernel", type=Path, required=True)
-    parser.add_argument("--initramfs", type=Path, required=True)
-    parser.add_argument("--boot", type=Path, default=DIRECTORY, help="folder of the boot loader (default: %(default)s)")
-    parser.add_argument("--argument", action="append", default=[], help="of the kernel, additionally")
-    parser.add_argument("--legacy-bios", action="store_true", help="mark the protective MBR as bootable")
-    parser.add_argument("--out", type=Path, required=True, help="the raw image to write")
+    parser = argparse.ArgumentParser(
+        prog="make_disk", description="Make a disk image with an installed system."
+    )
+    add = parser.add_argument
+    add("--size", default=f"{IMAGE_SIZE // MIB}M", help="of the image: 2200M, 3G (default: %(default)s)")
+    add("--version", required=True, help="of the system, as the boot menu shows it")
+    add("--kernel", type=Path, required=True)
+    add("--initramfs", type=Path, required=True)
+    add("--boot", type=Path, default=DIRECTORY, help="folder of the boot loader (default: %(default)s)")
+    add("--argument", action="append", default=[], help="of the kernel, additionally")
+    add("--legacy-bios", action="store_true", help="mark the protective MBR as bootable")
+    add("--out", type=Path, required=True, help="the raw image to write")
     return parser.parse_args(words)
 
 

@@ -55,7 +55,7 @@ def copy_sparse(source: Path, target: BinaryIO, offset: int) -> None:
 
 
 def _read_data(file: FileIO) -> Iterator[tuple[int, bytes]]:
-    """The parts of a sparse file that are no holes, with their offsets; the file has no buffer, for it is sought behind it."""
+    """The parts of a sparse file that are no holes, with their offsets. The file has no buffer, which seeking would confuse."""
     size = os.fstat(file.fileno()).st_size
     offset = 0
     while offset < size:
@@ -96,7 +96,7 @@ def _make_table() -> tuple[int, ...]:
     table: list[int] = []
     for value in range(256):
         for _ in range(8):
-            value = value >> 1 ^ (_POLYNOMIAL if value & 1 else 0)  # noqa: PLW2901 - the classic way
+            value = value >> 1 ^ (_POLYNOMIAL if value & 1 else 0)
         table.append(value)
     return tuple(table)
 
