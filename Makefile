@@ -21,7 +21,7 @@ PYTEST := PATH="$(CURDIR)/build/workstation/sbin:$$PATH" PYTHONPATH=python $(DEV
 CHECK := .\#checks.$(SYSTEM)
 
 .DEFAULT_GOAL := help
-.PHONY: help tools fetch lock build size kernel api cluster destroy test lint types unit node cluster-tests bench reproducible clean
+.PHONY: help tools fetch lock build size kernel kernel-hardening api cluster destroy test lint types unit node cluster-tests bench reproducible clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -51,6 +51,11 @@ kernel: tools ## Build the kernel, which takes the better part of an hour
 	nix build .#kernel --print-build-logs --out-link build/kernel
 	@ls -lL build/kernel/vmlinuz | awk '{ printf "build/kernel/vmlinuz: %.1f MB\n", $$5 / 1000000 }'
 
+kernel-hardening: tools ## Score the kernel with kernel-hardening-checker; every failing row needs its reason
+	@$(PYTHON) pkgs/fetch fetch kernel kernel-source kernel-hardening
+	nix build $(CHECK).kernel-hardening --print-build-logs --out-link build/kernel-hardening
+	@cat build/kernel-hardening
+
 api: fetch ## Generate the modules of the .proto files into the work tree, for editors and for running from it
 	@nix build .#api --out-link build/api
 	@cp -r --no-preserve=mode build/api/talos python/
@@ -66,7 +71,7 @@ cluster: build ## Start a cluster of NODES nodes on this machine, up to three of
 destroy: ## Remove the cluster
 	$(TALOSCTL) cluster destroy --name $(CLUSTER)
 
-test: lint types unit node cluster-tests ## Run everything: linters, types, unit tests, tests on nodes
+test: lint types unit kernel-hardening node cluster-tests ## Run everything: linters, types, unit tests, tests on nodes
 
 lint: fetch ## ruff, its formatter, the import floors
 	nix build $(CHECK).lint $(CHECK).format $(CHECK).floors --no-link --print-build-logs
@@ -93,6 +98,7 @@ devenv: fetch
 	@nix build .#workstation --out-link build/workstation
 
 reproducible: build ## Build everything a second time, and the image in an empty store, and compare
+	@$(PYTHON) pkgs/fetch fetch kernel kernel-source kernel-hardening media
 	@sh pkgs/checks/rebuild.sh $(SYSTEM)
 	@sh pkgs/checks/elsewhere.sh $(PYTHON)
 

@@ -21,6 +21,17 @@ rec {
 
   kernel = build "kernel" "compile.py" { inherit config; };
 
+  # The score of configuration, arguments and sysctls, and whether every failing row has its reason.
+  hardening = buildRoot.runIn roots.build {
+    name = "kernel-hardening";
+    command = [ "python3.13" ./hardening/check_hardening.py ];
+    PYTHONPATH = "${roots.kernel-hardening}/usr/lib/python3/dist-packages";
+    inherit config;
+    cmdline = ./cmdline;
+    sysctl = ./sysctl.conf;
+    accepted = ./accepted.toml;
+  };
+
   init = buildRoot.runIn roots.cc {
     name = "early-init";
     command = [ "gcc" "-specs" "/usr/lib/x86_64-linux-musl/musl-gcc.specs" "-static" "-O3" "-Wall" "-Wextra" "-Werror" "-s" "-idirafter" "/usr/include" "-idirafter"

@@ -16,9 +16,10 @@ in
     inherit (modules.media) disk-image iso netboot;
     inherit (kernel) kernel init;
     kernel-config = kernel.config;
+    kernel-hardening = kernel.hardening;
     image = modules.squashfs;
     default = modules.squashfs;
   };
-  checks = import ./checks { inherit buildRoot roots python; };
+  checks = import ./checks { inherit buildRoot roots python; } // { kernel-hardening = kernel.hardening; };
   apps.talosctl = { type = "app"; program = "${python.talosctl}/bin/talosctl"; };
 }

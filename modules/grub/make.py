@@ -1,4 +1,4 @@
-"""Assemble GRUB's images of $purpose into $out: for old firmware and for UEFI, with all modules that they need."""
+"""Assemble GRUB's images of $purpose into $out: for old firmware, and for UEFI."""
 
 import os
 import shutil
@@ -24,12 +24,9 @@ PREFIX = {"disk": "(,gpt3)/grub", "iso": "/boot/grub"}
 
 def make_image(kind: str, name: str, modules: tuple[str, ...]) -> None:
     """Assemble one image with `grub-mkimage`; `kind` is a name of its own."""
-    purpose = os.environ["purpose"]
-    subprocess.run(
-        ["grub-mkimage", "--format", kind, "--output", str(Path(os.environ["out"], name))]
-        + ["--config", os.environ["config"], "--prefix", PREFIX[purpose], *modules],
-        check=True,
-    )
+    words = ["grub-mkimage", "--format", kind, "--output", str(Path(os.environ["out"], name))]
+    words += ["--config", os.environ["config"], "--prefix", PREFIX[os.environ["purpose"]]]
+    subprocess.run([*words, *modules], check=True)
 
 
 def main() -> None:

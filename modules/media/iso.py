@@ -1,4 +1,4 @@
-"""Make the ISO $out: old firmware and UEFI start it as a disc, and as a disk or stick when it was copied there."""
+"""Make the ISO $out: old firmware and UEFI start it as a disc, and as a disk when it was copied to one."""
 
 import os
 import shutil
@@ -9,7 +9,9 @@ from talos.installer.grub_config import DEFAULT_ARGUMENTS, TIMEOUT
 
 LABEL = "TALOS"
 EPOCH = 1
-DISK_ID = "7e1c4a52-8f0b-4d43-9c5e-2d6a54414c4f"  # of the partition table, for firmware that reads it as a disk
+DISK_ID = (
+    "7e1c4a52-8f0b-4d43-9c5e-2d6a54414c4f"  # of the partition table, for firmware that reads it as a disk
+)
 EFI_SERIAL = "54414c4f"
 EFI_SIZE = 2 << 20
 WIPE_ARGUMENT = "talos.experimental.wipe=system"
@@ -48,9 +50,7 @@ def make_tree(tree: Path) -> None:
     shutil.copyfile(Path(os.environ["grub"], "eltorito.img"), grub / "eltorito.img")
     arguments = " ".join([*(boot / "cmdline").read_text().split(), *DEFAULT_ARGUMENTS])
     (grub / "grub.cfg").write_text(
-        CONFIG.format(
-            timeout=TIMEOUT, version=os.environ["version"], arguments=arguments, wipe=WIPE_ARGUMENT
-        )
+        CONFIG.format(timeout=TIMEOUT, version=os.environ["version"], arguments=arguments, wipe=WIPE_ARGUMENT)
     )
 
 

@@ -28,6 +28,6 @@ in
   lint = check "lint" everything [ "ruff" "check" ];
   format = check "format" everything [ "ruff" "format" "--check" ];
   floors = check "floors" [ ] [ "python3.13" "tests/lint/floors.py" ];
-  types = check "types" [ "tests" "pkgs/fetch" ] [ "python3.13" "-m" "basedpyright" "--pythonpath" "${python.workstation}/bin/python3.13" ];
-  unit = check "unit" [ "docs" "pkgs/fetch" "pkgs/roots.toml" ] [ "python3.13" "-m" "pytest" "tests/unit" ];
+  types = check "types" [ "tests" "pkgs/fetch" "kernel/hardening" ] [ "python3.13" "-m" "basedpyright" "--pythonpath" "${python.workstation}/bin/python3.13" ];
+  unit = check "unit" [ "docs" "pkgs/fetch" "pkgs/roots.toml" "kernel/hardening" ] [ "python3.13" "-m" "pytest" "tests/unit" ];
 }

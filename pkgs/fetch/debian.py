@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -41,13 +42,17 @@ def mirror() -> str:
     )
 
 
-def environment(*, fresh: bool = False) -> dict[str, str]:
+def environment(suites: set[str], *, fresh: bool = False) -> dict[str, str]:
     """Make apt's own state directory, with current lists, and the environment that selects it."""
     asked = read_roots()["debian"]
+    chosen = sorted({asked["suite"], *suites})
     for folder in ("lists/partial", "cache/archives/partial", "empty"):
         (APT / folder).mkdir(parents=True, exist_ok=True)
     (APT / "status").touch()
-    source = f"deb [signed-by={KEYRING}] {mirror()} {asked['suite']} {asked['component']}\n"
+    archive = mirror()
+    source = "".join(
+        f"deb [signed-by={KEYRING}] {archive} {suite} {asked['component']}\n" for suite in chosen
+    )
     options = {
         "Dir::State": APT,
         "Dir::State::Lists": APT / "lists",
@@ -69,15 +74,15 @@ def environment(*, fresh: bool = False) -> dict[str, str]:
     same = (APT / "sources.list").exists() and (APT / "sources.list").read_text() == source
     if fresh or not same or not stamp.exists() or time.time() - stamp.stat().st_mtime > LISTS_STAY_FRESH:
         (APT / "sources.list").write_text(source)
-        say(f"fetch: reading the package lists of {asked['suite']}")
+        say(f"fetch: reading the package lists of {', '.join(chosen)}")
         run(["apt-get", "update", "-q", "-o", "APT::Update::Error-Mode=any"], env=env)
         stamp.touch()
     return env
 
 
-def parse_uris(text: str) -> dict[str, dict[str, str]]:
-    """Read `apt-get --print-uris`: one package a line."""
-    suite = read_roots()["debian"]["suite"]
+def parse_uris(text: str, suites: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Read `apt-get --print-uris`: one package a line. `suites` has those from another suite than usual."""
+    usual = read_roots()["debian"]["suite"]
     found: dict[str, dict[str, str]] = {}
     for line in text.splitlines():
         match = URI_LINE.match(line)
@@ -86,7 +91,7 @@ def parse_uris(text: str) -> dict[str, dict[str, str]]:
             found[name] = {
                 "version": unquote(version),
                 "arch": arch,
-                "suite": suite,
+                "suite": suites.get(name, usual),
                 "sha256": match["sha256"],
                 "file": match["file"],
             }
@@ -95,12 +100,15 @@ def parse_uris(text: str) -> dict[str, dict[str, str]]:
 
 def resolve() -> dict[str, Any]:
     """Have apt's solver close each root over its dependencies, on a machine that has nothing installed."""
-    env = environment(fresh=True)
+    all_asked = read_roots()["debian"]["roots"]
+    env = environment({asked["suite"] for asked in all_asked.values() if "suite" in asked}, fresh=True)
     packages: dict[str, Any] = {}
     roots: dict[str, list[str]] = {}
-    for root, asked in read_roots()["debian"]["roots"].items():
-        text = run(["apt-get", "install", "--print-uris", "--assume-yes", "-qq", *asked["packages"]], env=env)
-        found = {name: entry for name, entry in parse_uris(text).items() if is_kept(name, asked)}
+    for root, asked in all_asked.items():
+        suites = dict.fromkeys(asked["packages"], asked["suite"]) if "suite" in asked else {}
+        words = with_suites(asked["packages"], suites)
+        text = run(["apt-get", "install", "--print-uris", "--assume-yes", "-qq", *words], env=env)
+        found = {name: entry for name, entry in parse_uris(text, suites).items() if is_kept(name, asked)}
         packages |= found
         roots[root] = sorted(found)
         say(f"lock: root {root}: {len(found)} packages")
@@ -109,6 +117,17 @@ def resolve() -> dict[str, Any]:
         "roots": roots,
         "bootstrap": {"member": "usr/bin/busybox", "sha256": "0" * 64},
     }
+
+
+def with_suites(names: Sequence[str], suites: Mapping[str, str]) -> list[str]:
+    """Name packages as apt takes them when they come from another suite than usual."""
+    return [f"{name}/{suites[name]}" if name in suites else name for name in names]
+
+
+def other_suites(packages: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
+    """Tell which of the locked packages come from another suite than usual, and from which."""
+    usual = read_roots()["debian"]["suite"]
+    return {name: packages[name]["suite"] for name in names if packages[name]["suite"] != usual}
 
 
 def is_kept(name: str, asked: dict[str, Any]) -> bool:
@@ -122,11 +141,12 @@ def fetch(lock: dict[str, Any], names: list[str], *, may_relock: bool) -> bool:
     wanted = missing_packages(packages, names)
     if not wanted:
         return False
-    env = environment()
-    current = published(wanted, env)
+    suites = other_suites(packages, wanted)
+    env = environment(set(suites.values()))
+    current = published(wanted, suites, env)
     gone = [name for name in wanted if current.get(name) != packages[name]]
     if gone:
-        current = published(wanted, environment(fresh=True))
+        current = published(wanted, suites, environment(set(suites.values()), fresh=True))
         gone = [name for name in wanted if current.get(name) != packages[name]]
     if gone:
         check_may_relock(gone, lock, current, may_relock=may_relock)
@@ -143,10 +163,11 @@ def missing_packages(packages: dict[str, Any], names: list[str]) -> list[str]:
     return sorted(by_store_name[item.store_name] for item in absent)
 
 
-def published(names: list[str], env: dict[str, str]) -> dict[str, dict[str, str]]:
+def published(names: list[str], suites: Mapping[str, str], env: dict[str, str]) -> dict[str, dict[str, str]]:
     """Ask what the archive publishes now under these names."""
-    text = run(["apt-get", "download", "--print-uris", "-qq", *names], env=env, may_fail=True)
-    found = parse_uris(text)
+    words = with_suites(names, suites)
+    text = run(["apt-get", "download", "--print-uris", "-qq", *words], env=env, may_fail=True)
+    found = parse_uris(text, suites)
     if not found:
         raise FetchError("the archive knows none of the locked packages; is the mirror complete?")
     return found

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from debian import check_may_relock, parse_uris
+from debian import check_may_relock, other_suites, parse_uris, with_suites
 from report import FetchError
 
 HASH = "c" * 64
@@ -12,7 +12,7 @@ LOCK: dict[str, Any] = {"packages": {"libfoo1": {"version": "1:2.0", "file": "li
 
 def test_a_line_of_print_uris() -> None:
     text = f"'http://mirror/pool/libfoo1_2.0_amd64.deb' libfoo1_1%3a2.0_amd64.deb 4711 SHA256:{HASH}\n"
-    assert parse_uris(text)["libfoo1"] == {
+    assert parse_uris(text, {})["libfoo1"] == {
         "version": "1:2.0",
         "arch": "amd64",
         "suite": "trixie",
@@ -21,8 +21,16 @@ def test_a_line_of_print_uris() -> None:
     }
 
 
+def test_a_package_of_another_suite_is_asked_for_and_locked_as_such() -> None:
+    text = f"'http://mirror/pool/tool_1_all.deb' tool_1_all.deb 4711 SHA256:{HASH}\n"
+    found = parse_uris(text, {"tool": "trixie-backports"})
+    assert found["tool"]["suite"] == "trixie-backports"
+    suites = other_suites({"libfoo1": {"suite": "trixie"}, **found}, ["libfoo1", "tool"])
+    assert with_suites(["libfoo1", "tool"], suites) == ["libfoo1", "tool/trixie-backports"]
+
+
 def test_other_lines_are_passed_over() -> None:
-    assert parse_uris("Reading package lists...\n") == {}
+    assert parse_uris("Reading package lists...\n", {}) == {}
 
 
 def test_a_newer_version_is_taken_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
