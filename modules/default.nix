@@ -17,9 +17,10 @@ rec {
   # Everything that is not ours.
   base = build {
     name = "rootfs-base";
-    command = run "make_base.py" [ "elf.py" ];
+    command = run "make_base.py" [ "bundle.py" "elf.py" ];
     PYTHONPATH = python.bytecode;
     contents = ./rootfs/contents.toml;
+    start = ./rootfs/start.txt;
     files = ./rootfs/files;
     debian = roots.image;
     wheels = python.wheels.image;
@@ -29,7 +30,7 @@ rec {
   # Ours: the one derivation of the image that knows the commit.
   layer = build {
     name = "rootfs-layer";
-    command = run "make_layer.py" [ ];
+    command = run "make_layer.py" [ "bundle.py" ];
     PYTHONPATH = python.bytecode;
     folders = nodeFolders;
     os_release = builtins.toFile "os-release" (import ./rootfs/os-release.nix { inherit version rev; });

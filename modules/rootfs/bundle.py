@@ -27,7 +27,8 @@ def make_bundle(out: Path, tree: Path, names: Iterable[str], *, runtime: str) ->
         file.unlink()
     for name in list(index):
         for parent in parents(name):
-            index.setdefault(parent, (0, 0, f"{runtime}/{parent.replace('.', '/')}", True))
+            if find_bytecode(tree, parent) is None:
+                index.setdefault(parent, (0, 0, f"{runtime}/{parent.replace('.', '/')}", True))
     head = marshal.dumps(index)
     out.write_bytes(len(head).to_bytes(8, "little") + head + codes)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import elf
+from bundle import make_bundle
 from bytecode import compile_tree, copy_tree
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -52,8 +53,10 @@ def copy_python(out: Path, debian: Path, wheels: Path, contents: dict[str, Any])
     copy_tree(wheels / "site", out / WHEELS, leave_out=tuple(rules["wheels_without"]))
     for library in sorted((out / WHEELS).rglob("*.so")):
         subprocess.run(["strip", str(library)], check=True)  # Debian's own are stripped, some wheels are not
+    names = [line for line in Path(os.environ["start"]).read_text().splitlines() if not line.startswith("#")]
     for tree in (STDLIB, WHEELS):
         compile_tree(out / tree, runtime=f"/{tree}", keep_source=False)
+        make_bundle(out / tree / "start.bundle", out / tree, names, runtime=f"/{tree}")
 
 
 def elf_files(out: Path) -> Iterator[Path]:

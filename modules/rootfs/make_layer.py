@@ -3,7 +3,11 @@
 import os
 from pathlib import Path
 
+from bundle import make_bundle
 from bytecode import copy_tree
+
+READER = "talos.system.bundle"
+"""What reads bundles can't be in one."""
 
 
 def main() -> None:
@@ -12,6 +16,10 @@ def main() -> None:
     layer.mkdir(parents=True)
     for folder in os.environ["folders"].split():
         copy_tree(Path(folder), layer)
+    sources = (path.relative_to(layer).with_suffix("") for path in sorted(layer.rglob("*.py")))
+    names = [".".join(path.parts).removesuffix(".__init__") for path in sources]
+    names.remove(READER)
+    make_bundle(layer / "start.bundle", layer, names, runtime="/usr/lib/talos")
     (layer / "os-release").write_bytes(Path(os.environ["os_release"]).read_bytes())
 
 

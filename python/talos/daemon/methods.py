@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 
 from talos.api.rpc import Code, RpcError
 
@@ -67,7 +67,7 @@ def _parse_row(row: Mapping[str, str]) -> Method:
 @functools.cache
 def methods() -> Mapping[str, Method]:
     """Every method of the API by its path."""
-    text = files("talos.api").joinpath("roles.tsv").read_text(encoding="utf-8")
+    text = Path(__file__).parents[1].joinpath("api/roles.tsv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
     return {method.path: method for method in map(_parse_row, rows)}
 

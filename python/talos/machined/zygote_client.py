@@ -72,7 +72,10 @@ def spawn_zygote(fd: int) -> int:
     """Start a zygote in an interpreter of its own; ``fd`` becomes its socket."""
     path = [entry for entry in sys.path if entry]
     # Its first word must be the interpreter's path: Python finds its library by it.
-    program = f"import sys; sys.path[:] = {path!r}; from talos.machined.zygote import main; main()"
+    program = (
+        f"import sys; sys.path[:] = {path!r}; from talos.system.bundle import BUNDLES, install; "
+        f"install(BUNDLES); from talos.machined.zygote import main; main()"
+    )
     return os.posix_spawn(
         sys.executable,
         [sys.executable, *(["-I", "-S"] if sys.flags.isolated else []), "-c", program],
