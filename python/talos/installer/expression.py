@@ -1,8 +1,8 @@
 """The part of CEL that choosing a disk takes: ``disk.size > 100u * GB && disk.transport == "nvme"``.
 
-Literals, lists, fields, ``!`` ``-`` ``*`` ``/`` ``%`` ``+``, comparisons, ``in``, ``&&``, ``||``, ``?:``, the text
-functions ``startsWith``, ``endsWith``, ``contains``, ``matches``, and ``size``, ``glob``. Anything else is
-refused with its place. As in CEL, ``&&`` and ``||`` want truth values, and numbers are compared whatever
+Literals, lists, fields, ``!`` ``-`` ``*`` ``/`` ``%`` ``+``, comparisons, ``in``, ``&&``, ``||``, ``?:``, the
+text functions ``startsWith``, ``endsWith``, ``contains``, ``matches``, ``size``, ``glob``. Anything else
+is refused with its place. As in CEL, ``&&`` and ``||`` want truth values, and numbers are compared whatever
 their type.
 """
 

@@ -8,15 +8,16 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import NAMESPACE_DNS, UUID, uuid5
 
 from talos.installer.boot_loader import DIRECTORY, EFI_PATH, SECTOR, BootImages, load_images, write_bios
 from talos.installer.grub_config import INITRAMFS, KERNEL, PATH, SLOTS, Entry, make_arguments, make_config
-from talos.installer.layout import BIOS, BOOT, EFI, IMAGE_SIZE, META, MIB, Placed, place_areas
+from talos.installer.layout import BIOS, BOOT, EFI, IMAGE_SIZE, META, MIB, place_areas
 from talos.installer.repeatable import EPOCH, copy_sparse, make_xfs_repeatable
+from talos.installer.table import DISK, make_table
 from talos.system.errors import UserError
 from talos.system.meta import make_meta
 from talos.system.process import run_command
@@ -68,32 +69,17 @@ def make_disk(image: DiskImage, out: Path) -> None:
             f"{image.size} bytes", where="--size", hint=f"whole MiB, at least {IMAGE_SIZE // MIB}M"
         )
     places = {placed.area.label: placed for placed in place_areas()}
+    ids = {name: make_id(name) for name in (DISK, *places)}
+    table = make_table([*places.values()], sector_size=SECTOR, ids=ids)
     out.unlink(missing_ok=True)
     _make_sparse(out, image.size)
-    run_command(["sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", str(out)], input=make_table(places))
+    run_command(["sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", str(out)], input=table)
     with tempfile.TemporaryDirectory(prefix="disk-", dir=out.parent) as scratch, out.open("r+b") as disk:
         for label, make in ((EFI.label, _make_efi), (BOOT.label, _make_boot)):
             copy_sparse(make(image, Path(scratch)), disk, places[label].start)
         disk.seek(places[META.label].start)
         disk.write(make_meta({BOOTLOADER_TAG: BOOTLOADER}))
         write_bios(disk, image.boot, places[BIOS.label], bootable=image.legacy_bios)
-
-
-def make_table(places: Mapping[str, Placed]) -> str:
-    """The partition table in sfdisk's words; its ids are always the same ones."""
-    lines = ["label: gpt", f"label-id: {make_id('disk')}", "unit: sectors"]
-    for placed in places.values():
-        area = placed.area
-        fields = [
-            f"start={placed.start // SECTOR}",
-            f"size={area.size // SECTOR}",
-            f"type={area.type_uuid}",
-            f"uuid={make_id(area.label)}",
-            f'name="{area.label}"',
-            *([f'attrs="{area.attributes}"'] if area.attributes else []),
-        ]
-        lines.append(f"{placed.number} : {', '.join(fields)}")
-    return "\n".join(lines) + "\n"
 
 
 def make_id(name: str) -> UUID:

@@ -55,7 +55,7 @@ def copy_sparse(source: Path, target: BinaryIO, offset: int) -> None:
 
 
 def _read_data(file: FileIO) -> Iterator[tuple[int, bytes]]:
-    """The parts of a sparse file that are no holes, with their offsets. The file has no buffer, which seeking would confuse."""
+    """The parts of a sparse file that are no holes, with their offsets; a buffer would be confused."""
     size = os.fstat(file.fileno()).st_size
     offset = 0
     while offset < size:
