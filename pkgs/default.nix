@@ -8,6 +8,7 @@ let
   python = import ./python { inherit inputs buildRoot roots version rev; };
   kernel = import ../kernel { inherit buildRoot roots; };
   modules = import ../modules { inherit buildRoot roots python kernel version rev; };
+  pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ];
 in
 {
   packages = python.packages // {
@@ -21,5 +22,6 @@ in
     default = modules.squashfs;
   };
   checks = import ./checks { inherit buildRoot roots python; } // { kernel-hardening = kernel.hardening; };
+  apps.pxe = { type = "app"; program = "${pxe}/bin/pxe"; };
   apps.talosctl = { type = "app"; program = "${python.talosctl}/bin/talosctl"; };
 }

@@ -72,12 +72,13 @@ rec {
     wheels = [ wheels.image wheels.tools ];
   };
 
-  talosctl = build {
-    name = "talosctl";
+  # A program of the workstation: `settings` are "NAME=VALUE" words of its environment.
+  program = name: module: settings: build {
+    inherit name module settings workstation version rev;
     command = run "make_program.py" [ "bytecode.py" ];
     sources = map (folder: "${folder}=${source folder}") (builtins.filter (is (floors ++ workstationFolders)) names);
     generated = api;
-    module = "talos.talosctl.main";
-    inherit workstation version rev;
   };
+
+  talosctl = program "talosctl" "talos.talosctl.main" [ ];
 }

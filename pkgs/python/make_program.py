@@ -12,7 +12,7 @@ import sys
 
 sys.path[:] = [{lib!r}, {stdlib!r}, {stdlib!r} + "/lib-dynload", {wheels!r}]
 os.environ["PATH"] = {tools!r} + os.pathsep + os.environ.get("PATH", "")
-
+{settings}
 from {module} import main
 
 sys.exit(main())
@@ -20,7 +20,10 @@ sys.exit(main())
 
 
 def main() -> None:
-    """Assemble $out from $sources ("folder=path" words), $generated and the identity in $version and $rev."""
+    """Assemble $out from $sources ("folder=path" words), $generated and the identity in $version and $rev.
+
+    What $settings has as "NAME=VALUE" words, the program finds in its environment.
+    """
     out, workstation = Path(os.environ["out"]), os.environ["workstation"]
     lib = out / "lib"
     for word in os.environ["sources"].split():
@@ -40,6 +43,10 @@ def main() -> None:
             wheels=f"{python}/python3/dist-packages",
             tools=f"{workstation}/sbin",
             module=os.environ["module"],
+            settings="".join(
+                f"os.environ[{name!r}] = {value!r}\n"
+                for name, _, value in (word.partition("=") for word in os.environ.get("settings", "").split())
+            ),
         )
     )
     launcher.chmod(0o755)

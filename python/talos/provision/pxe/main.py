@@ -1,0 +1,177 @@
+"""A server that machines boot from over the network: ``nix run .#pxe -- --interface eth1 result``."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from talos.provision.pxe.dnsmasq import EFI_LOADER
+from talos.provision.pxe.network import Place, find_address, parse_lease
+from talos.provision.pxe.script import make_config_url, make_script
+from talos.provision.pxe.server import serve
+from talos.provision.pxe.tools import find_tools
+from talos.provision.pxe.web import FALLBACK, SUFFIX, Site
+from talos.system.errors import UserError
+
+FAILED = 1
+MODES = ("proxy", "full", "http")
+_FILES = ("boot.ipxe", "vmlinuz", "initramfs")
+_PORT = 8080
+_EPILOG = """\
+modes:
+  proxy  another server in the network gives addresses, we say what to boot (default; needs root)
+  full   we give addresses, too, those of --range (needs root)
+  http   the web server alone, for machines that have iPXE or are sent to it: chain http://ADDRESS:PORT/boot.ipxe
+
+configs: a machine gets DIR/NAME.yaml, NAME being its MAC address, UUID, serial number or hostname, else
+DIR/default.yaml. Without --configs it boots into maintenance mode, where it waits for
+`talosctl apply-config --insecure`.
+"""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Entry point; the exit code."""
+    options = _parse(words)
+    try:
+        _run(options)
+    except UserError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return FAILED
+    return 0
+
+
+def say(line: str) -> None:
+    """One line at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _run(options: argparse.Namespace) -> None:
+    place = _make_place(options)
+    assets = _check_assets(options.directory)
+    config_url = options.config_url or (make_config_url(place.url) if options.configs else "")
+    site = Site(
+        assets=assets,
+        script=make_script(options.argument, config_url),
+        configs=_check_configs(options.configs),
+    )
+    tools = None
+    if options.mode != "http":
+        if os.geteuid() != 0:
+            raise UserError(
+                "needs root for DHCP (ports 67 and 4011) and TFTP (port 69)",
+                where=f"--mode {options.mode}",
+                hint="run it with sudo, or --mode http without",
+            )
+        tools = find_tools()
+    say(f"{options.mode} on {place.interface} ({place.address}); Ctrl+C ends it")
+    serve(place, site, tools, options.efi_loader, say)
+
+
+def _make_place(options: argparse.Namespace) -> Place:
+    address = find_address(options.interface)
+    if options.mode == "full" and not options.range:
+        raise UserError("is missing", where="--range", hint="the addresses that may be given: FIRST,LAST")
+    if options.mode != "full" and (options.range or options.gateway or options.resolver):
+        raise UserError(
+            "--range, --gateway and --resolver are for --mode full", where=f"--mode {options.mode}"
+        )
+    return Place(
+        interface=options.interface,
+        address=address,
+        port=options.port,
+        lease=parse_lease(options.range, address) if options.range else None,
+        gateway=options.gateway,
+        resolvers=tuple(options.resolver),
+    )
+
+
+def _check_assets(directory: Path) -> Path:
+    missing = [name for name in _FILES if not (directory / name).is_file()]
+    if missing:
+        raise UserError(
+            f"has no {', '.join(missing)}", where=str(directory), hint="build it: nix build .#netboot"
+        )
+    return directory.resolve()
+
+
+def _check_configs(configs: Path | None) -> Path | None:
+    if configs is None:
+        return None
+    if not configs.is_dir():
+        raise UserError(
+            "is no folder", where=f"--configs {configs}", hint="one with a .yaml file per machine"
+        )
+    if not any(configs.glob(f"*{SUFFIX}")):
+        raise UserError(
+            f"has no {SUFFIX} file",
+            where=f"--configs {configs}",
+            hint=f"{FALLBACK}{SUFFIX} is for every machine",
+        )
+    return configs.resolve()
+
+
+def _parse_address(text: str) -> IPv4Address:
+    try:
+        return IPv4Address(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no IPv4 address") from None
+
+
+def _parse_port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port, 1 to 65535")
+    return int(text)
+
+
+def _parse(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="pxe",
+        description="Serve a folder of `nix build .#netboot` to machines that boot over the network.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("directory", type=Path, help="with boot.ipxe, vmlinuz and initramfs")
+    parser.add_argument("--interface", required=True, help="the network's, with an IPv4 address")
+    parser.add_argument("--mode", choices=MODES, default=MODES[0], help="see below (default: %(default)s)")
+    parser.add_argument(
+        "--range", default="", metavar="FIRST,LAST", help="addresses to give, with --mode full"
+    )
+    parser.add_argument(
+        "--gateway", type=_parse_address, metavar="IP", help="router to name, with --mode full"
+    )
+    parser.add_argument(
+        "--resolver",
+        type=_parse_address,
+        metavar="IP",
+        action="append",
+        default=[],
+        help="DNS server to name, with --mode full; repeatable",
+    )
+    parser.add_argument(
+        "--port", type=_parse_port, default=_PORT, help="of the web server (default: %(default)s)"
+    )
+    parser.add_argument("--configs", type=Path, metavar="DIR", help="folder of machine configs")
+    parser.add_argument(
+        "--config-url", default="", metavar="URL", help="talos.config=URL instead of --configs"
+    )
+    parser.add_argument(
+        "--argument",
+        action="append",
+        default=[],
+        metavar="ARG",
+        help="additional kernel argument; repeatable",
+    )
+    parser.add_argument(
+        "--efi-loader",
+        default=EFI_LOADER,
+        choices=(EFI_LOADER, "ipxe.efi"),
+        help="ipxe.efi has network drivers of its own (default: %(default)s)",
+    )
+    return parser.parse_args(words)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

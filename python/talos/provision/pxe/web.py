@@ -1,0 +1,157 @@
+"""The web server that machines load the system and their configs from."""
+
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from talos.provision.pxe.dnsmasq import SCRIPT
+from talos.provision.pxe.script import ASSETS, CONFIG, IDENTITY
+from talos.system.errors import UserError
+
+FALLBACK = "default"
+SUFFIX = ".yaml"
+_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_MAC = re.compile(r"(?:[0-9a-f]{2}[:-]?){5}[0-9a-f]{2}")
+_BLOCK = 1 << 20
+_MEGABYTE = 1_000_000
+_SHOWN_SIZE = 100_000
+"""Bytes from which on a line tells the size in megabytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What is offered. ``configs`` is None when machines get none; ``script`` is what iPXE runs."""
+
+    assets: Path
+    script: str
+    configs: Path | None = None
+
+
+def make_names(query: Mapping[str, str]) -> list[str]:
+    """The names under which a machine's config is looked for, without suffix, the most special first."""
+    names: list[str] = []
+    for key in IDENTITY:
+        value = query.get(key, "").strip()
+        if key == "mac" and _MAC.fullmatch(value.lower()):
+            digits = re.sub(r"[:-]", "", value.lower())
+            pairs = [digits[start : start + 2] for start in range(0, len(digits), 2)]
+            names += [":".join(pairs), "-".join(pairs), digits]
+        elif key != "mac" and _SAFE.fullmatch(value):
+            names += dict.fromkeys([value, value.lower()])
+    return [*names, FALLBACK]
+
+
+def find_config(configs: Path, query: Mapping[str, str]) -> Path | None:
+    """The config of the machine that asks; None when there is none, not even for all."""
+    for name in make_names(query):
+        path = configs / f"{name}{SUFFIX}"
+        if path.is_file():
+            return path
+    return None
+
+
+def find_asset(assets: Path, path: str) -> Path | None:
+    """The file below ``assets`` that a decoded path of an address names; None when there is none."""
+    parts = path.split("/")
+    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+        return None
+    found = assets.joinpath(*parts)
+    return found if found.is_file() else None
+
+
+def make_server(site: Site, address: str, port: int, say: Callable[[str], None]) -> ThreadingHTTPServer:
+    """The server, bound and not yet running; ``say`` gets a line per request."""
+
+    class Handler(_Handler):
+        pass
+
+    Handler.site, Handler.say = site, staticmethod(say)
+    try:
+        server = ThreadingHTTPServer((address, port), Handler)
+    except OSError as error:
+        raise UserError(
+            f"can't listen on {address}:{port}: {error.strerror}", where="--port", hint="choose another port"
+        ) from None
+    server.daemon_threads = True
+    return server
+
+
+class _Handler(BaseHTTPRequestHandler):
+    site: Site
+    say: Callable[[str], None]
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+
+    def do_GET(self) -> None:
+        """Answer with content."""
+        self._answer(with_content=True)
+
+    def do_HEAD(self) -> None:
+        """Answer without content."""
+        self._answer(with_content=False)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing: the answers speak for themselves."""
+
+    def _answer(self, *, with_content: bool) -> None:
+        url = urlsplit(self.path)
+        top, _, rest = unquote(url.path).lstrip("/").partition("/")
+        if top == SCRIPT and not rest:
+            self._send_text(HTTPStatus.OK, self.site.script, with_content=with_content)
+            self._tell("runs the script")
+        elif top == CONFIG and not rest:
+            query = {key: values[-1] for key, values in parse_qs(url.query).items()}
+            self._answer_config(query, with_content=with_content)
+        elif top == ASSETS and (found := find_asset(self.site.assets, rest)):
+            self._send_file(found, "application/octet-stream", with_content=with_content)
+        else:
+            self._refuse(f"there is no {url.path}", with_content=with_content)
+
+    def _answer_config(self, query: Mapping[str, str], *, with_content: bool) -> None:
+        known = " ".join(f"{key}={value}" for key, value in query.items() if key in IDENTITY)
+        found = find_config(self.site.configs, query) if self.site.configs else None
+        if found:
+            self._tell(f"is {known or 'unknown'}")
+            self._send_file(found, "application/yaml", with_content=with_content)
+        else:
+            names = " or ".join(f"{name}{SUFFIX}" for name in make_names(query))
+            self._refuse(f"no config for {known or 'this machine'}: no {names}", with_content=with_content)
+
+    def _send_file(self, path: Path, kind: str, *, with_content: bool) -> None:
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            self._send_head(HTTPStatus.OK, kind, size)
+            if not with_content:
+                return
+            try:
+                shutil.copyfileobj(file, self.wfile, _BLOCK)
+            except OSError as error:
+                self._tell(f"went away while it loaded {path.name}: {error.strerror}")
+                self.close_connection = True
+                return
+        shown = f", {size / _MEGABYTE:.1f} MB" if size >= _SHOWN_SIZE else ""
+        self._tell(f"has loaded {path.name}{shown}")
+
+    def _refuse(self, reason: str, *, with_content: bool) -> None:
+        self._tell(reason)
+        self._send_text(HTTPStatus.NOT_FOUND, f"{reason}\n", with_content=with_content)
+
+    def _send_text(self, status: HTTPStatus, text: str, *, with_content: bool) -> None:
+        content = text.encode()
+        self._send_head(status, "text/plain; charset=utf-8", len(content))
+        if with_content:
+            self.wfile.write(content)
+
+    def _send_head(self, status: HTTPStatus, kind: str, size: int) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(size))
+        self.end_headers()
+
+    def _tell(self, what: str) -> None:
+        self.say(f"{self.client_address[0]}: {''.join(c if c.isprintable() else '?' for c in what)}")
