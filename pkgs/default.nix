@@ -9,6 +9,15 @@ let
   kernel = import ../kernel { inherit buildRoot roots; };
   modules = import ../modules { inherit buildRoot roots python kernel version rev; };
   pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ];
+  vms = import ../nixos-tests {
+    inherit buildRoot roots python;
+    assets = {
+      inherit (modules) initramfs squashfs;
+      inherit (modules.media) disk-image iso netboot;
+      inherit (kernel) kernel;
+      cmdline = builtins.path { path = ../kernel/cmdline; name = "cmdline"; };
+    };
+  };
 in
 {
   packages = python.packages // {
@@ -21,7 +30,9 @@ in
     image = modules.squashfs;
     default = modules.squashfs;
   };
-  checks = import ./checks { inherit buildRoot roots python; } // { kernel-hardening = kernel.hardening; };
-  apps.pxe = { type = "app"; program = "${pxe}/bin/pxe"; };
-  apps.talosctl = { type = "app"; program = "${python.talosctl}/bin/talosctl"; };
+  checks = import ./checks { inherit buildRoot roots python; } // { kernel-hardening = kernel.hardening; } // vms.checks;
+  apps = vms.apps // {
+    pxe = { type = "app"; program = "${pxe}/bin/pxe"; };
+    talosctl = { type = "app"; program = "${python.talosctl}/bin/talosctl"; };
+  };
 }

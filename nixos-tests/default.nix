@@ -1,0 +1,51 @@
+# Tests on virtual machines, found by listing this folder: `name.py`, or `name/` with a `test.py`. Each is a check
+# `vm-name`, which runs in the build sandbox, and an app `driver-name`, which gives its machines to a person.
+{ buildRoot, roots, python, assets }:
+let
+  entries = removeAttrs (builtins.readDir ./.) [ "driver" "bench" ];
+  isTest = name: entries.${name} == "directory" || builtins.match ".*[.]py" name != null;
+  nameOf = entry: builtins.head (builtins.match "([^.]+)([.]py)?" entry);
+  tests = builtins.filter isTest (builtins.attrNames entries);
+
+  driver = builtins.path {
+    path = ./.;
+    name = "vm-driver";
+    filter = path: _: builtins.match ".*/driver(/[^/]+[.]py)?" path != null;
+  };
+
+  # A test is built from the assets that its line ASSETS = ("one", "two") names, and from no others.
+  listed = entry:
+    let
+      file = if entries.${entry} == "directory" then ./. + "/${entry}/test.py" else ./. + "/${entry}";
+      lines = builtins.filter builtins.isString (builtins.split "\n" (builtins.readFile file));
+      found = builtins.filter (match: match != null) (map (builtins.match "ASSETS = [(](.*)[)]") lines);
+      words = builtins.split "\"([a-z-]+)\"" (builtins.head (builtins.head found));
+    in
+    if found == [ ] then throw "${entry}: there is no line ASSETS = (\"...\",)"
+    else map builtins.head (builtins.filter builtins.isList words);
+
+  words = entry:
+    let source = builtins.path { path = ./. + "/${entry}"; name = entry; };
+    in
+    [ "${python.workstation}/bin/python3.13" "-B" "-m" "driver" "${source}" "--name" (nameOf entry) "--talosctl" "${python.talosctl}/bin/talosctl" ]
+    ++ [ "--root" "${roots.vm}" "--root" "${roots.media}" ]
+    ++ builtins.concatMap (name: [ "--asset" "${name}=${assets.${name}}" ]) (listed entry);
+
+  byName = prefix: value: builtins.listToAttrs (map (entry: { name = prefix + nameOf entry; value = value entry; }) tests);
+in
+{
+  checks = byName "vm-" (entry: buildRoot.runIn roots.vm {
+    name = "vm-${nameOf entry}";
+    command = words entry ++ [ "--report" (builtins.placeholder "out") ];
+    PYTHONPATH = driver;
+  });
+
+  apps = byName "driver-" (entry: {
+    type = "app";
+    program = "${buildRoot.runIn roots.vm {
+      name = "driver-${nameOf entry}";
+      command = [ "python3.13" ./driver/make_launcher.py ] ++ words entry ++ [ "--interactive" ];
+      PYTHONPATH = driver;
+    }}";
+  });
+}

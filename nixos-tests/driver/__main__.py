@@ -1,0 +1,105 @@
+"""Run a VM test, or give its machines to a person: ``python -m driver TEST --asset name=path ... --root path ...``."""
+
+import argparse
+import code
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+from driver.accelerator import find_accelerator
+from driver.assets import Assets
+from driver.failure import Failed
+from driver.programs import Programs
+from driver.script import Script, load_script
+from driver.world import World
+
+BANNER = """
+{title}
+The machines are off: {names}. Type
+  {first}.start()                      switch on; the console appears here and in {folder}
+  {first}.wait_for_api(insecure=True)  ... and everything else that a test may say: docs/vm-tests.md
+  test(world)                          the test itself
+  exit()                               switch everything off"""
+
+
+def parse_arguments(words: list[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="driver", description="Run a test on virtual machines.")
+    parser.add_argument("test", type=Path, help="the test's file or folder")
+    parser.add_argument("--name", help="the test's name, when the file has another")
+    parser.add_argument("--report", type=Path, help="a file to write when the test has passed")
+    parser.add_argument("--asset", action="append", default=[], metavar="NAME=PATH", help="what is tested")
+    parser.add_argument("--root", action="append", default=[], type=Path, help="where QEMU and its like are")
+    parser.add_argument("--talosctl", type=Path, required=True)
+    parser.add_argument("--folder", type=Path, help="for disks and logs; kept. A temporary one otherwise")
+    parser.add_argument("--interactive", action="store_true", help="give a Python prompt instead")
+    return parser.parse_args(words)
+
+
+def run_script(script: Script, world: World, source: Path) -> bool:
+    """Run the test; True when it passed."""
+    began = time.monotonic()
+    try:
+        script.test(world)
+        world.check()
+    except Failed as error:
+        world.show(f"FAILED {script.name}: {error}")
+        for frame in traceback.extract_tb(error.__traceback__):
+            if Path(frame.filename).is_relative_to(source):
+                world.show(f"  line {frame.lineno} of the test: {frame.line}")
+        return False
+    except Exception:  # noqa: BLE001 - the machines' state belongs to the report of any failure
+        world.show(f"FAILED {script.name}\n{traceback.format_exc()}")
+        for machine in world.values():
+            world.show(machine.diagnose())
+        return False
+    world.show(f"passed {script.name} in {time.monotonic() - began:.0f} s")
+    return True
+
+
+def interact(script: Script, world: World, folder: Path) -> None:
+    """Give the machines to a person, or to what is piped in."""
+    names = {name.replace("-", "_"): machine for name, machine in world.items()}
+    first = next(iter(names))
+    banner = BANNER.format(title=script.title, names=", ".join(names), first=first, folder=folder)
+    local = {**names, "world": world, "test": script.test, "web": world.web}
+    code.interact(banner=banner, local=local, exitmsg="")
+
+
+def main() -> int:
+    """Set up, run, and clean up whatever happened."""
+    arguments = parse_arguments(sys.argv[1:])
+    with tempfile.TemporaryDirectory(prefix="vm-") as temporary:
+        folder = (arguments.folder or Path(temporary)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        assets = Assets({name: Path(path) for name, path in (word.split("=", 1) for word in arguments.asset)})
+        programs = Programs(tuple(arguments.root))
+        script = load_script(arguments.test, arguments.name)
+        accelerator = find_accelerator(programs, folder)
+        sys.stdout.write(
+            f"{script.title}\nprocessors: {accelerator.name}, times x {accelerator.factor:.1f}\n"
+        )
+        world = World(
+            script.nodes,
+            programs=programs,
+            assets=assets,
+            accelerator=accelerator,
+            folder=folder,
+            talosctl=arguments.talosctl,
+        )
+        try:
+            if arguments.interactive:
+                interact(script, world, folder)
+                return 0
+            if not run_script(script, world, arguments.test):
+                return 1
+            if arguments.report:
+                arguments.report.write_text("passed\n")
+            return 0
+        finally:
+            world.close()
+
+
+sys.exit(main())

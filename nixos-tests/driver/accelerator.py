@@ -1,0 +1,79 @@
+"""Which processor the machines get. A /dev/kvm may be there and run no ordinary guest, so it is tried, not trusted."""
+
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from driver.process import end_process, start_process
+from driver.programs import Programs
+
+# A boot sector that tells the device at port 0xf4: mov al, 0x10; out 0xf4, al; hlt
+SECTOR = (b"\xb0\x10\xe6\xf4\xf4").ljust(510, b"\x00") + b"\x55\xaa"
+ANSWER = (0x10 << 1) | 1
+"""QEMU's exit code when a guest tells its isa-debug-exit device 0x10."""
+KVM_SECONDS = 20.0
+TCG_SECONDS = 120.0
+TCG_USUAL = 1.5
+"""Seconds that the trivial guest takes on the machines that the tests' times were found on."""
+KVM_FACTOR = 0.3
+"""Part of the emulated time that a test waits with KVM: most of it is still ours to wait for."""
+MOST = 4.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accelerator:
+    """QEMU's words for the processor, and by what the tests' times are multiplied."""
+
+    name: str
+    words: tuple[str, ...]
+    factor: float
+
+
+KVM_WORDS = ("-accel", "kvm", "-cpu", "host")
+TCG_WORDS = ("-accel", "tcg,thread=multi", "-cpu", "max")
+
+
+def scale(seconds: float) -> float:
+    """The factor on emulated processors, from the seconds of the trivial guest; never less than 1."""
+    return min(MOST, max(1.0, seconds / TCG_USUAL))
+
+
+def has_flags(cpuinfo: str) -> bool:
+    """Tell whether a processor says that it can run guests."""
+    for line in cpuinfo.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "flags":
+            return bool({"vmx", "svm"} & set(value.split()))
+    return False
+
+
+def try_guest(programs: Programs, words: tuple[str, ...], folder: Path, seconds: float) -> float | None:
+    """Run a guest of one sector; the seconds until it answered."""
+    disk = folder / "probe.img"
+    disk.write_bytes(SECTOR.ljust(1 << 20, b"\x00"))
+    began = time.monotonic()
+    process = start_process(
+        [*programs.qemu, "-machine", "pc", *words, "-m", "64", "-nodefaults", "-display", "none"]
+        + ["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]
+        + ["-drive", f"file={disk},format=raw,if=ide"],
+        log=folder / "probe.log",
+    )
+    try:
+        code = process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        end_process(process, is_power_cut=True)
+    return time.monotonic() - began if code == ANSWER else None
+
+
+def find_accelerator(
+    programs: Programs, folder: Path, *, cpuinfo: Path = Path("/proc/cpuinfo")
+) -> Accelerator:
+    """KVM when the processor has it and a guest answers, else emulation."""
+    if has_flags(cpuinfo.read_text(encoding="ascii", errors="replace")) and Path("/dev/kvm").exists():
+        if try_guest(programs, KVM_WORDS, folder, KVM_SECONDS) is not None:
+            return Accelerator(name="KVM", words=KVM_WORDS, factor=KVM_FACTOR)
+    seconds = try_guest(programs, TCG_WORDS, folder, TCG_SECONDS)
+    return Accelerator(name="emulation", words=TCG_WORDS, factor=MOST if seconds is None else scale(seconds))

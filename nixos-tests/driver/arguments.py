@@ -1,0 +1,89 @@
+"""From a node to QEMU's words. Nothing here has an effect, so that it can be tried without a machine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from driver.node import Node
+
+CONSOLE = ("console=ttyS0", "talos.platform=metal")
+"""What a kernel gets that no boot loader starts, besides our command line."""
+HOST = "10.0.2.2"
+"""The machine that runs the test, as its machines see it (QEMU's user network)."""
+API_PORT = 50000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """Where everything is that a machine is started with."""
+
+    kernel: Path | None = None
+    initramfs: Path | None = None
+    cmdline: str = ""
+    disks: Mapping[str, Path]
+    cdrom: Path | None = None
+    code: Path | None = None
+    variables: Path | None = None
+    qmp: Path
+    lan: Path | None = None
+
+
+def mac(index: int, card: int = 0) -> str:
+    """The address of a machine's card: in QEMU's range, so that nothing real has it."""
+    return f"52:54:00:12:{card:02x}:{index:02x}"
+
+
+def kernel_arguments(node: Node, ours: str) -> str:
+    """The kernel's command line, when no boot loader makes it."""
+    words = [word for word in (*ours.split(), *CONSOLE) if word not in node.without]
+    return " ".join([*words, *node.arguments])
+
+
+def make_arguments(node: Node, files: Files, *, name: str, index: int, port: int) -> list[str]:
+    """Everything but the program, the processor and the console. ``port`` on loopback leads to the API."""
+    words = ["-name", name, "-machine", "q35", "-smp", str(node.processors), "-m", str(node.memory)]
+    words += ["-nodefaults", "-display", "none", "-vga", "std"]
+    words += ["-qmp", f"unix:{files.qmp},server=on,wait=off"]
+    words += ["-device", "virtio-rng-pci"]
+    if node.uuid:
+        words += ["-uuid", node.uuid]
+    words += _boot(node, files)
+    for place, disk in enumerate(node.disks):
+        words += _disk(node, disk, files.disks[disk], place)
+    if files.cdrom is not None:
+        words += ["-drive", f"id=cdrom,file={files.cdrom},format=raw,media=cdrom,readonly=on,if=none"]
+        words += ["-device", "ide-cd,drive=cdrom,bus=ide.1,bootindex=60"]
+    forward = f"hostfwd=tcp:127.0.0.1:{port}-:{API_PORT}"
+    words += ["-netdev", ",".join(("user", "id=n0", forward, *node.network))]
+    card = f"virtio-net-pci,id=card0,netdev=n0,mac={mac(index)}"
+    if node.netboot:
+        words += ["-device", f"{card},bootindex=70"]
+    else:
+        words += ["-device", f"{card},romfile="]  # a machine that finds nothing else must not ask the network
+    if files.lan is not None:
+        words += ["-netdev", f"stream,id=n1,server=off,addr.type=unix,addr.path={files.lan},reconnect-ms=100"]
+        words += ["-device", f"virtio-net-pci,id=card1,netdev=n1,mac={mac(index, 1)},romfile="]
+    return words
+
+
+def _boot(node: Node, files: Files) -> list[str]:
+    if node.boot == "pvh":
+        assert files.kernel and files.initramfs, "a machine that boots by pvh needs a kernel and an initramfs"
+        line = kernel_arguments(node, files.cmdline)
+        return ["-kernel", str(files.kernel), "-initrd", str(files.initramfs), "-append", line]
+    if node.boot == "uefi":
+        assert files.code and files.variables, "a machine with UEFI needs its code and variables"
+        code = f"if=pflash,unit=0,format=raw,readonly=on,file={files.code}"
+        return ["-drive", code, "-drive", f"if=pflash,unit=1,format=raw,file={files.variables}"]
+    return []
+
+
+def _disk(node: Node, name: str, path: Path, place: int) -> list[str]:
+    disk = node.disks[name]
+    model = {"virtio": "virtio-blk-pci", "nvme": "nvme"}[disk.bus]
+    # What the machine flushed is in the host's memory: a killed QEMU loses only what it had not flushed.
+    drive = f"id={name},file={path},format=qcow2,if=none,discard=unmap"
+    device = f"{model},drive={name},serial={name},bootindex={place + 1}"
+    if disk.sector != 512:
+        device += f",logical_block_size={disk.sector},physical_block_size={disk.sector}"
+    return ["-drive", drive, "-device", device]

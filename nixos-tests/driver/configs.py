@@ -1,0 +1,38 @@
+"""Machine configs for tests, made by talosctl as a user would."""
+
+import os
+from pathlib import Path
+
+from driver.process import run
+
+ENDPOINT = "https://10.0.2.15:6443"
+"""The address that QEMU's network gives to its one machine."""
+
+
+class Cluster:
+    """Secrets, configs and a talosconfig of one cluster."""
+
+    def __init__(self, talosctl: Path, folder: Path, name: str = "vm") -> None:
+        """Generate the secrets."""
+        self._talosctl, self._folder, self._name = talosctl, folder, name
+        folder.mkdir(parents=True, exist_ok=True)
+        self._secrets = folder / "secrets.yaml"
+        self._run("gen", "secrets", "--output-file", str(self._secrets), "--force")
+        self.talosconfig = folder / "talosconfig"
+        self._generate("talosconfig", self.talosconfig)
+
+    def _run(self, *words: str) -> None:
+        home = {"HOME": str(self._folder), "PATH": os.environ.get("PATH", ""), "NO_COLOR": "1"}
+        run([str(self._talosctl), *words], env=home)
+
+    def _generate(self, kind: str, path: Path, *words: str) -> None:
+        base = ("gen", "config", self._name, ENDPOINT, "--with-secrets", str(self._secrets), "--force")
+        sans = ("--additional-sans", "127.0.0.1")
+        self._run(*base, *sans, "--output-types", kind, "--output", str(path), *words)
+
+    def config(self, *patches: str, kind: str = "controlplane", disk: str = "/dev/none") -> Path:
+        """A complete config; patches are YAML."""
+        path = self._folder / f"{kind}-{len(list(self._folder.glob('*.yaml')))}.yaml"
+        words = [word for patch in patches for word in ("--config-patch", patch)]
+        self._generate(kind, path, "--install-disk", disk, *words)
+        return path

@@ -1,0 +1,125 @@
+"""What a machine writes to its serial line: kept, shown, matched, and held to the rules."""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from driver.failure import Failed
+from driver.rules import broken_rule
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?=]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>c]|\r|\x00")
+"""What terminals swallow: firmware and GRUB draw their menus with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line, and when it was complete, by the test's monotonic clock."""
+
+    at: float
+    text: str
+
+
+def _show_nothing(_: str) -> None:
+    pass
+
+
+class Console:
+    """A serial line. Bytes come from a thread that reads QEMU; tests look from theirs."""
+
+    def __init__(
+        self, show: Callable[[str], None] = _show_nothing, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """``show`` gets each complete line."""
+        self._show, self._now = show, now
+        self._lines: list[Line] = []
+        self._rest = ""
+        self._start = 0
+        self._open = True
+        self._broken: list[str] = []
+        self._allowed: list[re.Pattern[str]] = []
+        self._changed = threading.Condition()
+
+    def feed(self, data: bytes) -> None:
+        """Take what came from the machine."""
+        text = ESCAPES.sub("", self._rest + data.decode("utf-8", "replace"))
+        *complete, rest = text.split("\n")
+        with self._changed:
+            for line in complete:
+                self._lines.append(Line(at=self._now(), text=line))
+                if (rule := broken_rule(line)) and not any(known.search(line) for known in self._allowed):
+                    self._broken.append(f"{rule}: {line.strip()}")
+            self._rest = rest
+            self._changed.notify_all()
+        for line in complete:
+            self._show(line)
+
+    def restart(self) -> None:
+        """The machine is switched on: what is waited for from now on comes after this."""
+        with self._changed:
+            self._start, self._rest, self._open = len(self._lines), "", True
+
+    def close(self) -> None:
+        """The machine is off."""
+        with self._changed:
+            self._open = False
+            self._changed.notify_all()
+
+    def mark(self) -> None:
+        """Forget what was said so far when waiting, not when looking for broken rules."""
+        with self._changed:
+            self._start = len(self._lines)
+
+    def lines(self) -> list[Line]:
+        """Everything since the machine was switched on or :meth:`mark`; the incomplete last line too."""
+        with self._changed:
+            found = self._lines[self._start :]
+            return [*found, Line(at=self._now(), text=self._rest)] if self._rest else found
+
+    def text(self) -> str:
+        """The same as one text."""
+        return "\n".join(line.text for line in self.lines())
+
+    def tail(self, count: int = 40) -> str:
+        """The last lines, of earlier starts too."""
+        with self._changed:
+            return "\n".join([*(line.text for line in self._lines[-count:]), self._rest]).rstrip()
+
+    @contextmanager
+    def expect(self, pattern: str) -> Generator[None]:
+        """Allow lines that a rule forbids, for as long as the context is open."""
+        known = re.compile(pattern)
+        self._allowed.append(known)
+        try:
+            yield
+        finally:
+            self._allowed.remove(known)
+
+    def check(self) -> None:
+        """Fail when a rule was broken at any time."""
+        if self._broken:
+            raise Failed("the console shows " + "; ".join(self._broken))
+
+    def wait_for(self, pattern: str, seconds: float, *, is_wanted_when_off: bool = False) -> re.Match[str]:
+        """Wait for a line that matches; the first one is given back."""
+        wanted = re.compile(pattern)
+        end = self._now() + seconds
+        seen = self._start
+        with self._changed:
+            while True:
+                seen = max(seen, self._start)
+                for line in self._lines[seen:]:
+                    if match := wanted.search(line.text):
+                        return match
+                seen = len(self._lines)
+                if match := wanted.search(self._rest):
+                    return match
+                self.check()
+                left = end - self._now()
+                if not self._open and not is_wanted_when_off:
+                    raise Failed(f"the machine went off before its console showed /{pattern}/")
+                if left <= 0:
+                    raise Failed(f"not within {seconds:.0f} s: the console shows /{pattern}/")
+                self._changed.wait(min(left, 1))

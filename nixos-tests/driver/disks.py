@@ -1,0 +1,85 @@
+"""Disks and volumes for machines: blank ones, layers over images, an ISO with a file, an initramfs with one more."""
+
+import shutil
+from pathlib import Path
+
+from driver.assets import Assets
+from driver.node import Disk
+from driver.process import run
+from driver.programs import Programs
+
+NEWC = "070701"
+"""The cpio format that the kernel unpacks; see its Documentation/driver-api/early-userspace/buffer-format.rst."""
+TRAILER = "TRAILER!!!"
+FILE_MODE = 0o100444
+
+
+def make_disk(programs: Programs, assets: Assets, disk: Disk, path: Path) -> None:
+    """Make a disk that takes room only for what is written to it."""
+    words = [*programs.words("qemu-img"), "create", "-q", "-f", "qcow2"]
+    if disk.asset:
+        base = assets.path(disk.asset)
+        base = base / disk.file if disk.file else base
+        kind = "qcow2" if base.suffix == ".qcow2" else "raw"
+        words += ["-b", str(base), "-F", kind]
+    run([*words, str(path), *([disk.size] if disk.size else [])])
+
+
+def copy_disk(programs: Programs, path: Path, copy: Path) -> None:
+    """Make a layer over a disk as it is now; the disk must not be written to any more."""
+    run(
+        [
+            *programs.words("qemu-img"),
+            "create",
+            "-q",
+            "-f",
+            "qcow2",
+            "-b",
+            str(path),
+            "-F",
+            "qcow2",
+            str(copy),
+        ]
+    )
+
+
+def read_disk(programs: Programs, path: Path, raw: Path) -> Path:
+    """Write a disk's content to a plain file, holes left out."""
+    run(
+        [*programs.words("qemu-img"), "convert", "-f", "qcow2", "-O", "raw", str(path), str(raw)], seconds=600
+    )
+    return raw
+
+
+def make_iso(programs: Programs, folder: Path, label: str, files: dict[str, str]) -> Path:
+    """An ISO 9660 volume with text files."""
+    tree = folder / f"{label}.tree"
+    shutil.rmtree(tree, ignore_errors=True)
+    tree.mkdir()
+    for name, text in files.items():
+        (tree / name).write_text(text)
+    path = folder / f"{label}.iso"
+    words = ["-as", "mkisofs", "-quiet", "-o", str(path), "-V", label, "-r", str(tree)]
+    run([*programs.words("xorriso"), *words])
+    return path
+
+
+def pack_file(name: str, data: bytes) -> bytes:
+    """A cpio archive with one file, for the end of an initramfs."""
+    return _entry(name, data, FILE_MODE, links=1) + _entry(TRAILER, b"", 0, links=1)
+
+
+def _entry(name: str, data: bytes, mode: int, *, links: int) -> bytes:
+    numbers = (0, mode, 0, 0, links, 0, len(data), 0, 0, 0, 0, len(name) + 1, 0)
+    head = NEWC.encode() + b"".join(b"%08x" % number for number in numbers) + name.encode() + b"\0"
+    return _pad(head) + _pad(data)
+
+
+def _pad(data: bytes) -> bytes:
+    return data + b"\0" * (-len(data) % 4)
+
+
+def add_to_initramfs(initramfs: Path, out: Path, name: str, data: bytes) -> Path:
+    """A copy of an initramfs with one more file, as boot loaders make it."""
+    out.write_bytes(_pad(initramfs.read_bytes()) + pack_file(name, data))
+    return out

@@ -1,0 +1,9 @@
+"""How a test fails."""
+
+
+class Failed(AssertionError):
+    """Something was not as the test wants it; the text is all that one needs to read."""
+
+
+class NotYet(AssertionError):
+    """What is waited for has not come yet; the text says what is there instead."""

@@ -1,0 +1,338 @@
+"""One machine of a test."""
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from re import Match
+
+from driver.accelerator import Accelerator
+from driver.arguments import Files, make_arguments
+from driver.assets import Assets
+from driver.client import Client, Document, at, knock
+from driver.console import Console
+from driver.disks import add_to_initramfs, make_disk
+from driver.failure import Failed, NotYet
+from driver.node import Node, slow_seconds
+from driver.process import Result, end_process, start_process
+from driver.programs import Programs
+from driver.qmp import Qmp
+from driver.retry import PAUSE, Patience, retry
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the machines of a test have in common."""
+
+    programs: Programs
+    assets: Assets
+    accelerator: Accelerator
+    patience: Patience
+    folder: Path
+    talosctl: Path
+    show: Callable[[str], None]
+
+
+class Machine:
+    """A machine that is off, or runs in a QEMU; its disks outlive that."""
+
+    def __init__(self, name: str, node: Node, around: Surroundings, *, index: int, port: int) -> None:
+        """Make its disks; it stays off."""
+        self.name, self.node, self._around, self._index = name, node, around, index
+        self.folder = around.folder / name
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.console = Console(lambda line: around.show(f"{name} | {line}"))
+        self.client = Client(around.talosctl, port, self.folder)
+        self.lan: Path | None = None
+        self.cdrom: Path | None = around.assets.path(node.cdrom) if node.cdrom else None
+        self.initramfs: Path | None = None
+        """Another initramfs than the asset."""
+        self.started_at = 0.0
+        self.qmp: Qmp | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._reader: threading.Thread | None = None
+        self._events_seen = 0
+        for disk in node.disks:
+            if not self.disk(disk).exists():
+                make_disk(around.programs, around.assets, node.disks[disk], self.disk(disk))
+
+    # Power
+
+    def disk(self, name: str) -> Path:
+        """The file of a disk."""
+        return self.folder / f"{name}.qcow2"
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it has power."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, *, node: Node | None = None) -> None:
+        """Switch it on; ``node`` replaces what it is made of from now on."""
+        assert not self.is_on, f"{self.name} is on"
+        self.node = node or self.node
+        words = make_arguments(
+            self.node, self._files(), name=self.name, index=self._index, port=self.client.port
+        )
+        self._say("start")
+        self.console.restart()
+        self.started_at = time.monotonic()
+        self._process = start_process(
+            [*self._around.programs.qemu, *self._around.accelerator.words, *words]
+            + ["-chardev", "stdio,id=serial,signal=off", "-serial", "chardev:serial"],
+            log=self.folder / "qemu.log",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
+        self._reader.start()
+        try:
+            self.qmp = Qmp(self._qmp_path)
+        except Failed as error:
+            log = (self.folder / "qemu.log").read_text(errors="replace")
+            raise Failed(f"{self.name}: QEMU does not start: {error}\n{log}") from error
+        self._events_seen = 0
+
+    @property
+    def _qmp_path(self) -> Path:
+        return self.folder / "qmp"
+
+    def _files(self) -> Files:
+        node, assets, programs = self.node, self._around.assets, self._around.programs
+        self._qmp_path.unlink(missing_ok=True)
+        kernel = initramfs = code = variables = None
+        cmdline = ""
+        if node.boot == "pvh":
+            kernel = assets.path("kernel") / "vmlinux"
+            initramfs = self.initramfs or assets.path("initramfs")
+            cmdline = assets.path("cmdline").read_text()
+            if node.hands_over_kernel:
+                vmlinuz = (assets.path("kernel") / "vmlinuz").read_bytes()
+                initramfs = add_to_initramfs(initramfs, self.folder / "initramfs", "vmlinuz", vmlinuz)
+        if node.boot == "uefi":
+            code = programs.file("usr/share/OVMF/OVMF_CODE_4M.fd")
+            variables = self.folder / "variables.fd"
+            if not variables.exists():
+                variables.write_bytes(programs.file("usr/share/OVMF/OVMF_VARS_4M.fd").read_bytes())
+        return Files(
+            kernel=kernel,
+            initramfs=initramfs,
+            cmdline=cmdline,
+            disks={name: self.disk(name) for name in node.disks},
+            cdrom=self.cdrom,
+            code=code,
+            variables=variables,
+            qmp=self._qmp_path,
+            lan=self.lan,
+        )
+
+    def _read(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        with (self.folder / "serial.log").open("ab") as log:
+            while data := process.stdout.read1():
+                log.write(data)
+                log.flush()
+                self.console.feed(data)
+        self.console.close()
+
+    def crash(self) -> None:
+        """Cut the power."""
+        self._say("power cut")
+        self._end(is_power_cut=True)
+
+    def close(self) -> None:
+        """Switch it off for good."""
+        self._end(is_power_cut=True)
+
+    def _end(self, *, is_power_cut: bool) -> None:
+        if self.qmp is not None:
+            self.qmp.close()
+            self.qmp = None
+        if self._process is not None:
+            end_process(self._process, is_power_cut=is_power_cut)
+            assert self._process.stdin is not None
+            with suppress(OSError):
+                self._process.stdin.close()
+            if self._reader is not None:
+                self._reader.join()
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+            self._process = None
+
+    def wait_for_off(self, seconds: float = 120) -> None:
+        """Wait until the machine has switched itself off."""
+        process = self._process
+        assert process is not None, f"{self.name} was not started"
+        self._wait(f"{self.name} switches itself off", lambda: self._assert_off(process), seconds)
+        self._end(is_power_cut=True)
+
+    def _assert_off(self, process: subprocess.Popen[bytes]) -> None:
+        if process.poll() is None:
+            raise NotYet("it is on")
+
+    def wait_for_reset(self, seconds: float = 240) -> None:
+        """Wait until the machine restarts by itself; what is waited for later comes after that."""
+        qmp = self.monitor
+        qmp.wait_for_event("RESET", self.patience.seconds(seconds), after=self._events_seen)
+        self._events_seen = len(qmp.events)
+        self.console.mark()
+        self._say("restarts")
+
+    # Outside
+
+    @property
+    def monitor(self) -> Qmp:
+        """QEMU's protocol."""
+        assert self.qmp is not None, f"{self.name} is off"
+        return self.qmp
+
+    def screenshot(self, name: str = "screen") -> Path:
+        """A picture of the screen, as PPM."""
+        path = self.folder / f"{name}.ppm"
+        self.monitor.execute("screendump", filename=str(path))
+        return path
+
+    def block(self) -> None:
+        """Pull its network cables."""
+        self._set_link(up=False)
+
+    def unblock(self) -> None:
+        """Plug them in again."""
+        self._set_link(up=True)
+
+    def _set_link(self, *, up: bool) -> None:
+        for card in ("card0", "card1") if self.lan else ("card0",):
+            self.monitor.execute("set_link", name=card, up=up)
+
+    def send_console(self, text: str) -> None:
+        """Type on the serial line."""
+        assert self._process is not None, f"{self.name} is off"
+        assert self._process.stdin is not None
+        self._process.stdin.write(text.encode())
+        self._process.stdin.flush()
+
+    # Waiting
+
+    @property
+    def patience(self) -> Patience:
+        """How long is long here."""
+        return self._around.patience
+
+    def _say(self, what: str) -> None:
+        self._around.show(f"{self.name} : {what}")
+
+    def _wait[T](self, what: str, attempt: Callable[[], T], seconds: float, pause: float = PAUSE) -> T:
+        def checked() -> T:
+            self.console.check()
+            return attempt()
+
+        self._say(f"wait: {what}")
+        return retry(
+            what, checked, patience=self.patience, seconds=seconds, diagnose=self.diagnose, pause=pause
+        )
+
+    def wait_for_console_text(self, pattern: str, seconds: float = 120) -> Match[str]:
+        """Wait for a line on the console, since it was switched on or restarted."""
+        self._say(f"wait: console /{pattern}/")
+        try:
+            return self.console.wait_for(pattern, self.patience.seconds(seconds))
+        except Failed as error:
+            raise Failed(f"{self.name}: {error}\n{self.diagnose()}") from error
+
+    def wait_for_port(self, seconds: float | None = None) -> float:
+        """Wait until something speaks TLS at the API's port; the seconds since it was switched on."""
+        limit = slow_seconds(self.node) if seconds is None else seconds
+
+        def check() -> None:
+            if not self.is_on:
+                raise Failed(f"{self.name} went off\n{self.console.tail()}")
+            knock(self.client.port)
+
+        self._wait(f"{self.name}'s API listens", check, limit)
+        return time.monotonic() - self.started_at
+
+    def wait_for_api(self, *, insecure: bool = False, seconds: float | None = None) -> float:
+        """Wait until the API answers; the seconds since the machine was switched on."""
+        limit = slow_seconds(self.node) if seconds is None else seconds
+        self.wait_for_port(limit)
+        self.wait_until_succeeds("version", insecure=insecure, seconds=limit)
+        took = time.monotonic() - self.started_at
+        self._say(f"the API answers after {took:.1f} s")
+        return took
+
+    def wait_until_succeeds(self, *words: str, insecure: bool = False, seconds: float = 120) -> Result:
+        """Repeat a talosctl command until it succeeds."""
+        return self._wait(
+            f"talosctl {' '.join(words)}", lambda: self._attempt(*words, insecure=insecure), seconds
+        )
+
+    def _attempt(self, *words: str, insecure: bool) -> Result:
+        result = self.client.run(*words, insecure=insecure, check=False)
+        if result.code:
+            raise NotYet((result.stderr or result.stdout).strip())
+        return result
+
+    def wait_until[T](self, what: str, check: Callable[[], T], seconds: float = 120) -> T:
+        """Repeat a check until it raises no AssertionError; a failed talosctl is one."""
+
+        def attempt() -> T:
+            try:
+                return check()
+            except Failed as error:
+                raise NotYet(str(error)) from error
+
+        return self._wait(what, attempt, seconds)
+
+    def wait_for_stage(self, stage: str, *, insecure: bool = False, seconds: float = 150) -> Document:
+        """Wait for a stage of MachineStatus, such as ``running``."""
+
+        def check() -> Document:
+            found = self.get("machinestatus", insecure=insecure)
+            assert found, "there is no machine status"
+            assert at(found[0], "spec.stage") == stage, f"the stage is {at(found[0], 'spec.stage')}"
+            return found[0]
+
+        return self.wait_until(f"stage {stage}", check, seconds)
+
+    # API
+
+    def talosctl(
+        self, *words: str, insecure: bool = False, check: bool = True, seconds: float = 60
+    ) -> Result:
+        """Run talosctl against this machine."""
+        self._say(f"talosctl {' '.join(words)}")
+        return self.client.run(
+            *words, insecure=insecure, check=check, seconds=self.patience.seconds(max(seconds, 30))
+        )
+
+    def get(self, *words: str, insecure: bool = False) -> list[Document]:
+        """Resources as documents."""
+        return self.client.get(*words, insecure=insecure)
+
+    def boot_id(self) -> str:
+        """What changes with every boot."""
+        return self.client.run("read", BOOT_ID).stdout.strip()
+
+    def diagnose(self) -> str:
+        """Everything that the machine tells about itself, for the report of a failure."""
+        parts: list[str] = []
+        if self.is_on:
+            with suppress(AssertionError):
+                knock(self.client.port)
+                for insecure in (True, False) if self.client.talosconfig else (True,):
+                    for words in (("get", "machinestatus", "-o", "yaml"), ("service",)):
+                        result = self.client.run(*words, insecure=insecure, check=False, seconds=20)
+                        if not result.code:
+                            parts.append(f"--- {self.name}: {' '.join(words)}\n{result.stdout.rstrip()}")
+        else:
+            parts.append(f"--- {self.name} is off")
+        log = self.folder / "qemu.log"
+        if log.exists() and (said := log.read_text(errors="replace").strip()):
+            parts.append(f"--- {self.name}: QEMU\n{said}")
+        parts.append(f"--- {self.name}: console\n{self.console.tail()}")
+        return "\n".join(parts)

@@ -1,0 +1,54 @@
+"""What a test says about its machines: plain data, from which QEMU's words are made."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Boot = Literal["pvh", "bios", "uefi"]
+"""How a machine starts: our kernel handed over by QEMU, which is fast, or real firmware and what it finds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """A disk that outlives power cuts: blank with a ``size`` such as ``8G``, or a copy-on-write layer over an asset.
+
+    Its serial number in the machine is its name in the test.
+    """
+
+    size: str = ""
+    asset: str = ""
+    file: str = ""
+    """Path below the asset, when that is a folder."""
+    sector: Literal[512, 4096] = 512
+    bus: Literal["virtio", "nvme"] = "virtio"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One machine of a test."""
+
+    boot: Boot = "pvh"
+    memory: int = 1536
+    """MiB."""
+    processors: int = 2
+    arguments: tuple[str, ...] = ()
+    """Kernel arguments on top of ours, for machines that boot by ``pvh``."""
+    without: tuple[str, ...] = ()
+    """Kernel arguments of ours that are left out."""
+    hands_over_kernel: bool = False
+    """Give the kernel's own file to the system too, as boot loaders do, so that it can install itself."""
+    disks: Mapping[str, Disk] = field(default_factory=dict[str, Disk])
+    cdrom: str = ""
+    """The asset in the drive."""
+    lan: bool = False
+    """A second network card, on the network that the test's machines share."""
+    netboot: bool = False
+    """The network card comes first in the firmware's boot order, after disks that can be booted."""
+    network: tuple[str, ...] = ()
+    """More words for the first card's network, such as ``bootfile=...``; see QEMU's ``-netdev user``."""
+    uuid: str = ""
+
+
+def slow_seconds(node: Node) -> float:
+    """Seconds from power on to the API on emulated processors, generously: firmware and its loader take longer."""
+    return 150 if node.boot == "pvh" else 240

@@ -1,0 +1,80 @@
+"""Programs that a test starts, each of which ends with it, whatever happens."""
+
+import ctypes
+import signal
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from driver.failure import Failed
+
+PR_SET_PDEATHSIG = 1
+"""linux/prctl.h"""
+GRACE = 5.0
+"""Seconds between asking a program to end and ending it."""
+LIBC = ctypes.CDLL(None)
+
+
+def _die_with_parent() -> None:
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def start_process(
+    words: Sequence[str], *, log: Path, stdin: int = subprocess.DEVNULL, stdout: int | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a program that dies with this one. What it says goes to ``log``, unless ``stdout`` is a pipe."""
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            list(words),
+            stdin=stdin,
+            stdout=file if stdout is None else stdout,
+            stderr=file,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - nothing here holds a lock that it would need
+        )
+
+
+def end_process(process: subprocess.Popen[bytes], *, is_power_cut: bool = False) -> None:
+    """End a program: ask first, unless it is to fall like a machine without power."""
+    if process.poll() is None:
+        if not is_power_cut:
+            process.terminate()
+            try:
+                process.wait(GRACE)
+            except subprocess.TimeoutExpired:
+                pass
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """How a command ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+def run(
+    words: Sequence[str], *, env: dict[str, str] | None = None, seconds: float = 60, check: bool = True
+) -> Result:
+    """Run a command to its end; with ``check`` a failure shows everything it said."""
+    try:
+        done = subprocess.run(
+            list(words),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=env,
+            check=False,
+            timeout=seconds,
+        )
+        result = Result(code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+    except subprocess.TimeoutExpired:
+        result = Result(code=-1, stdout="", stderr=f"gave no answer for {seconds:.0f} s")
+    if check and result.code:
+        raise Failed(f"{' '.join(words)}: exit code {result.code}\n{result.stdout}{result.stderr}")
+    return result

@@ -1,0 +1,42 @@
+"""QEMU and its like from the pinned roots, started through their own loader: nothing of the host's is loaded."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from driver.failure import Failed
+
+LOADER = "lib64/ld-linux-x86-64.so.2"
+LIBRARIES = ("usr/lib/x86_64-linux-gnu", "usr/lib", "usr/lib/x86_64-linux-gnu/systemd")
+FOLDERS = ("usr/bin", "usr/sbin")
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """The roots, in the order in which they are searched."""
+
+    roots: tuple[Path, ...]
+
+    def words(self, name: str) -> list[str]:
+        """The first words of a command that runs a program of the roots."""
+        for root in self.roots:
+            for folder in FOLDERS:
+                program = root / folder / name
+                if program.exists():
+                    path = ":".join(str(root / folder) for folder in LIBRARIES)
+                    return [str(root / LOADER), "--library-path", path, str(program)]
+        raise Failed(f"there is no program {name} in {', '.join(map(str, self.roots))}")
+
+    def file(self, path: str) -> Path:
+        """A file of the roots."""
+        for root in self.roots:
+            if (root / path).exists():
+                return root / path
+        raise Failed(f"there is no file {path} in {', '.join(map(str, self.roots))}")
+
+    @property
+    def qemu(self) -> list[str]:
+        """QEMU, told where its firmware is."""
+        words = self.words("qemu-system-x86_64")
+        for folder in ("usr/share/qemu", "usr/share/seabios"):
+            words += ["-L", str(self.file(folder))]
+        return words

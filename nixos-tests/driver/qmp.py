@@ -1,0 +1,75 @@
+"""QEMU's own protocol: commands, and events such as that the machine was reset."""
+
+import json
+import queue
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import cast
+
+from driver.failure import Failed, NotYet
+from driver.retry import Patience, retry
+
+type Json = dict[str, object]
+SECONDS = 30.0
+"""That QEMU may take for an answer; it is a busy machine's problem when it takes that long."""
+
+
+class Qmp:
+    """A connection to one QEMU. Answers and events are read by a thread of their own."""
+
+    def __init__(self, path: Path) -> None:
+        """Connect, as soon as QEMU listens."""
+        self._socket = socket.socket(socket.AF_UNIX)
+        retry("QEMU listens", lambda: self._connect(path), patience=Patience(), seconds=SECONDS, pause=0.02)
+        self._answers: queue.Queue[Json] = queue.Queue()
+        self._changed = threading.Condition()
+        self.events: list[Json] = []
+        threading.Thread(target=self._read, daemon=True).start()
+        self.execute("qmp_capabilities")
+
+    def _connect(self, path: Path) -> None:
+        try:
+            self._socket.connect(str(path))
+        except OSError as error:
+            raise NotYet(str(error)) from error
+
+    def _read(self) -> None:
+        with self._socket.makefile("rb") as stream:
+            for line in stream:
+                message = cast("Json", json.loads(line))
+                if "event" in message:
+                    with self._changed:
+                        self.events.append({**message, "at": time.monotonic()})
+                        self._changed.notify_all()
+                elif "return" in message or "error" in message:
+                    self._answers.put(message)
+
+    def execute(self, command: str, **arguments: object) -> object:
+        """Run a command and give back what it returns."""
+        words = {name.replace("_", "-"): value for name, value in arguments.items()}
+        self._socket.sendall(json.dumps({"execute": command, "arguments": words}).encode() + b"\n")
+        try:
+            answer = self._answers.get(timeout=SECONDS)
+        except queue.Empty:
+            raise Failed(f"QEMU did not answer to {command} within {SECONDS:.0f} s") from None
+        if "error" in answer:
+            raise Failed(f"QEMU refuses {command}: {answer['error']}")
+        return answer["return"]
+
+    def wait_for_event(self, name: str, seconds: float, *, after: int = 0) -> Json:
+        """Wait for an event; ``after`` is how many events of any name are too old."""
+        with self._changed:
+            found = self._changed.wait_for(
+                lambda: next((event for event in self.events[after:] if event["event"] == name), None),
+                timeout=seconds,
+            )
+        if found is None:
+            names = ", ".join(str(event["event"]) for event in self.events[after:]) or "nothing"
+            raise Failed(f"not within {seconds:.0f} s: {name} of QEMU; it told {names}")
+        return found
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()

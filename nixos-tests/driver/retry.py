@@ -1,0 +1,55 @@
+"""Waiting for what will be true, and saying on the last try what was there instead."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from driver.failure import Failed
+
+PAUSE = 0.5
+"""Seconds between two tries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long is long: tests name seconds on emulated processors, ``factor`` is what the probe made of it."""
+
+    factor: float = 1.0
+    now: Callable[[], float] = time.monotonic
+    pause: Callable[[float], None] = time.sleep
+
+    def seconds(self, wanted: float) -> float:
+        """Seconds to wait on this machine for what takes ``wanted`` on emulated processors."""
+        return wanted * self.factor
+
+
+def retry[T](
+    what: str,
+    attempt: Callable[[], T],
+    *,
+    patience: Patience,
+    seconds: float,
+    diagnose: Callable[[], str] = str,
+    pause: float = PAUSE,
+) -> T:
+    """Repeat until the attempt raises no AssertionError; any other error ends it at once.
+
+    After ``seconds`` there is one last try, and its reason is in the failure together with what
+    ``diagnose`` tells.
+    """
+    limit = patience.seconds(seconds)
+    end = patience.now() + limit
+    tries = 0
+    while True:
+        is_last = patience.now() >= end
+        tries += 1
+        try:
+            return attempt()
+        except Failed:
+            raise
+        except AssertionError as error:
+            if is_last:
+                told = diagnose()
+                text = f"not within {limit:.0f} s ({tries} tries): {what}\n  the last time: {error}"
+                raise Failed(f"{text}\n{told}" if told else text) from error
+        patience.pause(min(pause, max(0.01, end - patience.now())))

@@ -1,0 +1,17 @@
+"""What must never appear on a console, unless a test says that it expects it."""
+
+import re
+
+RULES: dict[str, re.Pattern[str]] = {
+    "a traceback": re.compile(r"Traceback \(most recent call last\)"),
+    "a kernel panic": re.compile(r"Kernel panic"),
+    "a bug of the kernel": re.compile(r"\bBUG: |kernel BUG at |general protection fault|Oops: "),
+    "a kernel warning": re.compile(r"WARNING: CPU: \d+ PID: \d+ at "),
+    "memory ran out": re.compile(r"Out of memory: Killed|invoked oom-killer"),
+}
+"""By the name that a failure gives it."""
+
+
+def broken_rule(line: str) -> str:
+    """Name what a line must not say, or give an empty text."""
+    return next((name for name, pattern in RULES.items() if pattern.search(line)), "")

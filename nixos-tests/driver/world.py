@@ -1,0 +1,121 @@
+"""A test while it runs: its machines, what they share, and an end that leaves nothing behind."""
+
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from driver.accelerator import Accelerator
+from driver.assets import Assets
+from driver.configs import Cluster
+from driver.disks import make_iso
+from driver.failure import Failed
+from driver.hub import Hub
+from driver.machine import Machine, Surroundings
+from driver.node import Node
+from driver.programs import Programs
+from driver.retry import Patience
+from driver.web import WebServer
+
+
+def free_port() -> int:
+    """A port on loopback that nobody uses."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def make_show(began: float) -> Callable[[str], None]:
+    """Print lines with the seconds since the test began."""
+
+    def show(line: str) -> None:
+        sys.stdout.write(f"{time.monotonic() - began:6.1f}  {line}\n")
+        sys.stdout.flush()
+
+    return show
+
+
+class World(Mapping[str, Machine]):
+    """The machines by name, and everything else that a test script works with."""
+
+    def __init__(
+        self,
+        nodes: Mapping[str, Node],
+        *,
+        programs: Programs,
+        assets: Assets,
+        accelerator: Accelerator,
+        folder: Path,
+        talosctl: Path,
+        ports: Mapping[str, int] | None = None,
+    ) -> None:
+        """Make the machines, all of them off. ``ports`` on loopback are chosen freely when not given."""
+        self.programs, self.assets, self.folder, self.talosctl = programs, assets, folder, talosctl
+        self.show = make_show(time.monotonic())
+        self.patience = Patience(factor=accelerator.factor)
+        around = Surroundings(
+            programs=programs,
+            assets=assets,
+            accelerator=accelerator,
+            patience=self.patience,
+            folder=folder,
+            talosctl=talosctl,
+            show=self.show,
+        )
+        self._hub: Hub | None = None
+        self._web: WebServer | None = None
+        self._machines = {
+            name: Machine(name, node, around, index=index, port=(ports or {}).get(name) or free_port())
+            for index, (name, node) in enumerate(nodes.items(), start=1)
+        }
+        if lan := [name for name, node in nodes.items() if node.lan]:
+            self._hub = Hub(programs, folder, lan)
+            for name, path in self._hub.sockets.items():
+                self._machines[name].lan = path
+
+    def __getitem__(self, name: str) -> Machine:
+        return self._machines[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._machines)
+
+    def __len__(self) -> int:
+        return len(self._machines)
+
+    @property
+    def web(self) -> WebServer:
+        """A web server that the machines reach, started on first use."""
+        if self._web is None:
+            self._web = WebServer()
+        return self._web
+
+    def cluster(self, name: str = "vm") -> Cluster:
+        """Secrets and configs of a new cluster."""
+        return Cluster(self.talosctl, self.folder / f"cluster-{name}", name)
+
+    def iso(self, label: str, **files: str) -> Path:
+        """An ISO volume; the files' names have their dot written as two underscores."""
+        named = {name.replace("__", "."): text for name, text in files.items()}
+        return make_iso(self.programs, self.folder, label, named)
+
+    def section(self, title: str) -> None:
+        """Say which part of the test begins."""
+        self.show(f"=== {title}")
+
+    def check(self) -> None:
+        """Fail when a console shows what it must never show."""
+        for machine in self._machines.values():
+            try:
+                machine.console.check()
+            except Failed as error:
+                raise Failed(f"{machine.name}: {error}\n{machine.diagnose()}") from error
+
+    def close(self) -> None:
+        """Switch everything off."""
+        for machine in self._machines.values():
+            machine.close()
+        if self._hub is not None:
+            self._hub.close()
+        if self._web is not None:
+            self._web.close()
