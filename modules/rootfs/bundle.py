@@ -12,7 +12,7 @@ PYC_HEADER = 16
 
 
 def make_bundle(out: Path, tree: Path, names: Iterable[str], *, runtime: str) -> None:
-    """Bundle modules of `tree`, which will be found at `runtime`; names that have no bytecode are passed over."""
+    """Bundle modules of `tree`, which will be found at `runtime`; those without bytecode are passed over."""
     index: dict[str, tuple[int, int, str, bool]] = {}
     codes = bytearray()
     for name in names:

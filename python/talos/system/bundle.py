@@ -12,7 +12,6 @@ package. Nothing is imported here that Python has not loaded at its start.
 import marshal
 import os
 import sys
-
 from _frozen_importlib import ModuleSpec
 
 TYPE_CHECKING = False

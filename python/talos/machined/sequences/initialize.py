@@ -10,6 +10,7 @@ from talos.machined.sequence import Phase, Task
 EARLY_SERVICES = ("networkd", "routerd", "apid", "timed", "udevd", "containerd")
 """What a machine has before it has a config; those that make it reachable first."""
 LATE_MODULE = "talos.machined.late"
+SCREEN_MODULE = "talos.machined.screen.run"
 
 
 def make_initialize(machine: Machine) -> tuple[Phase, ...]:
@@ -23,11 +24,18 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
         await machine.nursery.start(late.run_node, machine)
         machine.supervisor.begin(["machined"])
 
+    async def start_dashboard() -> None:
+        if machine.is_container:  # the screen is its host's
+            return
+        screen = await trio.to_thread.run_sync(importlib.import_module, SCREEN_MODULE)
+        machine.nursery.start_soon(screen.run_screen, machine)
+
     async def load_config() -> None:
         await importlib.import_module(LATE_MODULE).load_config(machine)
 
     return (
         Phase("earlyServices", (Task("startEarlyServices", start_early),)),
         Phase("machined", (Task("startMachined", start_machined),)),
+        Phase("dashboard", (Task("startDashboard", start_dashboard),), may_fail=True),
         Phase("config", (Task("loadConfig", load_config),)),
     )

@@ -1,0 +1,121 @@
+"""The summary screen: draws when something changed, at most once a second."""
+
+import trio
+from google.protobuf.message import Message
+
+from talos.daemon.logging import Log
+from talos.machined.machine import Machine
+from talos.machined.screen.collect import WATCHED, Collector
+from talos.machined.screen.render import render
+from talos.machined.screen.terminal import (
+    NUMBER,
+    Painter,
+    Terminal,
+    VirtualTerminal,
+    has_screen,
+    show_messages,
+)
+from talos.pki.certificate import parse_certificate, spki_fingerprint
+from talos.resource.kind import Kind
+from talos.resource.state import State
+from talos.system.cmdline import Cmdline
+from talos.system.kmsg import KmsgReader
+
+PAUSE = 1.0
+"""Seconds between two drawings."""
+MEASURE_EVERY = 10.0
+"""Seconds between two looks at load and memory, where nothing else changes."""
+_DEBUG = "debug"
+
+
+def open_terminal(arguments: Cmdline, log: Log) -> Terminal | None:
+    """The terminal to draw on; None where there is none, or none is wanted."""
+    if arguments.is_on("talos.dashboard.disabled") or not has_screen():
+        return None
+    device = arguments.first("talos.dashboard.console")
+    name = device.removeprefix("/dev/") or f"tty{NUMBER}"
+    number = name.removeprefix("tty")
+    if not number.isdecimal() or not 0 < int(number) < 64:
+        log.warning("talos.dashboard.console is not a virtual terminal, using the default", value=device)
+        number = str(NUMBER)
+    try:
+        return VirtualTerminal(int(number))
+    except OSError as error:
+        log.warning("there is no summary screen", terminal=f"tty{number}", reason=str(error))
+        return None
+
+
+def make_collector(machine: Machine) -> Collector:
+    """What the screen is made from, on a real machine."""
+    return Collector(
+        state=machine.state,
+        files=machine.ports.files,
+        services=lambda: [*machine.supervisor.list()],
+        fingerprint_of=read_fingerprint,
+    )
+
+
+def read_fingerprint(pem: bytes) -> str:
+    """The fingerprint of the first certificate."""
+    return spki_fingerprint(parse_certificate(pem))
+
+
+class Screen:
+    """Draws what a collector finds; :meth:`change` tells it to look again."""
+
+    def __init__(self, collector: Collector, terminal: Terminal) -> None:
+        self._collector = collector
+        self._terminal = terminal
+        self._painter = Painter(terminal)
+        self._changed = trio.Event()
+        self.change()
+
+    def change(self) -> None:
+        """Something may look different now."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Draw, without end."""
+        measured = -MEASURE_EVERY
+        while True:
+            with trio.move_on_after(MEASURE_EVERY):
+                await self._changed.wait()
+            self._changed = trio.Event()
+            if trio.current_time() - measured >= MEASURE_EVERY:
+                self._collector.measure()
+                measured = trio.current_time()
+            size = self._terminal.size()
+            self._painter.paint(render(await self._collector.collect(), *size), size)
+            await trio.sleep(PAUSE)
+
+    async def follow_state(self, state: State, kind: Kind[Message]) -> None:
+        """Draw when resources of a kind change."""
+        async with state.watch(kind) as batches:
+            async for _ in batches:
+                self.change()
+
+    async def follow_messages(self, reader: KmsgReader) -> None:
+        """Draw when the kernel or we say something."""
+        while True:
+            for message in reader.read():
+                if message.priority != _DEBUG:
+                    self._collector.log.append(f"[{message.seconds:9.3f}] {message.text}")
+                    self.change()
+            await trio.lowlevel.wait_readable(reader.fd)
+
+
+async def run_screen(machine: Machine) -> None:
+    """The screen of a machine that has one."""
+    terminal = open_terminal(machine.platform.arguments, machine.log)
+    if terminal is None:
+        return
+    screen = Screen(make_collector(machine), terminal)
+    try:
+        async with trio.open_nursery() as nursery:
+            for kind in WATCHED:
+                nursery.start_soon(screen.follow_state, machine.state, kind)
+            nursery.start_soon(screen.follow_messages, KmsgReader())
+            await screen.run()
+    except Exception:
+        machine.log.exception("the summary screen ended, the machine goes on without it")
+        show_messages()

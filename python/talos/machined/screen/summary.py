@@ -1,0 +1,42 @@
+"""What the summary screen shows, and nothing of how."""
+
+from dataclasses import dataclass
+
+LINES_KEPT = 100
+"""Log lines that may be shown: more than any screen has rows for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceLine:
+    """A service in a word or two."""
+
+    id: str
+    state: str
+    is_good: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """One look at the machine. Memory is in MiB, ``cpu_percent`` negative while it is not known.
+
+    ``fingerprint`` is that of the certificate in maintenance mode, empty in any other.
+    """
+
+    hostname: str = ""
+    version: str = ""
+    stage: str = ""
+    ready: bool = False
+    missing: tuple[str, ...] = ()
+    machine_type: str = ""
+    uuid: str = ""
+    serial: str = ""
+    addresses: tuple[str, ...] = ()
+    gateways: tuple[str, ...] = ()
+    resolvers: tuple[str, ...] = ()
+    services: tuple[ServiceLine, ...] = ()
+    cpu_percent: int = -1
+    memory_used: int = 0
+    memory_total: int = 0
+    maintenance: bool = False
+    fingerprint: str = ""
+    log: tuple[str, ...] = ()
