@@ -19,6 +19,7 @@ STEP = 1 << 30
 BLKDISCARD = 0x1277
 BLKZEROOUT = 0x127F
 BLKFLSBUF = 0x1261
+BLKRRPART = 0x125F
 _RANGE = struct.Struct("=QQ")
 _CHUNK = 1 << 22
 
@@ -49,6 +50,8 @@ def wipe_device(path: str, method: WipeMethod, *, report: Callable[[int, int], N
                 if report:
                     report(min(offset + STEP, size), size)
         os.fsync(descriptor)
+        with suppress(OSError):  # a partition has no partitions
+            fcntl.ioctl(descriptor, BLKRRPART)
     finally:
         os.close(descriptor)
 

@@ -15,6 +15,7 @@ from typing import Protocol
 from google.protobuf.message import Message
 
 from talos.api.rpc import Transport
+from talos.installer.reset import ResetPlan
 from talos.resource.state import State
 from talos.system.files import Files
 
@@ -203,6 +204,10 @@ class Power(Protocol):
 
     def shutdown(self, *, force: bool = False) -> str:
         """Begin to shut down, the actor id likewise. SequenceLockedError."""
+        ...
+
+    def reset(self, plan: ResetPlan) -> str:
+        """Begin to erase what a plan says, the actor id likewise. SequenceLockedError."""
         ...
 
 

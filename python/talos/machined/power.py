@@ -1,6 +1,7 @@
-"""The sequences that end this boot: reboot and shutdown, each with an end in time."""
+"""The sequences that end this boot: reboot, shutdown and reset, each with an end in time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import trio
@@ -8,10 +9,12 @@ import trio
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.machine import machine_pb2 as pb
 from talos.daemon.logging import Log
+from talos.installer.reset import ResetPlan
 from talos.machined.events import EventLog
 from talos.machined.logs import LogStore
 from talos.machined.node import RebootMode
 from talos.machined.sequence import Phase, Sequencer, Task
+from talos.machined.sequences.reset import make_reset
 from talos.machined.stage import MachineStage
 from talos.machined.supervisor import Supervisor
 from talos.system.mounts import Mounts
@@ -19,6 +22,8 @@ from talos.system.power import PowerAction, PowerSwitch
 
 DEADLINE = 60.0
 """Seconds for a whole sequence; then the switch is pressed whatever is still going on."""
+RESET_DEADLINE = 600.0
+"""Seconds for a reset, which has disks to erase."""
 FLUSH_LIMIT = 30.0
 """Seconds to wait for the disks."""
 GOODBYE = 0.3
@@ -43,6 +48,7 @@ class PowerSequences:
         mounts: Mounts,
         switch: PowerSwitch,
         log: Log,
+        off: PowerAction = PowerAction.POWER_OFF,
     ) -> None:
         self._nursery = nursery
         self._sequencer = sequencer
@@ -53,12 +59,13 @@ class PowerSequences:
         self._mounts = mounts
         self._switch = switch
         self._log = log
+        self._off = off
 
     def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT) -> str:
         """Begin to reboot; the actor id. SequenceLockedError."""
         actor = self._sequencer.reserve("reboot", takeover=mode is RebootMode.FORCE)
         self._stage.set(enums.MACHINE_STAGE_REBOOTING)
-        self._nursery.start_soon(self._end, "reboot", PowerAction.REBOOT, actor)
+        self._nursery.start_soon(self._end, "reboot", PowerAction.REBOOT, actor, self.make_stop_phases())
         return actor
 
     def shutdown(self, *, force: bool = False) -> str:
@@ -66,23 +73,41 @@ class PowerSequences:
         del force  # draining Kubernetes is what it would skip
         actor = self._sequencer.reserve("shutdown", takeover=True)
         self._stage.set(enums.MACHINE_STAGE_SHUTTING_DOWN)
-        self._nursery.start_soon(self._end, "shutdown", PowerAction.POWER_OFF, actor)
+        self._nursery.start_soon(self._end, "shutdown", self._off, actor, self.make_stop_phases())
         return actor
 
-    async def _end(self, name: str, action: PowerAction, actor: str) -> None:
+    def reset(self, plan: ResetPlan) -> str:
+        """Begin to erase what the plan says, then reboot or power off; the actor id. SequenceLockedError."""
+        actor = self._sequencer.reserve("reset")
+        self._stage.set(enums.MACHINE_STAGE_RESETTING)
+        action = PowerAction.REBOOT if plan.reboot else self._off
+        stop = tuple(replace(phase, may_fail=True) for phase in self.make_stop_phases())
+        phases = (*stop, *make_reset(plan, self._mounts, self._log))
+        self._nursery.start_soon(self._end, "reset", action, actor, phases, RESET_DEADLINE)
+        return actor
+
+    async def _end(
+        self,
+        name: str,
+        action: PowerAction,
+        actor: str,
+        phases: Sequence[Phase],
+        deadline: float = DEADLINE,
+    ) -> None:
         with trio.CancelScope(shield=True):
-            with trio.move_on_after(DEADLINE) as scope:
+            with trio.move_on_after(deadline) as scope:
                 try:
-                    await self._sequencer.run(name, self._make_phases(), actor_id=actor)
+                    await self._sequencer.run(name, phases, actor_id=actor)
                 except Exception:  # noqa: BLE001 - the machine ends all the same
                     self._log.exception(f"sequence {name}: failed, the machine ends all the same")
             if scope.cancelled_caught:
-                self._log.error(f"sequence {name}: not done within {DEADLINE:.0f} s", **self._find_stuck())
+                self._log.error(f"sequence {name}: not done within {deadline:.0f} s", **self._find_stuck())
             self._events.publish(pb.RestartEvent(cmd=action.value), actor_id=actor)
             await trio.sleep(GOODBYE)
             await finish(action, self._switch, self._mounts, self._log)
 
-    def _make_phases(self) -> tuple[Phase, ...]:
+    def make_stop_phases(self) -> tuple[Phase, ...]:
+        """Everything ends but the API; no filesystem is in use any more."""
         return (
             Phase("denyNewServices", (Task("denyNewServices", self._deny),)),
             Phase("stopServices", (Task("stopServicesForUpgrade", self._stop_services),), may_fail=True),

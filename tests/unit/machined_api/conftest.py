@@ -12,6 +12,7 @@ import trio
 from google.protobuf.message import Message
 
 from talos.api.rpc import Call, Handler, Transport
+from talos.installer.reset import ResetPlan
 from talos.machined.api.services import make_services
 from talos.machined.node import (
     Event,
@@ -160,6 +161,7 @@ class FakePower:
 
     def __init__(self) -> None:
         self.begun: list[str] = []
+        self.plan = ResetPlan()
         self.locked = False
 
     def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT) -> str:
@@ -167,6 +169,10 @@ class FakePower:
 
     def shutdown(self, *, force: bool = False) -> str:
         return self._begin(f"shutdown {force}")
+
+    def reset(self, plan: ResetPlan) -> str:
+        self.plan = plan
+        return self._begin("reset")
 
     def _begin(self, what: str) -> str:
         if self.locked:

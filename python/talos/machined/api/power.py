@@ -1,4 +1,4 @@
-"""Reboot and Shutdown; Upgrade, Rollback and the META calls where they can't be."""
+"""Reboot, Shutdown and Reset; Upgrade, Rollback and the META calls where they can't be."""
 
 from collections.abc import Mapping
 
@@ -6,6 +6,7 @@ from google.protobuf.message import Message
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
+from talos.installer.reset import ResetPlan, plan_reset
 from talos.machined.node import Node, RebootMode, SequenceLockedError
 
 _NOT_IN_CONTAINER = ("Upgrade", "Rollback", "MetaWrite", "MetaDelete")
@@ -34,8 +35,21 @@ def handlers(node: Node) -> Mapping[str, Handler]:
             raise _make_locked() from None
         return pb.ShutdownResponse(messages=[pb.Shutdown(actor_id=actor)])
 
-    found: dict[str, Handler] = {"Reboot": reboot, "Shutdown": shutdown}
-    if node.platform.mode == "container":
+    async def reset(request: pb.ResetRequest, call: Call) -> pb.ResetResponse:
+        del call
+        if request.mode not in pb.ResetRequest.WipeMode.values():
+            raise RpcError(Code.INVALID_ARGUMENT, f"unknown wipe mode {request.mode}")
+        # A container has no disks of its own: it only ends, and its launcher keeps or removes what it had.
+        plan = ResetPlan() if is_container else await plan_reset(node.state, request)
+        try:
+            actor = node.power.reset(plan)
+        except SequenceLockedError:
+            raise _make_locked() from None
+        return pb.ResetResponse(messages=[pb.Reset(actor_id=actor)])
+
+    is_container = node.platform.mode == "container"
+    found: dict[str, Handler] = {"Reboot": reboot, "Shutdown": shutdown, "Reset": reset}
+    if is_container:
         # No partitions, no META, no boot loader. Rebooting is ours to do: the launcher starts us again.
         found |= dict.fromkeys(_NOT_IN_CONTAINER, _refuse_in_container)
     return found

@@ -24,6 +24,7 @@ from talos.machined.api import (
     processes,
     service,
     system,
+    wipe,
 )
 from talos.machined.node import Node
 
@@ -47,7 +48,7 @@ _MACHINE: tuple[Group, ...] = (
 _GROUPS: Mapping[ServiceDescriptor, tuple[Group, ...]] = {
     machine_pb2.DESCRIPTOR.services_by_name["MachineService"]: _MACHINE,
     machine_storage_pb2.DESCRIPTOR.services_by_name["StorageService"]: (files.storage_handlers,),
-    storage_pb2.DESCRIPTOR.services_by_name["StorageService"]: (disks.handlers,),
+    storage_pb2.DESCRIPTOR.services_by_name["StorageService"]: (disks.handlers, wipe.handlers),
     image_pb2.DESCRIPTOR.services_by_name["ImageService"]: (),
     lifecycle_pb2.DESCRIPTOR.services_by_name["LifecycleService"]: (),
     debug_pb2.DESCRIPTOR.services_by_name["DebugService"]: (),

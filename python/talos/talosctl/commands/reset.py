@@ -31,7 +31,9 @@ def run_reset(invocation: Invocation) -> int:
         reply = await session.unary(node, "/machine.MachineService/Reset", request, ResetResponse)
         return next((part.actor_id for part in parts(reply, Reset)), "")
 
-    return run_power(invocation, act, is_reboot=False)
+    # Without its config the node comes back as nobody whom these credentials know.
+    comes_back = request.reboot and bool(labels) and "STATE" not in labels
+    return run_power(invocation, act, is_reboot=comes_back)
 
 
 COMMAND = Command(
