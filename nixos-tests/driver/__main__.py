@@ -1,4 +1,4 @@
-"""Run a VM test, or give its machines to a person: ``python -m driver TEST --asset name=path ... --root path ...``."""
+"""Run a VM test, or give its machines to a person: ``python -m driver TEST --asset name=path ...``."""
 
 import argparse
 import code

@@ -1,4 +1,4 @@
-"""Which processor the machines get. A /dev/kvm may be there and run no ordinary guest, so it is tried, not trusted."""
+"""Which processor the machines get. A /dev/kvm may be there and run no ordinary guest: it is tried."""
 
 import subprocess
 import time
@@ -72,8 +72,8 @@ def find_accelerator(
     programs: Programs, folder: Path, *, cpuinfo: Path = Path("/proc/cpuinfo")
 ) -> Accelerator:
     """KVM when the processor has it and a guest answers, else emulation."""
-    if has_flags(cpuinfo.read_text(encoding="ascii", errors="replace")) and Path("/dev/kvm").exists():
-        if try_guest(programs, KVM_WORDS, folder, KVM_SECONDS) is not None:
-            return Accelerator(name="KVM", words=KVM_WORDS, factor=KVM_FACTOR)
+    may_work = has_flags(cpuinfo.read_text(encoding="ascii", errors="replace")) and Path("/dev/kvm").exists()
+    if may_work and try_guest(programs, KVM_WORDS, folder, KVM_SECONDS) is not None:
+        return Accelerator(name="KVM", words=KVM_WORDS, factor=KVM_FACTOR)
     seconds = try_guest(programs, TCG_WORDS, folder, TCG_SECONDS)
     return Accelerator(name="emulation", words=TCG_WORDS, factor=MOST if seconds is None else scale(seconds))

@@ -68,11 +68,13 @@ def make_arguments(node: Node, files: Files, *, name: str, index: int, port: int
 
 def _boot(node: Node, files: Files) -> list[str]:
     if node.boot == "pvh":
-        assert files.kernel and files.initramfs, "a machine that boots by pvh needs a kernel and an initramfs"
+        assert files.kernel, "a machine that boots by pvh needs a kernel"
+        assert files.initramfs, "a machine that boots by pvh needs an initramfs"
         line = kernel_arguments(node, files.cmdline)
         return ["-kernel", str(files.kernel), "-initrd", str(files.initramfs), "-append", line]
     if node.boot == "uefi":
-        assert files.code and files.variables, "a machine with UEFI needs its code and variables"
+        assert files.code, "a machine with UEFI needs its code"
+        assert files.variables, "a machine with UEFI needs its variables"
         code = f"if=pflash,unit=0,format=raw,readonly=on,file={files.code}"
         return ["-drive", code, "-drive", f"if=pflash,unit=1,format=raw,file={files.variables}"]
     return []

@@ -1,4 +1,4 @@
-"""Disks and volumes for machines: blank ones, layers over images, an ISO with a file, an initramfs with one more."""
+"""Disks and volumes for machines: blank ones, layers over images, ISOs, an initramfs with one more file."""
 
 import shutil
 from pathlib import Path
@@ -9,7 +9,7 @@ from driver.process import run
 from driver.programs import Programs
 
 NEWC = "070701"
-"""The cpio format that the kernel unpacks; see its Documentation/driver-api/early-userspace/buffer-format.rst."""
+"""The cpio format that the kernel unpacks (Documentation/driver-api/early-userspace/buffer-format.rst)."""
 TRAILER = "TRAILER!!!"
 FILE_MODE = 0o100444
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Boot = Literal["pvh", "bios", "uefi"]
-"""How a machine starts: our kernel handed over by QEMU, which is fast, or real firmware and what it finds."""
+"""How a machine starts: QEMU hands our kernel over, which is fast, or real firmware and what it finds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
-    """A disk that outlives power cuts: blank with a ``size`` such as ``8G``, or a copy-on-write layer over an asset.
+    """A disk that outlives power cuts: blank, of a ``size`` such as ``8G``, or a layer over an asset.
 
     Its serial number in the machine is its name in the test.
     """
@@ -50,5 +50,5 @@ class Node:
 
 
 def slow_seconds(node: Node) -> float:
-    """Seconds from power on to the API on emulated processors, generously: firmware and its loader take longer."""
+    """Seconds from power on to the API on emulated processors, generously; firmware takes longer."""
     return 150 if node.boot == "pvh" else 240

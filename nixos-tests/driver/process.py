@@ -4,6 +4,7 @@ import ctypes
 import signal
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def start_process(
             stdin=stdin,
             stdout=file if stdout is None else stdout,
             stderr=file,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509 - nothing here holds a lock that it would need
+            preexec_fn=_die_with_parent,
         )
 
 
@@ -39,10 +40,8 @@ def end_process(process: subprocess.Popen[bytes], *, is_power_cut: bool = False)
     if process.poll() is None:
         if not is_power_cut:
             process.terminate()
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(GRACE)
-            except subprocess.TimeoutExpired:
-                pass
         if process.poll() is None:
             process.kill()
         process.wait()

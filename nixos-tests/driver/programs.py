@@ -1,4 +1,4 @@
-"""QEMU and its like from the pinned roots, started through their own loader: nothing of the host's is loaded."""
+"""QEMU and its like from the pinned roots, with their own loader: nothing of the host's is loaded."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -12,7 +12,7 @@ PAUSE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long is long: tests name seconds on emulated processors, ``factor`` is what the probe made of it."""
+    """How long is long: tests name seconds on emulated processors, ``factor`` is the probe's word."""
 
     factor: float = 1.0
     now: Callable[[], float] = time.monotonic
