@@ -18,6 +18,7 @@ from talos.api.rpc import Transport
 from talos.installer.reset import ResetPlan
 from talos.resource.state import State
 from talos.system.files import Files
+from talos.system.process import Finished
 
 
 class ServiceState(enum.Enum):
@@ -216,6 +217,10 @@ class Processes(Protocol):
 
     async def run(self, argv: Sequence[str], *, log: str = "") -> int:
         """Run a program to its end: its exit code, negative for a signal. Output goes to a log."""
+        ...
+
+    async def capture(self, argv: Sequence[str], stdin: bytes = b"") -> Finished:
+        """Run a program to its end and give back what it wrote; UserError when it isn't there."""
         ...
 
 

@@ -2,13 +2,15 @@
 
 import os
 from collections.abc import Sequence
+from typing import BinaryIO
 
 import trio
 
 from talos.machined.logs import LineSplitter, LogStore
 from talos.machined.reaper import Reaper
 from talos.machined.service import ENVIRONMENT
-from talos.system.process import spawn
+from talos.system.errors import UserError
+from talos.system.process import Finished, spawn
 
 PIPE_READ = 65536
 
@@ -40,6 +42,31 @@ class ProcessRunner:
             if writing >= 0:
                 os.close(writing)
 
+    async def capture(self, argv: Sequence[str], stdin: bytes = b"") -> Finished:
+        """Run a program to its end and give back what it wrote. Cancelling kills it.
+
+        What goes in and out is kept in files in memory: for programs that say little.
+        """
+        with _open_file() as given, _open_file() as out, _open_file() as err:
+            given.write(stdin)
+            given.seek(0)
+            try:
+                pid = spawn(
+                    argv, env=ENVIRONMENT, stdin=given.fileno(), stdout=out.fileno(), stderr=err.fileno()
+                )
+            except OSError as error:
+                raise UserError(f"can't be started: {error.strerror}", where=argv[0]) from None
+            child = self._reaper.register(pid)
+            try:
+                code = await child.wait()
+            except trio.Cancelled:
+                if not child.has_ended:
+                    os.kill(child.pid, 9)
+                raise
+            out.seek(0)
+            err.seek(0)
+            return Finished(code=code, stdout=out.read(), stderr=err.read())
+
     async def _collect(self, reading: int, log: str) -> None:
         splitter = LineSplitter()
         while True:
@@ -50,3 +77,7 @@ class ProcessRunner:
                 self._logs.append(log, lines)
             if not data:
                 return
+
+
+def _open_file() -> BinaryIO:
+    return os.fdopen(os.memfd_create("talos-program", os.MFD_CLOEXEC), "w+b", buffering=0)

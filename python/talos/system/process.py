@@ -25,6 +25,15 @@ class CommandResult:
     stderr: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """How a program ended that PID 1 ran. The exit code is negative for a signal."""
+
+    code: int
+    stdout: bytes = b""
+    stderr: bytes = b""
+
+
 def format_command(argv: Sequence[str], *, cwd: Path | None = None) -> str:
     """A command as one may paste it into a shell."""
     line = shlex.join(argv)
@@ -104,14 +113,21 @@ def start_command(
 
 
 def spawn(
-    argv: Sequence[str], *, env: Mapping[str, str], stdout: int | None = None, stderr: int | None = None
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    stdin: int | None = None,
+    stdout: int | None = None,
+    stderr: int | None = None,
 ) -> int:
     """Start a program without forking Python; its pid. The caller's reaper learns of its end.
 
-    The program gets /dev/null as stdin, default signal handling and a session of its own.
+    The program gets default signal handling, a session of its own, and /dev/null where no stdin is given.
     """
     actions: list[tuple[int, int, str, int, int] | tuple[int, int, int]] = [
         (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)
+        if stdin is None
+        else (os.POSIX_SPAWN_DUP2, stdin, 0)
     ]
     if stdout is not None:
         actions.append((os.POSIX_SPAWN_DUP2, stdout, 1))
