@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 
+from talos.config.talosconfig import save
 from talos.provision.cluster import ClusterInfo, NodeInfo
-from talos.provision.configs import ConfigWishes
+from talos.provision.configs import ConfigWishes, generate_configs
+from talos.provision.container import provider
 from talos.provision.container.checks import suggest_subnet
 from talos.provision.local import CreateOptions, create_cluster, destroy_cluster, show_cluster
-from talos.provision.plan import Wishes
+from talos.provision.plan import Wishes, make_request
 from talos.provision.progress import Silent
 from talos.system.process import CommandResult, run_command
 
@@ -196,3 +198,48 @@ def parse_table(text: str) -> list[dict[str, str]]:
         for line in lines[1:]
         if line.strip()
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Unconfigured:
+    """A node that was started without a machine config; ``config`` is a file with one for it."""
+
+    cluster: Cluster
+    address: str
+    config: Path
+
+    def insecure(self, *words: str, check: bool = True) -> CommandResult:
+        """Run talosctl as a stranger."""
+        return self.cluster.talosctl(*words, "--insecure", "-n", self.address, check=check)
+
+    def secure(self, *words: str, check: bool = True) -> CommandResult:
+        """Run talosctl as the owner."""
+        return self.cluster.talosctl("-e", self.address, "-n", self.address, *words, check=check)
+
+    def console(self) -> str:
+        """What the node wrote to its console."""
+        return "".join(self.cluster.consoles().values())
+
+
+@contextmanager
+def unconfigured_node(directory: Path) -> Generator[Unconfigured]:
+    """One node without a config, for as long as the context is open."""
+    name = f"t{uuid.uuid4().hex[:8]}"
+    request = make_request(Wishes(name=name, subnet=free_subnet(), image=image()))
+    generated = generate_configs(request, ConfigWishes())
+    talosconfig, config = directory / "talosconfig", directory / "config.yaml"
+    save(generated.talosconfig, talosconfig)
+    config.write_text(generated.request.nodes[0].config, encoding="utf-8")
+    cluster = Cluster(name, directory, talosconfig)
+    try:
+        provider.create(request, directory, Silent())
+        node = Unconfigured(cluster, cluster.addresses[0], config)
+
+        def is_there() -> None:
+            result = node.insecure("version", check=False)
+            assert result.returncode == 0, f"{result.stdout}{result.stderr}\n{node.console()[-3000:]}"
+
+        eventually("the node is in maintenance", is_there)
+        yield node
+    finally:
+        destroy_cluster(name, directory, Silent(), talosconfig=str(talosconfig))

@@ -36,6 +36,9 @@ class ApiServer:
         )
 
     def _apply(self, peers: Peers | None, maintenance: bool) -> None:
+        if self._proxy.maintenance and not maintenance:
+            # Whoever came without a certificate gets the answer to what it asked, and has to go.
+            self._listener.retire(GRACE)
         self._proxy.peers = peers
         self._proxy.maintenance = maintenance
 

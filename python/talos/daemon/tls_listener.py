@@ -178,6 +178,22 @@ class TlsListener:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
+    def retire(self, grace: float) -> None:
+        """End the connections of this moment after ``grace`` seconds.
+
+        They are not told before: there are clients whose open calls end with the farewell.
+        """
+        old = set(self._connections)
+
+        async def end() -> None:
+            await asyncio.sleep(grace)
+            for connection in old & self._connections:
+                connection.abort()
+
+        task = asyncio.get_running_loop().create_task(end())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:

@@ -10,12 +10,15 @@ from talos.config.validate import Mode
 from talos.daemon.logging import Log
 from talos.machined.controllers.config.acquire import Sources, acquire_config
 from talos.machined.controllers.config.machine_type import ACTIVE
+from talos.machined.controllers.secrets.maintenance import MAINTENANCE
 from talos.machined.events import EventLog
 from talos.machined.platform import PlatformPort
 from talos.machined.stage import MachineStage
 from talos.resource import kinds
-from talos.resource.changes import wait_for
+from talos.resource.changes import modify, teardown_and_destroy, wait_for
 from talos.resource.state import State
+
+OWNER = "runtime.ConfigLoader"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +46,9 @@ class ConfigLoader:
         self.log.info("there is no complete machine config, entering maintenance mode")
         before = self.stage.value
         self.stage.set(enums.MACHINE_STAGE_MAINTENANCE)
+        await modify(self.state, kinds.MAINTENANCE_SERVICE_REQUEST, MAINTENANCE, lambda _: None, owner=OWNER)
         await wait_for(self.state, kinds.MACHINE_CONFIG, ACTIVE, lambda _: True)
+        await teardown_and_destroy(self.state, kinds.MAINTENANCE_SERVICE_REQUEST, MAINTENANCE, owner=OWNER)
         self.log.info("a machine config was applied, leaving maintenance mode")
         self.stage.set(before)
 

@@ -26,6 +26,7 @@ async def run_node(
         etc=machine.etc,
         set_hostname=kernel.set_hostname,
         bridge=machine.daemon.bridge,
+        log=machine.log,
     )
     controllers = make_controllers(parts)
     async with serve_node(machine.daemon, node, dependencies(controllers)):

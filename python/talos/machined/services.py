@@ -106,7 +106,13 @@ SERVICES = (
     ),
     ServiceSpec(
         id="routerd",
-        start=Fork(module="talos.routerd.main", uid=ROUTERD, gid=ROUTERD, writable=(f"{RUN}/routerd",)),
+        start=Fork(
+            module="talos.routerd.main",
+            uid=ROUTERD,
+            gid=ROUTERD,
+            groups=(DAEMONS_GID,),
+            writable=(f"{RUN}/routerd",),
+        ),
         health=HealthCheck(probe=SocketDial(f"{RUN}/routerd/routerd.sock")),
         directories=(make_socket_directory("routerd", ROUTERD, APID),),
         group="system/routerd",

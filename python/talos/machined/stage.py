@@ -10,6 +10,8 @@ class MachineStage:
 
     def __init__(self) -> None:
         self.value = enums.MACHINE_STAGE_BOOTING
+        self.fingerprint = ""
+        """That of the API's key in maintenance, else empty."""
         self._changed = trio.Event()
 
     def set(self, value: enums.RuntimeMachineStage) -> None:

@@ -4,14 +4,20 @@ import os
 from pathlib import Path
 
 import grpc.aio
+import trio
 
+from talos.api.definitions import runtime_pb2 as runtime
+from talos.daemon.follow import follow
 from talos.daemon.grpc_call import make_server
 from talos.daemon.ready import notify_ready
 from talos.daemon.run import Daemon, run
 from talos.daemon.server import SOCKET_UMASK
+from talos.daemon.state import remote_state
+from talos.resource import kinds
 from talos.routerd.router import Router
 
 SOCKET = Path("/system/run/routerd/routerd.sock")
+API = "api"
 GRACE = 5.0
 """Seconds that open calls have when routerd stops."""
 
@@ -26,7 +32,14 @@ async def serve(daemon: Daemon) -> None:
     router, server = await daemon.bridge.call(_start, daemon)
     notify_ready()
     daemon.log.info("routing", socket=str(SOCKET))
-    await daemon.stopping.wait()
+
+    def configure(spec: runtime.APIServiceConfigSpec | None) -> None:
+        router.maintenance = spec is not None and spec.readonly_role_mode
+
+    async with remote_state(daemon) as state, trio.open_nursery() as nursery:
+        nursery.start_soon(follow, state, kinds.API_SERVICE_CONFIG, API, configure, daemon.log)
+        await daemon.stopping.wait()
+        nursery.cancel_scope.cancel()
     await daemon.bridge.call(_stop, router, server)
 
 

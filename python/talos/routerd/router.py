@@ -16,9 +16,13 @@ ROLE_KEY = "talos-role"
 
 
 class Router:
-    """Authorizes and routes. Make it on asyncio; ``sockets`` replace those of the table."""
+    """Authorizes and routes. Make it on asyncio; ``sockets`` replace those of the table.
+
+    ``maintenance`` is true while the machine has no config and serves strangers.
+    """
 
     def __init__(self, sockets: Mapping[str, Path] | None = None) -> None:
+        self.maintenance = False
         self._channels: dict[Owner, grpc.aio.Channel] = {
             owner: open_local(str((sockets or {}).get(owner.name, owner.socket))) for owner in OWNERS
         }
@@ -26,7 +30,7 @@ class Router:
     async def handle(self, call: GrpcCall) -> Status:
         """Pass one call on."""
         roles = roles_of(call.metadata)
-        check_roles(call.method, roles)
+        check_roles(call.method, roles, maintenance=self.maintenance)
         owner = owner_of(call.method)
         return await forward(call, self._channels[owner], call.metadata, to=owner.name)
 

@@ -4,9 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from talos.daemon.bridge import Bridge
+from talos.daemon.logging import Log
 from talos.machined.controllers.config.machine_type import MachineTypeController
 from talos.machined.controllers.files.etc_file import EtcFileController
 from talos.machined.controllers.runtime.machine_status import MachineStatusController
+from talos.machined.controllers.runtime.maintenance import (
+    ApiServiceConfigController,
+    MaintenanceConfigController,
+)
 from talos.machined.controllers.secrets.all import make_controllers as make_secrets_controllers
 from talos.machined.etc_files import EtcFiles
 from talos.machined.node import Node
@@ -23,6 +28,7 @@ class Parts:
     etc: EtcFiles
     set_hostname: Callable[[str], None]
     bridge: Bridge
+    log: Log
 
 
 def make_controllers(parts: Parts) -> list[Controller]:
@@ -31,5 +37,7 @@ def make_controllers(parts: Parts) -> list[Controller]:
         MachineTypeController(),
         EtcFileController(parts.etc, parts.set_hostname),
         MachineStatusController(parts.stage, parts.node.events.publish),
+        ApiServiceConfigController(),
+        MaintenanceConfigController(parts.stage, parts.log),
         *make_secrets_controllers(parts.bridge),
     ]

@@ -3,6 +3,10 @@
 from talos.daemon.bridge import Bridge
 from talos.machined.controllers.secrets.api_certificates import ApiCertificatesController
 from talos.machined.controllers.secrets.cert_sans import CertSANsController
+from talos.machined.controllers.secrets.maintenance import (
+    MaintenanceCertSANsController,
+    MaintenanceRootController,
+)
 from talos.machined.controllers.secrets.os_root import OSRootController
 from talos.machined.controllers.secrets.trustd_certificates import TrustdCertificatesController
 from talos.machined.controllers.secrets.trustd_client import make_remote_signer
@@ -14,6 +18,8 @@ def make_controllers(bridge: Bridge) -> list[Controller]:
     return [
         OSRootController(),
         CertSANsController(),
+        MaintenanceRootController(),
+        MaintenanceCertSANsController(),
         ApiCertificatesController(make_remote_signer(bridge)),
         TrustdCertificatesController(),
     ]

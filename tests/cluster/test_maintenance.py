@@ -1,0 +1,73 @@
+"""A node that nobody has configured: strangers may look at it and configure it, then it is its owner's."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.harness.cluster import Unconfigured, eventually, unconfigured_node
+
+from talos.system.process import CommandResult
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Unconfigured]:
+    with unconfigured_node(tmp_path_factory.mktemp("unconfigured")) as running:
+        yield running
+
+
+def said(result: CommandResult) -> str:
+    return f"{result.stdout}{result.stderr}"
+
+
+def test_strangers_may_look(node: Unconfigured) -> None:
+    text = node.insecure("version").stdout
+    assert f"NODE:        {node.address}" in text
+    assert "RBAC" not in text
+    (status,) = node.cluster.resource("machinestatus", "--insecure", "-n", node.address)
+    assert status["spec"]["stage"] == "maintenance"  # type: ignore[index]
+    assert node.address in node.insecure("get", "addresses").stdout
+    assert "maintenance" in node.insecure("logs", "machined").stdout
+
+
+def test_strangers_may_not_do_more(node: Unconfigured) -> None:
+    result = node.insecure("get", "apicertificates", check=False)
+    assert result.returncode != 0
+    assert "not authorized" in said(result)
+    result = node.insecure("get", "disks", "--cert-fingerprint", "A" * 43 + "=", check=False)
+    assert result.returncode != 0
+    assert "has the fingerprint" in said(result)
+
+
+def test_the_owner_is_told_what_to_do(node: Unconfigured) -> None:
+    result = node.secure("version", check=False)
+    assert result.returncode != 0
+    assert "maintenance mode needs --insecure" in said(result)
+    assert "Traceback" not in said(result)
+
+
+def test_what_is_wrong_with_a_config_is_told_at_once(node: Unconfigured, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text("version: v1alpha1\nmachine:\n  type: manager\n  tokn: a\n")
+    result = node.insecure("apply-config", "--file", str(path), check=False)
+    assert result.returncode != 0
+    assert all(word in said(result) for word in ("machine.type", "tokn"))
+
+
+def test_a_config_makes_it_its_owners(node: Unconfigured) -> None:
+    (line,) = re.findall(r"--cert-fingerprint (\S+) --file", node.console())[-1:]
+    words = ("apply-config", "--cert-fingerprint", line, "--file", str(node.config))
+    dry = node.insecure(*words, "--dry-run")
+    assert "Dry run summary" in said(dry)
+    assert node.insecure("version").stdout
+
+    node.insecure(*words)
+
+    def is_secure() -> None:
+        assert node.secure("version", check=False).returncode == 0
+
+    eventually("the owner's client is served", is_secure)
+    result = node.insecure("version", check=False)
+    assert result.returncode != 0
+    assert "leave out --insecure" in said(result)
+    assert "Traceback" not in node.console()
