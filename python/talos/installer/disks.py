@@ -7,7 +7,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from talos.api.definitions import block_pb2
-from talos.installer.layout import INSTALLED, place_areas
+from talos.installer.layout import INSTALLED, META, place_areas
 from talos.resource.kinds import DISCOVERED_VOLUME, DISK, SYSTEM_DISK
 from talos.resource.state import NotFoundError, State
 
@@ -62,8 +62,12 @@ class Disk:
         """
         found = [(content.label, content.offset, content.size) for content in self.contents]
         wanted = [(placed.area.label, placed.start, placed.area.size) for placed in place_areas(INSTALLED)]
-        marked = any(content.filesystem == META_NAME for content in self.contents)
-        return self.kind == "gpt" and found == wanted and not marked
+        return self.kind == "gpt" and found == wanted and not self.is_marked
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether it holds an installation: a META with something in it."""
+        return any(part.label == META.label and part.filesystem == META_NAME for part in self.contents)
 
     @property
     def obstacle(self) -> str:

@@ -1,7 +1,7 @@
 """A disk that is installed to, through a port: the kernel's block device, or a file with folders in tests."""
 
 import os
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -10,32 +10,10 @@ from talos.installer.layout import Placed
 from talos.installer.wipe import drop_cache
 from talos.system.errors import UserError
 from talos.system.mounts import HARDENED, MountPoint, Mounts
+from talos.system.partitions import MKFS_VFAT, MKFS_XFS, SFDISK, Run, name_partition
 
 MOUNTS = Path("/system/run/installer")
 """Where partitions are mounted while they are written. Nobody but us may look in."""
-
-
-class Finished(Protocol):
-    """How a program ended."""
-
-    @property
-    def code(self) -> int:
-        """Exit code; negative for a signal."""
-        ...
-
-    @property
-    def stdout(self) -> bytes:
-        """What it wrote."""
-        ...
-
-    @property
-    def stderr(self) -> bytes:
-        """What it complained of."""
-        ...
-
-
-type Run = Callable[[Sequence[str], bytes], Awaitable[Finished]]
-"""Runs a program with an input."""
 
 
 class Target(Protocol):
@@ -86,24 +64,22 @@ class BlockTarget:
         return Path(self.path).open("r+b")
 
     def partition(self, placed: Placed) -> str:
-        """The device of a partition: after a digit a ``p`` comes first."""
-        return f"{self.path}{'p' if self.path[-1].isdigit() else ''}{placed.number}"
+        """The device of a partition."""
+        return name_partition(self.path, placed.number)
 
     async def write_table(self, text: str) -> None:
         """Replace the partition table by one in sfdisk's words."""
-        await self._check(
-            ["/usr/sbin/sfdisk", "--quiet", "--wipe=always", "--wipe-partitions=always", self.path], text
-        )
+        await self._check([SFDISK, "--quiet", "--wipe=always", "--wipe-partitions=always", self.path], text)
 
     async def make_filesystem(self, placed: Placed) -> None:
         """Make the filesystem of a partition."""
         device, label = self.partition(placed), placed.area.label
         if placed.area.filesystem == "xfs":
-            await self._check(["/usr/sbin/mkfs.xfs", "-q", "-f", "-L", label, device])
+            await self._check([MKFS_XFS, "-q", "-f", "-L", label, device])
             return
         # FAT32 wants 65525 clusters: 100 MiB hold as many only where sectors are small.
         width = ["-F", "32"] if self.sector_size == 512 else []
-        await self._check(["/usr/sbin/mkfs.vfat", *width, "-n", label, device])
+        await self._check([MKFS_VFAT, *width, "-n", label, device])
 
     @contextmanager
     def mount(self, placed: Placed, *, read_only: bool = False) -> Generator[Path]:

@@ -1,5 +1,6 @@
 """The boot, as a table of contents; the sequences' phases are those of upstream."""
 
+import importlib
 import signal
 
 import trio
@@ -17,7 +18,6 @@ from talos.machined.runner import make_directory
 from talos.machined.sequence import SequenceReplacedError, TaskFailedError
 from talos.machined.sequences.boot import make_boot
 from talos.machined.sequences.initialize import make_initialize
-from talos.machined.sequences.install import make_install
 from talos.machined.services import GROUPS, MACHINED_DIRECTORIES, SERVICES, STATE_SOCKET
 from talos.machined.sysctls import apply_params, default_params
 from talos.resource.builtin import register_builtin
@@ -26,6 +26,8 @@ from talos.system.power import PowerAction
 
 OWN_GROUP = "init"
 """PID 1's own control group, and that of what it starts until it is put elsewhere."""
+INSTALL_MODULE = "talos.machined.sequences.install"
+"""Loaded only where something may be installed."""
 FAILURE_DELAY = 10.0
 """Seconds in which somebody may see why the machine reboots."""
 
@@ -112,9 +114,9 @@ async def serve_state(
 async def run_sequences(machine: Machine) -> None:
     """initialize, install where it is asked for, boot."""
     await machine.sequencer.run("initialize", make_initialize(machine))
-    install = await make_install(machine)
-    if install:
-        await machine.sequencer.run("install", install)
+    if not machine.is_container:
+        install = await trio.to_thread.run_sync(importlib.import_module, INSTALL_MODULE)
+        await install.run_install_sequence(machine)
     await machine.sequencer.run("boot", make_boot(machine))
     machine.stage.set(enums.MACHINE_STAGE_RUNNING)
 
