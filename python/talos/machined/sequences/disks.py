@@ -30,9 +30,11 @@ def make_disk_phases(machine: Machine) -> tuple[Phase, ...]:
     async def wipe() -> None:
         for value in arguments.all(WIPE_ARGUMENT):
             try:
-                await wipe_system_disk(machine, parse_wipe_argument(value))
+                labels = parse_wipe_argument(value)
             except UserError as error:
-                machine.log.error("nothing is erased", reason=str(error))
+                machine.log.warning("nothing is erased", reason=str(error))
+            else:
+                await wipe_system_disk(machine, labels)
 
     async def pause() -> None:
         if await find_system_disk(machine) is not None:

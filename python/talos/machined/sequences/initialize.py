@@ -6,6 +6,7 @@ import trio
 
 from talos.machined.machine import Machine
 from talos.machined.sequence import Phase, Task
+from talos.machined.sequences.disks import make_disk_phases
 
 EARLY_SERVICES = ("networkd", "routerd", "apid", "timed", "udevd", "containerd")
 """What a machine has before it has a config; those that make it reachable first."""
@@ -37,5 +38,6 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
         Phase("earlyServices", (Task("startEarlyServices", start_early),)),
         Phase("machined", (Task("startMachined", start_machined),)),
         Phase("dashboard", (Task("startDashboard", start_dashboard),), may_fail=True),
+        *make_disk_phases(machine),
         Phase("config", (Task("loadConfig", load_config),)),
     )

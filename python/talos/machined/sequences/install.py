@@ -57,9 +57,10 @@ async def run_install_sequence(machine: Machine) -> None:
         machine.stage.set(enums.MACHINE_STAGE_INSTALLING)
         try:
             await machine.sequencer.run("install", phases)
-            return
         except TaskFailedError as error:
             _report(machine, error)
+        else:
+            return
         await wait_for(
             machine.state,
             kinds.MACHINE_CONFIG,
@@ -129,7 +130,7 @@ class Installation:
         machine = self._machine
         with trio.move_on_after(VOLUME_LIMIT):
             await wait_for(machine.state, kinds.VOLUME_STATUS, STATE_VOLUME, _is_ready)
-            while not _is_kept(machine):
+            while not _is_kept(machine):  # noqa: ASYNC110 - a file tells nobody that it is there
                 await trio.sleep(LOOK_AGAIN)
             return
         raise UserError(
