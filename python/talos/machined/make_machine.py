@@ -31,8 +31,12 @@ from talos.resource.memory import MemoryState
 from talos.system.cgroups import find_groups
 from talos.system.files import KernelFiles
 from talos.system.mounts import KernelMounts
-from talos.system.power import KernelPower
+from talos.system.power import KernelPower, PowerAction
 from talos.system.sysctl import KernelSysctls
+
+
+SHUTDOWN_ARGUMENT = "talos.shutdown"
+"""``halt`` stops a machine at its end without switching it off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,9 @@ def make_machine(beginning: Beginning, daemon: Daemon, nursery: trio.Nursery) ->
         mounts=ports.mounts,
         switch=ports.power,
         log=daemon.log,
+        off=PowerAction.HALT
+        if platform.arguments.first(SHUTDOWN_ARGUMENT) == "halt"
+        else PowerAction.POWER_OFF,
     )
     return Machine(
         daemon=daemon,

@@ -54,7 +54,13 @@ async def wipe_system_disk(machine: Machine, labels: tuple[str, ...]) -> None:
     if disk is None:
         machine.log.info("there is no system disk to erase")
         return
-    parts = find_parts(disk, labels, where=WIPE_ARGUMENT)
+    there = {part.label for part in disk.contents}
+    for label in labels:
+        if label not in there:
+            machine.log.info("there is no such partition to erase", label=label)
+    parts = find_parts(disk, [label for label in labels if label in there], where=WIPE_ARGUMENT)
+    if labels and not parts:
+        return
     for line in [str(part) for part in parts] or [disk.describe()]:
         machine.log.warning("erasing", what=line, reason=WIPE_ARGUMENT)
     unmount_disk(disk.path, machine.ports.mounts, machine.log)
