@@ -225,7 +225,7 @@ class Unconfigured:
 def unconfigured_node(directory: Path) -> Generator[Unconfigured]:
     """One node without a config, for as long as the context is open."""
     name = f"t{uuid.uuid4().hex[:8]}"
-    request = make_request(Wishes(name=name, subnet=free_subnet(), image=image()))
+    request = make_request(Wishes(name=name, subnet=free_subnet(), workers=0, image=image()))
     generated = generate_configs(request, ConfigWishes())
     talosconfig, config = directory / "talosconfig", directory / "config.yaml"
     save(generated.talosconfig, talosconfig)
