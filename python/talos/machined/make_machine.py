@@ -34,7 +34,6 @@ from talos.system.mounts import KernelMounts
 from talos.system.power import KernelPower, PowerAction
 from talos.system.sysctl import KernelSysctls
 
-
 SHUTDOWN_ARGUMENT = "talos.shutdown"
 """``halt`` stops a machine at its end without switching it off."""
 
