@@ -19,8 +19,10 @@ IMAGE := build/image.squashfs
 DEV := build/workstation/bin/python3.13
 PYTEST := PATH="$(CURDIR)/build/workstation/sbin:$$PATH" PYTHONPATH=python $(DEV) -B -m pytest
 CHECK := .\#checks.$(SYSTEM)
+VM_TESTS := $(basename $(notdir $(wildcard nixos-tests/*.py) $(patsubst %/test.py,%,$(wildcard nixos-tests/*/test.py))))
 
 .DEFAULT_GOAL := help
+.PHONY: vm-tests vm-test run-vm vm-inputs
 .PHONY: help tools fetch lock build size kernel kernel-hardening api cluster destroy test lint types unit node cluster-tests bench reproducible clean
 
 help: ## Show this list
@@ -71,7 +73,7 @@ cluster: build ## Start a cluster of NODES nodes on this machine, up to three of
 destroy: ## Remove the cluster
 	$(TALOSCTL) cluster destroy --name $(CLUSTER)
 
-test: lint types unit kernel-hardening node cluster-tests ## Run everything: linters, types, unit tests, tests on nodes
+test: lint types unit kernel-hardening node cluster-tests vm-tests ## Run everything: linters, types, unit tests, tests on nodes
 
 lint: fetch ## ruff, its formatter, the import floors
 	nix build $(CHECK).lint $(CHECK).format $(CHECK).floors --no-link --print-build-logs
@@ -89,6 +91,19 @@ node: build api devenv ## Tests on one running container node, as root
 
 cluster-tests: build api devenv ## Tests on several nodes, as root
 	$(PYTEST) tests/cluster
+
+vm-inputs: fetch
+	@$(PYTHON) pkgs/fetch fetch kernel kernel-source media vm
+
+# One after the other: two machines at once on two processors take longer than in turn.
+vm-tests: vm-inputs ## Tests on virtual machines; vm-test NAME=boot runs one
+	nix build $(VM_TESTS:%=$(CHECK).vm-%) --max-jobs 1 --keep-going --no-link --print-build-logs
+
+vm-test: vm-inputs
+	nix build $(CHECK).vm-$(NAME) --no-link --print-build-logs
+
+run-vm: build vm-inputs ## Boot a machine from the ISO; its disk stays in build/vm, its API is on the loopback interface
+	@nix run .\#run-vm -- --folder build/vm $(VM)
 
 bench: build api devenv ## Benchmarks; they print tables and never fail on time
 	$(PYTEST) -s tests/bench

@@ -1,4 +1,6 @@
-"""A machine boots from kernel and initramfs: to maintenance mode, and with a config by URL, argument and volume."""
+"""A machine boots from kernel and initramfs: to maintenance mode, or with a config from three places."""
+
+from dataclasses import replace
 
 from driver.node import Node
 from driver.world import World

@@ -24,12 +24,24 @@ let
     if found == [ ] then throw "${entry}: there is no line ASSETS = (\"...\",)"
     else map builtins.head (builtins.filter builtins.isList words);
 
+  # The words that run a module of the driver with these assets.
+  run = module: names:
+    [ "${python.workstation}/bin/python3.13" "-B" "-m" module "--talosctl" "${python.talosctl}/bin/talosctl" ]
+    ++ [ "--root" "${roots.vm}" "--root" "${roots.media}" ]
+    ++ builtins.concatMap (name: [ "--asset" "${name}=${assets.${name}}" ]) names;
+
   words = entry:
     let source = builtins.path { path = ./. + "/${entry}"; name = entry; };
-    in
-    [ "${python.workstation}/bin/python3.13" "-B" "-m" "driver" "${source}" "--name" (nameOf entry) "--talosctl" "${python.talosctl}/bin/talosctl" ]
-    ++ [ "--root" "${roots.vm}" "--root" "${roots.media}" ]
-    ++ builtins.concatMap (name: [ "--asset" "${name}=${assets.${name}}" ]) (listed entry);
+    in run "driver" (listed entry) ++ [ "${source}" "--name" (nameOf entry) ];
+
+  app = name: words: {
+    type = "app";
+    program = "${buildRoot.runIn roots.vm {
+      inherit name;
+      command = [ "python3.13" ./driver/make_launcher.py ] ++ words;
+      PYTHONPATH = driver;
+    }}";
+  };
 
   byName = prefix: value: builtins.listToAttrs (map (entry: { name = prefix + nameOf entry; value = value entry; }) tests);
 in
@@ -40,12 +52,7 @@ in
     PYTHONPATH = driver;
   });
 
-  apps = byName "driver-" (entry: {
-    type = "app";
-    program = "${buildRoot.runIn roots.vm {
-      name = "driver-${nameOf entry}";
-      command = [ "python3.13" ./driver/make_launcher.py ] ++ words entry ++ [ "--interactive" ];
-      PYTHONPATH = driver;
-    }}";
-  });
+  apps = byName "driver-" (entry: app "driver-${nameOf entry}" (words entry ++ [ "--interactive" ])) // {
+    run-vm = app "run-vm" (run "driver.run_vm" [ "iso" ]);
+  };
 }

@@ -14,7 +14,7 @@ let
       && builtins.match ".*(__pycache__|_pb2[.]pyi?)" path == null;
   };
   code = [ "python" "tests/unit" "tests/data" "tests/lint" "tests/conftest.py" "pyproject.toml" "VERSION" ];
-  everything = [ "tests" "pkgs" "modules" "kernel" ];
+  everything = [ "nixos-tests" "tests" "pkgs" "modules" "kernel" ];
 
   check = name: more: words: buildRoot.runIn roots.checks {
     name = "check-${name}";
@@ -28,6 +28,6 @@ in
   lint = check "lint" everything [ "ruff" "check" ];
   format = check "format" everything [ "ruff" "format" "--check" ];
   floors = check "floors" [ ] [ "python3.13" "tests/lint/floors.py" ];
-  types = check "types" [ "tests" "pkgs/fetch" "kernel/hardening" ] [ "python3.13" "-m" "basedpyright" "--pythonpath" "${python.workstation}/bin/python3.13" ];
-  unit = check "unit" [ "docs" "pkgs/fetch" "pkgs/roots.toml" "kernel/hardening" ] [ "python3.13" "-m" "pytest" "tests/unit" ];
+  types = check "types" [ "nixos-tests" "tests" "pkgs/fetch" "kernel/hardening" ] [ "python3.13" "-m" "basedpyright" "--pythonpath" "${python.workstation}/bin/python3.13" ];
+  unit = check "unit" [ "nixos-tests/driver" "docs" "pkgs/fetch" "pkgs/roots.toml" "kernel/hardening" ] [ "python3.13" "-m" "pytest" "tests/unit" ];
 }

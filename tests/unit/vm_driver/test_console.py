@@ -1,0 +1,83 @@
+"""The console: lines from bytes, waiting for them, and what must never be among them."""
+
+import threading
+
+import pytest
+from driver.console import Console
+from driver.failure import Failed
+from driver.rules import broken_rule
+
+
+def test_lines_are_put_together_from_pieces_and_terminals_escapes_are_dropped() -> None:
+    shown: list[str] = []
+    console = Console(shown.append)
+    for piece in (b"\x1b[2J\x1b[1;1Hfir", b"st\r\nsec", b"ond\x00\n", b"rest"):
+        console.feed(piece)
+    assert shown == ["first", "second"]
+    assert console.text() == "first\nsecond\nrest"
+
+
+def test_waits_for_what_comes_later() -> None:
+    console = Console()
+    threading.Timer(0.01, lambda: console.feed(b"the API listens at 10.0.2.15\n")).start()
+    assert console.wait_for(r"listens at (\S+)", 30).group(1) == "10.0.2.15"
+
+
+def test_finds_what_is_there_already_and_prompts_without_an_end() -> None:
+    console = Console()
+    console.feed(b"one\nlogin: ")
+    assert console.wait_for("one", 0)
+    assert console.wait_for("login: $", 0)
+
+
+def test_a_restart_hides_what_was_said_before() -> None:
+    console = Console()
+    console.feed(b"ready\n")
+    console.restart()
+    with pytest.raises(Failed, match="not within 0 s: the console shows /ready/"):
+        console.wait_for("ready", 0)
+    console.mark()
+    console.feed(b"ready\n")
+    assert console.wait_for("ready", 0)
+    assert console.tail() == "ready\nready"
+
+
+def test_a_machine_that_is_off_says_nothing_more() -> None:
+    console = Console()
+    console.close()
+    with pytest.raises(Failed, match="went off before"):
+        console.wait_for("ready", 30)
+
+
+def test_a_traceback_ends_any_wait() -> None:
+    console = Console()
+    console.feed(b"[talos] Traceback (most recent call last):\n")
+    with pytest.raises(Failed, match="a traceback: \\[talos\\] Traceback"):
+        console.wait_for("ready", 30)
+    with pytest.raises(Failed):
+        console.check()
+
+
+def test_a_panic_may_be_expected_for_a_while() -> None:
+    console = Console()
+    with console.expect("Kernel panic - not syncing: the system image"):
+        console.feed(b"Kernel panic - not syncing: the system image is damaged\n")
+    console.check()
+    console.feed(b"Kernel panic - not syncing: the system image is damaged\n")
+    with pytest.raises(Failed, match="a kernel panic"):
+        console.check()
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("BUG: kernel NULL pointer dereference", "a bug of the kernel"),
+        ("DEBUG: fine", ""),
+        ("WARNING: CPU: 1 PID: 1 at kernel/fork.c:1 fork", "a kernel warning"),
+        ("oom_reaper: x", ""),
+        ("Out of memory: Killed process 5 (python3)", "memory ran out"),
+        ("phase config (3/3): 1 task(s)", ""),
+    ],
+)
+def test_rules(line: str, rule: str) -> None:
+    assert broken_rule(line) == rule

@@ -1,0 +1,78 @@
+"""Waiting: until it is so, or with a failure that tells what was there instead."""
+
+import pytest
+from driver.failure import Failed, NotYet
+from driver.retry import Patience, retry
+
+
+class Clock:
+    """Time that passes only in pauses."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def pause(self, seconds: float) -> None:
+        self.now += seconds
+
+    def patience(self, factor: float = 1) -> Patience:
+        return Patience(factor=factor, now=lambda: self.now, pause=self.pause)
+
+
+def test_first_try_needs_no_time() -> None:
+    clock = Clock()
+    assert retry("x", lambda: "there", patience=clock.patience(), seconds=10) == "there"
+    assert clock.now == 0
+
+
+def test_repeats_until_it_is_there() -> None:
+    clock, tries = Clock(), list[int]()
+
+    def attempt() -> int:
+        tries.append(1)
+        if len(tries) < 4:
+            raise NotYet("no")
+        return len(tries)
+
+    assert retry("x", attempt, patience=clock.patience(), seconds=10, pause=1) == 4
+    assert clock.now == 3
+
+
+def test_last_try_tells_what_was_there_and_what_the_machine_knew() -> None:
+    clock = Clock()
+
+    def attempt() -> None:
+        raise NotYet(f"it is {clock.now:.0f} o'clock")
+
+    with pytest.raises(Failed) as failed:
+        retry("it is noon", attempt, patience=clock.patience(), seconds=6, diagnose=lambda: "the clock runs")
+    assert "not within 6 s" in str(failed.value)
+    assert "it is noon" in str(failed.value)
+    assert "it is 6 o'clock" in str(failed.value)
+    assert "the clock runs" in str(failed.value)
+
+
+def test_times_scale_with_what_the_probe_found() -> None:
+    clock = Clock()
+
+    def attempt() -> None:
+        raise NotYet("no")
+
+    with pytest.raises(Failed, match="not within 15 s"):
+        retry("x", attempt, patience=clock.patience(1.5), seconds=10)
+    assert clock.now == 15
+
+
+def test_a_failure_ends_the_wait_at_once() -> None:
+    clock = Clock()
+
+    def attempt() -> None:
+        raise Failed("the console shows a traceback")
+
+    with pytest.raises(Failed, match="traceback"):
+        retry("x", attempt, patience=clock.patience(), seconds=10)
+    assert clock.now == 0
+
+
+def test_other_errors_are_bugs_of_the_test() -> None:
+    with pytest.raises(ZeroDivisionError):
+        retry("x", lambda: 1 / 0, patience=Clock().patience(), seconds=10)
