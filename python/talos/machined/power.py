@@ -30,6 +30,7 @@ GOODBYE = 0.3
 """Seconds in which the API's last events reach their followers."""
 SYSTEM = frozenset({"machined", "apid", "routerd"})
 """They tell about the end, so they end with it."""
+STATE_TARGET = "/system/state"
 PERSISTENT_TYPES = frozenset({"xfs", "ext4", "vfat", "btrfs", "overlay"})
 
 
@@ -113,6 +114,7 @@ class PowerSequences:
             Phase("stopServices", (Task("stopServicesForUpgrade", self._stop_services),), may_fail=True),
             Phase("umount", (Task("unmountPodMounts", self._unmount_pods),), may_fail=True),
             Phase("unmountSystem", (Task("unmountEphemeralPartition", self._unmount_var),), may_fail=True),
+            Phase("volumeFinalize", (Task("teardownLifecycle", self._unmount_state),), may_fail=True),
         )
 
     async def _deny(self) -> None:
@@ -128,6 +130,9 @@ class PowerSequences:
         self._logs.close_files()
         await self._unmount(lambda target: target.startswith("/var/"))
         await self._unmount(lambda target: target == "/var")
+
+    async def _unmount_state(self) -> None:
+        await self._unmount(lambda target: target == STATE_TARGET)
 
     async def _unmount(self, wanted: Callable[[str], bool]) -> None:
         """Undo mounts, the newest first; one that is in use is named and made read-only."""

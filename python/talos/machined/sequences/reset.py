@@ -8,6 +8,7 @@ from talos.daemon.logging import Log
 from talos.installer.reset import ResetPlan, erase_system, erase_user_disks
 from talos.machined.sequence import Phase, Task
 from talos.system.mounts import Mounts
+from talos.system.partitions import name_partition
 
 
 def make_reset(plan: ResetPlan, mounts: Mounts, log: Log) -> tuple[Phase, ...]:
@@ -47,5 +48,5 @@ def unmount_disk(path: str, mounts: Mounts, log: Log) -> None:
 
 def _is_on(device: str, disk: str) -> bool:
     """Whether a device is a disk or one of its partitions: ``/dev/vda1``, ``/dev/nvme0n1p1``."""
-    rest = device.removeprefix(disk)
-    return device.startswith(disk) and (not rest or rest.removeprefix("p").isdigit())
+    between = name_partition(disk, 1)[:-1]
+    return device == disk or (device.startswith(between) and device.removeprefix(between).isdigit())

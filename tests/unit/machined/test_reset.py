@@ -1,0 +1,207 @@
+"""Reset: what a request means, and what is erased, on files that stand for disks."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from talos.api.definitions import block_pb2
+from talos.api.machine.machine_pb2 import ResetPartitionSpec, ResetRequest
+from talos.daemon.logging import Log
+from talos.installer.disks import Content, Disk
+from talos.installer.reset import (
+    ResetPlan,
+    erase_system,
+    erase_user_disks,
+    parse_wipe_argument,
+    plan_reset,
+)
+from talos.installer.wipe import WipeMethod, wipe_device
+from talos.machined.sequences.reset import make_reset, unmount_disk
+from talos.resource.kinds import DISCOVERED_VOLUME, DISK, SYSTEM_DISK
+from talos.resource.memory import MemoryState
+from talos.resource.resource import make_resource
+from talos.system.errors import UserError
+from talos.system.mounts import MemoryMounts, MountPoint
+
+MIB = 1 << 20
+LABELS = ("EFI", "META", "STATE", "EPHEMERAL")
+
+
+async def make_state(folder: Path = Path("/dev")) -> MemoryState:
+    state = MemoryState()
+    for name in ("vda", "vdb", "sr0"):
+        spec = block_pb2.DiskSpec(size=40 * MIB, dev_path=str(folder / name), cdrom=name == "sr0")
+        if name == "vdb":
+            spec.symlinks.append("/dev/disk/by-id/data")
+        await state.create(make_resource(DISK, name, spec))
+    for number, label in enumerate(LABELS, 1):
+        volume = block_pb2.DiscoveredVolumeSpec(
+            parent="vda", partition_label=label, offset=number * 8 * MIB, size=4 * MIB, name="xfs"
+        )
+        await state.create(make_resource(DISCOVERED_VOLUME, f"vda{number}", volume))
+    await state.create(make_resource(SYSTEM_DISK, "system-disk", block_pb2.SystemDiskSpec(disk_id="vda")))
+    return state
+
+
+def wipe(*labels: str) -> list[ResetPartitionSpec]:
+    return [ResetPartitionSpec(label=label, wipe=True) for label in labels]
+
+
+@pytest.mark.parametrize(
+    ("request_", "lines"),
+    [
+        (ResetRequest(), ("the system disk /dev/vda: 40 MiB",)),
+        (ResetRequest(mode="SYSTEM_DISK"), ("the system disk /dev/vda: 40 MiB",)),
+        (
+            ResetRequest(system_partitions_to_wipe=wipe("STATE", "EPHEMERAL")),
+            ("vda3 (STATE)", "vda4 (EPHEMERAL)"),
+        ),
+        (
+            ResetRequest(user_disks_to_wipe=["/dev/vdb"]),
+            ("the system disk /dev/vda: 40 MiB", "/dev/vdb"),
+        ),
+        (ResetRequest(mode="USER_DISKS", user_disks_to_wipe=["/dev/disk/by-id/data"]), ("/dev/vdb",)),
+        (
+            ResetRequest(system_partitions_to_wipe=[ResetPartitionSpec(label="STATE")]),
+            ("the system disk /dev/vda: 40 MiB",),
+        ),
+    ],
+)
+async def test_what_a_request_means(request_: Any, lines: tuple[str, ...]) -> None:
+    assert (await plan_reset(await make_state(), request_)).describe() == lines
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (
+            ResetRequest(mode="USER_DISKS", system_partitions_to_wipe=wipe("STATE")),
+            "wipe mode USER_DISKS doesn't support SystemPartitionsToWipe parameter",
+        ),
+        (
+            ResetRequest(mode="SYSTEM_DISK", user_disks_to_wipe=["/dev/vdb"]),
+            "wipe mode SYSTEM_DISK doesn't support UserDisksToWipe parameter",
+        ),
+        (ResetRequest(mode="USER_DISKS"), "user_disks_to_wipe: no disk is named"),
+        (ResetRequest(user_disks_to_wipe=["/dev/vda"]), "/dev/vda is the system disk"),
+        (ResetRequest(user_disks_to_wipe=["/dev/sr0"]), "/dev/sr0 can't be written"),
+        (ResetRequest(user_disks_to_wipe=["/dev/vdz"]), "there is no disk /dev/vdz .*: /dev/sr0, /dev/vdb"),
+        (
+            ResetRequest(system_partitions_to_wipe=wipe("SATE")),
+            r"no partition SATE \(there are: EFI, META, STATE, EPHEMERAL\)",
+        ),
+    ],
+)
+async def test_what_can_not_be_meant(request_: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        await plan_reset(await make_state(), request_)
+
+
+async def test_a_machine_without_a_system_disk() -> None:
+    state = MemoryState()
+    assert (await plan_reset(state, ResetRequest())).describe() == ()
+    with pytest.raises(UserError, match="none, the system is not installed"):
+        await plan_reset(state, ResetRequest(system_partitions_to_wipe=wipe("STATE")))
+
+
+def make_file(path: Path, size: int = 40 * MIB) -> Path:
+    path.write_bytes(b"\xaa" * size)
+    return path
+
+
+def make_disk(path: Path) -> Disk:
+    contents = tuple(
+        Content(name=f"vda{n}", label=label, filesystem="", offset=n * 8 * MIB, size=4 * MIB)
+        for n, label in enumerate(LABELS, 1)
+    )
+    return Disk(id="vda", spec=block_pb2.DiskSpec(dev_path=str(path)), contents=contents)
+
+
+def is_zero(path: Path, offset: int, size: int = MIB) -> bool:
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read(size) == bytes(size)
+
+
+def test_the_whole_disk_loses_its_edges_and_those_of_its_partitions(tmp_path: Path) -> None:
+    path = make_file(tmp_path / "vda")
+    erase_system(make_disk(path))
+    assert is_zero(path, 0)
+    assert is_zero(path, 39 * MIB)
+    for number in range(1, 5):
+        assert is_zero(path, number * 8 * MIB)
+        assert is_zero(path, number * 8 * MIB + 3 * MIB)
+    assert not is_zero(path, 4 * MIB)
+
+
+def test_one_partition_loses_its_own_only(tmp_path: Path) -> None:
+    path = make_file(tmp_path / "vda")
+    disk = make_disk(path)
+    erase_system(disk, disk.contents[2:3])
+    assert is_zero(path, 24 * MIB)
+    assert is_zero(path, 27 * MIB)
+    assert not is_zero(path, 0, 1)
+    assert not is_zero(path, 16 * MIB, 1)
+    assert not is_zero(path, 32 * MIB, 1)
+
+
+def test_all_user_disks_are_tried(tmp_path: Path) -> None:
+    path = make_file(tmp_path / "vdb")
+    lines: list[str] = []
+    with pytest.raises(OSError, match="No such file"):
+        erase_user_disks([str(tmp_path / "gone"), str(path)], lines.append)
+    assert lines == [f"{tmp_path}/gone is not erased: No such file or directory", f"{path} is erased"]
+    assert is_zero(path, 0)
+
+
+def test_thorough_wiping_reports_how_far_it_is(tmp_path: Path) -> None:
+    path = make_file(tmp_path / "disk", 3 * MIB)
+    reports: list[tuple[int, int]] = []
+    wipe_device(str(path), WipeMethod.ZEROES, report=lambda done, size: reports.append((done, size)))
+    assert is_zero(path, 0, 3 * MIB)
+    assert reports[-1] == (3 * MIB, 3 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("value", "labels"),
+    [
+        ("system", ()),
+        ("system:EPHEMERAL", ("EPHEMERAL",)),
+        ("system:EPHEMERAL,STATE", ("EPHEMERAL", "STATE")),
+    ],
+)
+def test_the_kernel_argument(value: str, labels: tuple[str, ...]) -> None:
+    assert parse_wipe_argument(value) == labels
+
+
+@pytest.mark.parametrize("value", ["", "all", "system:", "disk:STATE"])
+def test_a_kernel_argument_that_is_not_known(value: str) -> None:
+    with pytest.raises(UserError, match=r"talos\.experimental\.wipe: .* is not known"):
+        parse_wipe_argument(value)
+
+
+async def test_the_phases_of_a_reset(tmp_path: Path) -> None:
+    disk = make_disk(make_file(tmp_path / "vda"))
+    user = make_file(tmp_path / "vdb")
+    mounts = MemoryMounts()
+    mounts.mount(MountPoint(source=f"{tmp_path}/vda3", target="/system/state", type="xfs"))
+    mounts.mount(MountPoint(source=f"{tmp_path}/vdb1", target="/var/mnt/data", type="xfs"))
+    phases = make_reset(ResetPlan(disk=disk, user_disks=(str(user),)), mounts, Log(write=lambda _: None))
+    assert [phase.name for phase in phases] == ["forceCleanup", "reset", "resetUserDisks"]
+    for phase in phases:
+        for task in phase.tasks:
+            await task.run()
+    assert [mount.target for mount in mounts.list()] == ["/var/mnt/data"]
+    assert is_zero(tmp_path / "vda", 0)
+    assert is_zero(user, 0)
+
+
+@pytest.mark.parametrize(
+    ("source", "gone"), [("/dev/nvme0n1p3", True), ("/dev/nvme0n11", False), ("tmpfs", False)]
+)
+def test_which_mounts_are_on_a_disk(source: str, gone: bool) -> None:
+    mounts = MemoryMounts()
+    mounts.mount(MountPoint(source=source, target="/x", type="xfs"))
+    unmount_disk("/dev/nvme0n1", mounts, Log(write=lambda _: None))
+    assert (not mounts.list()) is gone
