@@ -23,6 +23,8 @@ LEASE_TIME = "1h"
 _OFFER = re.compile(r"DHCPACK\(\S+\) (?P<ip>\S+) (?P<mac>[0-9a-f:]{17})")
 _PROXY = re.compile(r"PXE\(\S+\) (?:[0-9.]+ )?(?P<mac>[0-9a-f:]{17}) (?P<file>\S+)")
 _SENT = re.compile(r"sent (?P<path>\S+) to (?P<ip>\S+)")
+_ORDINARY = ("User aborted the transfer", "autoexec.ipxe not found", " proxy")
+"""UEFI asks for a size first; iPXE looks for a script that we lack; an offer of PXE without a file."""
 _FAILED = re.compile(r"(?:failed|error|cannot|not found|no address)", re.IGNORECASE)
 
 
@@ -52,7 +54,7 @@ def make_arguments(place: Place, loaders: Loaders, leases: Path) -> list[str]:
         f"--tftp-root={loaders.folder}",
         f"--dhcp-match=set:ipxe,{IPXE_OPTION}",
         *(f"--dhcp-match=set:efi,option:client-arch,{number}" for number in EFI_ARCHITECTURES),
-        f"--dhcp-boot=tag:ipxe,{script}",
+        f"--dhcp-boot=tag:ipxe,{script},,{place.address.ip}",  # an offer without a server is none to iPXE
     ]
     return words + (_make_proxy(place, loaders) if place.lease is None else _make_full(place, loaders))
 
@@ -87,6 +89,8 @@ def _make_full(place: Place, loaders: Loaders) -> list[str]:
 
 def describe_line(line: str) -> str:
     """What a line of the log means to who watches machines boot; empty when it means nothing to them."""
+    if any(word in line for word in _ORDINARY):
+        return ""
     text = line.split(": ", 1)[-1].strip()
     text = re.sub(r"^[0-9]+ ", "", text)  # the number of the transaction
     if match := _OFFER.match(text):

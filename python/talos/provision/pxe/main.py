@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from talos.provision.pxe.dnsmasq import EFI_LOADER
+from talos.provision.pxe.dnsmasq import EFI_LOADER, describe_line
 from talos.provision.pxe.network import Place, find_address, parse_lease
 from talos.provision.pxe.script import make_config_url, make_script
 from talos.provision.pxe.server import serve
@@ -67,7 +67,8 @@ def _run(options: argparse.Namespace) -> None:
             )
         tools = find_tools()
     say(f"{options.mode} on {place.interface} ({place.address}); Ctrl+C ends it")
-    serve(place, site, tools, options.efi_loader, say)
+    describe = str.rstrip if options.verbose else describe_line
+    serve(place, site, tools, efi=options.efi_loader, describe=describe, say=say)
 
 
 def _make_place(options: argparse.Namespace) -> Place:
@@ -153,6 +154,7 @@ def _parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--port", type=_parse_port, default=_PORT, help="of the web server (default: %(default)s)"
     )
+    parser.add_argument("--verbose", action="store_true", help="show every line of dnsmasq's log")
     parser.add_argument("--configs", type=Path, metavar="DIR", help="folder of machine configs")
     parser.add_argument(
         "--config-url", default="", metavar="URL", help="talos.config=URL instead of --configs"

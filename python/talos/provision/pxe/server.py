@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from talos.provision.pxe.dnsmasq import Loaders, describe_line, make_arguments
+from talos.provision.pxe.dnsmasq import Loaders, make_arguments
 from talos.provision.pxe.network import Place
 from talos.provision.pxe.tools import Tools
 from talos.provision.pxe.web import Site, make_server
@@ -19,8 +19,19 @@ _STOPPED = (0, -signal.SIGTERM, -signal.SIGINT)
 _LAST_WORDS = 3
 
 
-def serve(place: Place, site: Site, tools: Tools | None, efi: str, say: Callable[[str], None]) -> None:
-    """Serve on ``place`` until SIGINT or SIGTERM; without ``tools`` the web server alone."""
+def serve(
+    place: Place,
+    site: Site,
+    tools: Tools | None,
+    *,
+    efi: str,
+    describe: Callable[[str], str],
+    say: Callable[[str], None],
+) -> None:
+    """Serve on ``place`` until SIGINT or SIGTERM; without ``tools`` the web server alone.
+
+    ``efi`` is the name of iPXE's UEFI program; ``describe`` makes of a line of dnsmasq what is said.
+    """
     stopping = threading.Event()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
@@ -40,13 +51,15 @@ def serve(place: Place, site: Site, tools: Tools | None, efi: str, say: Callable
                 Path(folder).chmod(0o711)  # dnsmasq gives up being root
                 loaders = Loaders(folder=tools.ipxe, efi=efi)
                 words = [*tools.dnsmasq, *make_arguments(place, loaders, Path(folder, "leases"))]
-                _run_dnsmasq(words, stopping, say)
+                _run_dnsmasq(words, stopping, describe, say)
     finally:
         server.shutdown()
         server.server_close()
 
 
-def _run_dnsmasq(words: list[str], stopping: threading.Event, say: Callable[[str], None]) -> None:
+def _run_dnsmasq(
+    words: list[str], stopping: threading.Event, describe: Callable[[str], str], say: Callable[[str], None]
+) -> None:
     """Read its log until it ends; ends it when we shall stop."""
     reader, writer = os.pipe()
     process = start_command(words, stdout=writer, stderr=writer, new_session=True)
@@ -64,7 +77,7 @@ def _run_dnsmasq(words: list[str], stopping: threading.Event, say: Callable[[str
         with os.fdopen(reader, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 last = [*last, line.strip()][-_LAST_WORDS:]
-                if told := describe_line(line):
+                if told := describe(line):
                     say(told)
     finally:
         process.terminate()

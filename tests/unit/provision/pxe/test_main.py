@@ -1,0 +1,105 @@
+"""Wrong words are answered with one line, and the server serves until it is told to stop."""
+
+import os
+import signal
+import threading
+import urllib.request
+from ipaddress import IPv4Interface
+from pathlib import Path
+
+import pytest
+
+from talos.provision.pxe import main as program
+from talos.provision.pxe.network import find_address, parse_lease
+from talos.provision.pxe.tools import find_tools
+from talos.system.errors import UserError
+
+ADDRESS = IPv4Interface("10.0.0.2/24")
+
+
+@pytest.fixture
+def assets(tmp_path: Path) -> Path:
+    for name in ("boot.ipxe", "vmlinuz", "initramfs"):
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+def test_the_address_of_an_interface() -> None:
+    assert find_address("lo") == IPv4Interface("127.0.0.1/8")
+    with pytest.raises(UserError, match="--interface: 'nothing' has no IPv4 address"):
+        find_address("nothing")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("10.0.0.9", "no range"),
+        ("10.0.0.9,10.0.0.8", "ends before it begins"),
+        ("10.0.0.9,10.0.1.8", "10.0.1.8 is not in 10.0.0.0/24"),
+        ("10.0.0.1,10.0.0.8", "contains 10.0.0.2, which is ours"),
+    ],
+)
+def test_a_wrong_range(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        parse_lease(text, ADDRESS)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--mode", "full"], "--range: is missing"),
+        (["--range", "127.0.0.2,127.0.0.9"], "are for --mode full"),
+        (["--interface", "nothing"], "'nothing' has no IPv4 address"),
+        (["--mode", "http", "--configs", "/nowhere"], "--configs /nowhere: is no folder"),
+    ],
+)
+def test_wrong_words(
+    assets: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert program.main([str(assets), "--interface", "lo", *words]) == 1
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.err.startswith("error: ")
+    assert said.err.count("\n") == 1
+
+
+def test_a_folder_without_a_kernel(assets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (assets / "vmlinuz").unlink()
+    assert program.main([str(assets), "--interface", "lo"]) == 1
+    assert "has no vmlinuz (build it: nix build .#netboot)" in capsys.readouterr().err
+
+
+def test_the_tools_of_the_pinned_root() -> None:
+    tools = find_tools({"TALOS_PXE_ROOT": "/pinned"})
+    assert tools.dnsmasq[0] == "/pinned/usr/lib64/ld-linux-x86-64.so.2"
+    assert tools.dnsmasq[-1] == "/pinned/usr/sbin/dnsmasq"
+    assert tools.ipxe == Path("/pinned/usr/lib/ipxe")
+
+
+def test_it_serves_until_it_is_told_to_stop(assets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answers: list[bytes] = []
+    ready = threading.Event()
+    seen = program.say
+
+    def watch(line: str) -> None:
+        seen(line)
+        if line.startswith("web server: "):
+            ready.set()
+
+    def ask() -> None:
+        ready.wait(10)
+        with urllib.request.urlopen("http://127.0.0.1:47631/assets/vmlinuz") as answer:
+            answers.append(answer.read())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    asking = threading.Thread(target=ask)
+    asking.start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program, "say", watch)
+        code = program.main([str(assets), "--interface", "lo", "--mode", "http", "--port", "47631"])
+    asking.join()
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    assert (code, answers) == (0, [b"vmlinuz"])
+    assert "http on lo (127.0.0.1/8)" in capsys.readouterr().out

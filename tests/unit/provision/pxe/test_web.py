@@ -1,0 +1,143 @@
+"""The web server on loopback, asked as iPXE and machines ask it."""
+
+import http.client
+import threading
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from talos.provision.pxe.script import make_config_url, make_script
+from talos.provision.pxe.web import Site, make_names, make_server
+from talos.system.errors import UserError
+
+MAC = "52:54:00:AA:00:01"
+
+
+class Client:
+    """Asks with the path as it is: no client's library shall clean it up."""
+
+    def __init__(self, port: int, said: list[str]) -> None:
+        self.port = port
+        self.said = said
+
+    def get(self, path: str, method: str = "GET") -> tuple[int, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection.request(method, path)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Generator[Client]:
+    assets, configs = tmp_path / "assets", tmp_path / "configs"
+    (assets / "sub").mkdir(parents=True)
+    configs.mkdir()
+    (tmp_path / "secret.yaml").write_text("secret")
+    (assets / "vmlinuz").write_bytes(b"k" * 3_000_000)
+    (assets / "sub/boot.ipxe").write_text("#!ipxe\n")
+    (configs / "52-54-00-aa-00-01.yaml").write_text("by mac")
+    (configs / "worker-1.yaml").write_text("by hostname")
+    said: list[str] = []
+    server = make_server(
+        Site(assets=assets, configs=configs, script="#!ipxe\nhello\n"), "127.0.0.1", 0, said.append
+    )
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    yield Client(server.server_port, said)
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_the_script_and_the_files(client: Client) -> None:
+    assert client.get("/boot.ipxe") == (200, "#!ipxe\nhello\n")
+    assert client.get("/assets/sub/boot.ipxe") == (200, "#!ipxe\n")
+    assert client.get("/assets/vmlinuz") == (200, "k" * 3_000_000)
+    assert client.get("/assets/vmlinuz", "HEAD") == (200, "")
+    assert "127.0.0.1: has loaded vmlinuz, 3.0 MB" in client.said
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/assets/../secret.yaml",
+        "/assets/%2e%2e/secret.yaml",
+        "/assets/..%2fsecret.yaml",
+        "/assets//etc/passwd",
+        "/assets/%2fetc/passwd",
+        "/assets/sub",
+        "/assets/",
+        "/assets/vmlinuz%00",
+        "/../secret.yaml",
+        "/",
+    ],
+)
+def test_nothing_else_can_be_had(client: Client, path: str) -> None:
+    status, text = client.get(path)
+    assert status == 404
+    assert "secret" not in text.replace("secret.yaml", "")
+
+
+def test_a_config_by_mac_address_however_it_is_written(client: Client) -> None:
+    for mac in (MAC, MAC.lower(), MAC.replace(":", "-"), MAC.replace(":", "%3A")):
+        assert client.get(f"/config?mac={mac}&uuid=&serial=&hostname=worker-1") == (200, "by mac")
+
+
+def test_a_config_by_hostname(client: Client) -> None:
+    assert client.get("/config?mac=52:54:00:00:00:09&hostname=Worker-1") == (200, "by hostname")
+
+
+def test_no_config_says_which_files_were_looked_for(client: Client) -> None:
+    status, text = client.get("/config?mac=52:54:00:00:00:09&uuid=4c4c4544")
+    assert status == 404
+    assert "mac=52:54:00:00:00:09 uuid=4c4c4544" in text
+    assert "52-54-00-00-00-09.yaml" in text
+    assert "or default.yaml" in text
+    assert client.said == [f"127.0.0.1: {text.strip()}"]
+
+
+def test_the_default_config(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "configs/default.yaml").write_text("for all")
+    assert client.get("/config") == (200, "for all")
+    assert client.get("/config?serial=unknown") == (200, "for all")
+
+
+def test_a_config_is_not_asked_for_by_path(client: Client) -> None:
+    for value in ("../secret", "..%2Fsecret", "/etc/passwd", ".hidden", "a/b", ""):
+        status, text = client.get(f"/config?serial={value}&uuid={value}&hostname={value}&mac={value}")
+        assert status == 404
+        assert "no default.yaml" in text
+
+
+def test_the_order_of_names() -> None:
+    query = {"hostname": "worker", "serial": "S-1", "uuid": "u1", "mac": MAC}
+    assert make_names(query) == [
+        *("52:54:00:aa:00:01", "52-54-00-aa-00-01", "525400aa0001"),
+        *("u1", "S-1", "s-1", "worker", "default"),
+    ]
+
+
+def test_a_port_in_use_is_one_line(client: Client, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"--port: can't listen on 127.0.0.1:{client.port}"):
+        make_server(Site(assets=tmp_path, script=""), "127.0.0.1", client.port, lambda _: None)
+
+
+def test_the_script_names_the_config_and_the_arguments() -> None:
+    script = make_script(["talos.dashboard.disabled=1"], make_config_url("http://10.0.0.2:8080"))
+    assert script.splitlines() == [
+        "#!ipxe",
+        (
+            "set arguments talos.config=http://10.0.0.2:8080/config?mac=${mac}&uuid=${uuid}"
+            "&serial=${serial:uristring}&hostname=${hostname:uristring} talos.dashboard.disabled=1"
+        ),
+        "chain --replace assets/boot.ipxe",
+    ]
+    assert make_script([]).splitlines()[1] == "set arguments"
+
+
+def test_an_argument_with_a_blank_is_refused() -> None:
+    with pytest.raises(UserError, match="--argument: 'a b' can't be a kernel argument"):
+        make_script(["a b"])
