@@ -54,8 +54,8 @@ class Partition:
 class Content:
     """What was found. ``name`` is ``xfs``, ``gpt``, ...; all texts are empty where there is nothing.
 
-    ``size`` is that of the device, ``block_size`` the filesystem's, all in bytes. ``uuid`` is the
-    filesystem's or the partition table's.
+    In bytes: ``size`` is that of the device, ``block_size`` and ``filesystem_size`` (0: unknown) are the
+    filesystem's. ``uuid`` is the filesystem's or the partition table's.
     """
 
     kind: Kind = ""
@@ -112,14 +112,16 @@ def _read(handle: int, descriptor: int, path: Path, sector_size: int) -> Content
     # A disk may carry both: old boot sectors look like tables with nothing in them.
     is_table = bool(table) and not name
     usage = values.get("USAGE", "")
+    block_size = int(values.get("FSBLOCKSIZE", values.get("BLOCK_SIZE", "0")))
     return Content(
         kind="partition-table" if is_table else "filesystem" if usage == "filesystem" else "other",
         name=table if is_table else name,
         uuid=values.get("PTUUID" if is_table else "UUID", "").lower() if is_table else values.get("UUID", ""),
         label="" if is_table else values.get("LABEL", ""),
         size=size,
-        block_size=int(values.get("FSBLOCKSIZE", values.get("BLOCK_SIZE", "0"))),
-        filesystem_size=int(values.get("FSSIZE", "0")),
+        block_size=block_size,
+        # Not FSSIZE: XFS' leaves the log out.
+        filesystem_size=block_size * int(values.get("FSLASTBLOCK", "0")),
         sector_size=sectors,
         partitions=_read_partitions(handle) if is_table else (),
     )

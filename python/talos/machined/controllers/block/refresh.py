@@ -1,0 +1,25 @@
+"""Whoever writes to disks asks udevd to look at them again."""
+
+from talos.api.definitions import block_pb2
+from talos.resource import kinds
+from talos.resource.changes import modify, wait_for
+from talos.resource.resource import Resource
+from talos.resource.state import State
+
+ID = "refresh"
+
+
+async def refresh_discovery(state: State, *, wait: bool = True) -> None:
+    """Have all disks looked at again; returns when that is done, unless told not to wait."""
+
+    def change(spec: block_pb2.DiscoveryRefreshRequestSpec) -> None:
+        spec.request += 1
+
+    written = await modify(state, kinds.DISCOVERY_REFRESH_REQUEST, ID, change)
+    request = written.spec.request
+
+    def is_done(resource: Resource[block_pb2.DiscoveryRefreshStatusSpec]) -> bool:
+        return resource.spec.request >= request
+
+    if wait:
+        await wait_for(state, kinds.DISCOVERY_REFRESH_STATUS, ID, is_done)
