@@ -1,11 +1,14 @@
 """The summary screen: draws when something changed, at most once a second."""
 
+import re
+
 import trio
 from google.protobuf.message import Message
 
 from talos.daemon.logging import Log
 from talos.machined.machine import Machine
 from talos.machined.screen.collect import WATCHED, Collector
+from talos.machined.screen.detect import has_screen
 from talos.machined.screen.render import render
 from talos.machined.screen.terminal import (
     NUMBER,
@@ -26,6 +29,8 @@ PAUSE = 1.0
 MEASURE_EVERY = 10.0
 """Seconds between two looks at load and memory, where nothing else changes."""
 _DEBUG = "debug"
+_STAMP = re.compile(r"^(\[talos\] )\d{4}-\d\d-\d\dT[\d:.]+Z ")
+"""The time in our own lines: the kernel's stands before them."""
 
 
 def open_terminal(arguments: Cmdline, log: Log) -> Terminal | None:
@@ -99,7 +104,8 @@ class Screen:
         while True:
             for message in reader.read():
                 if message.priority != _DEBUG:
-                    self._collector.log.append(f"[{message.seconds:9.3f}] {message.text}")
+                    text = _STAMP.sub(r"\1", message.text)
+                    self._collector.log.append(f"[{message.seconds:9.3f}] {text}")
                     self.change()
             await trio.lowlevel.wait_readable(reader.fd)
 

@@ -6,7 +6,6 @@ import struct
 import termios
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Protocol
 
 from talos.machined.screen.render import Row, Style
@@ -18,7 +17,6 @@ MESSAGES = 1
 _TIOCLINUX = 0x541C
 _TIOCL_SETKMSGREDIRECT = 11
 _VT_ACTIVATE = 0x5606
-_DUMMY = "dummy"
 
 _COLORS = {Style.PLAIN: "", Style.HEADER: "\x1b[7m", Style.GOOD: "\x1b[32m", Style.BAD: "\x1b[33m",
            Style.FAINT: "\x1b[2m"}  # fmt: skip
@@ -103,16 +101,6 @@ class Painter:
             return
         taken = self._terminal.write("".join(pieces).encode("ascii"))
         self._size, self._drawn = (size, [*rows]) if taken else ((0, 0), [])
-
-
-def has_screen(folder: Path = Path("/sys/class/vtconsole")) -> bool:
-    """Whether virtual terminals are shown anywhere: without graphics the kernel has a dummy only."""
-    for console in folder.glob("vtcon*"):
-        with suppress(OSError):
-            bound = (console / "bind").read_text(encoding="ascii").strip() == "1"
-            if bound and _DUMMY not in (console / "name").read_text(encoding="ascii"):
-                return True
-    return False
 
 
 def show_messages(number: int = MESSAGES) -> None:

@@ -5,11 +5,14 @@ import importlib
 import trio
 
 from talos.machined.machine import Machine
+from talos.machined.screen.detect import has_screen
 from talos.machined.sequence import Phase, Task
 from talos.machined.sequences.disks import make_disk_phases
 
-EARLY_SERVICES = ("networkd", "routerd", "apid", "timed", "udevd", "containerd")
-"""What a machine has before it has a config; those that make it reachable first."""
+EARLY_SERVICES = ("networkd", "udevd", "routerd", "apid")
+"""What makes a machine reachable, whether it has a config or not."""
+LATER_SERVICES = ("timed", "containerd")
+"""What it has before it has a config, too; they would take the processors from those above."""
 LATE_MODULE = "talos.machined.late"
 SCREEN_MODULE = "talos.machined.screen.run"
 
@@ -23,10 +26,10 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
     async def start_machined() -> None:
         late = await trio.to_thread.run_sync(importlib.import_module, LATE_MODULE)
         await machine.nursery.start(late.run_node, machine)
-        machine.supervisor.begin(["machined"])
+        machine.supervisor.begin(["machined", *LATER_SERVICES])
 
     async def start_dashboard() -> None:
-        if machine.is_container:  # the screen is its host's
+        if machine.is_container or not has_screen():  # a container's screen is its host's
             return
         screen = await trio.to_thread.run_sync(importlib.import_module, SCREEN_MODULE)
         machine.nursery.start_soon(screen.run_screen, machine)

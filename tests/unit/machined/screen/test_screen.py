@@ -10,9 +10,10 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.daemon.logging import Log
 from talos.machined.node import ServiceHealth, ServiceState, ServiceStatus
 from talos.machined.screen.collect import Collector
+from talos.machined.screen.detect import has_screen
 from talos.machined.screen.render import Row, Style
 from talos.machined.screen.run import Screen, open_terminal
-from talos.machined.screen.terminal import MemoryTerminal, Painter, has_screen
+from talos.machined.screen.terminal import MemoryTerminal, Painter
 from talos.resource import kinds
 from talos.resource.changes import modify
 from talos.resource.memory import MemoryState
