@@ -15,7 +15,6 @@ from talos.machined.screen.terminal import (
     Painter,
     Terminal,
     VirtualTerminal,
-    has_screen,
     show_messages,
 )
 from talos.pki.certificate import parse_certificate, spki_fingerprint
