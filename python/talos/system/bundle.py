@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import CodeType, ModuleType
+    from typing import Any
 
 HEAD = 8
 """Bytes that say how long the index is, least significant first."""
@@ -58,7 +59,8 @@ class Bundle:
         if entry is None:
             return None
         _, size, where, is_package = entry
-        spec = ModuleSpec(name, self if size else None, origin=where if size else None, is_package=is_package)
+        loader: Any = self if size else None  # it is one by what it does, not by its class
+        spec = ModuleSpec(name, loader, origin=where if size else None, is_package=is_package)
         if spec.submodule_search_locations is not None:
             spec.submodule_search_locations.append(where.rpartition("/")[0] if size else where)
         if size:
