@@ -92,6 +92,8 @@ async def describe_machine(machine: Machine) -> None:
         cmdline=machine.platform.cmdline,
         platform=machine.platform.load_network(),
     )
+    if machine.is_container:
+        await resources.describe_foreign_devices(machine.state)
 
 
 async def start_supervision(machine: Machine) -> None:

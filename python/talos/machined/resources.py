@@ -8,6 +8,7 @@ from talos.api.definitions.cluster_pb2 import IdentitySpec
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
 from talos.api.definitions.runtime_pb2 import (
     BootIDSpec,
+    DevicesStatusSpec,
     KernelCmdlineSpec,
     KernelParamStatusSpec,
     VersionSpec,
@@ -22,6 +23,9 @@ from talos.system.version import get_version
 
 BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
 PRODUCT = "Talos"
+BOOT_CONTROLLER = "runtime.BootController"
+"""Owner of what is written here."""
+PLATFORM_CONFIG_ID = "active"
 
 
 async def describe_machine(
@@ -34,7 +38,12 @@ async def describe_machine(
     await _write(state, kinds.KERNEL_CMDLINE, "cmdline", KernelCmdlineSpec(cmdline=cmdline))
     await _write(state, kinds.VERSION, "version", VersionSpec(version=get_version().tag, name=PRODUCT))
     await _write(state, kinds.PLATFORM_METADATA, "platformmetadata", platform.metadata)
-    await _write(state, kinds.PLATFORM_CONFIG, "active", platform)
+    await _write(state, kinds.PLATFORM_CONFIG, PLATFORM_CONFIG_ID, platform)
+
+
+async def describe_foreign_devices(state: State) -> None:
+    """Somebody else has made the devices and named the links: nobody waits for udevd."""
+    await _write(state, kinds.DEVICES_STATUS, "devices", DevicesStatusSpec(ready=True))
 
 
 async def describe_params(state: State, results: list[ParamResult]) -> None:
@@ -47,7 +56,7 @@ async def describe_params(state: State, results: list[ParamResult]) -> None:
 
 
 async def _write[S: Message](state: State, kind: Kind[S], id: str, spec: S) -> None:
-    await modify(state, kind, id, partial(_replace, by=spec), owner="runtime.BootController")
+    await modify(state, kind, id, partial(_replace, by=spec), owner=BOOT_CONTROLLER)
 
 
 def _replace(spec: Message, *, by: Message) -> None:
