@@ -1,14 +1,17 @@
 """An installation, step by step: whatever the power does, the disk is installed or installable."""
 
 import hashlib
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from talos.installer.initramfs import hash_file
+from talos.installer.initramfs import hash_file, read_initramfs
 from talos.installer.install import LAST_STEPS, STEPS, run_install
-from talos.installer.layout import GIB, MIB, SYSTEM, place_areas
+from talos.installer.layout import GIB, MIB, SYSTEM, Placed, place_areas
 from talos.installer.plan import make_plan
+from talos.installer.source import load_source
 from talos.system.errors import UserError
 from talos.system.meta import parse_meta
 
@@ -28,14 +31,13 @@ async def install(
     disk = target.discover()
     plan = make_plan([disk], make_request(path=disk.path), is_busy=lambda _: False)
     lines: list[str] = []
-    job = make_job(target, make_source(source_folder, kernel=kernel), plan.disk, plan.request, lines)
 
     def log(line: str) -> None:
         if line.endswith(")") and sum("/7)" in other for other in lines) == cut_after:
             raise PowerCutError
         lines.append(line)
 
-    object.__setattr__(job, "log", log)
+    job = make_job(target, make_source(source_folder, kernel=kernel), plan.disk, plan.request, log)
     if cut_after < 0:
         await run_install(job)
         return lines
@@ -75,8 +77,6 @@ async def test_the_installed_initramfs_is_the_one_the_machine_came_from(tmp_path
     target = FolderTarget(tmp_path / "disk", 10 * GIB)
     await install(target, tmp_path)
     expected = hashlib.sha256()
-    from talos.installer.initramfs import read_initramfs
-
     for piece in read_initramfs(tmp_path / "install/init", tmp_path / "install/rootfs.sqsh"):
         expected.update(piece)
     assert hash_file(target.root("BOOT") / "A/initramfs") == expected.hexdigest()
@@ -97,7 +97,7 @@ async def test_the_mark_of_an_older_installation_goes_first(tmp_path: Path) -> N
     await install(target, tmp_path / "first")
     disk = target.discover()
     request = make_request(wipe=True)
-    job = make_job(target, make_source(tmp_path / "second"), disk, request, [])
+    job = make_job(target, make_source(tmp_path / "second"), disk, request)
     await run_install(job, STEPS[:1])
     assert not is_marked(target)
     assert target.read(0, MIB) == bytes(MIB)
@@ -124,7 +124,7 @@ async def test_a_damaged_system_image_is_not_installed(tmp_path: Path) -> None:
     target = FolderTarget(tmp_path / "disk", 10 * GIB)
     source = make_source(tmp_path)
     (tmp_path / "install/rootfs.sqsh").write_bytes(b"hsqs" * 5001)
-    job = make_job(target, source, make_disk(size=10 * GIB), make_request(), [])
+    job = make_job(target, source, make_disk(size=10 * GIB), make_request())
     with pytest.raises(UserError, match="has the digest"):
         await run_install(job)
     assert not target.table
@@ -132,10 +132,12 @@ async def test_a_damaged_system_image_is_not_installed(tmp_path: Path) -> None:
 
 async def test_a_disk_that_reads_differently_gets_no_mark(tmp_path: Path) -> None:
     class LyingTarget(FolderTarget):
-        def mount(self, placed, *, read_only=False):  # pyright: ignore
+        @contextmanager
+        def mount(self, placed: Placed, *, read_only: bool = False) -> Generator[Path]:
             if read_only:
                 (self.root("BOOT") / "A/vmlinuz").write_bytes(b"something else")
-            return super().mount(placed, read_only=read_only)
+            with super().mount(placed, read_only=read_only) as root:
+                yield root
 
     target = LyingTarget(tmp_path / "disk", 10 * GIB)
     with pytest.raises(UserError, match="what was written reads differently"):
@@ -152,7 +154,5 @@ async def test_old_firmware_gets_nothing_on_large_sectors(tmp_path: Path) -> Non
 
 
 async def test_a_system_that_was_not_booted_from_an_initramfs(tmp_path: Path) -> None:
-    from talos.installer.source import load_source
-
     with pytest.raises(UserError, match=r"init is missing \(boot from an ISO or by PXE\)"):
         load_source("v1", tmp_path)

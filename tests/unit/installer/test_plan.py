@@ -206,13 +206,13 @@ def test_a_small_disk_is_warned_of() -> None:
 async def test_the_plan_from_the_state() -> None:
     state = MemoryState()
     await state.create(make_resource(DISK, "vda", block_pb2.DiskSpec(size=8 * GIB, dev_path="/dev/vda")))
-    for id, parent, name, label in (
+    for volume_id, parent, name, label in (
         ("vda", "", "gpt", ""),
         ("vda1", "vda", "ext4", "old"),
         ("vdb1", "vdb", "xfs", "x"),
     ):
         volume = block_pb2.DiscoveredVolumeSpec(name=name, parent=parent, partition_label=label, size=GIB)
-        await state.create(make_resource(DISCOVERED_VOLUME, id, volume))
+        await state.create(make_resource(DISCOVERED_VOLUME, volume_id, volume))
     config = load(
         b"version: v1alpha1\nmachine:\n  type: worker\n  install:\n    disk: /dev/vda\n    wipe: true\n"
     )

@@ -1,10 +1,10 @@
 """Disks as udevd would describe them, and a disk made of a file and folders."""
 
 import shutil
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, cast
 
 from talos.api.definitions import block_pb2
 from talos.installer.boot_loader import BootImages
@@ -20,9 +20,8 @@ BOOT = BootImages(boot=b"\xeb\x63" + b"B" * 510, core=b"C" * 100_000, efi=b"MZ",
 
 
 def make_disk(id: str = "vda", *contents: Content, kind: str = "", **fields: object) -> Disk:
-    spec = block_pb2.DiskSpec(
-        **{"size": 10 * GIB, "sector_size": 512, "dev_path": f"/dev/{id}", **fields}  # pyright: ignore[reportArgumentType]
-    )
+    spec = block_pb2.DiskSpec(size=10 * GIB, sector_size=512, dev_path=f"/dev/{id}")
+    spec.MergeFrom(block_pb2.DiskSpec(**cast("Any", fields)))
     return Disk(id=id, spec=spec, kind=kind or ("gpt" if contents else ""), contents=contents)
 
 
@@ -79,11 +78,11 @@ class FolderTarget:
         self._folder = folder
         self.mounted: list[str] = []
         folder.mkdir(parents=True, exist_ok=True)
-        with open(self.path, "wb") as file:
+        with Path(self.path).open("wb") as file:
             file.truncate(size)
 
     def open(self) -> BinaryIO:
-        return open(self.path, "r+b")
+        return Path(self.path).open("r+b")
 
     async def write_table(self, text: str) -> None:
         self.table = text
@@ -102,13 +101,12 @@ class FolderTarget:
         return self._folder / label
 
     def read(self, offset: int, size: int) -> bytes:
-        with open(self.path, "rb") as file:
+        with Path(self.path).open("rb") as file:
             file.seek(offset)
             return file.read(size)
 
-    def discover(self, values: Sequence[bytes] = ()) -> Disk:
+    def discover(self) -> Disk:
         """The disk as it would be found by the next boot."""
-        del values
         meta = next(placed for placed in place_areas() if placed.area.label == "META")
         is_marked = self.read(meta.start, 4) == b"\x5a\x4b\x3c\x2d"
         if not self.table:
@@ -117,12 +115,11 @@ class FolderTarget:
 
 
 def make_job(
-    target: FolderTarget, source: Source, disk: Disk, request: InstallRequest, lines: list[str]
+    target: FolderTarget,
+    source: Source,
+    disk: Disk,
+    request: InstallRequest,
+    log: Callable[[str], None] = lambda _: None,
 ) -> Job:
-    return Job(
-        plan=InstallPlan(disk=disk, request=request),
-        source=source,
-        target=target,
-        log=lines.append,
-        meta={10: b"network"},
-    )
+    plan = InstallPlan(disk=disk, request=request)
+    return Job(plan=plan, source=source, target=target, log=log, meta={10: b"network"})
