@@ -4,6 +4,7 @@ import trio
 
 from talos.installer.disks import Disk, read_disks
 from talos.installer.reset import WIPE_ARGUMENT, erase_system, find_parts, parse_wipe_argument
+from talos.machined.controllers.block.refresh import refresh_discovery
 from talos.machined.machine import Machine
 from talos.machined.sequence import Phase, Task
 from talos.machined.sequences.reset import unmount_disk
@@ -21,14 +22,12 @@ REPEAT = 30.0
 """Seconds between two lines that say so."""
 
 
-def make_disk_phases(machine: Machine) -> tuple[Phase, ...]:
-    """The phases that the arguments ask for, usually none."""
-    if machine.is_container:
-        return ()
-    arguments = machine.platform.arguments
+def make_wipe_phases(machine: Machine) -> tuple[Phase, ...]:
+    """Erasing what an argument names, usually nothing; before there is anybody who would mount it."""
+    values = machine.platform.arguments.all(WIPE_ARGUMENT)
 
     async def wipe() -> None:
-        for value in arguments.all(WIPE_ARGUMENT):
+        for value in values:
             try:
                 labels = parse_wipe_argument(value)
             except UserError as error:
@@ -36,16 +35,21 @@ def make_disk_phases(machine: Machine) -> tuple[Phase, ...]:
             else:
                 await wipe_system_disk(machine, labels)
 
+    if machine.is_container or not values:
+        return ()
+    return (Phase("wipeDisks", (Task("wipeSystemDisk", wipe),)),)
+
+
+def make_pause_phases(machine: Machine) -> tuple[Phase, ...]:
+    """Not booting any further, where an argument says so and the system is installed."""
+
     async def pause() -> None:
         if await find_system_disk(machine) is not None:
             await pause_boot(machine)
 
-    phases: list[Phase] = []
-    if arguments.all(WIPE_ARGUMENT):
-        phases.append(Phase("wipeDisks", (Task("wipeSystemDisk", wipe),)))
-    if arguments.is_on(HALT_ARGUMENT):
-        phases.append(Phase("haltIfInstalled", (Task("haltIfInstalled", pause),)))
-    return tuple(phases)
+    if machine.is_container or not machine.platform.arguments.is_on(HALT_ARGUMENT):
+        return ()
+    return (Phase("haltIfInstalled", (Task("haltIfInstalled", pause),)),)
 
 
 async def wipe_system_disk(machine: Machine, labels: tuple[str, ...]) -> None:
@@ -65,6 +69,7 @@ async def wipe_system_disk(machine: Machine, labels: tuple[str, ...]) -> None:
         machine.log.warning("erasing", what=line, reason=WIPE_ARGUMENT)
     unmount_disk(disk.path, machine.ports.mounts, machine.log)
     await trio.to_thread.run_sync(erase_system, disk, parts)
+    await refresh_discovery(machine.state)
 
 
 async def pause_boot(machine: Machine) -> None:

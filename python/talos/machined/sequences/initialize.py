@@ -7,7 +7,7 @@ import trio
 from talos.machined.machine import Machine
 from talos.machined.screen.detect import has_screen
 from talos.machined.sequence import Phase, Task
-from talos.machined.sequences.disks import make_disk_phases
+from talos.machined.sequences.disks import make_pause_phases, make_wipe_phases
 
 EARLY_SERVICES = ("networkd", "udevd", "routerd", "apid")
 """What makes a machine reachable, whether it has a config or not."""
@@ -39,8 +39,9 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
 
     return (
         Phase("earlyServices", (Task("startEarlyServices", start_early),)),
+        *make_wipe_phases(machine),
         Phase("machined", (Task("startMachined", start_machined),)),
         Phase("dashboard", (Task("startDashboard", start_dashboard),), may_fail=True),
-        *make_disk_phases(machine),
+        *make_pause_phases(machine),
         Phase("config", (Task("loadConfig", load_config),)),
     )

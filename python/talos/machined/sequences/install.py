@@ -14,6 +14,7 @@ from talos.installer.request import read_request
 from talos.installer.source import load_source
 from talos.installer.target import BlockTarget
 from talos.machined.api.config_store import ACTIVE, CONFIG_FILE, get_config
+from talos.machined.controllers.block.refresh import refresh_discovery
 from talos.machined.machine import STATE_DIR, Machine
 from talos.machined.power import finish
 from talos.machined.processes import ProcessRunner
@@ -124,6 +125,7 @@ class Installation:
         )
         job = Job(plan=plan, source=source, target=target, log=partial(_say, machine))
         await run_install(job)
+        await refresh_discovery(machine.state)
 
     async def wait_for_config(self) -> None:
         """Until the config is on the disk: after the reboot there is no other."""
