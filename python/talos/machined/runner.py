@@ -225,18 +225,26 @@ class Runner:
             self.life.set_health(healthy=True, message="")
 
     async def _check_health(self, check: HealthCheck) -> None:
+        """One failure is no news: a service that starts or a busy machine answers a little later."""
+        failures = 0
         await trio.sleep(check.initial_delay)
         while True:
-            try:
-                with trio.fail_after(check.timeout):
-                    await check.probe(self._machinery.connect)
-            except trio.TooSlowError:
-                self.life.set_health(healthy=False, message=f"no answer within {check.timeout} s")
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
-                self.life.set_health(healthy=False, message=str(error) or type(error).__name__)
-            else:
-                self.life.set_health(healthy=True, message="")
-            await trio.sleep(check.period)
+            message = await self._probe(check)
+            failures = failures + 1 if message else 0
+            if failures != 1:
+                self.life.set_health(healthy=not message, message=message)
+            await trio.sleep(check.initial_delay if failures == 1 else check.period)
+
+    async def _probe(self, check: HealthCheck) -> str:
+        """What is wrong with the service, empty when nothing is."""
+        try:
+            with trio.fail_after(check.timeout):
+                await check.probe(self._machinery.connect)
+        except trio.TooSlowError:
+            return f"no answer within {check.timeout} s"
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
+            return str(error) or type(error).__name__
+        return ""
 
     async def _collect_output(self, reading: int) -> None:
         """Everything the service writes, over all its processes, becomes its log."""
