@@ -41,6 +41,8 @@ async def load_config(machine: Machine) -> None:
         state=machine.state,
         state_dir=STATE_DIR,
         platform=machine.platform,
+        files=machine.ports.files,
+        mounts=machine.ports.mounts,
         stage=machine.stage,
         events=machine.events,
         log=machine.log,

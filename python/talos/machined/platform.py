@@ -75,7 +75,11 @@ class MetalPlatform:
 
     arguments: Cmdline
     name: str = "metal"
-    mode: str = "metal"
+
+    @property
+    def mode(self) -> str:
+        """``metal``, or ``cloud`` on any other platform than metal itself."""
+        return "metal" if self.name == "metal" else "cloud"
 
     @property
     def cmdline(self) -> str:
@@ -83,7 +87,7 @@ class MetalPlatform:
         return self.arguments.text
 
     def load_config(self) -> bytes:
-        """None yet: ``talos.config`` is followed once there is a network."""
+        """None at hand: ``talos.config`` says where to look, see ``config_sources``."""
         return b""
 
     def forget_config(self) -> None:
@@ -100,4 +104,4 @@ def detect_platform(files: Files, handover: Path = HANDOVER) -> PlatformPort:
     if files.exists(replacement):
         return ContainerPlatform(arguments=parse_cmdline(files.read(replacement)), handover=handover)
     arguments = parse_cmdline(files.read(CMDLINE))
-    return MetalPlatform(arguments=arguments, name=arguments.first("talos.platform", "metal"))
+    return MetalPlatform(arguments=arguments, name=arguments.first("talos.platform") or "metal")

@@ -1,4 +1,5 @@
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -6,8 +7,10 @@ from google.protobuf.message import Message
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.resource import config_pb2
+from talos.config import effective
 from talos.config.loader import load
 from talos.config.validate import Mode
+from talos.machined.api.config_store import publish_config
 from talos.machined.controllers.config.acquire import Sources, acquire_config
 from talos.machined.controllers.config.machine_type import ID, MachineTypeController
 from talos.resource.changes import wait_for
@@ -24,6 +27,8 @@ class Boot:
 
     folder: Path
     platform: bytes = b""
+    early: bytes = b""
+    inline: bytes = b""
     state: MemoryState = field(default_factory=MemoryState)
     events: list[Message] = field(default_factory=list)
     forgotten: bool = False
@@ -32,9 +37,16 @@ class Boot:
         self.forgotten = True
 
     async def run(self) -> bool:
+        async def give(text: bytes) -> bytes:
+            await trio.lowlevel.checkpoint()
+            return text
+
         sources = Sources(
             state_dir=self.folder,
-            load_platform=lambda: self.platform,
+            embedded=self.folder / "embedded.yaml",
+            load_early=partial(give, self.early),
+            load_platform=partial(give, self.platform),
+            load_inline=partial(give, self.inline),
             forget_platform=self._forget,
             mode=Mode.CONTAINER,
         )
@@ -85,6 +97,37 @@ async def test_partial_configs_are_merged(tmp_path: Path, worker: str) -> None:
     config = load((await boot.published())["v1alpha1"])
     assert "EnvironmentConfig" in {document.kind for document in config.documents}
     assert config.is_complete
+
+
+async def test_sources_are_merged_in_their_order(tmp_path: Path, worker: str) -> None:
+    (tmp_path / "embedded.yaml").write_text(HOST)
+    late = worker.replace("type: worker", "type: worker\n    sysctls: {net.ipv4.ip_forward: '0'}")
+    early = HOST.replace("a: b", "a: c, d: e")
+    boot = Boot(tmp_path, early=early.encode(), inline=late.encode())
+    assert await boot.run()
+    config = load((await boot.published())["v1alpha1"])
+    assert effective.environment(config) == {"a": "c", "d": "e"}
+    assert effective.sysctls(config)["net.ipv4.ip_forward"] == "0"
+
+
+async def test_a_complete_config_ends_the_search(tmp_path: Path, worker: str) -> None:
+    boot = Boot(tmp_path, b"nonsense", early=worker.encode(), inline=b"nonsense")
+    assert await boot.run()
+    assert boot.events == []
+    assert (await boot.published())["v1alpha1"] == worker.encode()
+
+
+async def test_a_source_with_a_mistake_does_not_end_the_search(tmp_path: Path, worker: str) -> None:
+    boot = Boot(tmp_path, b"version: v1alpha1\nmachin: {}\n", inline=worker.encode())
+    assert await boot.run()
+    assert len(boot.events) == 1
+
+
+async def test_a_config_applied_meanwhile_wins(tmp_path: Path, worker: str) -> None:
+    boot = Boot(tmp_path, HOST.encode(), inline=worker.encode())
+    await publish_config(boot.state, "v1alpha1", b"theirs")
+    assert not await boot.run()
+    assert await boot.published() == {"v1alpha1": b"theirs"}
 
 
 async def test_broken_config_is_told(tmp_path: Path) -> None:

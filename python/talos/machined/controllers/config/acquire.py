@@ -2,16 +2,18 @@
 
     complete = await acquire_config(state, sources, node.events.publish)
 
-The order is upstream's, as far as there are sources: the file in STATE; what the
-platform brings, merged into it. The first complete config ends the search, is kept in STATE
-and published as the resources ``v1alpha1`` and ``persistent``. Without one the node is in
-maintenance until ApplyConfiguration brings one.
+The order is upstream's: the file in STATE; the one in the image; ``talos.config.early``; what the
+platform brings; ``talos.config.inline``. Each is merged into what was found before; the first
+complete config ends the search, is kept in STATE and published as the resources ``v1alpha1`` and
+``persistent``. Without one the node is in maintenance until ApplyConfiguration brings one.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+import trio
 from google.protobuf.message import Message
 
 from talos.api.machine import machine_pb2 as pb
@@ -21,18 +23,41 @@ from talos.config.patch import merge_documents
 from talos.config.plain import to_plain
 from talos.config.problem import ConfigError
 from talos.config.validate import Mode, check
-from talos.machined.api.config_store import ACTIVE, CONFIG_FILE, PERSISTENT, publish_config, write_config
+from talos.machined.api.config_store import (
+    ACTIVE,
+    CONFIG_FILE,
+    PERSISTENT,
+    get_config,
+    publish_config,
+    write_config,
+)
 from talos.resource.state import State
+from talos.system.errors import UserError
 
 type Publish = Callable[[Message], object]
+type Load = Callable[[], Awaitable[bytes]]
+
+EMBEDDED = Path("/usr/local/etc/talos") / CONFIG_FILE
+
+
+async def load_nothing() -> bytes:
+    """A source that has nothing."""
+    return b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where a config may come from. ``load_platform`` gives an empty text when there is none."""
+    """Where a config may come from. Each load gives an empty text when there is none.
+
+    They may raise UserError: what they would bring can't be used. ``load_platform`` may take
+    hours; a config that a user applies meanwhile is the better one.
+    """
 
     state_dir: Path
-    load_platform: Callable[[], bytes]
+    embedded: Path = EMBEDDED
+    load_early: Load = load_nothing
+    load_platform: Load
+    load_inline: Load = load_nothing
     forget_platform: Callable[[], None]
     mode: Mode
 
@@ -42,25 +67,70 @@ async def acquire_config(state: State, sources: Sources, publish: Publish) -> bo
 
     A config that can't be used is told as an event, and the search goes on without it.
     """
-    kept = _load_kept(sources, publish)
+    kept = await _in_thread(partial(_load_kept, sources), publish)
     if kept is not None and kept.is_complete:
         await _publish(state, kept.text)
         sources.forget_platform()
         return True
-    brought = _load_brought(sources, publish)
-    if brought is None:
-        return False
-    config = _merge(kept, brought) if kept is not None else brought
-    if not config.is_complete:
+    config = await _search(sources, kept, publish)
+    if config is None or not config.is_complete or await get_config(state, ACTIVE) is not None:
         return False
     try:
-        write_config(sources.state_dir, config.text)
+        await trio.to_thread.run_sync(write_config, sources.state_dir, config.text)
         sources.forget_platform()
     except OSError as error:
         # The node can run with it; only the next boot will look for it again.
         publish(pb.ConfigLoadErrorEvent(error=f"the config can't be kept: {error.strerror}"))
-    await _publish(state, config.text)
+    with trio.CancelScope(shield=True):
+        await _publish(state, config.text)
     return True
+
+
+async def _search(sources: Sources, config: Config | None, publish: Publish) -> Config | None:
+    """Merge source after source until the config is complete."""
+
+    async def load_embedded() -> bytes:
+        return sources.embedded.read_bytes() if sources.embedded.is_file() else b""
+
+    for name, load_source in (
+        (str(sources.embedded), load_embedded),
+        ("talos.config.early", sources.load_early),
+        ("platform", sources.load_platform),
+        ("talos.config.inline", sources.load_inline),
+    ):
+        try:
+            text = await load_source()
+        except (UserError, OSError) as error:
+            publish(pb.ConfigLoadErrorEvent(error=f"{name}: {error}"))
+            continue
+        if not text.strip():
+            continue
+        config = await _in_thread(partial(_take, config, text, name, sources.mode), publish)
+        if config is not None and config.is_complete:
+            break
+    return config
+
+
+async def _in_thread(work: Callable[[Publish], Config | None], publish: Publish) -> Config | None:
+    """Parsing takes a while; what it finds is told from here, since nobody expects a call from a thread."""
+    notes: list[Message] = []
+    config = await trio.to_thread.run_sync(work, notes.append)
+    for note in notes:
+        publish(note)
+    return config
+
+
+def _take(before: Config | None, text: bytes, source: str, mode: Mode, publish: Publish) -> Config | None:
+    """What was found before with what this source brings, if that is good."""
+    brought = _load(text, source, publish)
+    if brought is None:
+        return before
+    try:
+        config = _merge(before, brought) if before is not None else brought
+    except ConfigError as error:
+        publish(pb.ConfigLoadErrorEvent(error=str(error)))
+        return before
+    return config if _check(config, mode, publish) else before
 
 
 def _load_kept(sources: Sources, publish: Publish) -> Config | None:
@@ -79,17 +149,10 @@ def _load_kept(sources: Sources, publish: Publish) -> Config | None:
     return config
 
 
-def _load_brought(sources: Sources, publish: Publish) -> Config | None:
-    """The platform's config, when it is good."""
-    text = sources.load_platform()
-    config = _load(text, "platform", publish) if text.strip() else None
-    return config if config is not None and _check(config, sources.mode, publish) else None
-
-
 def _load(text: bytes, source: str, publish: Publish) -> Config | None:
     try:
         return load(text, source=source)
-    except ConfigError as error:
+    except UserError as error:
         publish(pb.ConfigLoadErrorEvent(error=str(error)))
         return None
 

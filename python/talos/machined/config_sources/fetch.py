@@ -1,0 +1,99 @@
+"""Fetching over http and https. The calls block: use a thread."""
+
+from dataclasses import dataclass
+
+LIMIT = 8 * 1024 * 1024
+"""Bytes that are taken at most."""
+ATTEMPT_LIMIT = 180.0
+"""Seconds that one attempt may take (as upstream)."""
+SILENCE_LIMIT = 30.0
+"""Seconds in which a server has to say something."""
+AGENT = "talos"
+
+
+class FetchError(Exception):
+    """What is wrong, in words; another attempt may do better."""
+
+
+class NotThereError(Exception):
+    """The server has nothing at this place: there is no config for this machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What came, and from where in the end."""
+
+    data: bytes
+    url: str
+
+
+def fetch(url: str) -> Fetched:
+    """Get a file, following redirects to http and https only.
+
+    Raises:
+        FetchError: for everything that may go better next time.
+        NotThereError: when the server answers 404 or 410.
+    """
+    # Takes a second to load on an emulated machine, and most never need it.
+    import http.client
+    import urllib.error
+
+    try:
+        return _get(url)
+    except urllib.error.HTTPError as error:
+        with error:
+            if error.code in {404, 410}:
+                raise NotThereError(f"the server says {error.code} {error.reason}") from None
+            raise FetchError(f"the server says {error.code} {error.reason}".splitlines()[0]) from None
+    except urllib.error.URLError as error:
+        raise FetchError(_explain(error.reason)) from None
+    except (OSError, http.client.HTTPException) as error:
+        raise FetchError(_explain(error)) from None
+    except ValueError as error:
+        raise FetchError(f"this is no URL: {error}") from None
+
+
+def _get(url: str) -> Fetched:
+    import ssl
+    import time
+    import urllib.request
+
+    opener = urllib.request.OpenerDirector()  # without file:, ftp: and data:
+    for handler in (
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(context=ssl.create_default_context()),
+        urllib.request.HTTPRedirectHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.HTTPDefaultErrorHandler(),
+    ):
+        opener.add_handler(handler)
+    request = urllib.request.Request(url, headers={"User-Agent": AGENT})  # noqa: S310 - the opener has no others
+    end = time.monotonic() + ATTEMPT_LIMIT
+    answer = opener.open(request, timeout=SILENCE_LIMIT)
+    if answer is None:
+        raise FetchError("only http and https are supported")
+    data = bytearray()
+    with answer:
+        while chunk := answer.read1(64 * 1024):
+            data += chunk
+            if len(data) > LIMIT:
+                raise FetchError(f"more than {LIMIT} bytes came")
+            if time.monotonic() > end:
+                raise FetchError(f"not complete after {ATTEMPT_LIMIT:.0f} s")
+        if answer.length:
+            raise FetchError("the connection ended before all had come")
+        return Fetched(data=bytes(data), url=answer.geturl())
+
+
+def _explain(reason: object) -> str:
+    import ssl
+
+    match reason:
+        case ssl.SSLCertVerificationError():
+            return f"the server's certificate is not accepted: {reason.verify_message}"
+        case TimeoutError():
+            return "the server did not answer in time"
+        case OSError() if reason.strerror:
+            return reason.strerror.lower()
+        case _:
+            return str(reason) or type(reason).__name__

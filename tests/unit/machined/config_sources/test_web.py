@@ -1,0 +1,171 @@
+"""A config's URL: what is filled in, and a server of every kind of manners."""
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+import trio
+
+from talos.api.definitions import enums_pb2 as enums
+from talos.machined.config_sources.fetch import LIMIT, FetchError, NotThereError, fetch
+from talos.machined.config_sources.variables import fill_url, find_variables
+from talos.machined.config_sources.web import WebSource
+from talos.resource import kinds
+from talos.resource.changes import modify
+from talos.resource.memory import MemoryState
+from talos.system.errors import UserError
+from talos.system.files import KernelFiles
+
+
+@dataclass
+class Site:
+    """A web server whose answers are scripted: status, headers, body of each path, one after another."""
+
+    answers: dict[str, list[tuple[int, dict[str, str], bytes]]]
+    asked: list[str] = field(default_factory=list[str])
+    url: str = ""
+
+    @contextmanager
+    def serving(self) -> Generator[str]:
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                site.asked.append(self.path)
+                answers = site.answers[self.path]
+                status, headers, body = answers.pop(0) if len(answers) > 1 else answers[0]
+                self.send_response(status)
+                for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                del format, args
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            self.url = f"http://127.0.0.1:{server.server_address[1]}"
+            yield self.url
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
+
+
+def site(**answers: tuple[int, dict[str, str], bytes]) -> Site:
+    return Site({f"/{path}": [answer] for path, answer in answers.items()})
+
+
+def test_a_file_is_fetched_also_by_way_of_another() -> None:
+    with site(a=(302, {"Location": "/b"}, b""), b=(200, {}, b"text")).serving() as url:
+        assert fetch(f"{url}/a").data == b"text"
+        assert fetch(f"{url}/a").url == f"{url}/b"
+
+
+def test_a_server_leads_nowhere_but_to_the_web() -> None:
+    with (
+        site(a=(302, {"Location": "file:///etc/passwd"}, b"")).serving() as url,
+        pytest.raises(FetchError),
+    ):
+        fetch(f"{url}/a")
+    for url in ("file:///etc/passwd", "ftp://127.0.0.1/a", "nonsense", "http://[::1/"):
+        with pytest.raises(FetchError):
+            fetch(url)
+
+
+def test_what_a_server_may_do_wrong() -> None:
+    cases = {
+        "late": (503, {}, b""),
+        "cut": (200, {"Content-Length": "10"}, b"half"),
+        "loop": (302, {"Location": "/loop"}, b""),
+        "huge": (200, {}, b"x" * (LIMIT + 1)),
+    }
+    with site(**cases, missing=(404, {}, b"")).serving() as url:
+        for name in cases:
+            with pytest.raises(FetchError) as caught:
+                fetch(f"{url}/{name}")
+            assert str(caught.value), name
+        with pytest.raises(NotThereError):
+            fetch(f"{url}/missing")
+    with pytest.raises(FetchError, match="connection refused"):
+        fetch(f"{url}/gone")
+
+
+def test_variables_are_filled_in_and_quoted() -> None:
+    url = "http://a/${mac}?u=${uuid}&h=${hostname}&u=${uuid}"
+    assert find_variables(url) == ("mac", "uuid", "hostname")
+    values = {"mac": "52:54:00:12:34:56", "uuid": "a-b", "hostname": "a b&c"}
+    assert fill_url(url, values) == "http://a/52:54:00:12:34:56?u=a-b&h=a%20b%26c&u=a-b"
+    with pytest.raises(UserError, match="UUID"):
+        find_variables("http://a/${UUID}")
+
+
+async def network(state: MemoryState) -> None:
+    await modify(state, kinds.NETWORK_STATUS, "status", lambda spec: setattr(spec, "address_ready", True))
+    await modify(state, kinds.HOSTNAME_STATUS, "hostname", lambda spec: setattr(spec, "hostname", "node"))
+    await modify(state, kinds.META_KEY, "0x0b", lambda spec: setattr(spec, "value", "se cret"))
+    await modify(state, kinds.META_KEY, "0x0f", lambda spec: setattr(spec, "value", "1234"))
+    for name, last, is_up in (("eth0", 1, False), ("eth1", 2, True)):
+
+        def change(spec: Any, last: int = last, is_up: bool = is_up) -> None:
+            spec.type, spec.hardware_addr = 1, bytes([2, 0, 0, 0, 0, last])
+            spec.operational_state = enums.OPER_STATE_UP if is_up else enums.OPER_STATE_DOWN
+
+        await modify(state, kinds.LINK_STATUS, name, change)
+
+
+async def test_a_server_is_asked_until_it_answers() -> None:
+    state, told = MemoryState(), list[str]()
+    path = "/c?mac=02:00:00:00:00:02&uuid=1234&h=node&code=se%20cret"
+    server = Site({path: [(500, {}, b""), (200, {}, b"text")]})
+    with server.serving() as url:
+        source = WebSource(state=state, files=KernelFiles(), tell=told.append)
+        found = list[bytes]()
+
+        async def load() -> None:
+            template = f"{url}/c?mac=${{mac}}&uuid=${{uuid}}&h=${{hostname}}&code=${{code}}"
+            found.append(await source.load(template))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(load)
+            await trio.testing.wait_all_tasks_blocked()
+            assert server.asked == []  # there is no network yet
+            await network(state)
+        assert found == [b"text"]
+        assert server.asked == [path, path]
+        (line,) = told
+        assert "500" in line
+        assert "next try in 1 s" in line
+
+
+async def test_a_server_that_never_answers_is_given_up(autojump_clock: object) -> None:
+    del autojump_clock
+    state, told = MemoryState(), list[str]()
+    await network(state)
+
+    async def refuse(_url: str) -> Any:
+        await trio.lowlevel.checkpoint()
+        raise FetchError("connection refused")
+
+    source = WebSource(state=state, files=KernelFiles(), tell=told.append, fetch=refuse)
+    before = trio.current_time()
+    assert await source.load("http://192.0.2.1/c") == b""
+    assert trio.current_time() - before == 3 * 3600
+    assert "within 3 h" in told[-1]
+    assert len(told) < 400
+
+
+async def test_what_can_not_be_a_url_is_named() -> None:
+    state = MemoryState()
+    await network(state)
+    source = WebSource(state=state, files=KernelFiles(), tell=lambda _: None)
+    for text in ("ftp://a/b", "metal-isoo"):
+        with pytest.raises(UserError, match=text):
+            await source.load(text)
