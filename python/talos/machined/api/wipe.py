@@ -9,12 +9,15 @@ from talos.api.definitions import block_pb2
 from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.api.storage import storage_pb2 as pb
 from talos.installer.wipe import WipeMethod, wipe_device
+from talos.machined.controllers.block.refresh import refresh_discovery
 from talos.machined.node import Node
 from talos.resource.kinds import BLOCK_DEVICE, DISCOVERED_VOLUME, DISK, SYSTEM_DISK, VOLUME_STATUS
 from talos.resource.resource import Resource
 from talos.resource.state import NotFoundError, State
 
 SFDISK = "/usr/sbin/sfdisk"
+REFRESH_LIMIT = 30.0
+"""Seconds in which the change should be visible; the disks are erased all the same."""
 
 type _Descriptor = pb.BlockDeviceWipeDescriptor
 
@@ -32,6 +35,8 @@ def handlers(node: Node) -> Mapping[str, Handler]:
             await _wipe(device, WipeMethod(descriptor.method))
             if descriptor.drop_partition:
                 await _drop_partition(node, device)
+        with trio.move_on_after(REFRESH_LIMIT):
+            await refresh_discovery(node.state)
         return pb.BlockDeviceWipeResponse(messages=[pb.BlockDeviceWipe()])
 
     return {"BlockDeviceWipe": wipe}
