@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from talos.machined.screen.messages import show_messages
 from talos.system import kernel
 
 DELAY = 10.0
@@ -30,6 +31,8 @@ def reboot_after_failure(
             for line in text.splitlines():
                 os.write(fd, f"{line}\n".encode(errors="replace"))
             os.close(fd)
+    with suppress(Exception):  # where they are, when a summary screen covers them
+        show_messages()
     while "panic=0" in _read_cmdline().split():
         sleep(60)
     sleep(DELAY)

@@ -9,13 +9,13 @@ from talos.daemon.logging import Log
 from talos.machined.machine import Machine
 from talos.machined.screen.collect import WATCHED, Collector
 from talos.machined.screen.detect import has_screen
+from talos.machined.screen.messages import show_messages
 from talos.machined.screen.render import render
 from talos.machined.screen.terminal import (
     NUMBER,
     Painter,
     Terminal,
     VirtualTerminal,
-    show_messages,
 )
 from talos.pki.certificate import parse_certificate, spki_fingerprint
 from talos.resource.kind import Kind

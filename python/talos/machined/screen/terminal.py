@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from talos.machined.screen.messages import MESSAGES, VT_ACTIVATE
 from talos.machined.screen.render import Row, Style
 
 NUMBER = 2
 """The virtual terminal that the screen has to itself; the kernel's messages stay on the first."""
-MESSAGES = 1
-# linux/tiocl.h, linux/vt.h
+# linux/tiocl.h
 _TIOCLINUX = 0x541C
 _TIOCL_SETKMSGREDIRECT = 11
-_VT_ACTIVATE = 0x5606
 
 _COLORS = {Style.PLAIN: "", Style.HEADER: "\x1b[7m", Style.GOOD: "\x1b[32m", Style.BAD: "\x1b[33m",
            Style.FAINT: "\x1b[2m"}  # fmt: skip
@@ -46,7 +45,7 @@ class VirtualTerminal:
         settings[3] &= ~(termios.ECHO | termios.ICANON | termios.ISIG)
         termios.tcsetattr(self._fd, termios.TCSANOW, settings)
         fcntl.ioctl(self._fd, _TIOCLINUX, struct.pack("BB", _TIOCL_SETKMSGREDIRECT, MESSAGES))
-        fcntl.ioctl(self._fd, _VT_ACTIVATE, number)
+        fcntl.ioctl(self._fd, VT_ACTIVATE, number)
         self.write(b"\x1b[?25l\x1b[?7l")  # no cursor, no wrapping
 
     def size(self) -> tuple[int, int]:
@@ -101,13 +100,3 @@ class Painter:
             return
         taken = self._terminal.write("".join(pieces).encode("ascii"))
         self._size, self._drawn = (size, [*rows]) if taken else ((0, 0), [])
-
-
-def show_messages(number: int = MESSAGES) -> None:
-    """Switch to where the kernel's messages are; for the last words of a machine that fails."""
-    with suppress(OSError):
-        fd = os.open("/dev/tty0", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-        try:
-            fcntl.ioctl(fd, _VT_ACTIVATE, number)
-        finally:
-            os.close(fd)
