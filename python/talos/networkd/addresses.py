@@ -5,10 +5,15 @@ from typing import Any
 
 from talos.api.common import common_pb2
 from talos.api.definitions import enums_pb2
-from talos.api.definitions.network_pb2 import RouteSpecSpec
+from talos.api.definitions.network_pb2 import OperatorSpecSpec, RouteSpecSpec
 from talos.system.links import Address, Interface, Network, RouteState
 
 _FAMILIES = {2: "inet4", 10: "inet6"}
+_OPERATORS = {
+    enums_pb2.OPERATOR_DHCP4: "dhcp4",
+    enums_pb2.OPERATOR_DHCP6: "dhcp6",
+    enums_pb2.OPERATOR_VIP: "vip",
+}
 _TABLES = {253: "default", 254: "main", 255: "local"}
 # Unique local addresses that we make have their purpose in the eighth byte; this is SideroLink's.
 _SIDEROLINK = 0x03
@@ -73,6 +78,11 @@ def route_spec_id(spec: RouteSpecSpec) -> str:
         priority=spec.priority,
         link=spec.out_link_name,
     )
+
+
+def operator_id(spec: OperatorSpecSpec) -> str:
+    """The id of what configures a link: ``dhcp4/eth0``."""
+    return f"{_OPERATORS[spec.operator]}/{spec.link_name}"
 
 
 def route_state_id(route: RouteState, link: str) -> str:

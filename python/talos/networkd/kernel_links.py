@@ -7,7 +7,7 @@ from a plain netlink socket: what has changed is asked anew, so a lost message d
 import errno
 import os
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any, Self
@@ -56,15 +56,35 @@ class KernelLinks:
         """Every route of every table, without the kernel's cache."""
         return [_route(message) for message in await self._dump(self._route.get_routes)]
 
-    async def set_link(self, index: int, *, up: bool | None = None, mtu: int | None = None) -> None:
-        """Change what is given."""
+    async def set_link(
+        self,
+        index: int,
+        *,
+        up: bool | None = None,
+        mtu: int | None = None,
+        master: int | None = None,
+        hardware_address: bytes | None = None,
+    ) -> None:
+        """Change what is given; master 0 means none."""
         changes: dict[str, Any] = {}
+        if master is not None:
+            changes["master"] = master
+        if hardware_address is not None:
+            changes["address"] = hardware_address.hex(":")
         if up is not None:
             changes["state"] = "up" if up else "down"
         if mtu is not None:
             changes["mtu"] = mtu
         if changes:
             await self._change(self._route.link, "set", index=index, **changes)
+
+    async def add_link(self, name: str, settings: Mapping[str, Any]) -> None:
+        """Make a link of ``kind``; further settings are that kind's, ``link`` its parent's index."""
+        await self._change(self._route.link, "add", ifname=name, **settings)
+
+    async def remove_link(self, index: int) -> None:
+        """Remove a link; nothing happens when it is gone."""
+        await self._change(self._route.link, "del", tolerate=errno.ENODEV, index=index)
 
     async def add_address(self, address: AddressState) -> None:
         """Add an address; nothing happens when it is there."""

@@ -8,6 +8,8 @@ CONFIG_NAMESPACE = "network-config"
 HOSTNAME_ID = "hostname"
 RESOLVERS_ID = "resolvers"
 TIME_SERVERS_ID = "timeservers"
+ACTIVE_CONFIG = "v1alpha1"
+CMDLINE_ID = "cmdline"
 
 _NAMES = {
     enums_pb2.CONFIG_DEFAULT: "default",
@@ -21,3 +23,7 @@ _NAMES = {
 def layered_id(layer: enums_pb2.NetworkConfigLayer, id: str) -> str:
     """The id of a spec of one layer: ``platform/eth0``."""
     return f"{_NAMES[layer]}/{id}"
+
+
+ROUTE_METRIC = 1024
+"""The priority of routes that name none; those of IPv6 have twice as much."""

@@ -1,5 +1,7 @@
 """networkd: the node's network, from config to kernel and from kernel to the State."""
 
+import logging
+
 import trio
 
 from talos.daemon.ready import notify_ready
@@ -8,6 +10,11 @@ from talos.daemon.server import serve
 from talos.daemon.state import remote_state
 from talos.networkd.controllers.address_spec import AddressSpecController
 from talos.networkd.controllers.address_status import AddressStatusController
+from talos.networkd.controllers.config_layers import (
+    CmdlineConfigController,
+    LinkConfigController,
+    OperatorConfigController,
+)
 from talos.networkd.controllers.defaults import DefaultsController
 from talos.networkd.controllers.link_spec import LinkSpecController
 from talos.networkd.controllers.link_status import LinkStatusController
@@ -15,6 +22,7 @@ from talos.networkd.controllers.machine_config import HostnameConfigController, 
 from talos.networkd.controllers.merge import make_merge_controllers
 from talos.networkd.controllers.network_status import NetworkStatusController
 from talos.networkd.controllers.node_address import NodeAddressController
+from talos.networkd.controllers.operator_spec import OperatorSpecController
 from talos.networkd.controllers.platform_config import PlatformConfigApplyController
 from talos.networkd.controllers.route_spec import RouteSpecController
 from talos.networkd.controllers.route_status import RouteStatusController
@@ -23,20 +31,33 @@ from talos.networkd.controllers.simple_status import (
     ResolverStatusController,
     TimeServerStatusController,
 )
+from talos.networkd.dhcp.wire import OpenWire, open_packets
 from talos.networkd.kernel_links import open_links
+from talos.resource import kinds
+from talos.resource.changes import wait_for
 from talos.resource.controller import Controller
 from talos.resource.graph import Edge
 from talos.resource.mirror import mirror
 from talos.resource.runtime import dependencies, make_inspect_service, run_controllers
+from talos.resource.state import State
 from talos.system.links import Links
 
+log = logging.getLogger(__name__)
+
+DEVICES_ID = "devices"
+DEVICES_SECONDS = 10.0
+"""How long the network waits for udevd. A link that is in use can still be renamed."""
 SOCKET = "/system/run/networkd/networkd.sock"
 
 
-def make_controllers(links: Links) -> list[Controller]:
+def make_controllers(links: Links, open_wire: OpenWire = open_packets) -> list[Controller]:
     """Every controller of this daemon."""
     return [
         DefaultsController(),
+        CmdlineConfigController(),
+        LinkConfigController(),
+        OperatorConfigController(),
+        OperatorSpecController(open_wire),
         PlatformConfigApplyController(),
         HostnameConfigController(),
         ServersConfigController(),
@@ -73,10 +94,19 @@ async def serve_network(daemon: Daemon) -> None:
 
         inspect = make_inspect_service(own_edges)
         async with serve(daemon, [inspect], SOCKET), trio.open_nursery() as nursery:
-            await nursery.start(run_controllers, state, controllers)
             notify_ready()
+            await wait_for_devices(state)
+            await nursery.start(run_controllers, state, controllers)
             await daemon.stopping.wait()
             nursery.cancel_scope.cancel()
+
+
+async def wait_for_devices(state: State) -> None:
+    """Wait until devices have their names; a node that can't be reached is worse than an odd name."""
+    with trio.move_on_after(DEVICES_SECONDS) as waiting:
+        await wait_for(state, kinds.DEVICES_STATUS, DEVICES_ID, lambda resource: resource.spec.ready)
+    if waiting.cancelled_caught:
+        log.warning("devices are not ready after %.0f s; links are used as they are", DEVICES_SECONDS)
 
 
 def main() -> None:

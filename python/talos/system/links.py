@@ -1,11 +1,11 @@
 """Network links, addresses and routes of the kernel, behind a port with a twin for tests."""
 
 import enum
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import trio
 
@@ -119,8 +119,24 @@ class Links(Protocol):
         """Every route of every table."""
         ...
 
-    async def set_link(self, index: int, *, up: bool | None = None, mtu: int | None = None) -> None:
-        """Change what is given."""
+    async def set_link(
+        self,
+        index: int,
+        *,
+        up: bool | None = None,
+        mtu: int | None = None,
+        master: int | None = None,
+        hardware_address: bytes | None = None,
+    ) -> None:
+        """Change what is given; master 0 means none."""
+        ...
+
+    async def add_link(self, name: str, settings: Mapping[str, Any]) -> None:
+        """Make a link of ``kind``; further settings are that kind's, ``link`` its parent's index."""
+        ...
+
+    async def remove_link(self, index: int) -> None:
+        """Remove a link; nothing happens when it is gone."""
         ...
 
     async def add_address(self, address: AddressState) -> None:
@@ -186,11 +202,26 @@ class MemoryLinks:
         """Every route."""
         return tuple(self._routes)
 
-    async def set_link(self, index: int, *, up: bool | None = None, mtu: int | None = None) -> None:
+    async def set_link(
+        self,
+        index: int,
+        *,
+        up: bool | None = None,
+        mtu: int | None = None,
+        master: int | None = None,
+        hardware_address: bytes | None = None,
+    ) -> None:
         """Change what is given."""
         link = self._links[index]
         if mtu is not None:
             link = replace(link, mtu=mtu)
+        if hardware_address is not None:
+            link = replace(link, hardware_address=hardware_address)
+        if master is not None:
+            kind = self._links[master].kind if master else ""
+            if kind == "bond" and link.is_up:
+                raise LinkError(1, "a bond takes only links that are off")
+            link = replace(link, master_index=master, slave_kind=kind)
         if up is not None:
             on = IFF_UP | IFF_RUNNING | IFF_LOWER_UP
             link = replace(
@@ -200,7 +231,37 @@ class MemoryLinks:
                 carrier=up,
             )
         self._links[index] = link
-        self._changed(Topic.LINK, f"set {link.name} up={up} mtu={mtu}")
+        joined = "" if master is None else f" master={self._links[master].name if master else None}"
+        self._changed(Topic.LINK, f"set {link.name} up={up} mtu={mtu}{joined}")
+
+    async def add_link(self, name: str, settings: Mapping[str, Any]) -> None:
+        """Make a link."""
+        if any(link.name == name for link in self._links.values()):
+            raise LinkError(17, "File exists")
+        index = max(self._links, default=0) + 1
+        self._links[index] = LinkState(
+            index=index,
+            name=name,
+            type=ARPHRD_ETHER,
+            kind=settings["kind"],
+            parent_index=settings.get("link", 0),
+            hardware_address=bytes((2, 0, 0, 0, 0, index)),
+            mtu=1500,
+        )
+        words = " ".join(f"{key}={value}" for key, value in settings.items() if key != "link")
+        self._changed(Topic.LINK, f"make {name} {words}")
+
+    async def remove_link(self, index: int) -> None:
+        """Remove a link with what is on it."""
+        link = self._links.pop(index, None)
+        if link is None:
+            return
+        for other in list(self._links.values()):
+            if other.master_index == index:
+                self._links[other.index] = replace(other, master_index=0, slave_kind="")
+        self._addresses = [address for address in self._addresses if address.link_index != index]
+        self._routes = [route for route in self._routes if route.link_index != index]
+        self._changed(Topic.LINK | Topic.ADDRESS | Topic.ROUTE, f"unmake {link.name}")
 
     async def add_address(self, address: AddressState) -> None:
         """Add an address and the route to its network."""

@@ -40,15 +40,17 @@ class AddressSpecController(KernelReconciler):
             if resource.metadata.phase is Phase.TEARING_DOWN:
                 if index is not None:
                     log.info("address %s removed", resource.id)
-                    await self.links.remove_address(make_state(spec, index))
+                    gone = self.links.remove_address(make_state(spec, index))
+                    await self.attempt(f"address {resource.id}", gone)
                 await runtime.remove_finalizer(kinds.ADDRESS_SPEC, resource.id)
                 continue
             if self.name not in resource.metadata.finalizers:
                 await runtime.add_finalizer(kinds.ADDRESS_SPEC, resource.id)
             if index is None or (index, parse_interface(spec.address)) in present:
                 continue
-            log.info("address %s added", resource.id)
-            await self.links.add_address(make_state(spec, index))
+            added = self.links.add_address(make_state(spec, index))
+            if await self.attempt(f"address {resource.id}", added):
+                log.info("address %s added", resource.id)
 
 
 def make_state(spec: AddressSpecSpec, link_index: int) -> AddressState:

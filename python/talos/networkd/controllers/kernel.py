@@ -1,11 +1,18 @@
 """A reconciler that also wakes when the kernel's network configuration changes."""
 
+import logging
+from collections.abc import Awaitable
 from typing import ClassVar
 
 import trio
 
 from talos.resource.controller import ControllerRuntime, Reconciler
-from talos.system.links import Links, Topic
+from talos.system.links import LinkError, Links, Topic
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 10.0
+"""Before a change that the kernel refused is tried again."""
 
 
 class KernelReconciler(Reconciler):
@@ -15,6 +22,8 @@ class KernelReconciler(Reconciler):
 
     def __init__(self, links: Links) -> None:
         self.links = links
+        self._refused: dict[str, str] = {}
+        self._is_refused = False
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Reconcile until cancelled."""
@@ -24,7 +33,27 @@ class KernelReconciler(Reconciler):
                 async for _ in changes:
                     runtime.queue_reconcile()
 
+            async def retry() -> None:
+                await trio.sleep(RETRY_SECONDS)
+                runtime.queue_reconcile()
+
             nursery.start_soon(listen)
             async for _ in runtime.events():
+                self._is_refused = False
                 await self.reconcile(runtime)
+                if self._is_refused:
+                    nursery.start_soon(retry)
                 runtime.reset_backoff()
+
+    async def attempt(self, what: str, change: Awaitable[None]) -> bool:
+        """Make a change; what the kernel refuses is told once, tried again, and keeps nothing else back."""
+        try:
+            await change
+        except LinkError as error:
+            self._is_refused = True
+            if self._refused.get(what) != str(error):
+                self._refused[what] = str(error)
+                log.warning("%s: the kernel refuses: %s", what, error.strerror)
+            return False
+        self._refused.pop(what, None)
+        return True

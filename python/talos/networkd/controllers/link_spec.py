@@ -1,36 +1,127 @@
-"""Links as they should be: switched on, with their MTU."""
+"""Links as they should be: made, joined, switched on, with their MTU."""
 
 import logging
 
+from talos.api.definitions.network_pb2 import LinkSpecSpec
 from talos.networkd.controllers.kernel import KernelReconciler
+from talos.networkd.link_words import make_link_words
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input
+from talos.resource.controller import ControllerRuntime, Input, Strength
 from talos.resource.resource import Phase
-from talos.system.links import Topic
+from talos.system.links import LinkState, Topic
 
 log = logging.getLogger(__name__)
 
 
 class LinkSpecController(KernelReconciler):
-    """Applies LinkSpecs to links that are there.
+    """Applies LinkSpecs: makes links that are only logical, and removes them when their spec goes.
 
-    A link whose spec goes away is left as it is: somebody may be talking to us through it.
+    A device whose spec goes away is left as it is, but for the bond or bridge it was part
+    of: somebody may be talking to us through it.
     """
 
     name = "network.LinkSpecController"
-    inputs = (Input(kinds.LINK_SPEC),)
+    inputs = (Input(kinds.LINK_SPEC, Strength.STRONG),)
     topics = Topic.LINK
 
+    def __init__(self, links: object) -> None:
+        super().__init__(links)  # pyright: ignore[reportArgumentType]
+        self._made: dict[str, str] = {}
+        """How each logical link was made; one whose making changes is made anew."""
+
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Change what differs."""
-        links = {link.name: link for link in await self.links.links()}
-        for resource in await runtime.list(kinds.LINK_SPEC):
-            spec, link = resource.spec, links.get(resource.spec.name)
-            if resource.metadata.phase is Phase.TEARING_DOWN or link is None:
-                # One that isn't there yet is waited for; the kernel tells when it comes.
-                continue
-            up = spec.up if spec.up != link.is_up else None
-            mtu = spec.mtu if spec.mtu not in (0, link.mtu) else None
-            if up is not None or mtu is not None:
-                log.info("link %s: up %s, mtu %s", spec.name, spec.up, spec.mtu or "as it is")
-                await self.links.set_link(link.index, up=up, mtu=mtu)
+        """Change what differs: masters before their ports, parents before what is on them."""
+        resources = await runtime.list(kinds.LINK_SPEC)
+        for resource in resources:
+            if resource.metadata.phase is Phase.TEARING_DOWN:
+                await self._remove(resource.spec)
+                await runtime.remove_finalizer(kinds.LINK_SPEC, resource.id)
+            elif self.name not in resource.metadata.finalizers:
+                await runtime.add_finalizer(kinds.LINK_SPEC, resource.id)
+        specs = [resource.spec for resource in resources if resource.metadata.phase is Phase.RUNNING]
+        for spec in sorted(specs, key=_order):
+            await self._apply(spec)
+
+    async def _find(self, name: str) -> LinkState | None:
+        if not name:
+            return None
+        return next((link for link in await self.links.links() if link.name == name), None)
+
+    async def _remove(self, spec: LinkSpecSpec) -> None:
+        self._made.pop(spec.name, None)
+        link = await self._find(spec.name)
+        if link is None:
+            return
+        if spec.logical and link.kind == spec.kind:
+            log.info("link %s removed", spec.name)
+            await self.attempt(f"removing link {spec.name}", self.links.remove_link(link.index))
+        elif link.master_index:
+            await self.attempt(f"freeing link {spec.name}", self.links.set_link(link.index, master=0))
+
+    async def _apply(self, spec: LinkSpecSpec) -> None:
+        link = await self._find(spec.name)
+        if spec.logical:
+            link = await self._make(spec, link)
+        if link is None:
+            # One that isn't there yet is waited for; the kernel tells when it comes.
+            return
+        what = f"link {spec.name}"
+        master = await self._find(_master(spec))
+        if _master(spec) and master is None:
+            return
+        wanted = master.index if master is not None else 0
+        if wanted != link.master_index and (wanted or spec.name in self._made or link.slave_kind in _JOINTS):
+            if spec.bond_slave.master_name and link.is_up:
+                # A bond takes only links that are off.
+                await self.attempt(what, self.links.set_link(link.index, up=False))
+            if not await self.attempt(what, self.links.set_link(link.index, master=wanted)):
+                return
+            log.info("link %s: %s", spec.name, f"part of {_master(spec)}" if wanted else "on its own")
+            link = await self._find(spec.name) or link
+        if spec.hardware_address and spec.hardware_address != link.hardware_address:
+            await self.attempt(what, self.links.set_link(link.index, hardware_address=spec.hardware_address))
+        mtu = spec.mtu if spec.mtu not in (0, link.mtu) else None
+        if mtu is not None:
+            log.info("link %s: mtu %s", spec.name, mtu)
+            await self.attempt(f"{what}, mtu", self.links.set_link(link.index, mtu=mtu))
+        if spec.up != link.is_up:
+            log.info("link %s: %s", spec.name, "up" if spec.up else "down")
+            await self.attempt(what, self.links.set_link(link.index, up=spec.up))
+
+    async def _make(self, spec: LinkSpecSpec, link: LinkState | None) -> LinkState | None:
+        parent = await self._find(spec.parent_name)
+        if spec.parent_name and parent is None:
+            return None
+        words = make_link_words(spec, parent.index if parent is not None else 0)
+        key = repr(words)
+        if link is not None:
+            if link.kind != spec.kind:
+                await self.attempt(f"link {spec.name}", _refuse(spec, link))
+                return None
+            if self._made.setdefault(spec.name, key) == key:
+                return link
+            log.info("link %s changes: it is made anew", spec.name)
+            await self.attempt(f"link {spec.name}", self.links.remove_link(link.index))
+        log.info("link %s made: %s", spec.name, spec.kind)
+        if not await self.attempt(f"making {spec.kind} {spec.name}", self.links.add_link(spec.name, words)):
+            return None
+        self._made[spec.name] = key
+        return await self._find(spec.name)
+
+
+_JOINTS = frozenset({"bond", "bridge", "vrf"})
+
+
+def _master(spec: LinkSpecSpec) -> str:
+    return spec.bond_slave.master_name or spec.bridge_slave.master_name or spec.vrf_slave.master_name
+
+
+def _order(spec: LinkSpecSpec) -> tuple[bool, bool, int, str]:
+    has_parent, is_port = bool(spec.parent_name), bool(_master(spec))
+    return has_parent or is_port, has_parent, spec.bond_slave.slave_index, spec.name
+
+
+async def _refuse(spec: LinkSpecSpec, link: LinkState) -> None:
+    from talos.system.links import LinkError
+
+    raise LinkError(17, f"{spec.name} is there already, as {link.kind or 'a device'}")

@@ -55,5 +55,9 @@ def make_status(link: LinkState) -> LinkStatusSpec:
 
 def is_usable(status: LinkStatusSpec) -> bool:
     """Whether addresses of the link can be used: it is up and, if it is a device, has a carrier."""
-    is_physical = status.type == enums_pb2.LINK_ETHER and not status.kind
-    return status.operational_state in _UP_STATES and (status.link_state or not is_physical)
+    return status.operational_state in _UP_STATES and (status.link_state or not is_physical(status))
+
+
+def is_physical(status: LinkStatusSpec) -> bool:
+    """Whether the link is a device, or a hypervisor's idea of one."""
+    return status.type == enums_pb2.LINK_ETHER and not status.kind

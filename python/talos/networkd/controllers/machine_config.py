@@ -18,17 +18,18 @@ from talos.config.model import Config
 from talos.networkd.addresses import make_ip, parse_interface
 from talos.networkd.controllers.node_address import DEFAULT
 from talos.networkd.layers import (
+    ACTIVE_CONFIG,
     CONFIG_NAMESPACE,
     HOSTNAME_ID,
     RESOLVERS_ID,
     TIME_SERVERS_ID,
     layered_id,
 )
+from talos.networkd.spec_makers import make_hostname
 from talos.resource import kinds
 from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.links import Interface
 
-ACTIVE_CONFIG = "v1alpha1"
 LOCAL_IDENTITY = "local"
 _LAYER = enums_pb2.CONFIG_MACHINE_CONFIGURATION
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -115,12 +116,6 @@ async def read_config(runtime: ControllerRuntime) -> Config | None:
     """The machine config in effect, if there is one."""
     resource = await runtime.get_or_none(kinds.MACHINE_CONFIG, ACTIVE_CONFIG)
     return None if resource is None else load(resource.spec.yaml_marshalled)
-
-
-def make_hostname(text: str, layer: enums_pb2.NetworkConfigLayer) -> HostnameSpecSpec:
-    """A host name; what follows its first dot is the domain."""
-    hostname, _, domain = text.partition(".")
-    return HostnameSpecSpec(hostname=hostname, domainname=domain, config_layer=layer)
 
 
 def make_resolvers(servers: Sequence[str], domains: Sequence[str]) -> ResolverSpecSpec:

@@ -1,4 +1,4 @@
-"""From layers of config to one spec per thing: the six merge controllers."""
+"""From layers of config to one spec per thing: one merge controller for each kind."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -9,11 +9,12 @@ from talos.api.definitions.network_pb2 import (
     AddressSpecSpec,
     HostnameSpecSpec,
     LinkSpecSpec,
+    OperatorSpecSpec,
     ResolverSpecSpec,
     RouteSpecSpec,
     TimeServerSpecSpec,
 )
-from talos.networkd.addresses import make_address_id, parse_interface, route_spec_id
+from talos.networkd.addresses import make_address_id, operator_id, parse_interface, route_spec_id
 from talos.networkd.layers import CONFIG_NAMESPACE, HOSTNAME_ID, RESOLVERS_ID, TIME_SERVERS_ID
 from talos.resource import kinds
 from talos.resource.controller import Controller, ControllerRuntime, Input, Output, Reconciler
@@ -28,7 +29,7 @@ class MergeController[S: Message](Reconciler):
     """Combines the specs of all layers that are about the same thing, lowest layer first."""
 
     def __init__(self, name: str, kind: Kind[S], identify: Identify[S], combine: Combine[S]) -> None:
-        # One class, six controllers: each instance has a name of its own.
+        # One class, a controller for each kind: each instance has a name of its own.
         self.name = name  # pyright: ignore[reportAttributeAccessIssue]
         self.inputs = (Input(kind, namespace=CONFIG_NAMESPACE),)
         self.outputs = (Output(kind, shared=True),)
@@ -73,11 +74,29 @@ def overlay[S: Message](specs: Sequence[S]) -> S:
     return merged
 
 
+def combine_links(specs: Sequence[LinkSpecSpec]) -> LinkSpecSpec:
+    """As an overlay; off is no value of its own in protobuf, so that the highest layer decides."""
+    merged = overlay(specs)
+    merged.up = specs[-1].up
+    return merged
+
+
+def combine_resolvers(specs: Sequence[ResolverSpecSpec]) -> ResolverSpecSpec:
+    """As an overlay; several links of one layer add up."""
+    highest = max(map(_layer, specs))
+    merged = overlay([spec for spec in specs if _layer(spec) < highest] or [ResolverSpecSpec()])
+    result = ResolverSpecSpec()
+    for spec in specs:
+        if _layer(spec) == highest:
+            result.MergeFrom(spec)
+    return overlay([merged, result])
+
+
 def make_merge_controllers() -> list[Controller]:
     """One for each kind of config."""
     return [
         MergeController[LinkSpecSpec](
-            "network.LinkMergeController", kinds.LINK_SPEC, lambda spec: spec.name, overlay
+            "network.LinkMergeController", kinds.LINK_SPEC, lambda spec: spec.name, combine_links
         ),
         MergeController[AddressSpecSpec](
             "network.AddressMergeController",
@@ -92,12 +111,18 @@ def make_merge_controllers() -> list[Controller]:
             "network.HostnameMergeController", kinds.HOSTNAME_SPEC, lambda _: HOSTNAME_ID, take_highest
         ),
         MergeController[ResolverSpecSpec](
-            "network.ResolverMergeController", kinds.RESOLVER_SPEC, lambda _: RESOLVERS_ID, overlay
+            "network.ResolverMergeController",
+            kinds.RESOLVER_SPEC,
+            lambda _: RESOLVERS_ID,
+            combine_resolvers,
         ),
         MergeController[TimeServerSpecSpec](
             "network.TimeServerMergeController",
             kinds.TIME_SERVER_SPEC,
             lambda _: TIME_SERVERS_ID,
             take_highest,
+        ),
+        MergeController[OperatorSpecSpec](
+            "network.OperatorMergeController", kinds.OPERATOR_SPEC, operator_id, take_highest
         ),
     ]

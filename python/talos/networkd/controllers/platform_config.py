@@ -4,7 +4,7 @@ from google.protobuf.message import Message
 
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
-from talos.networkd.addresses import make_address_id, parse_interface, route_spec_id
+from talos.networkd.addresses import make_address_id, operator_id, parse_interface, route_spec_id
 from talos.networkd.layers import (
     CONFIG_NAMESPACE,
     HOSTNAME_ID,
@@ -27,6 +27,7 @@ _KINDS = (
     kinds.HOSTNAME_SPEC,
     kinds.RESOLVER_SPEC,
     kinds.TIME_SERVER_SPEC,
+    kinds.OPERATOR_SPEC,
 )
 
 
@@ -64,6 +65,8 @@ def make_specs(config: PlatformConfigSpec) -> list[tuple[Kind[Message], str, Mes
     specs += [(kinds.HOSTNAME_SPEC, HOSTNAME_ID, hostname) for hostname in config.hostnames]
     specs += [(kinds.RESOLVER_SPEC, RESOLVERS_ID, resolver) for resolver in config.resolvers]
     specs += [(kinds.TIME_SERVER_SPEC, TIME_SERVERS_ID, server) for server in config.time_servers]
+    for operator in config.operators:
+        specs.append((kinds.OPERATOR_SPEC, operator_id(operator), operator))
     return specs
 
 

@@ -36,7 +36,7 @@ class RouteSpecController(KernelReconciler):
             if resource.metadata.phase is Phase.TEARING_DOWN:
                 if resource.id in present:
                     log.info("route %s removed", resource.id)
-                    await self.links.remove_route(wanted)
+                    await self.attempt(f"route {resource.id}", self.links.remove_route(wanted))
                 await runtime.remove_finalizer(kinds.ROUTE_SPEC, resource.id)
                 continue
             if self.name not in resource.metadata.finalizers:
@@ -48,8 +48,8 @@ class RouteSpecController(KernelReconciler):
                 continue
             if resource.id in present and is_same(present[resource.id], wanted):
                 continue
-            log.info("route %s set", resource.id)
-            await self.links.add_route(wanted)
+            if await self.attempt(f"route {resource.id}", self.links.add_route(wanted)):
+                log.info("route %s set", resource.id)
 
 
 def make_state(spec: RouteSpecSpec, link: LinkState | None) -> RouteState:

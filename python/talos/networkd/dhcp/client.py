@@ -1,0 +1,246 @@
+"""A DHCP client of one link: from no address to a lease, and that kept for as long as it can be.
+
+States are functions: ask for the old address, look for an offer, take it, keep it. Time is
+trio's, which no step of the clock disturbs. RFC 2131, section 4.4.
+"""
+
+import logging
+import math
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, ip_interface
+from typing import Protocol
+
+import trio
+
+from talos.networkd.dhcp.lease import Lease, UnusableAnswerError, parse_lease
+from talos.networkd.dhcp.message import MessageType, Reply, make_request, parse_reply
+from talos.networkd.dhcp.wire import Peer, Wire
+
+log = logging.getLogger(__name__)
+
+FIRST_WAIT = 2.0
+"""Seconds for the first answer; doubled with each try."""
+LONGEST_WAIT = 60.0
+REQUEST_TRIES = 4
+REBOOT_TRIES = 2
+LEAST_RETRY = 60.0
+"""Seconds between two tries to renew at least, unless the lease ends sooner."""
+REFUSED_WAIT = 10.0
+"""Seconds to wait after a server took back what it offered."""
+TELL_SECONDS = 60.0
+"""How often we tell that nobody answers."""
+
+
+class Told(Protocol):
+    """Learns of the lease in effect, or that there is none any more."""
+
+    def __call__(self, lease: Lease | None) -> Awaitable[None]:
+        """Tell."""
+        ...
+
+
+@dataclass(slots=True)
+class Answer:
+    """A reply with who sent it and what it grants, if anything."""
+
+    type: MessageType
+    peer: Peer
+    lease: Lease | None = None
+
+
+@dataclass(slots=True)
+class Client:
+    """Runs until cancelled; nothing is given back then, since the address may still be in use."""
+
+    link: str
+    wire: Wire
+    hardware_address: bytes
+    tell: Told
+    identifier: tuple[int, bytes] | None = None
+    previous: IPv4Address | None = None
+    """An address that we had before; asked for first."""
+    pick: Callable[[int], int] = random.SystemRandom().getrandbits
+    _transaction: int = 0
+    _began: float = 0.0
+    _check: trio.Event = field(default_factory=trio.Event)
+    _told: set[str] = field(default_factory=set[str])
+
+    def check(self) -> None:
+        """The link was away: ask whether the lease still holds."""
+        self._check.set()
+
+    async def run(self) -> None:
+        """Get a lease and keep it, for ever."""
+        while True:
+            self._transaction, self._began = self.pick(32), trio.current_time()
+            found = await self._reclaim() if self.previous is not None else None
+            if found is None:
+                found = await self._discover()
+            if found is None:
+                await trio.sleep(REFUSED_WAIT)
+                continue
+            lease, peer = found
+            log.info(
+                "DHCP on %s: %s from %s for %s", self.link, lease.address, peer.address, say(lease.seconds)
+            )
+            await self.tell(lease)
+            self.previous = lease.address.ip
+            if not await self._keep(lease, peer):
+                self.previous = None
+            await self.tell(None)
+
+    async def _reclaim(self) -> tuple[Lease, Peer] | None:
+        answer = await self._ask(REBOOT_TRIES, MessageType.REQUEST, requested=self.previous)
+        self.previous = None
+        if answer is None or answer.lease is None:
+            return None
+        return answer.lease, answer.peer
+
+    async def _discover(self) -> tuple[Lease, Peer] | None:
+        wait, next_telling = FIRST_WAIT, self._began + FIRST_WAIT
+        while True:
+            offer = await self._ask(1, MessageType.DISCOVER, wait=wait)
+            if offer is not None and offer.lease is not None:
+                break
+            wait = min(wait * 2, LONGEST_WAIT)
+            if trio.current_time() >= next_telling:
+                log.warning("DHCP on %s: no server answers; asking on", self.link)
+                next_telling = trio.current_time() + TELL_SECONDS
+        lease = offer.lease
+        answer = await self._ask(
+            REQUEST_TRIES,
+            MessageType.REQUEST,
+            requested=lease.address.ip,
+            server=lease.server or offer.peer.address,
+        )
+        if answer is None or answer.lease is None:
+            log.warning("DHCP on %s: %s was offered but not granted", self.link, lease.address)
+            return None
+        return answer.lease, answer.peer
+
+    async def _keep(self, lease: Lease, peer: Peer) -> bool:
+        """Renew a lease again and again; false when the server took it back, true when it expired."""
+        granted = trio.current_time()
+        while True:
+            end = granted + lease.seconds
+            rebind, due = granted + lease.rebind_seconds, granted + lease.renew_seconds
+            with trio.move_on_at(due) as waiting:
+                await self._check.wait()
+            answer: Answer | None = None
+            if not waiting.cancelled_caught:
+                self._check = trio.Event()
+                self._transaction, self._began = self.pick(32), trio.current_time()
+                answer = await self._ask(REBOOT_TRIES, MessageType.REQUEST, requested=lease.address.ip)
+            while answer is None and trio.current_time() >= due:
+                now = trio.current_time()
+                if now >= end:
+                    log.warning("DHCP on %s: the lease of %s has expired", self.link, lease.address)
+                    return True
+                self._transaction, self._began = self.pick(32), now
+                renewing = now < rebind
+                limit = rebind if renewing else end
+                pause = min(max((limit - now) / 2, min(LEAST_RETRY, lease.seconds / 8)), limit - now)
+                answer = await self._ask(
+                    1,
+                    MessageType.REQUEST,
+                    wait=max(pause, 0.1),
+                    own=lease.address.ip,
+                    to=peer if renewing else None,
+                )
+            if answer is None:
+                continue
+            if answer.lease is None:
+                log.warning("DHCP on %s: the server took %s back", self.link, lease.address)
+                return False
+            changed = answer.lease != lease
+            lease, peer, granted = answer.lease, answer.peer, self._began
+            log.debug("DHCP on %s: %s renewed for %s", self.link, lease.address, say(lease.seconds))
+            if changed:
+                await self.tell(lease)
+
+    async def _ask(
+        self,
+        tries: int,
+        kind: MessageType,
+        *,
+        wait: float = FIRST_WAIT,
+        own: IPv4Address | None = None,
+        requested: IPv4Address | None = None,
+        server: IPv4Address | None = None,
+        to: Peer | None = None,
+    ) -> Answer | None:
+        """Ask until there is an answer: an offer to a discovery, else yes (with a lease) or no."""
+        wanted = {MessageType.OFFER} if kind is MessageType.DISCOVER else {MessageType.ACK, MessageType.NAK}
+        for _ in range(tries):
+            message = make_request(
+                kind,
+                transaction=self._transaction,
+                hardware_address=self.hardware_address,
+                identifier=self.identifier,
+                seconds=int(trio.current_time() - self._began),
+                own=own,
+                requested=requested,
+                server=server,
+            )
+            # Machines that start at once must not ask at once: one second either way, RFC 2131 4.1.
+            jitter = (self.pick(16) / 0xFFFF - 0.5) * min(wait, 2.0) * 0.5
+            with trio.move_on_after(wait + jitter):
+                try:
+                    await self.wire.send(message, source=own, to=to)
+                except OSError as error:
+                    self._tell_once(f"cannot send: {error.strerror}")
+                while True:
+                    answer = await self._receive(wanted)
+                    # A no of a server other than the one we asked is not about us.
+                    if answer is not None and (
+                        answer.type is not MessageType.NAK or server in {None, answer.peer.address}
+                    ):
+                        return answer
+            wait = min(wait * 2, LONGEST_WAIT)
+        return None
+
+    async def _receive(self, wanted: set[MessageType]) -> Answer | None:
+        try:
+            data, peer = await self.wire.receive()
+        except OSError as error:
+            # ENETDOWN, once, when the link is switched off.
+            self._tell_once(f"cannot receive: {error.strerror}")
+            await trio.sleep(FIRST_WAIT)
+            return None
+        try:
+            reply = parse_reply(data, transaction=self._transaction, hardware_address=self.hardware_address)
+            if reply is None or reply.type not in wanted:
+                return None
+            return self._judge(reply, peer)
+        except ValueError as error:
+            self._tell_once(f"answer of {peer.address} ignored: {error}")
+            return None
+
+    def _judge(self, reply: Reply, peer: Peer) -> Answer:
+        if reply.type is MessageType.NAK:
+            return Answer(reply.type, peer)
+        lease = parse_lease(reply.address, reply.options)
+        for remark in lease.remarks:
+            self._tell_once(f"answer of {peer.address}: {remark}")
+        if lease.server == lease.address.ip:
+            raise UnusableAnswerError("the server offers its own address")
+        return Answer(reply.type, peer, lease)
+
+    def _tell_once(self, text: str) -> None:
+        # A server that sends nonsense without end shall not fill the log.
+        if text not in self._told and len(self._told) < 100:
+            self._told.add(text)
+            log.warning("DHCP on %s: %s", self.link, text)
+
+
+def say(seconds: float) -> str:
+    """A time for the log."""
+    return "ever" if seconds == math.inf else f"{seconds:.0f} s"
+
+
+def parse_previous(address: str) -> IPv4Address | None:
+    """The address of ``10.0.0.1/24``, if it is one of IPv4."""
+    ip = ip_interface(address).ip
+    return ip if isinstance(ip, IPv4Address) else None

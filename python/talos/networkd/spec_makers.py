@@ -1,0 +1,210 @@
+"""Specs of links, addresses, routes and names, from whatever layer."""
+
+from collections.abc import Callable, Mapping
+from ipaddress import ip_address
+from typing import Any
+
+from talos.api.definitions import enums_pb2
+from talos.api.definitions.network_pb2 import (
+    AddressSpecSpec,
+    BondMasterSpec,
+    DHCP4OperatorSpec,
+    HostnameSpecSpec,
+    OperatorSpecSpec,
+    RouteSpecSpec,
+)
+from talos.networkd.addresses import family_of, make_ip, make_prefix
+from talos.networkd.layers import ROUTE_METRIC
+from talos.system.links import Address, Interface, Network
+
+type Layer = enums_pb2.NetworkConfigLayer
+
+
+def make_hostname(text: str, layer: Layer) -> HostnameSpecSpec:
+    """A host name; what follows its first dot is the domain."""
+    hostname, _, domain = text.partition(".")
+    return HostnameSpecSpec(hostname=hostname, domainname=domain, config_layer=layer)
+
+
+def make_address(link: str, address: Interface, layer: Layer, *, priority: int = 0) -> AddressSpecSpec:
+    """An address of a link."""
+    return AddressSpecSpec(
+        address=make_prefix(address),
+        link_name=link,
+        family=family_of(address),
+        scope=enums_pb2.SCOPE_GLOBAL,
+        flags=enums_pb2.ADDRESS_PERMANENT,
+        priority=priority,
+        config_layer=layer,
+    )
+
+
+def make_route(
+    link: str,
+    destination: Network | None,
+    gateway: Address | None,
+    layer: Layer,
+    *,
+    metric: int = 0,
+    source: Address | None = None,
+    table: int = 0,
+    mtu: int = 0,
+    protocol: enums_pb2.NethelpersRouteProtocol = enums_pb2.PROTOCOL_STATIC,
+    type: enums_pb2.NethelpersRouteType = enums_pb2.TYPE_UNICAST,
+) -> RouteSpecSpec:
+    """A route; all destinations when there is none, on the link itself without a gateway."""
+    known = gateway or destination or source
+    family = family_of(known) if known is not None else enums_pb2.FAMILY_INET4
+    is_six = family == enums_pb2.FAMILY_INET6
+    on_link = gateway is None and type == enums_pb2.TYPE_UNICAST and not is_six
+    spec = RouteSpecSpec(
+        family=family,
+        out_link_name=link,
+        priority=metric or ROUTE_METRIC * (2 if is_six else 1),
+        scope=enums_pb2.SCOPE_LINK if on_link else enums_pb2.SCOPE_GLOBAL,
+        type=type,
+        protocol=protocol,
+        mtu=mtu,
+        config_layer=layer,
+    )
+    setattr(spec, "table", table or enums_pb2.TABLE_MAIN)  # noqa: B010 - any number is a table's
+    if destination is not None and destination.prefixlen:
+        spec.destination.CopyFrom(make_prefix(destination))
+    if gateway is not None:
+        spec.gateway.CopyFrom(make_ip(gateway))
+    if source is not None:
+        spec.source.CopyFrom(make_ip(source))
+    return spec
+
+
+def make_dhcp4(
+    link: str,
+    layer: Layer,
+    *,
+    metric: int = 0,
+    skip_hostname: bool = False,
+    skip_routes: bool = False,
+    identifier: enums_pb2.NethelpersClientIdentifier = enums_pb2.CLIENT_IDENTIFIER_MAC,
+    duid: str = "",
+) -> OperatorSpecSpec:
+    """DHCP for IPv4 on a link."""
+    dhcp = DHCP4OperatorSpec(
+        route_metric=metric or ROUTE_METRIC, skip_hostname_request=skip_hostname, skip_routes=skip_routes
+    )
+    dhcp.client_identifier.client_identifier = identifier
+    dhcp.client_identifier.duid_raw_hex = duid
+    return OperatorSpecSpec(
+        operator=enums_pb2.OPERATOR_DHCP4, link_name=link, require_up=True, dhcp4=dhcp, config_layer=layer
+    )
+
+
+def _words(named: Mapping[str, int]) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        word = text.replace("_", "-")
+        if word in named:
+            return named[word]
+        if text.isascii() and text.isdigit() and int(text[:4]) in named.values():
+            return int(text)
+        raise ValueError(f"{text!r} is none of {', '.join(named)}")
+
+    return parse
+
+
+def _number(most: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit()) or int(text[:20]) > most:
+            raise ValueError(f"{text!r} is not between 0 and {most}")
+        return int(text)
+
+    return parse
+
+
+# Names as the kernel's driver has them, <bonding.rst>.
+_MODES = {
+    "balance-rr": 0,
+    "active-backup": 1,
+    "balance-xor": 2,
+    "broadcast": 3,
+    "802.3ad": 4,
+    "balance-tlb": 5,
+    "balance-alb": 6,
+}
+_HASHES = {"layer2": 0, "layer3+4": 1, "layer2+3": 2, "encap2+3": 3, "encap3+4": 4}
+_U8, _U16, _U32 = _number(0xFF), _number(0xFFFF), _number(0xFFFFFFFF)
+
+BOND_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "mode": ("mode", _words(_MODES)),
+    "xmit_hash_policy": ("hash_policy", _words(_HASHES)),
+    "lacp_rate": ("lacp_rate", _words({"slow": 0, "fast": 1})),
+    "lacp_active": ("adlacp_active", _words({"off": 0, "on": 1})),
+    "arp_validate": (
+        "arp_validate",
+        _words(
+            {
+                "none": 0,
+                "active": 1,
+                "backup": 2,
+                "all": 3,
+                "filter": 4,
+                "filter-active": 5,
+                "filter-backup": 6,
+            }
+        ),
+    ),
+    "arp_all_targets": ("arp_all_targets", _words({"any": 0, "all": 1})),
+    "primary": ("primary", str),
+    "primary_reselect": ("primary_reselect", _words({"always": 0, "better": 1, "failure": 2})),
+    "fail_over_mac": ("fail_over_mac", _words({"none": 0, "active": 1, "follow": 2})),
+    "ad_select": ("ad_select", _words({"stable": 0, "bandwidth": 1, "count": 2})),
+    "miimon": ("mii_mon", _U32),
+    "updelay": ("up_delay", _U32),
+    "downdelay": ("down_delay", _U32),
+    "arp_interval": ("arp_interval", _U32),
+    "resend_igmp": ("resend_igmp", _U32),
+    "min_links": ("min_links", _U32),
+    "lp_interval": ("lp_interval", _U32),
+    "packets_per_slave": ("packets_per_slave", _U32),
+    "num_peer_notif": ("num_peer_notif", _U8),
+    "num_grat_arp": ("num_peer_notif", _U8),
+    "num_unsol_na": ("num_peer_notif", _U8),
+    "tlb_dynamic_lb": ("tlb_dynamic_lb", _U8),
+    "all_slaves_active": ("all_slaves_active", _U8),
+    "use_carrier": ("use_carrier", _number(1)),
+    "ad_actor_sys_prio": ("ad_actor_sys_prio", _U16),
+    "ad_user_port_key": ("ad_user_port_key", _U16),
+    "peer_notif_delay": ("peer_notify_delay", _U32),
+    "missed_max": ("missed_max", _U8),
+}
+"""Options of a bond by the kernel's name: the spec's field, and how its text is read."""
+
+_LACP = 4
+
+
+def make_bond(options: Mapping[str, str]) -> BondMasterSpec:
+    """A bond's settings with what the kernel has where nothing is said; ValueError."""
+    spec = BondMasterSpec(
+        resend_igmp=1,
+        lp_interval=1,
+        packets_per_slave=1,
+        num_peer_notif=1,
+        tlb_dynamic_lb=1,
+        use_carrier=True,
+        missed_max=2,
+    )
+    spec.adlacp_active = enums_pb2.ADLACP_ACTIVE_ON
+    for name, text in options.items():
+        if name == "arp_ip_target":
+            spec.arpip_targets.extend(make_ip(ip_address(target)) for target in text.split(";"))
+        elif name == "ns_ip6_target":
+            spec.nsip6_targets.extend(make_ip(ip_address(target)) for target in text.split(";"))
+        elif name in BOND_OPTIONS:
+            field, parse = BOND_OPTIONS[name]
+            try:
+                setattr(spec, field, parse(text))
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+        else:
+            raise ValueError(f"{name!r} is no option of a bond")
+    if spec.mode == _LACP and not spec.ad_actor_sys_prio:
+        spec.ad_actor_sys_prio = 65535
+    return spec
