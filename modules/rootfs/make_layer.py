@@ -6,20 +6,28 @@ from pathlib import Path
 from bundle import make_bundle
 from bytecode import copy_tree
 
+LEFT_OUT = ("*.proto", "*.pyi", "*_pb2.py")
+"""What no traceback quotes."""
 READER = "talos.system.bundle"
 """What reads bundles can't be in one."""
 
 
+def module_name(compiled: Path) -> str:
+    """The module whose bytecode this is."""
+    return ".".join((*compiled.parts[:-2], compiled.name.partition(".")[0])).removesuffix(".__init__")
+
+
 def main() -> None:
-    """Merge the $folders, add os-release."""
+    """Merge the $folders, bundle their bytecode, add os-release."""
     layer = Path(os.environ["out"], "talos")
     layer.mkdir(parents=True)
     for folder in os.environ["folders"].split():
-        copy_tree(Path(folder), layer)
-    sources = (path.relative_to(layer).with_suffix("") for path in sorted(layer.rglob("*.py")))
-    names = [".".join(path.parts).removesuffix(".__init__") for path in sources]
+        copy_tree(Path(folder), layer, leave_out=LEFT_OUT)
+    names = [module_name(path.relative_to(layer)) for path in sorted(layer.rglob("__pycache__/*.pyc"))]
     names.remove(READER)
     make_bundle(layer / "start.bundle", layer, names, runtime="/usr/lib/talos")
+    for folder in [path for path in layer.rglob("__pycache__") if not any(path.iterdir())]:
+        folder.rmdir()
     (layer / "os-release").write_bytes(Path(os.environ["os_release"]).read_bytes())
 
 
