@@ -234,6 +234,12 @@ class MemoryLinks:
         joined = "" if master is None else f" master={self._links[master].name if master else None}"
         self._changed(Topic.LINK, f"set {link.name} up={up} mtu={mtu}{joined}")
 
+    def plug(self, index: int, *, carrier: bool) -> None:
+        """Plug a link's cable in, or pull it."""
+        state = OPER_UP if carrier else OPER_DOWN
+        self._links[index] = replace(self._links[index], carrier=carrier, operational_state=state)
+        self._changed(Topic.LINK, f"carrier {carrier}")
+
     async def add_link(self, name: str, settings: Mapping[str, Any]) -> None:
         """Make a link."""
         if any(link.name == name for link in self._links.values()):
@@ -283,7 +289,8 @@ class MemoryLinks:
     async def remove_address(self, address: AddressState) -> None:
         """Remove an address and the route to its network."""
         self._addresses = [other for other in self._addresses if not self._is_same_address(address, other)]
-        self._routes = [route for route in self._routes if route.source != address.address.ip]
+        gone = (address.link_index, address.address.ip)
+        self._routes = [route for route in self._routes if (route.link_index, route.source) != gone]
         self._changed(Topic.ADDRESS | Topic.ROUTE, f"remove {address.address}")
 
     async def add_route(self, route: RouteState) -> None:

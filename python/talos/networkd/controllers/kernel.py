@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from typing import ClassVar
 
 import trio
@@ -15,6 +16,12 @@ RETRY_SECONDS = 10.0
 """Before a change that the kernel refused is tried again."""
 
 
+@dataclass(slots=True)
+class _Refusal:
+    since: float
+    told: str = ""
+
+
 class KernelReconciler(Reconciler):
     """Reconciles at the start, on changes of the inputs and on changes in the kernel."""
 
@@ -22,7 +29,7 @@ class KernelReconciler(Reconciler):
 
     def __init__(self, links: Links) -> None:
         self.links = links
-        self._refused: dict[str, str] = {}
+        self._refused: dict[str, _Refusal] = {}
         self._is_refused = False
 
     async def run(self, runtime: ControllerRuntime) -> None:
@@ -46,13 +53,18 @@ class KernelReconciler(Reconciler):
                 runtime.reset_backoff()
 
     async def attempt(self, what: str, change: Awaitable[None]) -> bool:
-        """Make a change; what the kernel refuses is told once, tried again, and keeps nothing else back."""
+        """Make a change. What the kernel refuses keeps nothing else back and is tried again.
+
+        It is told once, and only when it lasts: a route whose address comes a moment later
+        is no news.
+        """
         try:
             await change
         except LinkError as error:
             self._is_refused = True
-            if self._refused.get(what) != str(error):
-                self._refused[what] = str(error)
+            refusal = self._refused.setdefault(what, _Refusal(trio.current_time()))
+            if refusal.told != str(error) and trio.current_time() - refusal.since >= RETRY_SECONDS / 2:
+                refusal.told = str(error)
                 log.warning("%s: the kernel refuses: %s", what, error.strerror)
             return False
         self._refused.pop(what, None)

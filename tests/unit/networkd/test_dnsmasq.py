@@ -1,0 +1,142 @@
+"""The DHCP client on a real wire against a real server, dnsmasq, in a network namespace."""
+
+import asyncio
+import ctypes
+import os
+import shutil
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from pyroute2 import AsyncIPRoute
+
+from talos.networkd.dhcp.client import Client
+from talos.networkd.dhcp.lease import Lease
+from talos.networkd.dhcp.wire import open_packets
+
+pytestmark = pytest.mark.root
+
+CLONE_NEWNET = 0x40000000
+OPTIONS = """\
+interface=server
+bind-interfaces
+port=0
+dhcp-range=10.77.0.10,10.77.0.20,255.255.255.0,2m
+dhcp-option=option:router,10.77.0.1
+dhcp-option=option:dns-server,10.77.0.53
+dhcp-option=option:ntp-server,10.77.0.123
+dhcp-option=option:mtu,1400
+dhcp-option=option:classless-static-route,0.0.0.0/0,10.77.0.1,192.0.2.0/24,10.77.0.9
+domain=example.org
+dhcp-host=02:00:00:00:77:02,node-7
+dhcp-authoritative
+keep-in-foreground
+log-facility=-
+user=root
+group=root
+"""
+
+
+def find_dnsmasq() -> list[str]:
+    """dnsmasq of the machine, or of the tree that the VM tests use, by its own loader."""
+    here = shutil.which("dnsmasq")
+    if here is not None:
+        return [here]
+    root = os.environ.get("TALOS_VM_ROOT")
+    if root is None:
+        found = sorted(Path("/nix/store").glob("*-root-vm/usr/sbin/dnsmasq"))
+        if not found:
+            pytest.skip("no dnsmasq: neither on the machine nor among the tools of the VM tests")
+        root = str(found[-1].parents[2])
+    libraries = f"{root}/usr/lib/x86_64-linux-gnu:{root}/usr/lib"
+    loader = next(
+        str(path)
+        for path in (
+            Path(root, "lib64/ld-linux-x86-64.so.2"),
+            Path(root, "usr/lib64/ld-linux-x86-64.so.2"),
+            Path(root, "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"),
+        )
+        if path.exists()
+    )
+    return [loader, "--library-path", libraries, f"{root}/usr/sbin/dnsmasq"]
+
+
+async def make_wires() -> None:
+    """Two ends of a cable, up."""
+    async with AsyncIPRoute() as route:
+        await route.link(
+            "add",
+            ifname="client",
+            kind="veth",
+            address="02:00:00:00:77:02",
+            peer={"ifname": "server", "address": "02:00:00:00:77:01"},
+        )
+        for name in ("client", "server", "lo"):
+            [index] = await route.link_lookup(ifname=name)
+            if name == "server":
+                await route.addr("add", index=index, address="10.77.0.1", prefixlen=24)
+            await route.link("set", index=index, state="up")
+
+
+@asynccontextmanager
+async def dnsmasq(folder: Path) -> AsyncGenerator[trio.Process]:
+    """The server, ended with the test."""
+    config = folder / "dnsmasq.conf"
+    config.write_text(f"{OPTIONS}dhcp-leasefile={folder}/leases\npid-file={folder}/pid\n")
+    async with trio.open_nursery() as nursery:
+        process = await nursery.start(trio.run_process, [*find_dnsmasq(), f"--conf-file={config}"])
+        try:
+            yield process
+        finally:
+            nursery.cancel_scope.cancel()
+
+
+def test_a_lease_of_dnsmasq(tmp_path: Path) -> None:
+    find_dnsmasq()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) == 0:
+                asyncio.run(make_wires())
+                trio.run(get_lease, tmp_path)
+                code = 0
+        except BaseException as error:  # noqa: BLE001 - the child has nobody else to tell
+            (tmp_path / "error").write_text(repr(error) + repr(getattr(error, "exceptions", "")))
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    error = tmp_path / "error"
+    assert status == 0, error.read_text() if error.exists() else "no network namespace"
+
+
+async def get_lease(folder: Path) -> None:
+    """Get a lease, have it confirmed, and check what it says."""
+    told, receive = trio.open_memory_channel[Lease | None](10)
+
+    with trio.fail_after(20):
+        async with dnsmasq(folder), open_packets("client") as wire, trio.open_nursery() as nursery:
+            client = Client(
+                link="client",
+                wire=wire,
+                hardware_address=bytes.fromhex("020000007702"),
+                tell=told.send,
+                identifier=(1, bytes.fromhex("020000007702")),
+            )
+            nursery.start_soon(client.run)
+            lease = await receive.receive()
+            assert lease is not None
+            assert str(lease.address.network) == "10.77.0.0/24"
+            assert (lease.seconds, lease.mtu) == (120, 1400)
+            assert [str(route.destination) for route in lease.routes] == ["0.0.0.0/0", "192.0.2.0/24"]
+            assert [str(server) for server in (*lease.resolvers, *lease.time_servers)] == [
+                "10.77.0.53",
+                "10.77.0.123",
+            ]
+            assert (lease.hostname, lease.domain) == ("node-7", "example.org")
+            client.check()
+            await trio.sleep(1)
+            assert (folder / "leases").read_text().split()[2] == str(lease.address.ip)
+            nursery.cancel_scope.cancel()

@@ -1,0 +1,213 @@
+"""Links from command line and machine config to the kernel's twin, and DHCP where nothing is said."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import trio
+import trio.testing
+from tests.unit.networkd.dhcp_server import Server
+
+from talos.api.definitions.runtime_pb2 import KernelCmdlineSpec
+from talos.api.resource.config_pb2 import MachineConfigSpec
+from talos.networkd.main import make_controllers
+from talos.resource import kinds
+from talos.resource.changes import modify
+from talos.resource.memory import MemoryState
+from talos.resource.runtime import run_controllers
+from talos.system.links import ARPHRD_ETHER, ARPHRD_LOOPBACK, LinkState, MemoryLinks
+
+MAIN = "version: v1alpha1\nmachine:\n  type: worker\n"
+
+
+def nic(index: int) -> LinkState:
+    address = bytes((2, 0, 0, 0, 1, index))
+    return LinkState(
+        index=index, name=f"eth{index - 2}", type=ARPHRD_ETHER, mtu=1500, hardware_address=address
+    )
+
+
+class Node:
+    def __init__(self, nics: int = 2, **options: object) -> None:
+        self.state = MemoryState()
+        loopback = LinkState(index=1, name="lo", type=ARPHRD_LOOPBACK, mtu=65536)
+        self.links = MemoryLinks([loopback, *(nic(index) for index in range(2, 2 + nics))])
+        self.server = Server(**options)
+
+    async def arguments(self, text: str) -> None:
+        spec = KernelCmdlineSpec(cmdline=text)
+        await modify(self.state, kinds.KERNEL_CMDLINE, "cmdline", lambda old: old.CopyFrom(spec))
+
+    async def config(self, text: str) -> None:
+        spec = MachineConfigSpec(yaml_marshalled=text.encode())
+        await modify(self.state, kinds.MACHINE_CONFIG, "v1alpha1", lambda old: old.CopyFrom(spec))
+        await trio.testing.wait_all_tasks_blocked(0.1)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        async with trio.open_nursery() as nursery:
+            controllers = make_controllers(self.links, self.server.open)
+            await nursery.start(run_controllers, self.state, controllers)
+            await trio.testing.wait_all_tasks_blocked(0.1)
+            yield
+            nursery.cancel_scope.cancel()
+
+    async def addresses(self) -> list[str]:
+        names = {link.index: link.name for link in await self.links.links()}
+        return sorted(
+            f"{names[item.link_index]} {item.address}"
+            for item in await self.links.addresses()
+            if item.link_index != 1
+        )
+
+    async def link(self, name: str) -> LinkState | None:
+        return next((link for link in await self.links.links() if link.name == name), None)
+
+
+async def test_a_machine_without_config_gets_an_address() -> None:
+    node = Node(1, host_name="given", domain_name="example.org", ntp_servers=["10.0.2.4"], interface_mtu=1400)
+    async with node.running():
+        assert await node.addresses() == ["eth0 10.0.2.15/24"]
+        assert (await node.state.get(kinds.OPERATOR_SPEC, "dhcp4/eth0")).spec.link_name == "eth0"
+        assert any(route.gateway is not None for route in await node.links.routes())
+        hostname = (await node.state.get(kinds.HOSTNAME_STATUS, "hostname")).spec
+        assert (hostname.hostname, hostname.domainname) == ("given", "example.org")
+        resolvers = (await node.state.get(kinds.RESOLVER_STATUS, "resolvers")).spec
+        assert [item.ip for item in resolvers.dns_servers] == [bytes((10, 0, 2, 3))]
+        times = (await node.state.get(kinds.TIME_SERVER_STATUS, "timeservers")).spec
+        assert list(times.ntp_servers) == ["10.0.2.4"]
+        link = await node.link("eth0")
+        assert link is not None
+        assert link.mtu == 1400
+    node.links.changes.clear()
+    async with node.running():
+        # The lease is confirmed, and nothing changes.
+        assert node.links.changes == []
+        assert node.server.heard[-1][0] == "REQUEST"
+
+
+async def test_a_lease_taken_back_takes_its_address_along() -> None:
+    node = Node(1)
+    async with node.running():
+        assert await node.addresses() == ["eth0 10.0.2.15/24"]
+        node.server.refusing = True
+        node.links.plug(2, carrier=False)
+        await trio.testing.wait_all_tasks_blocked(0.1)
+        # A pulled cable alone changes nothing.
+        assert await node.addresses() == ["eth0 10.0.2.15/24"]
+        node.links.plug(2, carrier=True)
+        await trio.testing.wait_all_tasks_blocked(0.1)
+        assert await node.addresses() == []
+
+
+async def test_ignored_links_are_left_alone() -> None:
+    node = Node(2)
+    await node.arguments("talos.network.interface.ignore=eth0")
+    async with node.running():
+        assert await node.addresses() == ["eth1 10.0.2.15/24"]
+        link = await node.link("eth0")
+        assert link is not None
+        assert not link.is_up
+
+
+async def test_the_command_line_takes_the_place_of_dhcp() -> None:
+    node = Node(1)
+    await node.arguments("ip=10.1.0.2::10.1.0.1:24:named:eth0:off ip=nonsense")
+    async with node.running():
+        assert await node.addresses() == ["eth0 10.1.0.2/24"]
+        assert node.server.heard == []
+        assert (await node.state.get(kinds.HOSTNAME_STATUS, "hostname")).spec.hostname == "named"
+
+
+async def test_bond_and_vlan_of_the_command_line() -> None:
+    node = Node(2)
+    await node.arguments("bond=bond0:eth0,eth1:mode=active-backup vlan=vlan5:bond0 ip=10.1.0.2:::24::vlan5")
+    async with node.running():
+        assert await node.addresses() == ["bond0.5 10.1.0.2/24"]
+        bond = await node.link("bond0")
+        assert bond is not None
+        ports = [link.name for link in await node.links.links() if link.master_index == bond.index]
+        assert ports == ["eth0", "eth1"]
+        vlan = await node.link("bond0.5")
+        assert vlan is not None
+        assert (vlan.kind, vlan.parent_index, vlan.is_up) == ("vlan", bond.index, True)
+
+
+async def test_documents_make_links_and_their_removal_takes_them_away() -> None:
+    node = Node(2)
+    documents = """---
+apiVersion: v1alpha1
+kind: DummyLinkConfig
+name: dummy0
+addresses: [{address: 10.3.0.1/32}]
+---
+apiVersion: v1alpha1
+kind: VLANConfig
+name: storage
+vlanID: 7
+parent: eth0
+mtu: 1400
+addresses: [{address: 10.4.0.2/24}]
+routes: [{destination: 10.5.0.0/16, gateway: 10.4.0.1}]
+---
+apiVersion: v1alpha1
+kind: LinkConfig
+name: eth1
+addresses: [{address: 10.6.0.2/24}]
+---
+apiVersion: v1alpha1
+kind: BridgeConfig
+name: br0
+links: [dummy0]
+---
+apiVersion: v1alpha1
+kind: BlackholeRouteConfig
+name: 10.9.0.0/16
+"""
+    async with node.running():
+        await node.config(MAIN + documents)
+        # eth0 only carries the VLAN, so DHCP goes on there; eth1 has a document of its own.
+        assert await node.addresses() == [
+            "dummy0 10.3.0.1/32",
+            "eth0 10.0.2.15/24",
+            "eth1 10.6.0.2/24",
+            "storage 10.4.0.2/24",
+        ]
+        bridge, dummy, vlan = [await node.link(name) for name in ("br0", "dummy0", "storage")]
+        assert bridge is not None
+        assert dummy is not None
+        assert vlan is not None
+        assert dummy.master_index == bridge.index
+        assert vlan.mtu == 1400
+        wanted = {"10.5.0.0/16", "10.9.0.0/16"}
+        assert wanted <= {str(route.destination) for route in await node.links.routes()}
+        await node.config(MAIN)
+        assert await node.addresses() == ["eth0 10.0.2.15/24", "eth1 10.0.2.15/24"]
+        assert [link.name for link in await node.links.links()] == ["lo", "eth0", "eth1"]
+        assert not wanted & {str(route.destination) for route in await node.links.routes()}
+
+
+async def test_interfaces_of_the_main_document() -> None:
+    node = Node(3)
+    async with node.running():
+        await node.config(
+            MAIN
+            + """  network:
+    interfaces:
+      - deviceSelector: {hardwareAddr: "02:00:00:00:01:02"}
+        addresses: [10.1.0.2/24]
+        routes: [{network: 0.0.0.0/0, gateway: 10.1.0.1}]
+        vlans: [{vlanId: 9, addresses: [10.2.0.2/24]}]
+      - interface: eth1
+        dhcp: true
+        dhcpOptions: {routeMetric: 50}
+        mtu: 1300
+      - interface: eth2
+        ignore: true
+"""
+        )
+        assert await node.addresses() == ["eth0 10.1.0.2/24", "eth0.9 10.2.0.2/24", "eth1 10.0.2.15/24"]
+        metrics = {route.priority for route in await node.links.routes() if route.gateway is not None}
+        assert metrics == {50, 1024}
+        link = await node.link("eth1")
+        assert link is not None
+        assert link.mtu == 1300
