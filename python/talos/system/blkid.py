@@ -99,16 +99,17 @@ def _read(handle: int, descriptor: int, path: Path, sector_size: int) -> Content
     answer = library.blkid_do_safeprobe(handle)
     if answer == _AMBIVALENT:
         raise AmbiguousContentError(errno.EUCLEAN, "more than one filesystem's signature is on it", str(path))
-    if answer == _NOTHING:
+    if answer not in (_FOUND, _NOTHING):
+        raise _make_error(path)
+    # Of a partition something is always found: its row in the table of its disk.
+    values = _read_values(handle) if answer == _FOUND else {}
+    table = values.get("PTTYPE", "")
+    name = values.get("TYPE", "")
+    if not table and not name:
         raw = is_meta(os.pread(descriptor, _META_BYTES, 0))
         return Content(
             kind="raw" if raw else "", name=TALOS_META if raw else "", size=size, sector_size=sectors
         )
-    if answer != _FOUND:
-        raise _make_error(path)
-    values = _read_values(handle)
-    table = values.get("PTTYPE", "")
-    name = values.get("TYPE", "")
     # A disk may carry both: old boot sectors look like tables with nothing in them.
     is_table = bool(table) and not name
     usage = values.get("USAGE", "")
