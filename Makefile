@@ -23,7 +23,7 @@ VM_TESTS := $(basename $(notdir $(wildcard nixos-tests/*.py) $(patsubst %/test.p
 
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs
-.PHONY: help tools fetch lock build size kernel kernel-hardening api cluster destroy test lint types unit node cluster-tests bench reproducible clean
+.PHONY: help tools fetch lock build size kernel assets kernel-hardening api cluster destroy test lint types unit node cluster-tests bench reproducible clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -52,6 +52,13 @@ kernel: tools ## Build the kernel, which takes the better part of an hour
 	@$(PYTHON) pkgs/fetch fetch kernel kernel-source
 	nix build .#kernel --print-build-logs --out-link build/kernel
 	@ls -lL build/kernel/vmlinuz | awk '{ printf "build/kernel/vmlinuz: %.1f MB\n", $$5 / 1000000 }'
+
+assets: tools ## Build what machines are started from: disk image, ISO, files for network boot
+	@$(PYTHON) pkgs/fetch fetch kernel kernel-source media vm
+	@mkdir -p build
+	nix build .#disk-image --print-build-logs --out-link build/disk-image
+	nix build .#iso --print-build-logs --out-link build/talos.iso
+	nix build .#netboot --print-build-logs --out-link build/netboot
 
 kernel-hardening: tools ## Score the kernel with kernel-hardening-checker; every failing row needs its reason
 	@$(PYTHON) pkgs/fetch fetch kernel kernel-source kernel-hardening
