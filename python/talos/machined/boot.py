@@ -84,7 +84,7 @@ async def describe_machine(machine: Machine) -> None:
     """Kernel parameters, and everything about the machine that doesn't change."""
     params = apply_params(machine.ports.sysctls, default_params(is_container=machine.is_container))
     await resources.describe_params(machine.state, params)
-    machine.etc.write("machine-id", machine.identity.machine_id + "\n", mode=0o444)
+    machine.show_identity(machine.identity)
     await resources.describe_machine(
         machine.state,
         files=machine.ports.files,

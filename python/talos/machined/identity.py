@@ -37,18 +37,53 @@ class Identity:
         return f"talos-{digits[1:4]}-{digits[4:7]}"
 
 
+def make_identity() -> Identity:
+    """A new one."""
+    return Identity(_encode(os.urandom(ID_BYTES)))
+
+
 def load_identity(state_dir: Path) -> Identity:
     """The identity in STATE, a new one the first time; one that can't be read is an error."""
+    return keep_identity(state_dir, make_identity())
+
+
+def keep_identity(state_dir: Path, identity: Identity) -> Identity:
+    """The identity that counts: the one in STATE, else the given one, which is then kept there.
+
+    OSError when STATE fails or is full, ValueError when what is there is no identity.
+    """
     path = state_dir / FILE
     try:
-        content = cast("dict[str, str]", yaml.safe_load(path.read_text(encoding="utf-8")))
-        return Identity(str(content["nodeId"]))
+        return _parse(path.read_text(encoding="utf-8"), path)
     except FileNotFoundError:
-        identity = Identity(_encode(os.urandom(ID_BYTES)))
+        pass
     temporary = path.with_suffix(".new")
-    temporary.write_text(f"nodeId: {identity.node_id}\n", encoding="ascii")
-    temporary.chmod(0o600)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(f"nodeId: {identity.node_id}\n")
+        file.flush()
+        os.fsync(file.fileno())
     temporary.replace(path)
+    flush_folder(state_dir)
+    return identity
+
+
+def flush_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _parse(text: str, path: Path) -> Identity:
+    try:
+        content = cast("dict[str, str]", yaml.safe_load(text))
+        identity = Identity(str(content["nodeId"]))
+        _ = identity.machine_id
+    except (yaml.YAMLError, TypeError, KeyError, ValueError, OverflowError) as error:
+        raise ValueError(f"{path}: no node id: {error}") from None
     return identity
 
 

@@ -3,13 +3,19 @@
 Loaded in a thread: the State answers networkd meanwhile.
 """
 
+from functools import partial
+
 import trio
 
 from talos.machined.config_loading import ConfigLoader
+from talos.machined.controllers.block.refresh import refresh_discovery
+from talos.machined.controllers.block.volume_manager import VolumeParts
 from talos.machined.controllers.registry import Parts, make_controllers
 from talos.machined.machine import STATE_DIR, Machine
 from talos.machined.make_machine import make_node
 from talos.machined.serving import serve_node
+from talos.machined.volumes.blocks import KernelBlocks
+from talos.machined.volumes.requests import begin_lifecycle
 from talos.resource.graph import dependencies
 from talos.resource.runtime import run_controllers
 from talos.system import kernel
@@ -27,7 +33,18 @@ async def run_node(
         set_hostname=kernel.set_hostname,
         bridge=machine.daemon.bridge,
         log=machine.log,
+        volumes=VolumeParts(
+            state=machine.state,
+            blocks=KernelBlocks(machine.processes.capture),
+            mounts=machine.ports.mounts,
+            refresh=partial(refresh_discovery, machine.state, wait=False),
+            log=machine.log,
+        ),
+        meta=machine.meta,
+        identity=machine.identity,
+        show_identity=machine.show_identity,
     )
+    await begin_lifecycle(machine.state)
     controllers = make_controllers(parts)
     async with serve_node(machine.daemon, node, dependencies(controllers)):
         task_status.started()

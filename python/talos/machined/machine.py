@@ -12,8 +12,10 @@ from talos.machined.events import EventLog
 from talos.machined.identity import Identity
 from talos.machined.kernel_log import DeviceKernelLog
 from talos.machined.logs import LogStore
+from talos.machined.meta_store import MetaStore
 from talos.machined.platform import PlatformPort
 from talos.machined.power import PowerSequences
+from talos.machined.processes import ProcessRunner
 from talos.machined.reaper import Reaper
 from talos.machined.sequence import Sequencer
 from talos.machined.stage import MachineStage
@@ -60,7 +62,13 @@ class Machine:
     sequencer: Sequencer
     power: PowerSequences
     etc: EtcFiles
+    processes: ProcessRunner
+    meta: MetaStore
     nursery: trio.Nursery
+
+    def show_identity(self, identity: Identity) -> None:
+        """Who this machine is, for programs that ask the C library."""
+        self.etc.write("machine-id", identity.machine_id + "\n", mode=0o444)
 
     @property
     def is_container(self) -> bool:

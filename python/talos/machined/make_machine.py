@@ -11,10 +11,11 @@ from talos.daemon.channel import open_channel
 from talos.daemon.run import Daemon
 from talos.machined.etc_files import EtcFiles
 from talos.machined.events import EventLog
-from talos.machined.identity import load_identity
+from talos.machined.identity import load_identity, make_identity
 from talos.machined.kernel_log import DeviceKernelLog
 from talos.machined.logs import LogStore
 from talos.machined.machine import STATE_DIR, Machine, SystemPorts
+from talos.machined.meta_store import MetaStore
 from talos.machined.node import Node, Ports
 from talos.machined.platform import detect_platform
 from talos.machined.power import PowerSequences
@@ -26,6 +27,7 @@ from talos.machined.service import Facts
 from talos.machined.services import SERVICES
 from talos.machined.stage import MachineStage
 from talos.machined.supervisor import Supervisor
+from talos.machined.volumes.requests import end_lifecycle
 from talos.machined.zygote_client import Zygote
 from talos.resource.memory import MemoryState
 from talos.system.cgroups import find_groups
@@ -83,6 +85,7 @@ def make_machine(beginning: Beginning, daemon: Daemon, nursery: trio.Nursery) ->
         mounts=ports.mounts,
         switch=ports.power,
         log=daemon.log,
+        finalize=partial(end_lifecycle, state, daemon.log),
         off=PowerAction.HALT
         if platform.arguments.first(SHUTDOWN_ARGUMENT) == "halt"
         else PowerAction.POWER_OFF,
@@ -92,7 +95,8 @@ def make_machine(beginning: Beginning, daemon: Daemon, nursery: trio.Nursery) ->
         log=daemon.log,
         ports=ports,
         platform=platform,
-        identity=load_identity(STATE_DIR),
+        # A machine's STATE comes later, and with it the identity that counts.
+        identity=load_identity(STATE_DIR) if platform.mode == "container" else make_identity(),
         state=state,
         stage=stage,
         events=events,
@@ -104,6 +108,8 @@ def make_machine(beginning: Beginning, daemon: Daemon, nursery: trio.Nursery) ->
         sequencer=sequencer,
         power=power,
         etc=EtcFiles(ports.mounts),
+        processes=ProcessRunner(reaper, beginning.logs),
+        meta=MetaStore(),
         nursery=nursery,
     )
 
@@ -119,6 +125,7 @@ def make_node(machine: Machine) -> Node:
         platform=machine.platform,
         ports=Ports(files=machine.ports.files, state_dir=STATE_DIR, now=time.time),
         power=machine.power,
-        processes=ProcessRunner(machine.reaper, machine.logs),
+        processes=machine.processes,
+        meta=machine.meta,
         connect=partial(open_channel, machine.daemon),
     )

@@ -224,6 +224,22 @@ class Processes(Protocol):
         ...
 
 
+class MetaValues(Protocol):
+    """META's values. Changes raise UserError when there is no META, ValueError when it is full, OSError."""
+
+    async def get(self, key: int) -> bytes | None:
+        """A value, None when there is none."""
+        ...
+
+    async def set(self, key: int, value: bytes) -> None:
+        """Write a value; it is on the disk when this returns."""
+        ...
+
+    async def delete(self, key: int) -> bool:
+        """Remove a value; False when there is none."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """The doors to the kernel that handlers use."""
@@ -248,5 +264,6 @@ class Node:
     ports: Ports
     power: Power
     processes: Processes
+    meta: MetaValues
     connect: Callable[[str], AbstractAsyncContextManager[Transport]]
     """A channel to a unix socket, such as containerd's; it reconnects by itself."""

@@ -1,6 +1,6 @@
 """The sequences that end this boot: reboot, shutdown and reset, each with an end in time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -50,6 +50,7 @@ class PowerSequences:
         switch: PowerSwitch,
         log: Log,
         off: PowerAction = PowerAction.POWER_OFF,
+        finalize: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
     ) -> None:
         self._nursery = nursery
         self._sequencer = sequencer
@@ -61,6 +62,7 @@ class PowerSequences:
         self._switch = switch
         self._log = log
         self._off = off
+        self._finalize = finalize
 
     def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT) -> str:
         """Begin to reboot; the actor id. SequenceLockedError."""
@@ -132,6 +134,7 @@ class PowerSequences:
         await self._unmount(lambda target: target == "/var")
 
     async def _unmount_state(self) -> None:
+        await self._finalize()
         await self._unmount(lambda target: target == STATE_TARGET)
 
     async def _unmount(self, wanted: Callable[[str], bool]) -> None:

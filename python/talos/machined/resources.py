@@ -23,6 +23,8 @@ from talos.system.version import get_version
 
 BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
 PRODUCT = "Talos"
+IDENTITY_OWNER = "cluster.NodeIdentityController"
+"""Another id may be found later, on the disk."""
 BOOT_CONTROLLER = "runtime.BootController"
 """Owner of what is written here."""
 PLATFORM_CONFIG_ID = "active"
@@ -33,7 +35,8 @@ async def describe_machine(
 ) -> None:
     """Who this is, what runs on it, and how it was started."""
     boot_id = files.read(BOOT_ID_FILE).strip()
-    await _write(state, kinds.IDENTITY, "local", IdentitySpec(node_id=node_id))
+    identity = partial(_replace, by=IdentitySpec(node_id=node_id))
+    await modify(state, kinds.IDENTITY, "local", identity, owner=IDENTITY_OWNER)
     await _write(state, kinds.BOOT_ID, "boot-id", BootIDSpec(boot_id=boot_id))
     await _write(state, kinds.KERNEL_CMDLINE, "cmdline", KernelCmdlineSpec(cmdline=cmdline))
     await _write(state, kinds.VERSION, "version", VersionSpec(version=get_version().tag, name=PRODUCT))

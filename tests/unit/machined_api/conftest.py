@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from talos.api.rpc import Call, Handler, Transport
 from talos.installer.reset import ResetPlan
 from talos.machined.api.services import make_services
+from talos.machined.meta_store import MetaStore
 from talos.machined.node import (
     Event,
     Node,
@@ -275,6 +276,7 @@ def node(tmp_path: Path) -> Node:
         ports=Ports(files=KernelFiles(), state_dir=state_dir, now=lambda: 1000.0),
         power=FakePower(),
         processes=FakeProcesses(),
+        meta=MetaStore(),
         connect=_connect_to_nothing,
     )
 

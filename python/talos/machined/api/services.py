@@ -18,6 +18,7 @@ from talos.machined.api import (
     events,
     files,
     logs,
+    meta,
     monitoring,
     netstat,
     power,
@@ -41,6 +42,7 @@ _MACHINE: tuple[Group, ...] = (
     containers.handlers,
     files.handlers,
     power.handlers,
+    meta.handlers,
     client_config.handlers,
     apply_config.handlers,
 )

@@ -5,15 +5,23 @@ from dataclasses import dataclass
 
 from talos.daemon.bridge import Bridge
 from talos.daemon.logging import Log
+from talos.machined.controllers.block.system_disk import SystemDiskController
+from talos.machined.controllers.block.volume_config import VolumeConfigController
+from talos.machined.controllers.block.volume_manager import VolumeManagerController, VolumeParts
+from talos.machined.controllers.cluster.identity import NodeIdentityController
 from talos.machined.controllers.config.machine_type import MachineTypeController
+from talos.machined.controllers.config.persistence import PersistenceController
 from talos.machined.controllers.files.etc_file import EtcFileController
 from talos.machined.controllers.runtime.machine_status import MachineStatusController
 from talos.machined.controllers.runtime.maintenance import (
     ApiServiceConfigController,
     MaintenanceConfigController,
 )
+from talos.machined.controllers.runtime.meta import MetaController
 from talos.machined.controllers.secrets.all import make_controllers as make_secrets_controllers
 from talos.machined.etc_files import EtcFiles
+from talos.machined.identity import Identity
+from talos.machined.meta_store import MetaStore
 from talos.machined.node import Node
 from talos.machined.stage import MachineStage
 from talos.resource.controller import Controller
@@ -29,6 +37,10 @@ class Parts:
     set_hostname: Callable[[str], None]
     bridge: Bridge
     log: Log
+    volumes: VolumeParts
+    meta: MetaStore
+    identity: Identity
+    show_identity: Callable[[Identity], None]
 
 
 def make_controllers(parts: Parts) -> list[Controller]:
@@ -36,8 +48,21 @@ def make_controllers(parts: Parts) -> list[Controller]:
     return [
         MachineTypeController(),
         EtcFileController(parts.etc, parts.set_hostname),
+        *make_volume_controllers(parts),
         MachineStatusController(parts.stage, parts.node.events.publish),
         ApiServiceConfigController(),
         MaintenanceConfigController(parts.stage, parts.log),
         *make_secrets_controllers(parts.bridge),
+    ]
+
+
+def make_volume_controllers(parts: Parts) -> list[Controller]:
+    """Disks, volumes, and what is kept on them."""
+    return [
+        SystemDiskController(),
+        VolumeConfigController(has_partitions=parts.node.platform.mode != "container"),
+        VolumeManagerController(parts.volumes),
+        MetaController(parts.meta, parts.log),
+        NodeIdentityController(parts.identity, parts.show_identity, parts.log),
+        PersistenceController(parts.log),
     ]

@@ -10,11 +10,13 @@ from talos.machined.logs import DIRECTORY
 from talos.machined.machine import Machine
 from talos.machined.sequence import Phase, Task
 from talos.machined.services import SERVICES
+from talos.machined.volumes.requests import request_mount, wait_until_mounted
 from talos.resource import kinds
 from talos.resource.changes import wait_for
 from talos.resource.resource import Resource
 from talos.system import kernel
 
+EPHEMERAL = "EPHEMERAL"
 MACHINE_TYPE_ID = "machine-type"
 START_LIMIT = 70 * 60.0
 """Seconds until all services have to be up."""
@@ -29,6 +31,8 @@ def make_boot(machine: Machine) -> tuple[Phase, ...]:
         kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_SHARED)
 
     async def use_ephemeral() -> None:
+        await request_mount(machine.state, EPHEMERAL)
+        await wait_until_mounted(machine.state, EPHEMERAL, machine.log)
         filesystems.make_var_directories()
         machine.logs.open_files(DIRECTORY)
         for finding in filesystems.check_hardening(machine.ports.mounts):

@@ -7,12 +7,14 @@ import trio
 from talos.machined.machine import Machine
 from talos.machined.screen.detect import has_screen
 from talos.machined.sequence import Phase, Task
-from talos.machined.sequences.disks import make_pause_phases, make_wipe_phases
+from talos.machined.sequences.disks import DEVICES_LIMIT, make_pause_phases, make_wipe_phases
+from talos.machined.volumes.requests import request_mount, wait_for_meta, wait_until_settled
 
 EARLY_SERVICES = ("networkd", "udevd", "routerd", "apid")
 """What makes a machine reachable, whether it has a config or not."""
 LATER_SERVICES = ("timed", "containerd")
 """What it has before it has a config, too; they would take the processors from those above."""
+STATE = "STATE"
 LATE_MODULE = "talos.machined.late"
 SCREEN_MODULE = "talos.machined.screen.run"
 
@@ -34,7 +36,18 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
         screen = await trio.to_thread.run_sync(importlib.import_module, SCREEN_MODULE)
         machine.nursery.start_soon(screen.run_screen, machine)
 
+    async def reload_meta() -> None:
+        if machine.is_container:  # it has none
+            return
+        with trio.move_on_after(DEVICES_LIMIT) as scope:
+            await wait_for_meta(machine.state)
+        if scope.cancelled_caught:
+            machine.log.error(f"the disks are not known after {DEVICES_LIMIT:.0f} s, going on without them")
+
     async def load_config() -> None:
+        await request_mount(machine.state, STATE)
+        if not await wait_until_settled(machine.state, STATE):
+            machine.log.info("there is no STATE to load a config from")
         await importlib.import_module(LATE_MODULE).load_config(machine)
 
     return (
@@ -42,6 +55,7 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
         *make_wipe_phases(machine),
         Phase("machined", (Task("startMachined", start_machined),)),
         Phase("dashboard", (Task("startDashboard", start_dashboard),), may_fail=True),
+        Phase("meta", (Task("reloadMeta", reload_meta),), may_fail=True),
         *make_pause_phases(machine),
         Phase("config", (Task("loadConfig", load_config),)),
     )

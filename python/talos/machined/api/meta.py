@@ -1,0 +1,51 @@
+"""MetaWrite and MetaDelete."""
+
+from collections.abc import Mapping
+
+from talos.api.machine import machine_pb2 as pb
+from talos.api.rpc import Call, Code, Handler, RpcError
+from talos.machined.node import Node
+from talos.system.errors import UserError
+
+LAST_KEY = 255
+
+
+def handlers(node: Node) -> Mapping[str, Handler]:
+    """Those of machine.MachineService, where there can be a META."""
+    if node.platform.mode == "container":
+        return {}
+
+    async def write(request: pb.MetaWriteRequest, call: Call) -> pb.MetaWriteResponse:
+        del call
+        _check(request.key)
+        try:
+            await node.meta.set(request.key, request.value)
+        except ValueError as error:
+            raise RpcError(Code.RESOURCE_EXHAUSTED, f"meta write failed: {error}") from None
+        except (UserError, OSError) as error:
+            raise _make_error(error) from None
+        return pb.MetaWriteResponse(messages=[pb.MetaWrite()])
+
+    async def delete(request: pb.MetaDeleteRequest, call: Call) -> pb.MetaDeleteResponse:
+        del call
+        _check(request.key)
+        try:
+            was_there = await node.meta.delete(request.key)
+        except (UserError, OSError) as error:
+            raise _make_error(error) from None
+        if not was_there:
+            raise RpcError(Code.NOT_FOUND, f"meta key not found: 0x{request.key:02x}")
+        return pb.MetaDeleteResponse(messages=[pb.MetaDelete()])
+
+    return {"MetaWrite": write, "MetaDelete": delete}
+
+
+def _check(key: int) -> None:
+    if not 0 < key <= LAST_KEY:
+        raise RpcError(Code.INVALID_ARGUMENT, f"key must be from 1 to {LAST_KEY}, not {key}")
+
+
+def _make_error(error: UserError | OSError) -> RpcError:
+    if isinstance(error, UserError):
+        return RpcError(Code.FAILED_PRECONDITION, str(error))
+    return RpcError(Code.UNKNOWN, f"META can't be written: {error.strerror}")

@@ -1,0 +1,152 @@
+"""VolumeConfigController: which volumes the machine should have."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from talos.api.definitions import block_pb2, enums_pb2
+from talos.config.documents.block.volume import VolumeConfig
+from talos.config.loader import load
+from talos.config.model import Config
+from talos.config.values import Size
+from talos.installer.layout import EPHEMERAL, META, STATE, Area
+from talos.machined.api.config_store import ACTIVE
+from talos.resource import kinds
+from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+
+STATE_TARGET = "/system/state"
+EPHEMERAL_TARGET = "/var"
+SELECTOR = "talos.dev/disk-selector"
+"""Annotation: the expression that says which disks a volume may be made on."""
+OBSTACLE = "talos.dev/obstacle"
+"""Annotation: why the volume can't be as it is wanted."""
+SYSTEM_DISK = "system_disk"
+_PERCENT = "%"
+
+
+class VolumeConfigController(Reconciler):
+    """MachineConfig → VolumeConfig. What has no provisioning is only looked for."""
+
+    name = "block.VolumeConfigController"
+    inputs = (Input(kinds.MACHINE_CONFIG, id=ACTIVE),)
+    outputs = (Output(kinds.VOLUME_CONFIG),)
+
+    def __init__(self, *, has_partitions: bool) -> None:
+        self._has_partitions = has_partitions
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write all of them."""
+        resource = await runtime.get_or_none(kinds.MACHINE_CONFIG, ACTIVE)
+        config = load(resource.spec.yaml_marshalled) if resource else None
+        wanted = make_volumes(config) if self._has_partitions else make_directories()
+        async with runtime.track_outputs():
+            for label, (spec, annotations) in wanted.items():
+
+                def change(
+                    there: block_pb2.VolumeConfigSpec, spec: block_pb2.VolumeConfigSpec = spec
+                ) -> None:
+                    there.CopyFrom(spec)
+
+                await runtime.modify(kinds.VOLUME_CONFIG, label, change, annotations=annotations)
+
+
+type Volumes = Mapping[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]]
+"""Specs and annotations by id."""
+
+
+def make_directories() -> Volumes:
+    """The volumes of a machine whose disks are somebody else's."""
+    found: dict[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]] = {}
+    for area, target, mode in ((STATE, STATE_TARGET, 0o700), (EPHEMERAL, EPHEMERAL_TARGET, 0o755)):
+        spec = block_pb2.VolumeConfigSpec(type=enums_pb2.VOLUME_TYPE_DIRECTORY)
+        spec.mount.target_path = target
+        spec.mount.file_mode = mode
+        found[area.label] = (spec, {})
+    return found
+
+
+def make_volumes(config: Config | None) -> Volumes:
+    """The volumes of a machine with disks; before there is a complete config, nothing may be made."""
+    complete = config is not None and config.is_complete
+    meta = _make_partition(META, create=False)
+    state = _make_partition(STATE, create=complete)
+    state.provisioning.partition_spec.max_size = STATE.size
+    state.mount.target_path = STATE_TARGET
+    state.mount.file_mode = 0o700
+    state.mount.secure = True
+    state.mount.no_exec = True
+    found: dict[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]] = {
+        META.label: (meta, {}),
+        STATE.label: (state, _describe(config, STATE.label)),
+    }
+    if config is not None and complete:
+        spec = make_ephemeral(config)
+        found[EPHEMERAL.label] = (spec, _describe(config, EPHEMERAL.label))
+    return found
+
+
+def make_ephemeral(config: Config) -> block_pb2.VolumeConfigSpec:
+    """EPHEMERAL: what is left of the disk, unless the config says otherwise."""
+    spec = _make_partition(EPHEMERAL, create=True)
+    part = spec.provisioning.partition_spec
+    part.grow = True
+    spec.provisioning.wave = 1
+    spec.mount.target_path = EPHEMERAL_TARGET
+    spec.mount.file_mode = 0o755
+    spec.mount.secure = True
+    features = config.machine.features if config.machine else None
+    spec.mount.project_quota_support = bool(features and features.disk_quota_support)
+    document = _find(config, EPHEMERAL.label)
+    wanted = document.provisioning if document else None
+    if wanted:
+        part.grow = wanted.grow is not False
+        part.min_size = wanted.min_size.bytes if wanted.min_size else part.min_size
+        _set_limit(part, wanted.max_size)
+    if document and document.mount:
+        spec.mount.secure = document.mount.secure is not False
+        if document.mount.disable_access_time:
+            spec.mount.parameters.add(name="noatime", type=enums_pb2.FS_PARAMETER_TYPE_BOOLEAN_VALUE)
+    return spec
+
+
+def _set_limit(part: block_pb2.PartitionSpec, size: Size | None) -> None:
+    if not size:
+        return
+    part.negative_max_size = size.startswith("-")
+    amount = size.removeprefix("-")
+    if amount.endswith(_PERCENT):
+        part.relative_max_size = int(float(amount.removesuffix(_PERCENT)))
+    else:
+        part.max_size = Size(amount).bytes
+
+
+def _make_partition(area: Area, *, create: bool) -> block_pb2.VolumeConfigSpec:
+    spec = block_pb2.VolumeConfigSpec(type=enums_pb2.VOLUME_TYPE_PARTITION)
+    if create:
+        spec.provisioning.partition_spec.label = area.label
+        spec.provisioning.partition_spec.type_uuid = area.type_uuid
+        spec.provisioning.partition_spec.min_size = area.size
+        spec.provisioning.filesystem_spec.type = enums_pb2.FILESYSTEM_TYPE_XFS
+        spec.provisioning.filesystem_spec.label = area.label
+    return spec
+
+
+def _describe(config: Config | None, label: str) -> Mapping[str, str]:
+    document = _find(config, label) if config else None
+    found: dict[str, str] = {}
+    selector = document.provisioning.disk_selector if document and document.provisioning else None
+    if selector and selector.match and label == EPHEMERAL.label:
+        found[SELECTOR] = str(selector.match)
+    encryption: Any = document.encryption if document else None
+    if encryption is not None or _wants_old_encryption(config, label):
+        # Storing in the clear what is wanted encrypted would be worse than not storing it.
+        found[OBSTACLE] = "encryption is not supported by this version"
+    return found
+
+
+def _wants_old_encryption(config: Config | None, label: str) -> bool:
+    wanted: Any = config.machine.system_disk_encryption if config and config.machine else None
+    return getattr(wanted, label.lower(), None) is not None
+
+
+def _find(config: Config, name: str) -> VolumeConfig | None:
+    return next((document for document in config.find_all(VolumeConfig) if document.name == name), None)

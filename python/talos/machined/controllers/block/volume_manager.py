@@ -1,0 +1,243 @@
+"""VolumeManagerController: from what volumes should be to where they are mounted."""
+
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import trio
+
+from talos.api.definitions import block_pb2
+from talos.api.definitions import enums_pb2 as enums
+from talos.daemon.logging import Log
+from talos.installer.disks import read_disks
+from talos.installer.expression import parse_expression
+from talos.installer.layout import META
+from talos.machined.controllers.block.system_disk import find_installed
+from talos.machined.controllers.block.volume_config import OBSTACLE, SELECTOR
+from talos.machined.volumes.blocks import Blocks
+from talos.machined.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
+from talos.machined.volumes.requests import LIFECYCLE_ID
+from talos.machined.volumes.settle import Place, Progress, Wish, find, settle
+from talos.machined.volumes.standing import (
+    Standing,
+    fill_mount,
+    fill_runtime_mount,
+    fill_status,
+    make_wish,
+)
+from talos.resource import kinds
+from talos.resource.controller import Controller, ControllerRuntime, Input, Output, Strength
+from talos.resource.resource import Phase, Resource
+from talos.resource.state import State
+from talos.system.errors import UserError
+from talos.system.mounts import Mounts
+
+DEVICES_ID = "devices"
+RETRY = 15.0
+"""Seconds after which a volume that failed is tried again, if nothing changes before."""
+
+type _Config = Resource[block_pb2.VolumeConfigSpec]
+type _Requests = Sequence[Resource[block_pb2.VolumeMountRequestSpec]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeParts:
+    """What the controller works with beside the resources. ``refresh`` has disks looked at again."""
+
+    state: State
+    blocks: Blocks
+    mounts: Mounts
+    refresh: Callable[[], Awaitable[None]]
+    log: Log
+
+
+class VolumeManagerController(Controller):
+    """Locates, makes, formats, grows and mounts volumes; unmounts them at the machine's end.
+
+    Disks are written to only for a volume whose mount somebody has asked for. What is mounted stays as it
+    is until the end.
+    """
+
+    name = "block.VolumeManagerController"
+    inputs = (
+        Input(kinds.VOLUME_CONFIG),
+        Input(kinds.VOLUME_MOUNT_REQUEST),
+        Input(kinds.VOLUME_LIFECYCLE, Strength.STRONG, id=LIFECYCLE_ID),
+        Input(kinds.DEVICES_STATUS, id=DEVICES_ID),
+        Input(kinds.DISK),
+        Input(kinds.DISCOVERED_VOLUME),
+    )
+    outputs = (
+        Output(kinds.VOLUME_STATUS),
+        Output(kinds.VOLUME_MOUNT_STATUS),
+        Output(kinds.BLOCK_MOUNT_STATUS),
+        Output(kinds.MOUNT_STATUS),
+    )
+
+    def __init__(self, parts: VolumeParts) -> None:
+        self._parts = parts
+        self._mounted: dict[str, Standing] = {}
+        self._failures: dict[str, str] = {}
+
+    async def run(self, runtime: ControllerRuntime) -> None:
+        """Work until the end of the volumes' life."""
+        while True:
+            with trio.move_on_after(RETRY if self._failures else math.inf):
+                await runtime.wait_for_round()
+            lifecycle = await runtime.get_or_none(kinds.VOLUME_LIFECYCLE, LIFECYCLE_ID)
+            if lifecycle is None:
+                continue
+            if lifecycle.metadata.phase is Phase.TEARING_DOWN:
+                await self._finish()
+                async with runtime.track_outputs():
+                    pass
+                await runtime.remove_finalizer(kinds.VOLUME_LIFECYCLE, LIFECYCLE_ID)
+                return
+            await runtime.add_finalizer(kinds.VOLUME_LIFECYCLE, LIFECYCLE_ID)
+            await self._keep_all(runtime)
+            runtime.reset_backoff()
+
+    async def _keep_all(self, runtime: ControllerRuntime) -> None:
+        requests = await runtime.list(kinds.VOLUME_MOUNT_REQUEST)
+        configs = await runtime.list(kinds.VOLUME_CONFIG)
+        async with runtime.track_outputs():
+            for config in sorted(configs, key=lambda config: config.spec.provisioning.wave):
+                wanted = [request for request in requests if request.spec.volume_id == config.id]
+                standing = await self._keep(runtime, config, is_wanted=bool(wanted))
+                await self._tell(runtime, config, standing, wanted)
+
+    async def _keep(self, runtime: ControllerRuntime, config: _Config, *, is_wanted: bool) -> Standing:
+        if config.id in self._mounted:
+            return self._mounted[config.id]
+        progress = Progress()
+        try:
+            standing = await self._settle(runtime, config, progress, is_wanted=is_wanted)
+            self._failures.pop(config.id, None)
+        except (UserError, OSError) as error:
+            standing = self._fail(config.id, progress, error)
+        if progress.changed:
+            await self._parts.refresh()
+        if standing.target:
+            self._mounted[config.id] = standing
+        return standing
+
+    def _fail(self, volume: str, progress: Progress, error: Exception) -> Standing:
+        text = str(error)
+        if self._failures.get(volume) != text:
+            self._parts.log.warning(f"volume {volume}: can't be used", reason=text)
+        self._failures[volume] = text
+        return Standing(
+            phase=enums.VOLUME_PHASE_FAILED,
+            before=progress.phase,
+            location=progress.device,
+            error=text,
+        )
+
+    async def _settle(
+        self, runtime: ControllerRuntime, config: _Config, progress: Progress, *, is_wanted: bool
+    ) -> Standing:
+        if config.spec.type == enums.VOLUME_TYPE_DIRECTORY:
+            return Standing(phase=enums.VOLUME_PHASE_READY, target=config.spec.mount.target_path)
+        devices = await runtime.get_or_none(kinds.DEVICES_STATUS, DEVICES_ID)
+        if devices is None or not devices.spec.ready:
+            return Standing(phase=enums.VOLUME_PHASE_WAITING)
+        disks = await self._choose_disks(runtime, config)
+        if not disks:
+            return Standing(phase=enums.VOLUME_PHASE_MISSING)
+        wish = make_wish(config.id, config.spec)
+        if not is_wanted:
+            return await self._locate(config.id, wish, disks)
+        obstacle = config.metadata.annotations.get(OBSTACLE)
+        if obstacle:
+            raise UserError(obstacle, where=f"VolumeConfig {config.id}")
+        place = await settle(self._parts.blocks, wish, disks, self._parts.log, progress)
+        if place is None:
+            return Standing(phase=enums.VOLUME_PHASE_MISSING)
+        await self._mount(config, wish, place)
+        return _stand(place, enums.VOLUME_PHASE_READY, config.spec.mount.target_path)
+
+    async def _locate(self, label: str, wish: Wish, disks: Sequence[str]) -> Standing:
+        """What can be told without writing; META, whose content is no filesystem, is ready by this."""
+        found = await find(self._parts.blocks, wish, disks)
+        if found is None:
+            phase = enums.VOLUME_PHASE_WAITING if wish.may_create else enums.VOLUME_PHASE_MISSING
+            return Standing(phase=phase)
+        disk, partition = found
+        device = self._parts.blocks.name_partition(disk, partition.number)
+        content = await self._parts.blocks.look(device)
+        place = Place(disk=disk, device=device, partition=partition, content=content)
+        is_meta = label == META.label
+        return _stand(place, enums.VOLUME_PHASE_READY if is_meta else enums.VOLUME_PHASE_LOCATED)
+
+    async def _choose_disks(self, runtime: ControllerRuntime, config: _Config) -> list[str]:
+        """The disks on which the volume is looked for and may be made, the system's first."""
+        # Not from SystemDisk: that may come a moment later, and a system disk must not seem to be missing.
+        volumes = await runtime.list(kinds.DISCOVERED_VOLUME)
+        installed = find_installed(volume.spec for volume in volumes)
+        if not installed:
+            return []
+        system = installed[0][0]
+        found = [system]
+        text = config.metadata.annotations.get(SELECTOR)
+        if not text:
+            return found
+        where = f"VolumeConfig {config.id} provisioning.diskSelector.match"
+        expression = parse_expression(text, where=where)
+        disks = [disk for disk in await read_disks(self._parts.state) if not disk.obstacle]
+        found = [disk.path for disk in disks if expression.is_true(disk.facts())]
+        if not found:
+            raise UserError(f"no disk matches {text}", where=where)
+        return sorted(found, key=lambda path: (path != system, path))
+
+    async def _mount(self, config: _Config, wish: Wish, place: Place) -> None:
+        spec = config.spec.mount
+        options = make_options(
+            secure=spec.secure,
+            no_exec=spec.no_exec,
+            no_access_time=any(parameter.name == "noatime" for parameter in spec.parameters),
+        )
+        point = make_point(place, spec.target_path, options, spec.file_mode, quota=spec.project_quota_support)
+        parts = self._parts
+        await mount_volume(parts.blocks, parts.mounts, place, point, parts.log, grow=wish.grow)
+        parts.log.info(f"volume {config.id}: mounted", device=place.device, target=spec.target_path)
+
+    async def _tell(
+        self, runtime: ControllerRuntime, config: _Config, standing: Standing, requests: _Requests
+    ) -> None:
+        await runtime.modify(
+            kinds.VOLUME_STATUS, config.id, partial(fill_status, standing=standing, config=config.spec)
+        )
+        if not standing.target:
+            return
+        for request in requests:
+            change = partial(_fill_mount_status, request=request.spec, target=standing.target)
+            await runtime.modify(kinds.VOLUME_MOUNT_STATUS, request.id, change)
+        mount = next(
+            (mount for mount in reversed(self._parts.mounts.list()) if mount.target == standing.target), None
+        )
+        if mount is not None:
+            quota = config.spec.mount.project_quota_support
+            change = partial(fill_mount, volume=config.id, mount=mount, quota=quota)
+            await runtime.modify(kinds.BLOCK_MOUNT_STATUS, config.id, change)
+            await runtime.modify(kinds.MOUNT_STATUS, config.id, partial(fill_runtime_mount, mount=mount))
+
+    async def _finish(self) -> None:
+        """Unmount what we mounted, the last first; a directory is its owner's."""
+        for standing in reversed(self._mounted.values()):
+            if standing.place is not None:
+                await unmount_volume(self._parts.mounts, standing.target, self._parts.log)
+        self._mounted.clear()
+
+
+def _stand(place: Place, phase: enums.BlockVolumePhase, target: str = "") -> Standing:
+    return Standing(phase=phase, disk=place.disk, location=place.device, place=place, target=target)
+
+
+def _fill_mount_status(
+    spec: block_pb2.VolumeMountStatusSpec, request: block_pb2.VolumeMountRequestSpec, target: str
+) -> None:
+    spec.volume_id = request.volume_id
+    spec.requester = request.requester
+    spec.target = target
+    spec.read_only = request.read_only

@@ -1,0 +1,58 @@
+"""NodeIdentityController: the node's id in STATE is the one that counts."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import trio
+
+from talos.api.definitions.cluster_pb2 import IdentitySpec
+from talos.daemon.logging import Log
+from talos.installer.layout import STATE
+from talos.machined.identity import Identity, keep_identity
+from talos.machined.resources import IDENTITY_OWNER
+from talos.resource import kinds
+from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+
+ID = "local"
+
+
+class NodeIdentityController(Reconciler):
+    """VolumeMountStatus of STATE → Identity and /etc/machine-id.
+
+    Until STATE is there, the id is the one that this boot began with.
+    """
+
+    name = IDENTITY_OWNER
+    inputs = (Input(kinds.VOLUME_MOUNT_STATUS),)
+    outputs = (Output(kinds.IDENTITY),)
+
+    def __init__(self, identity: Identity, show: Callable[[Identity], None], log: Log) -> None:
+        self._identity = identity
+        self._shown = identity
+        self._show = show
+        self._log = log
+        self._is_kept = False
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Take over what STATE has, or write ours there."""
+        for status in await runtime.list(kinds.VOLUME_MOUNT_STATUS):
+            if status.spec.volume_id == STATE.label and not self._is_kept:
+                await self._keep(Path(status.spec.target))
+        if self._identity != self._shown:
+            self._show(self._identity)
+            self._shown = self._identity
+
+        def change(spec: IdentitySpec) -> None:
+            spec.node_id = self._identity.node_id
+
+        await runtime.modify(kinds.IDENTITY, ID, change)
+
+    async def _keep(self, folder: Path) -> None:
+        try:
+            self._identity = await trio.to_thread.run_sync(keep_identity, folder, self._identity)
+            self._is_kept = True
+        except OSError as error:
+            # The node works with it; the next boot has another.
+            self._log.warning("the node's id can't be kept", reason=error.strerror)
+        except ValueError as error:
+            self._log.warning("the node's id in STATE can't be read, it stays unused", reason=str(error))

@@ -1,0 +1,42 @@
+"""PersistenceController: the config that the next boot begins with, in STATE as soon as there is one."""
+
+from pathlib import Path
+
+import trio
+
+from talos.daemon.logging import Log
+from talos.installer.layout import STATE
+from talos.machined.api.config_store import CONFIG_FILE, PERSISTENT, write_config
+from talos.resource import kinds
+from talos.resource.controller import ControllerRuntime, Input, Reconciler
+
+
+class PersistenceController(Reconciler):
+    """MachineConfig ``persistent`` and STATE's mount → the file. When the disk is full, it is tried again."""
+
+    name = "config.PersistenceController"
+    inputs = (Input(kinds.MACHINE_CONFIG, id=PERSISTENT), Input(kinds.VOLUME_MOUNT_STATUS))
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write the file when it is another."""
+        config = await runtime.get_or_none(kinds.MACHINE_CONFIG, PERSISTENT)
+        mounts = await runtime.list(kinds.VOLUME_MOUNT_STATUS)
+        folder = next((mount.spec.target for mount in mounts if mount.spec.volume_id == STATE.label), None)
+        if config is None or folder is None:
+            return
+        data = config.spec.yaml_marshalled
+        if await trio.to_thread.run_sync(_keep, Path(folder), data):
+            self._log.info("the machine config is kept", place=folder)
+
+
+def _keep(folder: Path, data: bytes) -> bool:
+    try:
+        if (folder / CONFIG_FILE).read_bytes() == data:
+            return False
+    except FileNotFoundError:
+        pass
+    write_config(folder, data)
+    return True

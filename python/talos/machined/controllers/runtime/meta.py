@@ -1,0 +1,53 @@
+"""MetaController: META's values as resources."""
+
+from functools import partial
+
+from talos.api.definitions import enums_pb2 as enums
+from talos.api.definitions import runtime_pb2
+from talos.daemon.logging import Log
+from talos.installer.layout import META
+from talos.machined.meta_store import MetaStore
+from talos.machined.volumes.requests import META_LOAD_ID
+from talos.resource import kinds
+from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+
+
+class MetaController(Reconciler):
+    """VolumeStatus of META → MetaKey and MetaLoad, the latter also when there certainly is no META."""
+
+    name = "runtime.MetaController"
+    inputs = (Input(kinds.VOLUME_STATUS, id=META.label),)
+    outputs = (Output(kinds.META_KEY), Output(kinds.META_LOAD))
+
+    def __init__(self, store: MetaStore, log: Log) -> None:
+        self._store = store
+        self._log = log
+
+    async def run(self, runtime: ControllerRuntime) -> None:
+        """Reconcile after the store's changes, too."""
+        self._store.listen(runtime.queue_reconcile)
+        await super().run(runtime)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Load when there is something to load, then tell."""
+        status = await runtime.get_or_none(kinds.VOLUME_STATUS, META.label)
+        if status is None or status.spec.phase == enums.VOLUME_PHASE_WAITING:
+            return
+        is_ready = status.spec.phase == enums.VOLUME_PHASE_READY
+        if is_ready and self._store.device != status.spec.location:
+            try:
+                await self._store.load(status.spec.location)
+            except (OSError, ValueError) as error:
+                self._log.warning("META can't be read", device=status.spec.location, reason=str(error))
+        async with runtime.track_outputs():
+            for key, value in self._store.values.items():
+                await runtime.modify(kinds.META_KEY, f"0x{key:02x}", partial(_fill, value=value))
+            await runtime.modify(kinds.META_LOAD, META_LOAD_ID, _finish)
+
+
+def _fill(spec: runtime_pb2.MetaKeySpec, value: bytes) -> None:
+    spec.value = value.decode(errors="replace")
+
+
+def _finish(spec: runtime_pb2.MetaLoadedSpec) -> None:
+    spec.done = True
