@@ -105,7 +105,7 @@ def resolve() -> dict[str, Any]:
     packages: dict[str, Any] = {}
     roots: dict[str, list[str]] = {}
     for root, asked in all_asked.items():
-        suites = dict.fromkeys(asked["packages"], asked["suite"]) if "suite" in asked else {}
+        suites: dict[str, str] = {name: asked["suite"] for name in asked["packages"] if "suite" in asked}
         words = with_suites(asked["packages"], suites)
         text = run(["apt-get", "install", "--print-uris", "--assume-yes", "-qq", *words], env=env)
         found = {name: entry for name, entry in parse_uris(text, suites).items() if is_kept(name, asked)}
