@@ -24,6 +24,8 @@ from talos.config.documents.network.resolver import ResolverConfig
 from talos.config.documents.network.time_sync import TimeSyncConfig
 from talos.config.documents.runtime.environment import EnvironmentConfig
 from talos.config.documents.runtime.sysctl import SysctlConfig
+from talos.config.documents.runtime.sysfs import SysfsConfig
+from talos.config.documents.runtime.udev_rules import UdevRulesConfig
 from talos.config.documents.v1alpha1.cluster import ClusterConfig
 from talos.config.documents.v1alpha1.machine import MachineConfig
 from talos.config.documents.v1alpha1.network import NetworkConfig
@@ -109,6 +111,12 @@ def sysctls(config: Config) -> Mapping[str, str]:
     """Kernel parameters."""
     document = config.find(SysctlConfig)
     return {**(_machine(config).sysctls or {}), **((document and document.params) or {})}
+
+
+def sysfs(config: Config) -> Mapping[str, str]:
+    """Kernel parameters under /sys."""
+    document = config.find(SysfsConfig)
+    return {**(_machine(config).sysfs or {}), **((document and document.params) or {})}
 
 
 def environment(config: Config) -> Mapping[str, str]:
@@ -259,6 +267,12 @@ def _machine(config: Config) -> MachineConfig:
 
 def _cluster(config: Config) -> ClusterConfig:
     return config.cluster or _NO_CLUSTER
+
+
+def udev_rules(config: Config) -> tuple[str, ...]:
+    """Rules for devices, in their order; those of the document after the main one's."""
+    udev, document = _machine(config).udev, config.find(UdevRulesConfig)
+    return (*((udev and udev.rules) or ()), *((document and document.rules) or ()))
 
 
 def _network(config: Config) -> NetworkConfig:

@@ -19,7 +19,6 @@ from talos.machined.sequence import SequenceReplacedError, TaskFailedError
 from talos.machined.sequences.boot import make_boot
 from talos.machined.sequences.initialize import make_initialize
 from talos.machined.services import GROUPS, MACHINED_DIRECTORIES, SERVICES, STATE_SOCKET
-from talos.machined.sysctls import apply_params, default_params
 from talos.resource.builtin import register_builtin
 from talos.resource.service import make_state_service
 from talos.system.power import PowerAction
@@ -82,8 +81,7 @@ def make_groups(machine: Machine) -> None:
 
 async def describe_machine(machine: Machine) -> None:
     """Kernel parameters, and everything about the machine that doesn't change."""
-    params = apply_params(machine.ports.sysctls, default_params(is_container=machine.is_container))
-    await resources.describe_params(machine.state, params)
+    machine.params.apply({})
     machine.show_identity(machine.identity)
     await resources.describe_machine(
         machine.state,

@@ -20,6 +20,7 @@ from talos.machined.reaper import Reaper
 from talos.machined.sequence import Sequencer
 from talos.machined.stage import MachineStage
 from talos.machined.supervisor import Supervisor
+from talos.machined.sysctls import KernelParams
 from talos.machined.zygote_client import Zygote
 from talos.resource.memory import MemoryState
 from talos.system.cgroups import Groups
@@ -62,6 +63,7 @@ class Machine:
     sequencer: Sequencer
     power: PowerSequences
     etc: EtcFiles
+    params: KernelParams
     processes: ProcessRunner
     meta: MetaStore
     nursery: trio.Nursery

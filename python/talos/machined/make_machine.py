@@ -27,6 +27,7 @@ from talos.machined.service import Facts
 from talos.machined.services import SERVICES
 from talos.machined.stage import MachineStage
 from talos.machined.supervisor import Supervisor
+from talos.machined.sysctls import KernelParams, default_params
 from talos.machined.volumes.requests import end_lifecycle
 from talos.machined.zygote_client import Zygote
 from talos.resource.memory import MemoryState
@@ -108,6 +109,7 @@ def make_machine(beginning: Beginning, daemon: Daemon, nursery: trio.Nursery) ->
         sequencer=sequencer,
         power=power,
         etc=EtcFiles(ports.mounts),
+        params=KernelParams(ports.sysctls, default_params(is_container=platform.mode == "container")),
         processes=ProcessRunner(reaper, beginning.logs),
         meta=MetaStore(),
         nursery=nursery,

@@ -10,10 +10,8 @@ from talos.api.definitions.runtime_pb2 import (
     BootIDSpec,
     DevicesStatusSpec,
     KernelCmdlineSpec,
-    KernelParamStatusSpec,
     VersionSpec,
 )
-from talos.machined.sysctls import ParamResult
 from talos.resource import kinds
 from talos.resource.changes import modify
 from talos.resource.kind import Kind
@@ -47,15 +45,6 @@ async def describe_machine(
 async def describe_foreign_devices(state: State) -> None:
     """Somebody else has made the devices and named the links: nobody waits for udevd."""
     await _write(state, kinds.DEVICES_STATUS, "devices", DevicesStatusSpec(ready=True))
-
-
-async def describe_params(state: State, results: list[ParamResult]) -> None:
-    """What became of the kernel parameters."""
-    for result in results:
-        spec = KernelParamStatusSpec(
-            current=result.current, default=result.default, unsupported=result.unsupported
-        )
-        await _write(state, kinds.KERNEL_PARAM_STATUS, result.key, spec)
 
 
 async def _write[S: Message](state: State, kind: Kind[S], id: str, spec: S) -> None:

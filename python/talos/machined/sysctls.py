@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from talos.system.sysctl import Sysctls
 
 PREFIX = "proc.sys."
+SYSFS_PREFIX = "sys."
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +23,13 @@ class ParamResult:
     """What the kernel made of it."""
 
     key: str
-    current: str
-    default: str
-    unsupported: bool
+    wanted: str
+    current: str = ""
+    default: str = ""
+    """The value before we came."""
+    unsupported: bool = False
+    reason: str = ""
+    """Why it is not as wanted."""
 
 
 DEFAULTS = (
@@ -46,7 +51,7 @@ DEFAULTS = (
     Param("vm.overcommit_memory", "1"),
     Param("fs.inotify.max_user_instances", "8192"),
     Param("fs.aio-max-nr", "1048576"),
-    # Kernel Self Protection Project's recommendations.
+    # Kernel Self Protection Project's recommendations, those of kernel/sysctl.conf.
     Param("dev.tty.ldisc_autoload", "0", metal_only=True),
     Param("dev.tty.legacy_tiocsti", "0", metal_only=True),
     Param("fs.protected_symlinks", "1", metal_only=True),
@@ -58,17 +63,26 @@ DEFAULTS = (
     Param("kernel.dmesg_restrict", "1", metal_only=True),
     Param("kernel.perf_event_paranoid", "3", metal_only=True),
     Param("kernel.randomize_va_space", "2", metal_only=True),
-    Param("kernel.yama.ptrace_scope", "2", metal_only=True),
+    Param("kernel.yama.ptrace_scope", "3", metal_only=True),
     Param("user.max_user_namespaces", "0", metal_only=True),
     Param("kernel.unprivileged_bpf_disabled", "1", metal_only=True),
     Param("net.core.bpf_jit_harden", "2", metal_only=True),
     Param("vm.unprivileged_userfaultfd", "0", metal_only=True),
+    Param("kernel.oops_limit", "100", metal_only=True),
+    Param("kernel.warn_limit", "100", metal_only=True),
+    Param("kernel.sysrq", "0", metal_only=True),
+    Param("net.ipv4.conf.all.accept_redirects", "0", metal_only=True),
+    Param("net.ipv4.conf.all.accept_source_route", "0", metal_only=True),
+    Param("net.ipv4.conf.default.accept_redirects", "0", metal_only=True),
+    Param("net.ipv4.conf.default.accept_source_route", "0", metal_only=True),
+    Param("net.ipv4.tcp_syncookies", "1", metal_only=True),
+    Param("net.ipv6.conf.all.accept_redirects", "0", metal_only=True),
+    Param("net.ipv6.conf.all.accept_source_route", "0", metal_only=True),
+    Param("net.ipv6.conf.default.accept_redirects", "0", metal_only=True),
+    Param("net.ipv6.conf.default.accept_source_route", "0", metal_only=True),
+    Param("vm.mmap_min_addr", "65536", metal_only=True),
+    Param("vm.mmap_rnd_bits", "32", metal_only=True),
 )
-
-
-def apply_params(sysctls: Sysctls, wanted: Mapping[str, str]) -> list[ParamResult]:
-    """Set parameters, given by their key with prefix; what can't be set is reported, no error."""
-    return [_apply(sysctls, key, value) for key, value in wanted.items()]
 
 
 def default_params(*, is_container: bool) -> Mapping[str, str]:
@@ -76,15 +90,57 @@ def default_params(*, is_container: bool) -> Mapping[str, str]:
     return {PREFIX + param.key: param.value for param in DEFAULTS if not (is_container and param.metal_only)}
 
 
-def _apply(sysctls: Sysctls, key: str, value: str) -> ParamResult:
-    try:
-        before = sysctls.read(key)
-    except OSError:
-        return ParamResult(key=key, current="", default="", unsupported=True)
-    if before == value:
-        return ParamResult(key=key, current=value, default=before, unsupported=False)
-    try:
-        sysctls.write(key, value)
-    except OSError:
-        return ParamResult(key=key, current=before, default=before, unsupported=True)
-    return ParamResult(key=key, current=sysctls.read(key), default=before, unsupported=False)
+class KernelParams:
+    """Sets parameters, and remembers what each one was before it was touched."""
+
+    def __init__(self, sysctls: Sysctls, defaults: Mapping[str, str]) -> None:
+        self._sysctls = sysctls
+        self._defaults = defaults
+        self._before: dict[str, str] = {}
+        self._users: set[str] = set()
+
+    def apply(self, users: Mapping[str, str]) -> list[ParamResult]:
+        """Set the machine's parameters and a user's, by key with prefix; the user's win.
+
+        What the user set before and does not set any more gets back its value. What can't be set
+        is reported, no error.
+        """
+        for key in self._users - users.keys() - self._defaults.keys():
+            self._set(key, self._before[key])
+        self._users = {key for key in users if key in self._before or self._remember(key)}
+        wanted = {**self._defaults, **users}
+        return [self._set(key, value) for key, value in wanted.items()]
+
+    def _remember(self, key: str) -> bool:
+        if not is_key(key):
+            return False
+        try:
+            self._before.setdefault(key, self._sysctls.read(key))
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def _set(self, key: str, value: str) -> ParamResult:
+        if not self._remember(key):
+            return ParamResult(key=key, wanted=value, unsupported=True, reason="this kernel has none")
+        before = self._before[key]
+        reason = ""
+        try:
+            if self._sysctls.read(key).split() != value.split():
+                self._sysctls.write(key, value)
+        except OSError as error:
+            reason = error.strerror or str(error)
+        try:
+            current = self._sysctls.read(key)
+        except (OSError, ValueError):
+            current = ""
+        return ParamResult(
+            key=key, wanted=value, current=current, default=before, unsupported=bool(reason), reason=reason
+        )
+
+
+def is_key(key: str) -> bool:
+    """Whether it can be a parameter's key; it must not lead out of /proc/sys and /sys."""
+    parts = key.split(".")
+    names = [part.replace("/", ".") for part in parts]
+    return key.startswith((PREFIX, SYSFS_PREFIX)) and not {"", ".", ".."} & set(names)

@@ -15,12 +15,10 @@ from talos.machined.identity import load_identity
 from talos.machined.logs import LogStore
 from talos.machined.platform import detect_platform
 from talos.machined.platform_network import parse_network
-from talos.machined.sysctls import apply_params, default_params
 from talos.system import kernel
 from talos.system.errors import UserError
 from talos.system.files import KernelFiles, MemoryFiles
 from talos.system.mounts import MemoryMounts, MountPoint
-from talos.system.sysctl import KernelSysctls
 
 NETWORK = """
 hostname: node-1
@@ -71,20 +69,6 @@ def test_metal_platform() -> None:
 def test_bad_network_is_told(text: str) -> None:
     with pytest.raises(UserError, match=r"network\.yaml"):
         parse_network(text, "")
-
-
-def test_params(tmp_path: Path) -> None:
-    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
-    (tmp_path / "proc/sys/kernel/panic").write_text("0\n")
-    results = apply_params(
-        KernelSysctls(tmp_path), {"proc.sys.kernel.panic": "10", "proc.sys.net.missing": "1"}
-    )
-    assert [(r.key, r.current, r.default, r.unsupported) for r in results] == [
-        ("proc.sys.kernel.panic", "10", "0", False),
-        ("proc.sys.net.missing", "", "", True),
-    ]
-    assert "proc.sys.kernel.kptr_restrict" in default_params(is_container=False)
-    assert "proc.sys.kernel.kptr_restrict" not in default_params(is_container=True)
 
 
 def test_etc_files_are_bound_once(tmp_path: Path) -> None:

@@ -12,6 +12,10 @@ from talos.machined.controllers.cluster.identity import NodeIdentityController
 from talos.machined.controllers.config.machine_type import MachineTypeController
 from talos.machined.controllers.config.persistence import PersistenceController
 from talos.machined.controllers.files.etc_file import EtcFileController
+from talos.machined.controllers.runtime.kernel_params import (
+    KernelParamConfigController,
+    KernelParamSpecController,
+)
 from talos.machined.controllers.runtime.machine_status import MachineStatusController
 from talos.machined.controllers.runtime.maintenance import (
     ApiServiceConfigController,
@@ -50,6 +54,8 @@ def make_controllers(parts: Parts) -> list[Controller]:
         EtcFileController(parts.etc, parts.set_hostname),
         *make_volume_controllers(parts),
         MachineStatusController(parts.stage, parts.node.events.publish),
+        KernelParamConfigController(),
+        KernelParamSpecController(parts.params, parts.log),
         ApiServiceConfigController(),
         MaintenanceConfigController(parts.stage, parts.log),
         *make_secrets_controllers(parts.bridge),

@@ -4,6 +4,7 @@ import importlib
 
 import trio
 
+from talos.machined.hardware import describe_hardware
 from talos.machined.machine import Machine
 from talos.machined.screen.detect import has_screen
 from talos.machined.sequence import Phase, Task
@@ -24,6 +25,8 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
 
     async def start_early() -> None:
         machine.supervisor.begin(EARLY_SERVICES)
+        if not machine.is_container:  # a container's hardware is its host's
+            await describe_hardware(machine.state, machine.ports.files)
 
     async def start_machined() -> None:
         late = await trio.to_thread.run_sync(importlib.import_module, LATE_MODULE)
@@ -51,6 +54,7 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
         await importlib.import_module(LATE_MODULE).load_config(machine)
 
     return (
+        *make_requirement_phases(machine),
         Phase("earlyServices", (Task("startEarlyServices", start_early),)),
         *make_wipe_phases(machine),
         Phase("machined", (Task("startMachined", start_machined),)),
