@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from ipaddress import ip_address, ip_interface, ip_network
-from typing import Any
+from typing import Any, cast
 
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import (
@@ -77,7 +77,7 @@ def make_device_config(config: Config, links: Mapping[str, LinkStatusSpec]) -> D
     devices = (machine and machine.network and machine.network.interfaces) or ()
     for device in devices:
         builder.attempt(f"machine.network.interfaces {device.interface or ''}", builder.add_device, device)
-    adders: tuple[tuple[Any, Callable[[Any], None]], ...] = (
+    adders: tuple[tuple[type[Any], Callable[[Any], None]], ...] = (
         (LinkConfig, builder.add_plain),
         (DummyLinkConfig, builder.add_dummy),
         (VLANConfig, builder.add_vlan),
@@ -88,7 +88,7 @@ def make_device_config(config: Config, links: Mapping[str, LinkStatusSpec]) -> D
         (DHCPv4Config, builder.add_dhcp4),
         (BlackholeRouteConfig, builder.add_blackhole),
     )
-    for kind, add in adders:
+    for kind, add in cast("tuple[tuple[Any, Callable[[Any], None]], ...]", adders):
         for document in config.find_all(kind):
             builder.attempt(f"{kind.kind} {document.name}", add, document)
     return builder.finish()
@@ -180,11 +180,15 @@ class _Builder:
 
     def _make_bond(self, name: str, links: Iterable[str], settings: Any) -> None:
         options: dict[str, str] = {}
-        for setting in type(settings).__dataclass_fields__:
+        for setting in map(str, cast("Mapping[str, Any]", settings.__dataclass_fields__)):
             value = getattr(settings, setting)
             if setting not in _NO_BOND_OPTIONS and value not in (None, "", ()):
                 key = _BOND_NAMES.get(setting, setting)
-                options[key] = ";".join(value) if isinstance(value, tuple) else str(_number_of(value))
+                options[key] = (
+                    ";".join(cast("tuple[str, ...]", value))
+                    if isinstance(value, tuple)
+                    else str(_number_of(value))
+                )
         master = make_bond(options)
         self._link(name, kind="bond").bond_master.CopyFrom(master)
         for index, link in enumerate(links):

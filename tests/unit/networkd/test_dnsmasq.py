@@ -7,6 +7,7 @@ import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -65,7 +66,8 @@ def find_dnsmasq() -> list[str]:
 
 async def make_wires() -> None:
     """Two ends of a cable, up."""
-    async with AsyncIPRoute() as route:
+    async with AsyncIPRoute() as opened:
+        route: Any = opened
         await route.link(
             "add",
             ifname="client",
@@ -122,7 +124,7 @@ async def get_lease(folder: Path) -> None:
                 link="client",
                 wire=wire,
                 hardware_address=bytes.fromhex("020000007702"),
-                tell=told.send,
+                tell=lambda lease: told.send(lease),
                 identifier=(1, bytes.fromhex("020000007702")),
             )
             nursery.start_soon(client.run)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import trio
 import trio.testing
@@ -27,7 +28,7 @@ def nic(index: int) -> LinkState:
 
 
 class Node:
-    def __init__(self, nics: int = 2, **options: object) -> None:
+    def __init__(self, nics: int = 2, **options: Any) -> None:
         self.state = MemoryState()
         loopback = LinkState(index=1, name="lo", type=ARPHRD_LOOPBACK, mtu=65536)
         self.links = MemoryLinks([loopback, *(nic(index) for index in range(2, 2 + nics))])

@@ -2,7 +2,8 @@
 
 import logging
 from dataclasses import dataclass, field
-from ipaddress import ip_network
+from ipaddress import IPv4Address, ip_network
+from typing import Protocol
 
 import trio
 from google.protobuf.message import Message
@@ -14,6 +15,7 @@ from talos.api.definitions.network_pb2 import (
     OperatorSpecSpec,
     PlatformConfigSpec,
     ResolverSpecSpec,
+    RouteSpecSpec,
     TimeServerSpecSpec,
 )
 from talos.networkd.addresses import make_ip
@@ -26,7 +28,7 @@ from talos.resource import kinds
 from talos.resource.controller import Controller, ControllerRuntime, Input, Output
 from talos.resource.kind import Kind
 from talos.resource.resource import Phase
-from talos.system.links import Interface
+from talos.system.links import Address, Interface, Network
 
 log = logging.getLogger(__name__)
 
@@ -48,11 +50,12 @@ _KINDS: tuple[Kind[Message], ...] = (
 )
 
 
-class Checkable:
+class Checkable(Protocol):
     """What a running client is told."""
 
     def check(self) -> None:
         """The link was away: see whether the lease still holds."""
+        ...
 
 
 @dataclass(slots=True)
@@ -61,7 +64,7 @@ class _Running:
     index: int
     hardware_address: bytes
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
-    client: Checkable = field(default_factory=Checkable)
+    client: Checkable | None = None
     is_up: bool = True
     lease: Lease | None = None
     is_known: bool = False
@@ -97,12 +100,9 @@ class OperatorSpecController(Controller):
                 wanted[spec.link_name] = spec
         for name, running in list(self._running.items()):
             link = links.get(name)
-            is_same_link = link is not None and link.index == running.index
-            if (
-                not is_same_link
-                or wanted.get(name) != running.spec
-                or link.hardware_addr != running.hardware_address
-            ):
+            known = (running.index, running.hardware_address)
+            is_same_link = link is not None and (link.index, link.hardware_addr) == known
+            if not is_same_link or wanted.get(name) != running.spec:
                 running.scope.cancel()
                 del self._running[name]
         for name, spec in wanted.items():
@@ -117,7 +117,7 @@ class OperatorSpecController(Controller):
                     self._running[name] = started
                     nursery.start_soon(self._run_client, runtime, started)
                 continue
-            if is_up and not running.is_up:
+            if is_up and not running.is_up and running.client is not None:
                 running.client.check()
             running.is_up = is_up
 
@@ -225,18 +225,20 @@ def make_identifier(spec: OperatorSpecSpec, hardware_address: bytes) -> tuple[in
     return None
 
 
-def _is_reachable(gateway: object, lease: Lease) -> bool:
+def _is_reachable(gateway: IPv4Address, lease: Lease) -> bool:
     return (
         any(route.gateway is None and gateway in route.destination for route in lease.routes)
         or gateway in lease.address.network
     )
 
 
-def _make_route(spec: OperatorSpecSpec, destination: object, gateway: object, source: Interface) -> Message:
+def _make_route(
+    spec: OperatorSpecSpec, destination: Network, gateway: Address | None, source: Interface
+) -> RouteSpecSpec:
     return make_route(
         spec.link_name,
-        destination,  # pyright: ignore[reportArgumentType]
-        gateway,  # pyright: ignore[reportArgumentType]
+        destination,
+        gateway,
         _LAYER,
         metric=spec.dhcp4.route_metric,
         source=source.ip,
