@@ -20,7 +20,6 @@ from talos.machined.controllers.secrets.maintenance import MAINTENANCE
 from talos.machined.events import EventLog
 from talos.machined.platform import PlatformPort
 from talos.machined.stage import MachineStage
-from talos.machined.state_volume import wait_for_state_volume
 from talos.resource import kinds
 from talos.resource.changes import modify, teardown_and_destroy, wait_for
 from talos.resource.state import State
@@ -52,7 +51,6 @@ class ConfigLoader:
 
         A source that does not answer is asked again meanwhile. Who comes first wins.
         """
-        await wait_for_state_volume(self.state, self.state_dir, self.platform, self.mounts)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._search)
             with trio.move_on_after(PATIENCE):

@@ -43,6 +43,7 @@ async def run_node(
         meta=machine.meta,
         identity=machine.identity,
         show_identity=machine.show_identity,
+        params=machine.params,
     )
     await begin_lifecycle(machine.state)
     controllers = make_controllers(parts)

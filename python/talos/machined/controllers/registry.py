@@ -41,6 +41,7 @@ class Parts:
     set_hostname: Callable[[str], None]
     bridge: Bridge
     log: Log
+    params: KernelParams
     volumes: VolumeParts
     meta: MetaStore
     identity: Identity

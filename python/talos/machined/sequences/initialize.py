@@ -9,6 +9,7 @@ from talos.machined.machine import Machine
 from talos.machined.screen.detect import has_screen
 from talos.machined.sequence import Phase, Task
 from talos.machined.sequences.disks import DEVICES_LIMIT, make_pause_phases, make_wipe_phases
+from talos.machined.sequences.requirements import make_requirement_phases
 from talos.machined.volumes.requests import request_mount, wait_for_meta, wait_until_settled
 
 EARLY_SERVICES = ("networkd", "udevd", "routerd", "apid")
