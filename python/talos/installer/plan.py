@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from talos.config.model import Config
 from talos.installer.disks import Disk, describe_all, format_size, read_disks
-from talos.installer.layout import EPHEMERAL, INSTALLED, MINIMUM_SIZE, RECOMMENDED_SIZE, STATE, Area
+from talos.installer.layout import EPHEMERAL, INSTALLED, MIB, MINIMUM_SIZE, RECOMMENDED_SIZE, STATE, Area
 from talos.installer.request import InstallRequest, read_request
 from talos.resource.state import State
 from talos.system.errors import UserError
@@ -50,7 +50,7 @@ class InstallPlan:
 
 
 def _describe(area: Area) -> str:
-    return " ".join(part for part in (area.label, format_size(area.size), area.filesystem) if part)
+    return " ".join(part for part in (area.label, f"{area.size // MIB} MiB", area.filesystem) if part)
 
 
 async def plan_install(state: State, config: Config, *, is_busy: IsBusy | None = None) -> InstallPlan | None:

@@ -189,7 +189,7 @@ def test_wipe_allows_to_erase() -> None:
         "  chosen by machine.install.disk: /dev/vda\n"
         "  on it now: gpt (vda1: data, xfs, 1 GiB)\n"
         "  ALL OF THIS WILL BE ERASED, machine.install.wipe allows it\n"
-        "  written by the installer: EFI 100 MiB vfat, BIOS 1 MiB, BOOT 2 GiB xfs, META 1 MiB\n"
+        "  written by the installer: EFI 100 MiB vfat, BIOS 1 MiB, BOOT 2000 MiB xfs, META 1 MiB\n"
         "  made at the first boot: STATE 100 MiB xfs, EPHEMERAL up to 7.8 GiB xfs"
     )
 

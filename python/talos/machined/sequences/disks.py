@@ -13,6 +13,8 @@ from talos.resource.changes import wait_for
 from talos.system.errors import UserError
 
 HALT_ARGUMENT = "talos.halt_if_installed"
+BOOTLOADER_TAG = 0x11
+"""META's value in a disk image: which boot loader it has. Of no use after the first boot."""
 DEVICES_STATUS_ID = "devices"
 DEVICES_LIMIT = 120.0
 """Seconds until the disks have to be known."""
@@ -41,15 +43,22 @@ def make_wipe_phases(machine: Machine) -> tuple[Phase, ...]:
 
 
 def make_pause_phases(machine: Machine) -> tuple[Phase, ...]:
-    """Not booting any further, where an argument says so and the system is installed."""
+    """Forgetting that this is a disk image; not booting any further where an argument says so."""
+
+    async def forget_image() -> None:
+        if BOOTLOADER_TAG in machine.meta.values:
+            await machine.meta.delete(BOOTLOADER_TAG)
 
     async def pause() -> None:
         if await find_system_disk(machine) is not None:
             await pause_boot(machine)
 
-    if machine.is_container or not machine.platform.arguments.is_on(HALT_ARGUMENT):
+    if machine.is_container:
         return ()
-    return (Phase("haltIfInstalled", (Task("haltIfInstalled", pause),)),)
+    phases = [Phase("cleanupBootloader", (Task("cleanupBootloader", forget_image),), may_fail=True)]
+    if machine.platform.arguments.is_on(HALT_ARGUMENT):
+        phases.append(Phase("haltIfInstalled", (Task("haltIfInstalled", pause),)))
+    return tuple(phases)
 
 
 async def wipe_system_disk(machine: Machine, labels: tuple[str, ...]) -> None:

@@ -17,7 +17,6 @@ from talos.machined.api.config_store import ACTIVE, CONFIG_FILE, get_config
 from talos.machined.controllers.block.refresh import refresh_discovery
 from talos.machined.machine import STATE_DIR, Machine
 from talos.machined.power import finish
-from talos.machined.processes import ProcessRunner
 from talos.machined.sequence import Phase, Task, TaskFailedError
 from talos.resource import kinds
 from talos.resource.changes import wait_for
@@ -120,7 +119,7 @@ class Installation:
         target = BlockTarget(
             plan.disk.path,
             plan.disk.spec.sector_size or 512,
-            ProcessRunner(machine.reaper, machine.logs).capture,
+            machine.processes.capture,
             machine.ports.mounts,
         )
         job = Job(plan=plan, source=source, target=target, log=partial(_say, machine))
