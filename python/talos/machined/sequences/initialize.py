@@ -26,8 +26,7 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
 
     async def start_early() -> None:
         machine.supervisor.begin(EARLY_SERVICES)
-        if not machine.is_container:  # a container's hardware is its host's
-            await describe_hardware(machine.state, machine.ports.files)
+        await describe_hardware(machine.state, machine.ports.files, machine.platform.mode)
 
     async def start_machined() -> None:
         late = await trio.to_thread.run_sync(importlib.import_module, LATE_MODULE)

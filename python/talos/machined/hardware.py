@@ -1,0 +1,43 @@
+"""What the firmware says of the machine: SystemInformation, from the kernel's view of SMBIOS."""
+
+from talos.api.definitions.hardware_pb2 import SystemInformationSpec
+from talos.resource import kinds
+from talos.resource.changes import modify
+from talos.resource.state import State
+from talos.system.files import Files
+
+FOLDER = "/sys/class/dmi/id"
+FILES = {
+    "manufacturer": "sys_vendor",
+    "product_name": "product_name",
+    "version": "product_version",
+    "serial_number": "product_serial",
+    "uuid": "product_uuid",
+    "sku_number": "product_sku",
+    "bios_version": "bios_version",
+}
+"""Where each field is found; a machine may lack any of them."""
+ID = "systeminformation"
+OWNER = "hardware.SystemInfoController"
+"""The owner, as upstream names it."""
+
+
+async def describe_hardware(state: State, files: Files, mode: str) -> None:
+    """Publish it, once per boot; nothing on a machine without SMBIOS, or in a container: it is its host's."""
+    if mode == "container":
+        return
+    found = {name: _read(files, f"{FOLDER}/{file}") for name, file in FILES.items()}
+    if not any(found.values()):
+        return
+
+    def change(spec: SystemInformationSpec) -> None:
+        spec.CopyFrom(SystemInformationSpec(**found))
+
+    await modify(state, kinds.SYSTEM_INFORMATION, ID, change, owner=OWNER)
+
+
+def _read(files: Files, path: str) -> str:
+    try:
+        return files.read(path).strip()
+    except OSError:
+        return ""
