@@ -28,6 +28,7 @@ from talos.machined.identity import Identity
 from talos.machined.meta_store import MetaStore
 from talos.machined.node import Node
 from talos.machined.stage import MachineStage
+from talos.machined.sysctls import KernelParams
 from talos.resource.controller import Controller
 
 
