@@ -49,7 +49,7 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
 
     async def load_config() -> None:
         await request_mount(machine.state, STATE)
-        if not await wait_until_settled(machine.state, STATE):
+        if not await wait_until_settled(machine.state, STATE, machine.log):
             machine.log.info("there is no STATE to load a config from")
         await importlib.import_module(LATE_MODULE).load_config(machine)
 

@@ -11,6 +11,7 @@ from talos.resource.resource import Resource
 from talos.resource.state import NotFoundError, State
 
 LIFECYCLE_ID = "volume-lifecycle"
+DEVICES_ID = "devices"
 META_LOAD_ID = "meta"
 REQUESTER = "sequencer"
 REPORT_EVERY = 15.0
@@ -61,13 +62,22 @@ async def wait_for_meta(state: State) -> None:
     await wait_for(state, kinds.META_LOAD, META_LOAD_ID, lambda load: load.spec.done)
 
 
-async def wait_until_settled(state: State, volume: str) -> bool:
-    """Until a volume is mounted, or it is certain that it can't be now; whether it is mounted."""
-    status = await wait_for(state, kinds.VOLUME_STATUS, volume, _is_settled)
-    if status.spec.phase != enums.VOLUME_PHASE_READY:
-        return False
-    await wait_for(state, kinds.VOLUME_MOUNT_STATUS, name_request(volume), lambda _: True)
-    return True
+async def wait_until_settled(state: State, volume: str, log: Log) -> bool:
+    """Until a volume is mounted, or it is certain that it can't be now; whether it is mounted.
+
+    A repair takes its time; disks that nobody has found by now are not waited for.
+    """
+    while True:
+        with trio.move_on_after(REPORT_EVERY) as scope:
+            status = await wait_for(state, kinds.VOLUME_STATUS, volume, _is_settled)
+            if status.spec.phase != enums.VOLUME_PHASE_READY:
+                return False
+            await wait_for(state, kinds.VOLUME_MOUNT_STATUS, name_request(volume), lambda _: True)
+        if not scope.cancelled_caught:
+            return True
+        log.warning(f"volume {volume}: {await _explain(state, volume)}")
+        if not await _are_disks_known(state):
+            return False
 
 
 async def wait_until_mounted(state: State, volume: str, log: Log) -> None:
@@ -78,6 +88,13 @@ async def wait_until_mounted(state: State, volume: str, log: Log) -> None:
         if not scope.cancelled_caught:
             return
         log.warning(f"volume {volume}: {await _explain(state, volume)}")
+
+
+async def _are_disks_known(state: State) -> bool:
+    try:
+        return (await state.get(kinds.DEVICES_STATUS, DEVICES_ID)).spec.ready
+    except NotFoundError:
+        return False
 
 
 async def _explain(state: State, volume: str) -> str:

@@ -18,6 +18,7 @@ from talos.system.blkid import Content, Partition
 from talos.system.errors import UserError
 from talos.system.partitions import (
     ALIGNMENT,
+    UNFINISHED,
     Gap,
     NewPartition,
     Table,
@@ -91,6 +92,7 @@ async def settle(
     content = await _make_whole(blocks, wish, disk, partition, log, progress)
     if content is None:
         return None
+    partition = replace(partition, flags=partition.flags & ~(1 << UNFINISHED))
     progress.phase = enums.VOLUME_PHASE_PREPARED
     return Place(disk=disk, device=device, partition=partition, content=content)
 

@@ -17,7 +17,7 @@ from talos.machined.controllers.block.system_disk import find_installed
 from talos.machined.controllers.block.volume_config import OBSTACLE, SELECTOR
 from talos.machined.volumes.blocks import Blocks
 from talos.machined.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
-from talos.machined.volumes.requests import LIFECYCLE_ID
+from talos.machined.volumes.requests import DEVICES_ID, LIFECYCLE_ID
 from talos.machined.volumes.settle import Place, Progress, Wish, find, settle
 from talos.machined.volumes.standing import (
     Standing,
@@ -33,7 +33,6 @@ from talos.resource.state import State
 from talos.system.errors import UserError
 from talos.system.mounts import Mounts
 
-DEVICES_ID = "devices"
 RETRY = 15.0
 """Seconds after which a volume that failed is tried again, if nothing changes before."""
 
