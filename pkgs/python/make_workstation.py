@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bytecode import compile_tree, copy_tree
 
-TOOLS = ("mkfs.xfs",)
+TOOLS = ("mkfs.xfs", "sfdisk", "xfs_growfs", "xfs_repair")
 LEFT_OUT = (
     "__pycache__",
     "test",
