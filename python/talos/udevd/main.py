@@ -1,26 +1,85 @@
-"""udevd: devices and their names. A container has none of its own, so it is skipped there.
+"""udevd: devices and their names, from the kernel to ``/dev`` and to the State.
 
-What names and permissions devices need, and the rules they come from, are for metal; this is
-the process that will do it, with its socket and its place among the services.
+It does not run on the container platform, whose devices are its host's. Firmware is not loaded and
+modules are not either: the kernel has everything built in.
 """
 
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from talos.config.values import Duration
+from talos.daemon.logging import Log
 from talos.daemon.ready import notify_ready
 from talos.daemon.run import Daemon, run
 from talos.daemon.server import serve
-from talos.resource.graph import Edge, make_inspect_service
+from talos.daemon.state import remote_state
+from talos.resource import kinds
+from talos.resource.changes import wait_for
+from talos.resource.graph import Edge
+from talos.resource.mirror import mirror
+from talos.resource.runtime import dependencies, make_inspect_service, run_controllers
+from talos.system.cmdline import Cmdline, parse_cmdline
+from talos.system.errors import UserError
+from talos.system.sysfs import Sysfs
+from talos.system.uevents import open_uevents
+from talos.udevd.blocks import probe_safely
+from talos.udevd.controllers import STATUS_ID, make_controllers
+from talos.udevd.devices import Devices, Ports
+from talos.udevd.hub import Hub
+from talos.udevd.kernel_ports import identify, rename_link
 
 SOCKET = "/system/run/udevd/udevd.sock"
+CMDLINE = Path("/proc/cmdline")
+SETTLE_ARGUMENT = "talos.device.settle_time"
+DEV = Path("/dev")
 
 
 async def serve_devices(daemon: Daemon) -> None:
-    """Serve until told to stop."""
+    """Run the devices and their controllers until told to stop; ready when the State knows them."""
+    arguments = parse_cmdline(CMDLINE.read_text(encoding="utf-8"))
+    ports = Ports(
+        sysfs=Sysfs(),
+        dev=DEV,
+        prober=partial(probe_safely, DEV),
+        identify=identify,
+        rename=rename_link,
+        tell=daemon.log.info,
+        rename_links=arguments.first("net.ifnames", "1") != "0",
+    )
+    async with open_uevents() as uevents, remote_state(daemon) as remote, mirror(remote) as state:
+        hub = Hub(Devices(ports), uevents)
+        controllers = make_controllers(hub, daemon.log)
+        edges = dependencies(controllers)
 
-    async def own_edges() -> list[Edge]:
-        return []
+        async def own_edges() -> list[Edge]:
+            return edges
 
-    async with serve(daemon, [make_inspect_service(own_edges)], SOCKET):
-        notify_ready()
-        await daemon.stopping.wait()
+        async with (
+            serve(daemon, [make_inspect_service(own_edges)], SOCKET),
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(hub.run, parse_settle_time(arguments, daemon.log))
+            await nursery.start(run_controllers, state, controllers)
+            await wait_for(state, kinds.DEVICES_STATUS, STATUS_ID, lambda status: status.spec.ready)
+            notify_ready()
+            await daemon.stopping.wait()
+            nursery.cancel_scope.cancel()
+
+
+def parse_settle_time(arguments: Cmdline, log: Log) -> float:
+    """Seconds of ``talos.device.settle_time``; a malformed one is named and ignored."""
+    text = arguments.first(SETTLE_ARGUMENT)
+    if not text:
+        return 0.0
+    try:
+        duration = Duration(text)
+        duration.check()
+    except (UserError, ValueError) as error:
+        log.warning(f'kernel argument {SETTLE_ARGUMENT}="{text}" is ignored: {error}')
+        return 0.0
+    return duration.seconds
 
 
 def main() -> None:

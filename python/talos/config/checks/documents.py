@@ -3,13 +3,15 @@
 import base64
 import ipaddress
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from talos.config.checks.note import Note
 from talos.config.model import Config
 from talos.config.schema import Document
+from talos.config.udev_rules import parse_rules
 from talos.config.values import Duration, Prefix
+from talos.system.errors import UserError
 
 type Check = Callable[[Any], Iterator[Note]]
 
@@ -76,6 +78,21 @@ def _scrub(document: Any) -> Iterator[Note]:
 def _trim(document: Any) -> Iterator[Note]:
     if document.interval and document.interval.seconds <= 0:
         yield Note(f'"{document.interval}" is not positive', document, "interval")
+
+
+def _udev(document: Any) -> Iterator[Note]:
+    yield from check_udev_rules(document.rules, Note("", document, "rules"))
+
+
+def check_udev_rules(rules: Iterable[str] | None, at: Note) -> Iterator[Note]:
+    """Every rule must be one that nodes understand; ``at`` is where the list stands."""
+    for index, rule in enumerate(rules or ()):
+        try:
+            parse_rules([rule])
+        except UserError as error:
+            line = error.where.partition(" ")[2]
+            message = f"{line}: {error.message}" if line else error.message
+            yield Note(message, at.document, f"{at.path}[{index}]", hint=error.hint)
 
 
 def _vlan(document: Any) -> Iterator[Note]:
@@ -172,6 +189,7 @@ _CHECKS: Mapping[str, Check] = {
     "RawVolumeConfig": _sizes,
     "StaticHostConfig": _named_address,
     "SwapVolumeConfig": _sizes,
+    "UdevRulesConfig": _udev,
     "UserVolumeConfig": _sizes,
     "VLANConfig": _vlan,
     "VRFConfig": _links,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from talos.config.checks.documents import check_udev_rules
 from talos.config.checks.note import Note
 from talos.config.documents.v1alpha1.machine import MachineConfig
 from talos.config.model import Config
@@ -23,6 +24,8 @@ def check_machine(config: Config) -> Iterator[Note]:
     if not machine.token:
         yield Note("is missing", main, "machine.token", hint="all machines of a cluster have the same")
     yield from _check_authority(config, machine)
+    if machine.udev is not None:
+        yield from check_udev_rules(machine.udev.rules, Note("", main, "machine.udev.rules"))
     for index, accepted in enumerate(machine.accepted_cas or ()):
         yield from check_certificate(accepted.crt or b"", Note("", main, f"machine.acceptedCAs[{index}].crt"))
 

@@ -1,0 +1,163 @@
+"""What the State says of devices: each controller keeps one kind as the hub's table has it.
+
+**Discovery on request.** The kernel says when a partition table has changed, but not when something
+was written into a partition. Whoever writes to disks (mkfs, META, wipe) raises the number in
+``DiscoveryRefreshRequest`` ``refresh`` by one and waits until ``DiscoveryRefreshStatus`` ``refresh``
+has the same number or a larger one: then every disk was read after the request, and Disks, BlockDevices,
+BlockSymlinks and DiscoveredVolumes say what was found. Numbers may be skipped: several requests that
+came meanwhile are answered by one look.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from google.protobuf.message import Message
+
+from talos.api.definitions.block_pb2 import DiscoveryRefreshRequestSpec, SymlinkSpec
+from talos.api.definitions.runtime_pb2 import DevicesStatusSpec
+from talos.config import effective
+from talos.config.loader import load
+from talos.config.udev_rules import parse_rules
+from talos.daemon.logging import Log
+from talos.resource import kinds
+from talos.resource.controller import Controller, ControllerRuntime, Input, Output, Reconciler
+from talos.resource.kind import Kind
+from talos.system.errors import UserError
+from talos.udevd.hub import Hub
+from talos.udevd.specs import make_card, make_device, make_disk, make_volume
+
+REFRESH_ID = "refresh"
+STATUS_ID = "devices"
+ACTIVE_CONFIG = "v1alpha1"
+
+
+class DeviceReconciler(Reconciler):
+    """Reconciles once the devices have settled, and whenever one changes."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+
+    async def run(self, runtime: ControllerRuntime) -> None:
+        """Follow hub and inputs."""
+        await self.hub.settled.wait()
+        unsubscribe = self.hub.subscribe(runtime.queue_reconcile)
+        try:
+            await super().run(runtime)
+        finally:
+            unsubscribe()
+
+
+async def publish[S: Message](
+    runtime: ControllerRuntime, kind: Kind[S], specs: Mapping[str, S] | Iterable[tuple[str, S]]
+) -> None:
+    """Make a kind's resources exactly these."""
+    async with runtime.track_outputs(kind):
+        for id, spec in dict(specs).items():
+            await runtime.modify(kind, id, partial(_replace, by=spec))
+
+
+def _replace(spec: Message, *, by: Message) -> None:
+    spec.CopyFrom(by)
+
+
+async def publish_blocks(hub: Hub, runtime: ControllerRuntime) -> None:
+    """All kinds about block devices; volumes last: who sees a volume finds its disk."""
+    devices = hub.devices
+    blocks = {name: devices.blocks[name] for name in sorted(devices.blocks)}
+    usable = {name: block for name, block in blocks.items() if block.is_usable}
+    links = {
+        name: [f"/dev/{link}" for link in devices.links.of(block.node)] for name, block in usable.items()
+    }
+    generations = dict(devices.generations)
+    await publish(
+        runtime,
+        kinds.BLOCK_DEVICE,
+        ((name, make_device(block, generations.get(name, 1))) for name, block in blocks.items()),
+    )
+    await publish(
+        runtime,
+        kinds.BLOCK_SYMLINK,
+        ((name, SymlinkSpec(paths=paths)) for name, paths in links.items() if paths),
+    )
+    await publish(
+        runtime,
+        kinds.DISK,
+        ((name, make_disk(block, links[name])) for name, block in usable.items() if block.disk is None),
+    )
+    await publish(runtime, kinds.DISCOVERED_VOLUME, ((name, make_volume(usable[name])) for name in usable))
+
+
+class DiscoveryController(DeviceReconciler):
+    """Block devices, disks, links and what is on them; looks again on request."""
+
+    name = "block.DiscoveryController"
+    inputs = (Input(kinds.DISCOVERY_REFRESH_REQUEST, id=REFRESH_ID),)
+    outputs = (
+        Output(kinds.BLOCK_DEVICE),
+        Output(kinds.BLOCK_SYMLINK),
+        Output(kinds.DISK),
+        Output(kinds.DISCOVERED_VOLUME),
+        Output(kinds.DISCOVERY_REFRESH_STATUS),
+        Output(kinds.DEVICES_STATUS),
+    )
+
+    def __init__(self, hub: Hub) -> None:
+        super().__init__(hub)
+        self._answered = 0
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Publish; answer a request after a look of its own."""
+        request = await runtime.get_or_none(kinds.DISCOVERY_REFRESH_REQUEST, REFRESH_ID)
+        asked = request.spec.request if request is not None else 0
+        if asked > self._answered:
+            await self.hub.look_again()
+        await publish_blocks(self.hub, runtime)
+        if asked > self._answered:
+            self._answered = asked
+            await runtime.modify(kinds.DISCOVERY_REFRESH_STATUS, REFRESH_ID, partial(_answer, request=asked))
+        ready = DevicesStatusSpec(ready=True)
+        await runtime.modify(kinds.DEVICES_STATUS, STATUS_ID, partial(_replace, by=ready))
+
+
+def _answer(spec: DiscoveryRefreshRequestSpec, *, request: int) -> None:
+    spec.request = request
+
+
+class PciDevicesController(DeviceReconciler):
+    """Every device on the PCI bus, by its address."""
+
+    name = "hardware.PCIDevicesController"
+    outputs = (Output(kinds.PCI_DEVICE),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Publish."""
+        cards = dict(self.hub.devices.cards)
+        await publish(runtime, kinds.PCI_DEVICE, ((name, make_card(cards[name])) for name in sorted(cards)))
+
+
+class UdevRulesController(Reconciler):
+    """Takes the rules of the config; changed rules are applied to all devices at once."""
+
+    name = "runtime.UdevRulesController"
+    inputs = (Input(kinds.MACHINE_CONFIG, id=ACTIVE_CONFIG),)
+
+    def __init__(self, hub: Hub, log: Log) -> None:
+        self._hub = hub
+        self._log = log
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Follow the config; rules that can't be read leave those in effect that are."""
+        await self._hub.settled.wait()
+        resource = await runtime.get_or_none(kinds.MACHINE_CONFIG, ACTIVE_CONFIG)
+        texts = effective.udev_rules(load(resource.spec.yaml_marshalled)) if resource is not None else ()
+        try:
+            rules = parse_rules(texts)
+        except UserError as error:
+            self._log.warning(f"udev rules are not used: {error}")
+            return
+        await self._hub.set_rules(rules)
+
+
+def make_controllers(hub: Hub, log: Log) -> list[Controller]:
+    """Every controller of this daemon."""
+    return [DiscoveryController(hub), PciDevicesController(hub), UdevRulesController(hub, log)]

@@ -1,0 +1,233 @@
+"""All devices, kept as sysfs has them: nodes' permissions, links, disks and what is on them.
+
+Everything here works level-triggered: an event names a device to look at, and what is seen counts.
+Calls block (disks are read); the hub makes them in a thread, one at a time.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from talos.config.udev_rules import Rule
+from talos.system.sysfs import SysDevice, Sysfs
+from talos.system.uevents import Uevent
+from talos.udevd.blocks import Block, Prober, make_env, make_links, read_block
+from talos.udevd.disk_identity import Identify
+from talos.udevd.links import Links
+from talos.udevd.net_names import choose_name, find_names
+from talos.udevd.permissions import find_permission
+from talos.udevd.rules import Wishes, apply_rules
+
+type Rename = Callable[[str, str], str]
+"""Give an interface another name; answers why it could not be done, empty when it was."""
+type Tell = Callable[[str], None]
+
+_IGNORED_ACTIONS = frozenset({"bind", "unbind"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """What devices are seen and changed with."""
+
+    sysfs: Sysfs
+    dev: Path
+    prober: Prober
+    identify: Identify
+    rename: Rename
+    set_owner: Callable[[Path, int, int], None] = os.chown
+    tell: Tell
+    """For the log: what a person may want to know."""
+    rename_links: bool = True
+
+
+@dataclass(slots=True)
+class Devices:
+    """The table. ``blocks`` is by kernel name, ``generations`` counts how often each was looked at."""
+
+    ports: Ports
+    blocks: dict[str, Block] = field(default_factory=dict[str, Block])
+    generations: dict[str, int] = field(default_factory=dict[str, int])
+    cards: dict[str, SysDevice] = field(default_factory=dict[str, SysDevice])
+    """PCI devices by address."""
+    rules: tuple[Rule, ...] = ()
+    _nodes: dict[str, str] = field(default_factory=dict[str, str])
+    """Path to node of every device that has one."""
+    _told: set[str] = field(default_factory=set[str])
+    links: Links = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.links = Links(self.ports.dev)
+
+    def scan(self, action: str = "add") -> None:
+        """Look at everything: at the start, when events were lost, when rules have changed."""
+        sysfs = self.ports.sysfs
+        blocks = sorted(sysfs.by_numbers("block"), key=lambda device: device.path)
+        nodes = sysfs.by_numbers("char")
+        present = {device.path for device in (*blocks, *nodes)}
+        for path in self._nodes.keys() - present:
+            self._drop(path)
+        for device in blocks:
+            self._take_block(device, action)
+        for device in nodes:
+            self._take_node(device, action)
+        for device in sysfs.listing("class/net"):
+            self._take_link(device)
+        self.cards = {device.kernel_name: device for device in sysfs.listing("bus/pci/devices")}
+        if self.rules:
+            for device in sysfs.everything():
+                if device.path not in present:
+                    self._take_other(device, action)
+
+    def handle(self, events: Iterable[Uevent]) -> bool:
+        """Look at what events name; true when something may have changed that others see."""
+        actions: dict[str, str] = {}
+        subsystems: dict[str, str] = {}
+        for event in events:
+            if event.action in _IGNORED_ACTIONS and event.subsystem != "pci":
+                continue
+            if event.old_path:
+                actions.setdefault(event.old_path, "remove")
+            actions[event.path] = event.action
+            subsystems[event.path] = event.subsystem
+        changed = False
+        for path in sorted(actions):
+            changed |= self._handle(path, subsystems.get(path, ""), actions[path])
+        return changed
+
+    def _handle(self, path: str, subsystem: str, action: str) -> bool:
+        device = self.ports.sysfs.device(path)
+        if not device.exists:
+            self.cards.pop(device.kernel_name, None)
+            return self._drop(path) or subsystem == "pci"
+        subsystem = device.subsystem or subsystem
+        if subsystem == "block":
+            self._take_block(device, action)
+            for part in self._partitions_of(device):
+                self._take_block(part, action)
+            return True
+        if subsystem == "net":
+            self._take_link(device)
+        elif subsystem == "pci":
+            self.cards[device.kernel_name] = device
+        if device.has("dev"):
+            self._take_node(device, action)
+        elif self.rules:
+            self._take_other(device, action)
+        return subsystem == "pci"
+
+    def look_again(self) -> None:
+        """Read what is on every disk anew, and notice disks and partitions that came and went."""
+        present = sorted(self.ports.sysfs.by_numbers("block"), key=lambda device: device.path)
+        paths = {device.path for device in present}
+        for block in list(self.blocks.values()):
+            if block.device.path not in paths:
+                self._drop(block.device.path)
+        for device in present:
+            self._take_block(device, "change")
+
+    def _partitions_of(self, disk: SysDevice) -> list[SysDevice]:
+        """A disk's table also says what its partitions are."""
+        found = (self.ports.sysfs.device(f"{disk.path}/{name}") for name in disk.entries("."))
+        return [device for device in found if device.path.startswith(disk.path) and device.has("partition")]
+
+    def _take_block(self, device: SysDevice, action: str) -> None:
+        disk: Block | None = None
+        if device.has("partition"):
+            disk = self.blocks.get(device.path.split("/")[-2])
+            if disk is None:
+                return  # its disk's event is still to come, and brings the partition along
+        block = read_block(device, self.ports.sysfs, self.ports.prober, self.ports.identify, disk)
+        name = block.name
+        before = self.blocks.get(name)
+        if before != block:
+            self.generations[name] = self.generations.get(name, 0) + 1
+        self.blocks[name] = block
+        self._nodes[device.path] = block.node
+        env = {**device.uevent, "ACTION": action, "SUBSYSTEM": "block", **make_env(block)}
+        self._fulfil(device, block.node, Wishes(env=env, links=make_links(block)), action)
+
+    def _take_node(self, device: SysDevice, action: str) -> None:
+        uevent = device.uevent
+        node = uevent.get("DEVNAME", "")
+        if not node:
+            return
+        self._nodes[device.path] = node
+        wishes = Wishes(env={**uevent, "ACTION": action, "SUBSYSTEM": device.subsystem})
+        if device.subsystem == "rtc" and device.attribute("hctosys") == "1":
+            wishes.links["rtc"] = 0
+        elif device.subsystem == "virtio-ports" and device.attribute("name"):
+            wishes.links[f"virtio-ports/{device.attribute('name').replace('/', '_')}"] = 0
+        self._fulfil(device, node, wishes, action)
+
+    def _take_other(self, device: SysDevice, action: str) -> None:
+        """Without a node: there is only what rules write into attributes."""
+        wishes = Wishes(env={**device.uevent, "ACTION": action, "SUBSYSTEM": device.subsystem})
+        apply_rules(self.rules, device, wishes, action)
+        self._write(device, wishes)
+
+    def _fulfil(self, device: SysDevice, node: str, wishes: Wishes, action: str) -> None:
+        permission = find_permission(device)
+        wishes.mode, wishes.uid, wishes.gid = permission.mode, permission.uid, permission.gid
+        if self.rules:
+            apply_rules(self.rules, device, wishes, action)
+        path = self.ports.dev / node
+        try:
+            if wishes.gid is not None or wishes.uid is not None:
+                self._own(path, wishes)
+            if wishes.mode is not None and path.stat().st_mode & 0o7777 != wishes.mode:
+                path.chmod(wishes.mode)
+        except FileNotFoundError:
+            pass  # gone already: its event is on the way
+        except OSError as error:
+            self._tell_once(f"{path}: {error.strerror}")
+        self.links.claim(node, wishes.links)
+        self._write(device, wishes)
+
+    def _own(self, path: Path, wishes: Wishes) -> None:
+        now = path.stat()
+        uid = now.st_uid if wishes.uid is None else wishes.uid
+        gid = now.st_gid if wishes.gid is None else wishes.gid
+        if (now.st_uid, now.st_gid) != (uid, gid):
+            self.ports.set_owner(path, uid, gid)
+
+    def _write(self, device: SysDevice, wishes: Wishes) -> None:
+        for problem in wishes.problems:
+            self._tell_once(f"udev rule: {problem}")
+        for name, value in wishes.writes.items():
+            if device.attribute(name) == value:
+                continue
+            try:
+                Path(device.folder, name).write_text(value, encoding="utf-8")
+            except OSError as error:
+                self._tell_once(f'udev rule: writing "{value}" to {device.folder}/{name}: {error.strerror}')
+
+    def _take_link(self, device: SysDevice) -> None:
+        if not self.ports.rename_links or not find_names(device, self.ports.sysfs).all:
+            return
+        new = choose_name(device, self.ports.sysfs)
+        if not new:
+            return
+        old = device.kernel_name
+        reason = self.ports.rename(old, new)
+        if reason:
+            self._tell_once(f"interface {old} keeps its name instead of {new}: {reason}")
+        else:
+            self.ports.tell(f"interface {old} is {new} now")
+
+    def _drop(self, path: str) -> bool:
+        """A device is gone, with everything below it."""
+        gone = [known for known in self._nodes if known == path or known.startswith(f"{path}/")]
+        changed = False
+        for known in gone:
+            node = self._nodes.pop(known)
+            name = known.rpartition("/")[2]
+            changed |= self.blocks.pop(name, None) is not None
+            self.generations.pop(name, None)
+            self.links.claim(node, {})
+        return changed
+
+    def _tell_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self.ports.tell(text)

@@ -1,0 +1,102 @@
+"""The devices and everybody who wants to hear of them: coldplug, events, looking again on request."""
+
+from collections.abc import Callable
+from functools import partial
+
+import trio
+
+from talos.config.udev_rules import Rule
+from talos.system.sysfs import Sysfs
+from talos.system.uevents import EventsLostError, Uevents
+from talos.udevd.devices import Devices
+
+QUIET_SECONDS = 0.1
+"""No event for so long means that the kernel has found what it finds at the start."""
+SETTLE_LIMIT = 10.0
+"""Seconds that a machine may take at most to fall quiet."""
+USB_LIMIT = 5.0
+"""Seconds to wait for the disk of a USB device: its driver waits one second by itself."""
+_USB_DRIVERS = frozenset({"usb-storage", "uas"})
+
+
+class Hub:
+    """Owns the table of devices; ``settled`` is set when the first look at everything is over."""
+
+    def __init__(self, devices: Devices, uevents: Uevents) -> None:
+        self.devices = devices
+        self.settled = trio.Event()
+        self._uevents = uevents
+        self._turn = trio.Lock()
+        self._listeners: list[Callable[[], None]] = []
+
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call ``listener`` after every change from now on; answers how to end that."""
+        self._listeners.append(listener)
+        return partial(self._listeners.remove, listener)
+
+    async def run(self, settle_time: float = 0.0) -> None:
+        """Coldplug, then follow the events. ``settle_time``: seconds to wait beyond what is needed."""
+        await self._do(self.devices.scan)
+        await self._settle(settle_time)
+        self.settled.set()
+        self._notify()
+        while True:
+            if await self._follow():
+                self._notify()
+
+    async def look_again(self) -> None:
+        """Read all disks anew; those who listen hear of it."""
+        await self._do(self.devices.look_again)
+        self._notify()
+
+    async def set_rules(self, rules: tuple[Rule, ...]) -> None:
+        """Use other rules, for every device at once."""
+        if rules == self.devices.rules:
+            return
+        self.devices.rules = rules
+        await self._do(self.devices.scan, "change")
+        self._notify()
+
+    async def _settle(self, extra: float) -> None:
+        limit = trio.current_time() + SETTLE_LIMIT
+        usb_limit = trio.current_time() + USB_LIMIT
+        while trio.current_time() < limit:
+            with trio.move_on_after(QUIET_SECONDS) as quiet:
+                await self._follow()
+            missing = await trio.to_thread.run_sync(find_missing_disks, self.devices.ports.sysfs)
+            if quiet.cancelled_caught and not (missing and trio.current_time() < usb_limit):
+                break
+        with trio.move_on_after(extra):
+            while extra > 0:
+                await self._follow()
+
+    async def _follow(self) -> bool:
+        """Take the next burst; true when something changed."""
+        try:
+            events = await self._uevents.receive()
+        except EventsLostError as error:
+            self.devices.ports.tell(f"events were lost ({error}): looking at every device")
+            await self._do(self.devices.scan, "change")
+            return True
+        return await self._do(self.devices.handle, events)
+
+    async def _do[**P, R](self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """In a thread: a broken disk may hold up whoever reads it, for minutes."""
+        # What was begun is ended: half a look would leave the table wrong.
+        with trio.CancelScope(shield=True):
+            async with self._turn:
+                return await trio.to_thread.run_sync(partial(work, *args, **kwargs))
+
+    def _notify(self) -> None:
+        for listener in list(self._listeners):
+            listener()
+
+
+def find_missing_disks(sysfs: Sysfs) -> list[str]:
+    """USB interfaces that are disks by their driver but have none yet."""
+    disks = [device.path for device in sysfs.listing("class/block")]
+    return [
+        device.kernel_name
+        for device in sysfs.listing("bus/usb/devices")
+        if device.driver in _USB_DRIVERS and not any(path.startswith(device.path) for path in disks)
+    ]

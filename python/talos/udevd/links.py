@@ -1,0 +1,80 @@
+"""Links below ``/dev`` that several devices may want: who has one, and who gets it next."""
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(slots=True)
+class Links:
+    """All links we made. Of several claimants the highest priority has a link, then who came first."""
+
+    dev: Path
+    _claims: dict[str, dict[str, tuple[int, int]]] = field(
+        default_factory=dict[str, dict[str, tuple[int, int]]]
+    )
+    _count: int = 0
+
+    def claim(self, node: str, wanted: Mapping[str, int]) -> None:
+        """Node (``sda1``) wants exactly these links from now on; an empty mapping gives up all."""
+        before = {link for link, claims in self._claims.items() if node in claims}
+        for link in before - wanted.keys():
+            del self._claims[link][node]
+        for link, priority in wanted.items():
+            claims = self._claims.setdefault(link, {})
+            if node in claims:
+                claims[node] = (priority, claims[node][1])
+            else:
+                self._count += 1
+                claims[node] = (priority, -self._count)
+        for link in sorted(before | wanted.keys()):
+            self._make(link)
+
+    def of(self, node: str) -> list[str]:
+        """The links that lead to a node, sorted; relative to ``/dev``."""
+        return sorted(link for link in self._claims if self.owner(link) == node)
+
+    def owner(self, link: str) -> str:
+        """Whose a link is; empty when nobody wants it."""
+        claims = self._claims.get(link)
+        return max(claims, key=lambda node: claims[node]) if claims else ""
+
+    def forget_others(self, nodes: Iterable[str]) -> None:
+        """Give up the links of all nodes but these."""
+        kept = set(nodes)
+        gone = {node for claims in self._claims.values() for node in claims} - kept
+        for node in sorted(gone):
+            self.claim(node, {})
+
+    def _make(self, link: str) -> None:
+        path = self.dev / link
+        owner = self.owner(link)
+        if not owner:
+            self._claims.pop(link, None)
+            self._remove(path)
+            return
+        target = os.path.relpath(self.dev / owner, path.parent)
+        if path.is_symlink() and os.readlink(path) == target:  # noqa: PTH115 - compared as text
+            return
+        if path.exists() and not path.is_symlink():
+            return  # a device's own node is never replaced
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Beside and over it: at no moment is there no link.
+        fresh = path.with_name(f".{path.name}.new")
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(target)
+        fresh.replace(path)
+
+    def _remove(self, path: Path) -> None:
+        if not path.is_symlink():
+            return
+        path.unlink()
+        parent = path.parent
+        while parent != self.dev:
+            with suppress(OSError):
+                parent.rmdir()
+                parent = parent.parent
+                continue
+            return

@@ -1,0 +1,116 @@
+"""Devices as resources: the specs of the API made of what udevd knows."""
+
+from collections.abc import Sequence
+
+from talos.api.definitions.block_pb2 import DeviceSpec, DiscoveredVolumeSpec, DiskSpec
+from talos.api.definitions.hardware_pb2 import PCIDeviceSpec
+from talos.system.sysfs import SysDevice
+from talos.udevd.blocks import Block
+from talos.udevd.pci_names import CLASSES, SUBCLASSES
+
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+
+
+def make_device(block: Block, generation: int) -> DeviceSpec:
+    """A block device."""
+    major, minor = block.numbers
+    return DeviceSpec(
+        type="partition" if block.disk is not None else "disk",
+        major=major,
+        minor=minor,
+        partition_name=block.row.label if block.row is not None else "",
+        partition_number=block.number,
+        generation=generation,
+        device_path=block.device.path,
+        parent=block.disk.name if block.disk is not None else "",
+        secondaries=block.secondaries,
+    )
+
+
+def make_disk(block: Block, links: Sequence[str]) -> DiskSpec:
+    """A whole disk; ``links`` with their whole path."""
+    unit = block.device
+    identity = block.identity
+    return DiskSpec(
+        dev_path=f"/dev/{block.node}",
+        size=block.size,
+        pretty_size=format_size(block.size),
+        io_size=block.io_size,
+        sector_size=block.sector_size,
+        readonly=block.readonly,
+        cdrom=block.cdrom,
+        model=identity.model or unit.attribute("device/model").strip(),
+        serial=identity.serial,
+        modalias=unit.attribute("device/modalias"),
+        wwid=(unit.attribute("wwid") or unit.attribute("device/wwid")).strip(),
+        uuid=_find_uuid(block),
+        bus_path=find_bus_path(block.device),
+        sub_system="/sys/class/block",
+        transport=block.transport,
+        rotational=block.rotational,
+        secondary_disks=block.secondaries,
+        symlinks=links,
+        firmware_version=identity.revision,
+    )
+
+
+def _find_uuid(block: Block) -> str:
+    uuid = block.device.attribute("uuid")
+    return uuid if uuid.strip("0-") else ""
+
+
+def find_bus_path(device: SysDevice) -> str:
+    """Where a disk is: its path without ``/devices`` and without its own two last folders."""
+    parts = device.path.removeprefix("/devices").split("/")
+    return "/".join(parts[:-2])
+
+
+def make_volume(block: Block) -> DiscoveredVolumeSpec:
+    """What is on a device."""
+    content, row, disk = block.content, block.row, block.disk
+    return DiscoveredVolumeSpec(
+        type="partition" if disk is not None else "disk",
+        dev_path=f"/dev/{block.node}",
+        device_path=block.device.path,
+        parent=disk.name if disk is not None else "",
+        parent_dev_path=f"/dev/{disk.node}" if disk is not None else "",
+        size=block.size,
+        pretty_size=format_size(block.size),
+        sector_size=block.sector_size,
+        io_size=block.io_size,
+        name=content.name,
+        uuid=content.uuid,
+        label=content.label,
+        block_size=content.block_size,
+        filesystem_block_size=content.block_size if content.kind == "filesystem" else 0,
+        probed_size=content.filesystem_size or (content.size if content.kind else 0),
+        offset=block.start,
+        partition_index=block.number,
+        partition_uuid=row.uuid if row is not None else "",
+        partition_type=row.type_uuid if row is not None else "",
+        partition_label=row.label if row is not None else "",
+    )
+
+
+def make_card(card: SysDevice) -> PCIDeviceSpec:
+    """A PCI device. Names of vendors and products are not in the image: their ids are given."""
+    number = card.number("class")
+    return PCIDeviceSpec(
+        class_id=f"0x{number >> 16:02x}",
+        subclass_id=f"0x{number >> 8 & 0xFF:02x}",
+        vendor_id=card.attribute("vendor"),
+        product_id=card.attribute("device"),
+        driver=card.driver,
+        **{"class": CLASSES.get(number >> 16, ""), "subclass": SUBCLASSES.get(number >> 8, "")},
+    )
+
+
+def format_size(count: int) -> str:
+    """A number of bytes for people: ``10 GB``, ``4.1 kB``, ``512 B``; powers of a thousand."""
+    size, step = float(count), 0
+    while size >= 1000 and step < len(_UNITS) - 1:
+        size /= 1000
+        step += 1
+    rounded = int(size * 10 + 0.5) / 10
+    text = f"{rounded:.1f}" if step and rounded < 10 else f"{rounded:.0f}"
+    return f"{text} {_UNITS[step]}"
