@@ -1,7 +1,5 @@
 """A machine boots from kernel and initramfs: to maintenance mode, or with a config from three places."""
 
-from dataclasses import replace
-
 from driver.node import Node
 from driver.world import World
 

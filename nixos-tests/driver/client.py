@@ -20,7 +20,7 @@ def parse_documents(text: str) -> list[Document]:
     text = text.strip()
     while position < len(text):
         value, position = decoder.raw_decode(text, position)
-        found.extend(cast("list[Document]", value) if isinstance(value, list) else [value])
+        found.append(cast("Document", value))
         while position < len(text) and text[position].isspace():
             position += 1
     return found
@@ -30,10 +30,8 @@ def at(document: Document, path: str) -> object:
     """A value of a document by a path such as ``spec.ready``; None when there is none."""
     value: object = document
     for name in path.split("."):
-        if not isinstance(value, dict):
-            return None
-        value = cast("Document", value).get(name)
-    return value
+        value = value.get(name) if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    return value  # pyright: ignore[reportUnknownVariableType]
 
 
 def knock(port: int, seconds: float = 3) -> None:

@@ -1,5 +1,6 @@
 """One machine of a test."""
 
+import os
 import subprocess
 import threading
 import time
@@ -22,6 +23,9 @@ from driver.programs import Programs
 from driver.qmp import Qmp
 from driver.retry import PAUSE, Patience, retry
 
+CHUNK = 1 << 16
+SHOWN = 20
+"""Lines of an answer that are worth printing."""
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
@@ -110,7 +114,7 @@ class Machine:
         if node.boot == "pvh":
             kernel = assets.path("kernel") / "vmlinux"
             initramfs = self.initramfs or assets.path("initramfs")
-            cmdline = assets.path("cmdline").read_text()
+            cmdline = " ".join([assets.path("cmdline").read_text(), *self._around.accelerator.arguments])
             if node.hands_over_kernel:
                 vmlinuz = (assets.path("kernel") / "vmlinuz").read_bytes()
                 initramfs = add_to_initramfs(initramfs, self.folder / "initramfs", "vmlinuz", vmlinuz)
@@ -134,7 +138,7 @@ class Machine:
     def _read(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
         with (self.folder / "serial.log").open("ab") as log:
-            while data := process.stdout.read1():
+            while data := os.read(process.stdout.fileno(), CHUNK):
                 log.write(data)
                 log.flush()
                 self.console.feed(data)
@@ -306,9 +310,11 @@ class Machine:
     ) -> Result:
         """Run talosctl against this machine."""
         self._say(f"talosctl {' '.join(words)}")
-        return self.client.run(
-            *words, insecure=insecure, check=check, seconds=self.patience.seconds(max(seconds, 30))
-        )
+        limit = self.patience.seconds(seconds)
+        result = self.client.run(*words, insecure=insecure, check=check, seconds=limit)
+        for line in (result.stdout + result.stderr).splitlines()[:SHOWN]:
+            self._say(f"  {line}")
+        return result
 
     def get(self, *words: str, insecure: bool = False) -> list[Document]:
         """Resources as documents."""

@@ -68,8 +68,12 @@ def main() -> int:
     )
     port = choose_port(arguments.port)
     over = threading.Event()
+
+    def stop(_number: int, _frame: object) -> None:
+        over.set()
+
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: over.set())
+        signal.signal(number, stop)
     accelerator = find_accelerator(programs, folder)
     world = World(
         {NAME: node},

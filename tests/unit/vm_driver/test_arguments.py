@@ -4,7 +4,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from driver.accelerator import MOST, has_flags, scale
+from driver.accelerator import MOST, clock_arguments, has_flags, scale
 from driver.arguments import Files, kernel_arguments, mac, make_arguments
 from driver.assets import Assets
 from driver.client import Client, at, parse_documents
@@ -72,6 +72,8 @@ def test_processors() -> None:
     assert not has_flags("flags : fpu sse svmx\n")
     assert scale(0.1) == 1
     assert scale(1e9) == MOST
+    assert clock_arguments("cpu MHz\t\t: 2596.144\n") == ("tsc_early_khz=2596144",)
+    assert clock_arguments("") == ()
 
 
 def test_an_asset_that_the_test_does_not_list_is_named() -> None:
