@@ -1,6 +1,6 @@
 """The part of udev's rules language that nodes understand; docs/devices.md describes it.
 
-parse_rules(["SUBSYSTEM==\\"drm\\", KERNEL==\\"renderD*\\", MODE=\\"0660\\""])
+parse_rules(['SUBSYSTEM=="drm", KERNEL=="renderD*", MODE="0660"'])
 
 A rule is a line of comma separated tests and assignments. What starts a program is refused: there
 is none on a node that a rule could start. Nothing is ignored silently.

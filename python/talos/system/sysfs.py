@@ -109,9 +109,10 @@ class SysDevice:
     def ancestor(self, subsystem: str, devtype: str = "") -> "SysDevice | None":
         """The nearest parent of a subsystem and, if given, a DEVTYPE."""
         for device in self.lineage:
-            if device != self and device.subsystem == subsystem:
-                if not devtype or device.uevent.get("DEVTYPE") == devtype:
-                    return device
+            if device == self or device.subsystem != subsystem:
+                continue
+            if not devtype or device.uevent.get("DEVTYPE") == devtype:
+                return device
         return None
 
     def _link(self, name: str) -> str:

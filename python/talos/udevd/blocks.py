@@ -16,6 +16,8 @@ type Prober = Callable[[str], Content]
 
 SECTOR = 512
 """Bytes in which sysfs counts, whatever the disk's own sectors are."""
+EMPTY = Content()
+NOBODY = Identity()
 UNREADABLE = Content(kind="other", name="unreadable")
 AMBIGUOUS = Content(kind="other", name="ambiguous")
 NO_MEDIUM = Content(kind="other", name="no medium")
@@ -41,8 +43,8 @@ class Block:
     rotational: bool = False
     cdrom: bool = False
     transport: str = ""
-    content: Content = Content()
-    identity: Identity = Identity()
+    content: Content = EMPTY
+    identity: Identity = NOBODY
     path_names: tuple[str, ...] = ()
     secondaries: tuple[str, ...] = ()
     disk: "Block | None" = None

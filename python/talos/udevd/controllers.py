@@ -1,4 +1,4 @@
-"""What the State says of devices: each controller keeps one kind as the hub's table has it.
+"""What the State says of devices: controllers keep kinds as the hub's table has them.
 
 **Discovery on request.** The kernel says when a partition table has changed, but not when something
 was written into a partition. Whoever writes to disks (mkfs, META, wipe) raises the number in
@@ -8,7 +8,7 @@ BlockSymlinks and DiscoveredVolumes say what was found. Numbers may be skipped: 
 came meanwhile are answered by one look.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 
 from google.protobuf.message import Message
@@ -48,12 +48,12 @@ class DeviceReconciler(Reconciler):
 
 
 async def publish[S: Message](
-    runtime: ControllerRuntime, kind: Kind[S], specs: Mapping[str, S] | Iterable[tuple[str, S]]
+    runtime: ControllerRuntime, kind: Kind[S], specs: Iterable[tuple[str, S]]
 ) -> None:
     """Make a kind's resources exactly these."""
     async with runtime.track_outputs(kind):
-        for id, spec in dict(specs).items():
-            await runtime.modify(kind, id, partial(_replace, by=spec))
+        for name, spec in specs:
+            await runtime.modify(kind, name, partial(_replace, by=spec))
 
 
 def _replace(spec: Message, *, by: Message) -> None:

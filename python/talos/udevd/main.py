@@ -38,7 +38,7 @@ DEV = Path("/dev")
 
 async def serve_devices(daemon: Daemon) -> None:
     """Run the devices and their controllers until told to stop; ready when the State knows them."""
-    arguments = parse_cmdline(CMDLINE.read_text(encoding="utf-8"))
+    arguments = parse_cmdline(await trio.Path(CMDLINE).read_text(encoding="utf-8"))
     ports = Ports(
         sysfs=Sysfs(),
         dev=DEV,

@@ -3,7 +3,7 @@
 import grp
 import pwd
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
@@ -79,82 +79,61 @@ def _holds(item: Item, device: SysDevice, env: Mapping[str, str], action: str) -
 
 
 def _assign(rule: Rule, device: SysDevice, parent: SysDevice, wishes: Wishes) -> None:
-    priority = 0
-    for item in rule.assignments:
-        if item.key == "OPTIONS":
-            priority = int(item.value.partition("=")[2])
+    options = (item.value for item in rule.assignments if item.key == "OPTIONS")
+    priority = max((int(option.partition("=")[2]) for option in options), default=0)
     for item in rule.assignments:
         if item.key in wishes.final:
             continue
         value = substitute(item.value, device, parent, wishes.env)
-        match item.key:
-            case "MODE":
-                wishes.mode = int(value, 8)
-            case "OWNER":
-                wishes.uid = _resolve(value, USERS, "user", rule, wishes)
-            case "GROUP":
-                wishes.gid = _resolve(value, GROUPS, "group", rule, wishes)
-            case "ENV":
-                wishes.env[item.name] = value
-            case "ATTR":
-                wishes.writes[item.name] = value
-            case "SYMLINK":
-                if item.operator != "+=":
-                    wishes.links.clear()
-                for link in value.split():
-                    wishes.links[_UNSAFE.sub("_", link)] = priority
-            case _:
-                pass
+        if item.key in {"MODE", "OWNER", "GROUP"}:
+            _assign_permission(rule, item, value, wishes)
+        elif item.key == "ENV":
+            wishes.env[item.name] = value
+        elif item.key == "ATTR":
+            wishes.writes[item.name] = value
+        elif item.key == "SYMLINK":
+            if item.operator != "+=":
+                wishes.links.clear()
+            wishes.links |= dict.fromkeys((_UNSAFE.sub("_", link) for link in value.split()), priority)
         if item.operator == ":=":
             wishes.final.add(item.key)
 
 
+def _assign_permission(rule: Rule, item: Item, value: str, wishes: Wishes) -> None:
+    try:
+        match item.key:
+            case "MODE":
+                wishes.mode = int(value, 8)
+            case "OWNER":
+                wishes.uid = resolve(value, USERS, "user", rule.place)
+            case _:
+                wishes.gid = resolve(value, GROUPS, "group", rule.place)
+    except UserError as error:
+        wishes.problems.append(str(error))
+
+
 def substitute(text: str, device: SysDevice, parent: SysDevice, env: Mapping[str, str]) -> str:
     """Fill in what the rule refers to; a device's words can't add links or leave a folder."""
-    uevent: Mapping[str, str] | None = None
-    parts: list[str] = []
-    for word, argument in substitutions(text):
-        if word in {"major", "minor"}:
-            uevent = uevent or device.uevent
-            parts.append(uevent.get(word.upper(), "0"))
-            continue
-        match word:
-            case "":
-                parts.append(argument)
-            case "kernel":
-                parts.append(device.kernel_name)
-            case "number":
-                parts.append(re.search(r"\d*$", device.kernel_name)[0])  # pyright: ignore[reportOptionalSubscript] - matches always
-            case "devpath":
-                parts.append(device.path)
-            case "id":
-                parts.append(parent.kernel_name)
-            case "driver":
-                parts.append(parent.driver)
-            case "devnode":
-                parts.append(f"/dev/{device.uevent.get('DEVNAME', device.kernel_name)}")
-            case "sys":
-                parts.append("/sys")
-            case "root":
-                parts.append("/dev")
-            case "env":
-                parts.append(_tame(env.get(argument, "")))
-            case _:
-                found = device.attribute(argument) or parent.attribute(argument)
-                parts.append(_tame(found))
-    return "".join(parts)
+    words: Mapping[str, Callable[[str], str]] = {
+        "": lambda literal: literal,
+        "kernel": lambda _: device.kernel_name,
+        "number": lambda _: device.kernel_name[len(device.kernel_name.rstrip("0123456789")) :],
+        "devpath": lambda _: device.path,
+        "id": lambda _: parent.kernel_name,
+        "driver": lambda _: parent.driver,
+        "devnode": lambda _: f"/dev/{device.uevent.get('DEVNAME', device.kernel_name)}",
+        "major": lambda _: device.uevent.get("MAJOR", "0"),
+        "minor": lambda _: device.uevent.get("MINOR", "0"),
+        "sys": lambda _: "/sys",
+        "root": lambda _: "/dev",
+        "env": lambda name: _tame(env.get(name, "")),
+        "attr": lambda name: _tame(device.attribute(name) or parent.attribute(name)),
+    }
+    return "".join(words[word](argument) for word, argument in substitutions(text))
 
 
 def _tame(text: str) -> str:
     return re.sub(r"[\s/]+", "_", text.strip())
-
-
-def _resolve(value: str, known: Mapping[str, int], what: str, rule: Rule, wishes: Wishes) -> int | None:
-    try:
-        return resolve(value, known, what, rule.place)
-    except UserError as error:
-        wishes.problems.append(str(error))
-        return None
 
 
 def resolve(value: str, known: Mapping[str, int], what: str, place: str) -> int:
