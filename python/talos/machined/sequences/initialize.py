@@ -40,8 +40,6 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
         machine.nursery.start_soon(screen.run_screen, machine)
 
     async def reload_meta() -> None:
-        if machine.is_container:  # it has none
-            return
         with trio.move_on_after(DEVICES_LIMIT) as scope:
             await wait_for_meta(machine.state)
         if scope.cancelled_caught:
@@ -59,7 +57,11 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
         *make_wipe_phases(machine),
         Phase("machined", (Task("startMachined", start_machined),)),
         Phase("dashboard", (Task("startDashboard", start_dashboard),), may_fail=True),
-        Phase("meta", (Task("reloadMeta", reload_meta),), may_fail=True),
+        *(
+            ()
+            if machine.is_container
+            else (Phase("meta", (Task("reloadMeta", reload_meta),), may_fail=True),)
+        ),
         *make_pause_phases(machine),
         Phase("config", (Task("loadConfig", load_config),)),
     )
