@@ -45,7 +45,7 @@ from talos.system.links import Links
 log = logging.getLogger(__name__)
 
 DEVICES_ID = "devices"
-DEVICES_SECONDS = 10.0
+DEVICES_SECONDS = 30.0
 """How long the network waits for udevd. A link that is in use can still be renamed."""
 SOCKET = "/system/run/networkd/networkd.sock"
 

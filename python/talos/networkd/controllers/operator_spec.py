@@ -122,7 +122,7 @@ class OperatorSpecController(Controller):
             running.is_up = is_up
 
     async def _run_client(self, runtime: ControllerRuntime, running: _Running) -> None:
-        # The codec costs 60 modules; a node without DHCP needs none of them.
+        # Nodes without DHCP need none of it.
         from talos.networkd.dhcp.client import Client
 
         name = running.spec.link_name
