@@ -15,6 +15,7 @@ from talos.config.model import Config
 from talos.config.validate import Mode as Place
 from talos.config.validate import check
 from talos.machined.api.config_store import ACTIVE, PERSISTENT, get_config, publish_config, write_config
+from talos.machined.api.disk_plan import describe_disk_plan
 from talos.machined.api.pump import in_thread
 from talos.machined.api.stamps import format_duration
 from talos.machined.node import Node
@@ -75,8 +76,11 @@ class Applier:
             problems = await in_thread(check, config, self._place, partial=before is None)
             warnings = [*map(str, problems), *make_warnings(before, config)]
             details = _describe(mode, timeout)
+            # A config that can't be installed is refused before it is kept.
+            plan = await describe_disk_plan(self._node, config) if before is None else ""
             if request.dry_run:
                 details = await in_thread(make_summary, details, before, config)
+                details += f"\n{plan}" if plan else ""
             else:
                 await self._put_in_force(mode, timeout, config)
         message = pb.ApplyConfiguration(mode=mode, mode_details=details, warnings=warnings)
