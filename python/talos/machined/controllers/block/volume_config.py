@@ -69,7 +69,8 @@ def make_volumes(config: Config | None) -> Volumes:
     complete = config is not None and config.is_complete
     meta = _make_partition(META, create=False)
     state = _make_partition(STATE, create=complete)
-    state.provisioning.partition_spec.max_size = STATE.size
+    if complete:
+        state.provisioning.partition_spec.max_size = STATE.size
     state.mount.target_path = STATE_TARGET
     state.mount.file_mode = 0o700
     state.mount.secure = True

@@ -1,0 +1,72 @@
+"""META's form: two copies, either of which will do, and the form of very old systems."""
+
+import hashlib
+import struct
+
+import pytest
+
+from talos.system.meta import COPY, SIZE, is_meta, make_meta, parse_meta
+
+VALUES = {6: b"A", 10: b"network: {}", 0x0E: bytes(range(256)) * 8}
+ADV_MAGICS = (0x5A2D2FA5, 0xA3041767, 0xDD28BF64)
+
+
+def make_legacy(values: dict[int, bytes]) -> bytes:
+    begin, total, end = ADV_MAGICS
+    data = b"".join(bytes((tag, len(value))) + value for tag, value in values.items()).ljust(500, b"\0")
+    checksum = (total - sum(struct.unpack("<125I", data))) & 0xFFFFFFFF
+    return struct.pack("<II", begin, checksum) + data + struct.pack("<I", end)
+
+
+def test_a_round_trip() -> None:
+    data = make_meta(VALUES)
+    assert len(data) == SIZE
+    assert data[:COPY] == data[COPY:]
+    assert parse_meta(data) == VALUES
+    assert is_meta(data)
+
+
+def test_the_form_is_upstreams() -> None:
+    copy = bytearray(make_meta({10: b"xyz"})[:COPY])
+    assert copy[:4].hex() == "5a4b3c2d"
+    assert copy[4:15] == bytes.fromhex("0000000a 00000003") + b"xyz"
+    assert copy[-4:].hex() == "a5b4c3d2"
+    digest, copy[-36:-4] = bytes(copy[-36:-4]), bytes(32)
+    assert hashlib.sha256(copy).digest() == digest
+
+
+@pytest.mark.parametrize("place", [0, 5, COPY // 2, COPY - 20, COPY - 1])
+@pytest.mark.parametrize("copy", [0, 1])
+def test_either_copy_will_do(place: int, copy: int) -> None:
+    new, data = make_meta({6: b"B"}), bytearray(make_meta(VALUES))
+    # The first copy was being written when the power went, or the second one was.
+    data[: COPY + place if copy else place] = new[: COPY + place if copy else place]
+    assert parse_meta(bytes(data)) in (VALUES, {6: b"B"})
+    data[copy * COPY + place] ^= 1
+    assert parse_meta(bytes(data)) in (VALUES, {6: b"B"})
+
+
+@pytest.mark.parametrize("data", [b"", bytes(1 << 20), make_meta(VALUES)[: COPY - 1]])
+def test_nothing_is_nothing(data: bytes) -> None:
+    assert not is_meta(data)
+    with pytest.raises(ValueError, match="no whole copy"):
+        parse_meta(data)
+
+
+def test_too_much() -> None:
+    with pytest.raises(ValueError, match=r"need 300008 bytes, there is room for \d+"):
+        make_meta({1: bytes(300_000)})
+
+
+@pytest.mark.parametrize("copy", [0, 1])
+def test_what_very_old_systems_left(copy: int) -> None:
+    values = {6: b"A", 10: b"old"}
+    partition = bytearray(1 << 20)
+    start = len(partition) - 512 * (2 - copy)
+    partition[start : start + 512] = make_legacy(values)
+    assert len(partition) == 1 << 20
+    assert parse_meta(bytes(partition)) == values
+    partition[start + 9] ^= 1
+    assert not is_meta(bytes(partition))
+    partition[:SIZE] = make_meta(VALUES)
+    assert parse_meta(bytes(partition)) == VALUES
