@@ -28,6 +28,8 @@ SHARED_MODULES = (
     "talos.resource.service",
 )
 """What every daemon needs: forked with it, it is in memory once."""
+MACHINES_FIRST = ("talos.udevd.main",)
+"""On a machine the network waits for devices to have their names."""
 
 NOFILE = 1048576
 """Open files that services may have, where the kernel lets us say so."""
@@ -42,7 +44,7 @@ def begin() -> None:
     mount_pseudo(KernelMounts(), is_container=in_container, log=log)
     raise_limits(log)
     share_memory()
-    zygote, pid = fork_zygote()
+    zygote, pid = fork_zygote(() if in_container else MACHINES_FIRST)
     boot = importlib.import_module("talos.machined.boot")
     beginning = boot.Beginning(logs=logs, zygote=zygote, zygote_pid=pid)
     run(partial(boot.boot, beginning), name=MACHINED, log=log)

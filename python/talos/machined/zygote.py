@@ -18,7 +18,7 @@ import struct
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -77,15 +77,18 @@ def parse_request(data: bytes) -> ForkRequest:
     return ForkRequest(**values)
 
 
-def fork_zygote() -> tuple[socket.socket, int]:
-    """Fork the zygote: the socket to it, and its pid. Only before gRPC is in use."""
+def fork_zygote(first: Sequence[str] = ()) -> tuple[socket.socket, int]:
+    """Fork the zygote: the socket to it, and its pid. Only before gRPC is in use.
+
+    ``first`` are modules to load before all others.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         ours.close()
         try:
-            run_zygote(theirs, parent)
+            run_zygote(theirs, parent, first)
         except BaseException:  # noqa: BLE001 - a fork never returns into its parent's code
             traceback.print_exc()
             os._exit(FAILED_TO_START)
@@ -98,13 +101,13 @@ def main() -> None:
     run_zygote(socket.socket(fileno=ZYGOTE_FD), os.getppid())
 
 
-def run_zygote(requests: socket.socket, parent: int) -> NoReturn:
+def run_zygote(requests: socket.socket, parent: int, first: Sequence[str] = ()) -> NoReturn:
     """Serve requests until PID 1 closes the socket."""
     os.setsid()  # no terminal's or group's signal is meant for us
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     kernel.set_process_title("zygote")
-    missing = [*MODULES]
+    missing = [*first, *MODULES]
     while True:
         # While nobody asks, import ahead. Who asks gets what it needs, and no more, at once.
         if missing and not select.select([requests], [], [], 0)[0]:

@@ -11,18 +11,18 @@ came meanwhile are answered by one look.
 from collections.abc import Iterable
 from functools import partial
 
+import trio
 from google.protobuf.message import Message
 
 from talos.api.definitions.block_pb2 import DiscoveryRefreshRequestSpec, SymlinkSpec
 from talos.api.definitions.runtime_pb2 import DevicesStatusSpec
-from talos.config import effective
-from talos.config.loader import load
 from talos.config.udev_rules import parse_rules
 from talos.daemon.logging import Log
 from talos.resource import kinds
 from talos.resource.controller import Controller, ControllerRuntime, Input, Output, Reconciler
 from talos.resource.kind import Kind
 from talos.system.errors import UserError
+from talos.udevd.blocks import Block
 from talos.udevd.hub import Hub
 from talos.udevd.specs import make_card, make_device, make_disk, make_volume
 
@@ -60,31 +60,40 @@ def _replace(spec: Message, *, by: Message) -> None:
     spec.CopyFrom(by)
 
 
-async def publish_blocks(hub: Hub, runtime: ControllerRuntime) -> None:
-    """All kinds about block devices; volumes last: who sees a volume finds its disk."""
-    devices = hub.devices
-    blocks = {name: devices.blocks[name] for name in sorted(devices.blocks)}
-    usable = {name: block for name, block in blocks.items() if block.is_usable}
-    links = {
-        name: [f"/dev/{link}" for link in devices.links.of(block.node)] for name, block in usable.items()
-    }
-    generations = dict(devices.generations)
-    await publish(
-        runtime,
-        kinds.BLOCK_DEVICE,
-        ((name, make_device(block, generations.get(name, 1))) for name, block in blocks.items()),
-    )
-    await publish(
-        runtime,
-        kinds.BLOCK_SYMLINK,
-        ((name, SymlinkSpec(paths=paths)) for name, paths in links.items() if paths),
-    )
+async def publish_content(hub: Hub, runtime: ControllerRuntime) -> None:
+    """What an installer and volumes wait for: disks first, so that who sees a volume finds its disk."""
+    usable = _usable(hub)
+    links = hub.devices.links
+    disks = {name: block for name, block in usable.items() if block.disk is None}
     await publish(
         runtime,
         kinds.DISK,
-        ((name, make_disk(block, links[name])) for name, block in usable.items() if block.disk is None),
+        ((name, make_disk(block, links.paths_of(block.node))) for name, block in disks.items()),
     )
     await publish(runtime, kinds.DISCOVERED_VOLUME, ((name, make_volume(usable[name])) for name in usable))
+
+
+async def publish_devices(hub: Hub, runtime: ControllerRuntime) -> None:
+    """Block devices and the links to them."""
+    usable = _usable(hub)
+    generations, links = dict(hub.devices.generations), hub.devices.links
+    await publish(
+        runtime,
+        kinds.BLOCK_DEVICE,
+        ((name, make_device(block, generations.get(name, 1))) for name, block in usable.items()),
+    )
+    paths = {name: links.paths_of(block.node) for name, block in usable.items()}
+    await publish(
+        runtime,
+        kinds.BLOCK_SYMLINK,
+        ((name, SymlinkSpec(paths=found)) for name, found in paths.items() if found),
+    )
+
+
+def _usable(hub: Hub) -> dict[str, Block]:
+    """Copies: a thread may change the table meanwhile."""
+    blocks = dict(hub.devices.blocks)
+    return {name: blocks[name] for name in sorted(blocks) if blocks[name].is_usable}
 
 
 class DiscoveryController(DeviceReconciler):
@@ -111,12 +120,13 @@ class DiscoveryController(DeviceReconciler):
         asked = request.spec.request if request is not None else 0
         if asked > self._answered:
             await self.hub.look_again()
-        await publish_blocks(self.hub, runtime)
+        await publish_content(self.hub, runtime)
+        ready = DevicesStatusSpec(ready=True)
+        await runtime.modify(kinds.DEVICES_STATUS, STATUS_ID, partial(_replace, by=ready))
+        await publish_devices(self.hub, runtime)
         if asked > self._answered:
             self._answered = asked
             await runtime.modify(kinds.DISCOVERY_REFRESH_STATUS, REFRESH_ID, partial(_answer, request=asked))
-        ready = DevicesStatusSpec(ready=True)
-        await runtime.modify(kinds.DEVICES_STATUS, STATUS_ID, partial(_replace, by=ready))
 
 
 def _answer(spec: DiscoveryRefreshRequestSpec, *, request: int) -> None:
@@ -149,13 +159,23 @@ class UdevRulesController(Reconciler):
         """Follow the config; rules that can't be read leave those in effect that are."""
         await self._hub.settled.wait()
         resource = await runtime.get_or_none(kinds.MACHINE_CONFIG, ACTIVE_CONFIG)
-        texts = effective.udev_rules(load(resource.spec.yaml_marshalled)) if resource is not None else ()
+        texts: tuple[str, ...] = ()
+        if resource is not None:
+            texts = await trio.to_thread.run_sync(read_rules, resource.spec.yaml_marshalled)
         try:
             rules = parse_rules(texts)
         except UserError as error:
             self._log.warning(f"udev rules are not used: {error}")
             return
         await self._hub.set_rules(rules)
+
+
+def read_rules(config: bytes) -> tuple[str, ...]:
+    """The rules in a config. What reads configs is large and not needed at the start: it is loaded here."""
+    from talos.config import effective
+    from talos.config.loader import load
+
+    return effective.udev_rules(load(config))
 
 
 def make_controllers(hub: Hub, log: Log) -> list[Controller]:

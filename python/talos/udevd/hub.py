@@ -36,8 +36,12 @@ class Hub:
 
     async def run(self, settle_time: float = 0.0) -> None:
         """Coldplug, then follow the events. ``settle_time``: seconds to wait beyond what is needed."""
+        begin = trio.current_time()
         await self._do(self.devices.scan)
+        seen = trio.current_time()
         await self._settle(settle_time)
+        tell = self.devices.ports.tell
+        tell(f"devices found in {seen - begin:.2f} s, settled {trio.current_time() - seen:.2f} s later")
         self.settled.set()
         self._notify()
         while True:

@@ -1,7 +1,7 @@
 """Links below ``/dev`` that several devices may want: who has one, and who gets it next."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,19 +34,16 @@ class Links:
 
     def of(self, node: str) -> list[str]:
         """The links that lead to a node, sorted; relative to ``/dev``."""
-        return sorted(link for link in self._claims if self.owner(link) == node)
+        return sorted(link for link in list(self._claims) if self.owner(link) == node)
+
+    def paths_of(self, node: str) -> list[str]:
+        """The same as whole paths."""
+        return [f"/dev/{link}" for link in self.of(node)]
 
     def owner(self, link: str) -> str:
         """Whose a link is; empty when nobody wants it."""
         claims = self._claims.get(link)
         return max(claims, key=lambda node: claims[node]) if claims else ""
-
-    def forget_others(self, nodes: Iterable[str]) -> None:
-        """Give up the links of all nodes but these."""
-        kept = set(nodes)
-        gone = {node for claims in self._claims.values() for node in claims} - kept
-        for node in sorted(gone):
-            self.claim(node, {})
 
     def _make(self, link: str) -> None:
         path = self.dev / link

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import trio
 
-from talos.config.values import Duration
 from talos.daemon.logging import Log
 from talos.daemon.ready import notify_ready
 from talos.daemon.run import Daemon, run
@@ -21,7 +20,6 @@ from talos.resource.graph import Edge
 from talos.resource.mirror import mirror
 from talos.resource.runtime import dependencies, make_inspect_service, run_controllers
 from talos.system.cmdline import Cmdline, parse_cmdline
-from talos.system.errors import UserError
 from talos.system.sysfs import Sysfs
 from talos.system.uevents import open_uevents
 from talos.udevd.blocks import probe_safely
@@ -73,10 +71,12 @@ def parse_settle_time(arguments: Cmdline, log: Log) -> float:
     text = arguments.first(SETTLE_ARGUMENT)
     if not text:
         return 0.0
+    from talos.config.values import Duration
+
     try:
         duration = Duration(text)
         duration.check()
-    except (UserError, ValueError) as error:
+    except ValueError as error:
         log.warning(f'kernel argument {SETTLE_ARGUMENT}="{text}" is ignored: {error}')
         return 0.0
     return duration.seconds

@@ -12,7 +12,7 @@ from talos.machined.sequences.disks import DEVICES_LIMIT, make_pause_phases, mak
 from talos.machined.sequences.requirements import make_requirement_phases
 from talos.machined.volumes.requests import request_mount, wait_for_meta, wait_until_settled
 
-EARLY_SERVICES = ("networkd", "udevd", "routerd", "apid")
+EARLY_SERVICES = ("udevd", "networkd", "routerd", "apid")
 """What makes a machine reachable, whether it has a config or not."""
 LATER_SERVICES = ("timed", "containerd")
 """What it has before it has a config, too; they would take the processors from those above."""
