@@ -76,7 +76,8 @@ def _run_dnsmasq(
     try:
         with os.fdopen(reader, encoding="utf-8", errors="replace") as lines:
             for line in lines:
-                last = [*last, line.strip()][-_LAST_WORDS:]
+                if line.strip():
+                    last = [*last, line.strip()][-_LAST_WORDS:]
                 if told := describe(line):
                     say(told)
     finally:
