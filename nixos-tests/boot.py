@@ -1,16 +1,40 @@
 """A machine boots from kernel and initramfs: to maintenance mode, or with a config from three places."""
 
+from dataclasses import replace
+
+from driver.client import at
+from driver.inline import inline_argument
 from driver.node import Node
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline")
 NODES = {"node": Node()}
+HOSTNAME = "apiVersion: v1alpha1\nkind: HostnameConfig\nauto: off\nhostname: named-inline\n"
 
 
 def test(world: World) -> None:
     node = world["node"]
+    plain = node.node
+    cluster = world.cluster()
+    config = cluster.config(kind="worker").read_text()
 
-    world.section("maintenance mode")
+    world.section("maintenance mode: it answers to strangers")
     node.start()
     node.wait_for_api(insecure=True)
     node.talosctl("get", "disks", insecure=True)
+    node.crash()
+
+    node.client.talosconfig = cluster.talosconfig
+    world.section("the config comes by URL, a part of it is in the kernel's arguments")
+    url = world.web.serve("/config.yaml", config)
+    node.start(node=replace(plain, arguments=(f"talos.config={url}", inline_argument(HOSTNAME))))
+    node.wait_for_api()
+    assert world.web.requests == ["/config.yaml"]
+    hostname = node.get("hostname")[0]
+    assert at(hostname, "spec.hostname") == "named-inline", hostname
+    node.crash()
+
+    world.section("the config is on a volume")
+    node.cdrom = world.iso("metal-iso", config__yaml=config)
+    node.start(node=replace(plain, arguments=("talos.config=metal-iso",)))
+    node.wait_for_api()

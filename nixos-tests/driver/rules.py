@@ -12,8 +12,8 @@ RULES: dict[str, re.Pattern[str]] = {
     "a failed sequence": re.compile(r"sequence \w+: did not end well"),
     "memory ran out": re.compile(r"Out of memory: Killed|invoked oom-killer"),
 }
-"""By the name that a failure gives it. An emulated processor stands still when its host is busy: there, a soft
-lockup is no bug."""
+"""By the name that a failure gives it. An emulated processor stands still when its host is busy: a soft
+lockup is no bug there."""
 
 
 def broken_rule(line: str) -> str:
