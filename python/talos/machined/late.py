@@ -7,6 +7,7 @@ from functools import partial
 
 import trio
 
+from talos.machined.arguments import find_mistakes
 from talos.machined.config_loading import ConfigLoader
 from talos.machined.controllers.block.refresh import refresh_discovery
 from talos.machined.controllers.block.volume_manager import VolumeParts
@@ -54,7 +55,9 @@ async def run_node(
 
 
 async def load_config(machine: Machine) -> None:
-    """The task ``loadConfig``."""
+    """The task ``loadConfig``; before it, mistakes among the kernel's arguments are named."""
+    for line in find_mistakes(machine.platform.arguments):
+        machine.log.warning(f"kernel argument {line}")
     loader = ConfigLoader(
         state=machine.state,
         state_dir=STATE_DIR,

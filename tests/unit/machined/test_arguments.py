@@ -1,0 +1,38 @@
+"""Mistakes among the kernel's arguments are named, all of them, and nothing else."""
+
+import pytest
+
+from talos.machined.arguments import find_mistakes
+from talos.system.cmdline import parse_cmdline
+
+GOOD = (
+    "console=ttyS0 panic=10 talos.platform=metal talos.config=http://a/${uuid} "
+    "talos.hostname=node-1.example.org "
+    "talos.experimental.wipe=system:EPHEMERAL,STATE talos.halt_if_installed talos.shutdown=halt "
+    "talos.dashboard.disabled=1 talos.device.settle_time=1m30s talos.network.interface.ignore=eth7"
+)
+
+
+def test_what_is_right_is_not_mentioned() -> None:
+    assert find_mistakes(parse_cmdline(GOOD)) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("talos.platfrom=metal", 'did you mean "talos.platform"'),
+        ("talos.platform=vax", '"vax" is ignored'),
+        ("talos.config=ftp://a", "a URL, metal-iso or none"),
+        ("talos.halt_if_installed=perhaps", "1 or 0"),
+        ("talos.shutdown=reboot", "(halt)"),
+        ("talos.device.settle_time=5", "such as 5s"),
+        ("talos.experimental.wipe=disk", "system:EPHEMERAL,STATE"),
+        ("talos.hostname=-a", "a DNS name"),
+        ("talos.config.inline=", "it needs a value"),
+        ("talos.config.oauth.client_id=a", "no effect yet"),
+    ],
+)
+def test_a_mistake_is_named(text: str, part: str) -> None:
+    (line,) = find_mistakes(parse_cmdline(f"{GOOD} {text}"))
+    assert line.startswith(text.partition("=")[0])
+    assert part in line
