@@ -262,6 +262,7 @@ async def _check(run: Run, argv: Sequence[str], where: str, text: str = "") -> F
 
 def _make_error(argv: Sequence[str], done: Finished, where: str) -> UserError:
     lines = (done.stderr.strip() or done.stdout.strip()).decode(errors="replace").splitlines()
-    last = lines[-1] if lines else "no word of why"
     program = argv[0].rpartition("/")[2]
-    return UserError(f"{program} ended with {done.code}: {last}", where=where)
+    # After the reason mkfs.xfs shows all of its options; sfdisk shows what went well before it.
+    words = lines[0 if program.startswith("mkfs") else -1] if lines else "no word of why"
+    return UserError(f"{program} ended with {done.code}: {words}", where=where)
