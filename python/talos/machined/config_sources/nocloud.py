@@ -35,7 +35,7 @@ def parse_hostname(meta_data: bytes) -> str:
         UserError: when it is no YAML mapping.
     """
     try:
-        data = yaml.safe_load(meta_data) or {}
+        data: object = yaml.safe_load(meta_data) or {}
     except yaml.YAMLError as error:
         raise UserError(f"this is no YAML: {error}".replace("\n", " "), where=META_DATA) from None
     if not isinstance(data, dict):

@@ -81,7 +81,7 @@ def test_a_server_leads_nowhere_but_to_the_web() -> None:
 
 
 def test_what_a_server_may_do_wrong() -> None:
-    cases = {
+    cases: dict[str, tuple[int, dict[str, str], bytes]] = {
         "late": (503, {}, b""),
         "cut": (200, {"Content-Length": "10"}, b"half"),
         "loop": (302, {"Location": "/loop"}, b""),
