@@ -212,3 +212,15 @@ async def test_interfaces_of_the_main_document() -> None:
         link = await node.link("eth1")
         assert link is not None
         assert link.mtu == 1300
+
+
+async def test_a_bond_that_came_with_the_kernel_gets_our_settings() -> None:
+    node = Node(1)
+    await node.links.add_link("bond0", {"kind": "bond"})
+    await node.arguments("bond=bond0:eth0:mode=802.3ad")
+    async with node.running():
+        made = [change for change in node.links.changes if change.startswith(("make", "unmake"))]
+        assert made[1:] == ["unmake bond0", "make bond0 kind=bond bond_mode=4"]
+    node.links.changes.clear()
+    async with node.running():
+        assert node.links.changes == []

@@ -98,7 +98,11 @@ class LinkSpecController(KernelReconciler):
             if link.kind != spec.kind:
                 await self.attempt(f"link {spec.name}", _refuse(spec, link))
                 return None
-            if self._made.setdefault(spec.name, key) == key:
+            # One that is up was made by an earlier run of ours; bond0 and dummy0 come with the
+            # kernel's modules, with settings of their own, and are off.
+            if link.is_up:
+                self._made.setdefault(spec.name, key)
+            if self._made.get(spec.name) == key:
                 return link
             log.info("link %s changes: it is made anew", spec.name)
             await self.attempt(f"link {spec.name}", self.links.remove_link(link.index))
