@@ -3,10 +3,11 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 type Numbers = tuple[int, int]
 """Major and minor."""
+
+_MAX_ATTRIBUTE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class SysDevice:
     @property
     def exists(self) -> bool:
         """Whether it is still there."""
-        return Path(self.folder).exists()
+        return os.path.exists(self.folder)  # noqa: PTH110 - asked for every device
 
     @property
     def subsystem(self) -> str:
@@ -52,25 +53,24 @@ class SysDevice:
 
     def has(self, name: str) -> bool:
         """Whether there is an attribute or folder of that name."""
-        return Path(self.folder, name).exists()
+        return os.path.exists(f"{self.folder}/{name}")  # noqa: PTH110 - asked for every device
 
     def attribute(self, name: str) -> str:
         """An attribute's text without blanks at its end; empty when it can't be read.
 
         A link's text is its target's last part.
         """
-        path = Path(self.folder, name)
         try:
-            return path.read_bytes().decode(errors="replace").rstrip(" \n\t\0")
+            return self._read(name).decode(errors="replace").rstrip(" \n\t\0")
         except IsADirectoryError:
-            return path.readlink().name if path.is_symlink() else ""
+            return self._link(name)
         except OSError:
             return ""
 
     def binary(self, name: str) -> bytes:
         """An attribute's bytes; empty when it can't be read."""
         try:
-            return Path(self.folder, name).read_bytes()
+            return self._read(name)
         except OSError:
             return b""
 
@@ -93,7 +93,7 @@ class SysDevice:
         """The nearest folder above that is a device."""
         path = self.path.rpartition("/")[0]
         while path.count("/") > 1:
-            if Path(self.root + path, "uevent").exists():
+            if os.path.exists(f"{self.root}{path}/uevent"):  # noqa: PTH110 - asked for every device
                 return SysDevice(root=self.root, path=path)
             path = path.rpartition("/")[0]
         return None
@@ -114,6 +114,14 @@ class SysDevice:
             if not devtype or device.uevent.get("DEVTYPE") == devtype:
                 return device
         return None
+
+    def _read(self, name: str) -> bytes:
+        # Without Python's file objects: at boot hundreds of attributes are read.
+        descriptor = os.open(f"{self.folder}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(descriptor, _MAX_ATTRIBUTE)
+        finally:
+            os.close(descriptor)
 
     def _link(self, name: str) -> str:
         try:

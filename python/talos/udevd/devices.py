@@ -52,7 +52,7 @@ class Devices:
     """PCI devices by address."""
     rules: tuple[Rule, ...] = ()
     _nodes: dict[str, str] = field(default_factory=dict[str, str])
-    """Path to node of every device that has one."""
+    """Path to node of every character device."""
     _told: set[str] = field(default_factory=set[str])
     links: Links = field(init=False)
 
@@ -60,23 +60,28 @@ class Devices:
         self.links = Links(self.ports.dev)
 
     def scan(self, action: str = "add") -> None:
-        """Look at everything: at the start, when events were lost, when rules have changed."""
+        """Look at everything: when events were lost, when rules have changed."""
+        self.scan_first(action)
+        self.scan_rest(action)
+
+    def scan_first(self, action: str = "add") -> None:
+        """What a boot waits for: interfaces, disks, PCI."""
         sysfs = self.ports.sysfs
-        blocks = sorted(sysfs.by_numbers("block"), key=lambda device: device.path)
-        nodes = sysfs.by_numbers("char")
-        present = {device.path for device in (*blocks, *nodes)}
-        for path in self._nodes.keys() - present:
-            self._drop(path)
-        for device in blocks:
-            self._take_block(device, action)
-        for device in nodes:
-            self._take_node(device, action)
         for device in sysfs.listing("class/net"):
             self._take_link(device)
+        self._take_blocks(action)
         self.cards = {device.kernel_name: device for device in sysfs.listing("bus/pci/devices")}
+
+    def scan_rest(self, action: str = "add") -> None:
+        """Nodes that only have permissions, and what only rules care for."""
+        nodes = self.ports.sysfs.by_numbers("char")
+        for path in self._nodes.keys() - {device.path for device in nodes}:
+            self._drop(path)
+        for device in nodes:
+            self._take_node(device, action)
         if self.rules:
-            for device in sysfs.everything():
-                if device.path not in present:
+            for device in self.ports.sysfs.everything():
+                if not device.has("dev"):
                     self._take_other(device, action)
 
     def handle(self, events: Iterable[Uevent]) -> bool:
@@ -118,13 +123,16 @@ class Devices:
 
     def look_again(self) -> None:
         """Read what is on every disk anew, and notice disks and partitions that came and went."""
+        self._take_blocks("change")
+
+    def _take_blocks(self, action: str) -> None:
         present = sorted(self.ports.sysfs.by_numbers("block"), key=lambda device: device.path)
         paths = {device.path for device in present}
         for block in list(self.blocks.values()):
             if block.device.path not in paths:
                 self._drop(block.device.path)
         for device in present:
-            self._take_block(device, "change")
+            self._take_block(device, action)
 
     def _partitions_of(self, disk: SysDevice) -> list[SysDevice]:
         """A disk's table also says what its partitions are."""
@@ -143,7 +151,6 @@ class Devices:
         if before != block:
             self.generations[name] = self.generations.get(name, 0) + 1
         self.blocks[name] = block
-        self._nodes[device.path] = block.node
         env = {**device.uevent, "ACTION": action, "SUBSYSTEM": "block", **make_env(block)}
         self._fulfil(device, block.node, Wishes(env=env, links=make_links(block)), action)
 
@@ -217,14 +224,16 @@ class Devices:
 
     def _drop(self, path: str) -> bool:
         """A device is gone, with everything below it."""
-        gone = [known for known in self._nodes if known == path or known.startswith(f"{path}/")]
+        within = f"{path}/"
+        for known in [known for known in self._nodes if known == path or known.startswith(within)]:
+            self.links.claim(self._nodes.pop(known), {})
         changed = False
-        for known in gone:
-            node = self._nodes.pop(known)
-            name = known.rpartition("/")[2]
-            changed |= self.blocks.pop(name, None) is not None
-            self.generations.pop(name, None)
-            self.links.claim(node, {})
+        for name, block in list(self.blocks.items()):
+            if block.device.path == path or block.device.path.startswith(within):
+                del self.blocks[name]
+                self.generations.pop(name, None)
+                self.links.claim(block.node, {})
+                changed = True
         return changed
 
     def _tell_once(self, text: str) -> None:

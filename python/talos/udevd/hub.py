@@ -20,11 +20,16 @@ _USB_DRIVERS = frozenset({"usb-storage", "uas"})
 
 
 class Hub:
-    """Owns the table of devices; ``settled`` is set when the first look at everything is over."""
+    """Owns the table of devices.
+
+    ``settled`` is set when disks and interfaces are as the kernel found them, ``complete`` when the
+    permissions of all other nodes are right, too.
+    """
 
     def __init__(self, devices: Devices, uevents: Uevents) -> None:
         self.devices = devices
         self.settled = trio.Event()
+        self.complete = trio.Event()
         self._uevents = uevents
         self._turn = trio.Lock()
         self._listeners: list[Callable[[], None]] = []
@@ -37,13 +42,15 @@ class Hub:
     async def run(self, settle_time: float = 0.0) -> None:
         """Coldplug, then follow the events. ``settle_time``: seconds to wait beyond what is needed."""
         begin = trio.current_time()
-        await self._do(self.devices.scan)
+        await self._do(self.devices.scan_first)
         seen = trio.current_time()
         await self._settle(settle_time)
         tell = self.devices.ports.tell
         tell(f"devices found in {seen - begin:.2f} s, settled {trio.current_time() - seen:.2f} s later")
         self.settled.set()
         self._notify()
+        await self._do(self.devices.scan_rest)
+        self.complete.set()
         while True:
             if await self._follow():
                 self._notify()

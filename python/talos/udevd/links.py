@@ -15,11 +15,15 @@ class Links:
     _claims: dict[str, dict[str, tuple[int, int]]] = field(
         default_factory=dict[str, dict[str, tuple[int, int]]]
     )
+    _wanted: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     _count: int = 0
 
     def claim(self, node: str, wanted: Mapping[str, int]) -> None:
         """Node (``sda1``) wants exactly these links from now on; an empty mapping gives up all."""
-        before = {link for link, claims in self._claims.items() if node in claims}
+        before = self._wanted.get(node, frozenset())
+        if not before and not wanted:
+            return
+        self._wanted[node] = frozenset(wanted)
         for link in before - wanted.keys():
             del self._claims[link][node]
         for link, priority in wanted.items():
@@ -34,7 +38,7 @@ class Links:
 
     def of(self, node: str) -> list[str]:
         """The links that lead to a node, sorted; relative to ``/dev``."""
-        return sorted(link for link in list(self._claims) if self.owner(link) == node)
+        return sorted(link for link in self._wanted.get(node, ()) if self.owner(link) == node)
 
     def paths_of(self, node: str) -> list[str]:
         """The same as whole paths."""

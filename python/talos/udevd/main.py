@@ -61,6 +61,7 @@ async def serve_devices(daemon: Daemon) -> None:
             nursery.start_soon(hub.run, parse_settle_time(arguments, daemon.log))
             await nursery.start(run_controllers, state, controllers)
             await wait_for(state, kinds.DEVICES_STATUS, STATUS_ID, lambda status: status.spec.ready)
+            await hub.complete.wait()
             notify_ready()
             await daemon.stopping.wait()
             nursery.cancel_scope.cancel()
