@@ -8,6 +8,7 @@ import trio
 
 from talos.system import partitions
 from talos.system.blkid import Content, Partition, probe
+from talos.system.blkpg import tell_kernel
 from talos.system.partitions import NewPartition, Run, Table
 
 EDGE = 1 << 20
@@ -82,7 +83,9 @@ class KernelBlocks:
 
     async def append(self, disk: str, table: Table, part: NewPartition) -> Partition:
         """Add a partition."""
-        return await partitions.append_partition(self._run, disk, table, part)
+        added = await partitions.append_partition(self._run, disk, table, part)
+        await self._tell_kernel(disk, added)
+        return added
 
     async def mark(self, disk: str, number: int, *, finished: bool) -> None:
         """Say whether the partition's filesystem is complete."""
@@ -92,6 +95,12 @@ class KernelBlocks:
     async def grow(self, disk: str, number: int, size: int) -> None:
         """Make a partition larger."""
         await partitions.grow_partition(self._run, disk, number, size)
+        table = await partitions.read_table(self._run, disk)
+        await self._tell_kernel(disk, next(row for row in table.partitions if row.number == number))
+
+    async def _tell_kernel(self, disk: str, row: Partition) -> None:
+        device = self.name_partition(disk, row.number)
+        await trio.to_thread.run_sync(tell_kernel, disk, device, row.number, row.start, row.size)
 
     async def format(self, device: str, label: str, size: int) -> None:
         """Make an XFS, on the disk itself when this returns."""
