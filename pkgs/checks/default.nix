@@ -29,5 +29,5 @@ in
   format = check "format" everything [ "ruff" "format" "--check" ];
   floors = check "floors" [ ] [ "python3.13" "tests/lint/floors.py" ];
   types = check "types" [ "nixos-tests" "tests" "pkgs/fetch" "kernel/hardening" ] [ "python3.13" "-m" "basedpyright" "--pythonpath" "${python.workstation}/bin/python3.13" ];
-  unit = check "unit" [ "nixos-tests/driver" "docs" "pkgs/fetch" "pkgs/roots.toml" "kernel/hardening" ] [ "python3.13" "-m" "pytest" "tests/unit" ];
+  unit = check "unit" [ "tests/bench/timeline.py" "nixos-tests/driver" "docs" "pkgs/fetch" "pkgs/roots.toml" "kernel/hardening" ] [ "python3.13" "-m" "pytest" "tests/unit" ];
 }
