@@ -1,0 +1,35 @@
+"""Wherever the power is cut during an installation: the machine ends installed, or can be installed."""
+
+from driver.node import Disk, Node
+from driver.scenarios import apply_config, wait_for_installed
+from driver.world import World
+
+ASSETS = ("kernel", "initramfs", "cmdline")
+NODES = {"node": Node(hands_over_kernel=True, disks={"system": Disk(size="8G")})}
+POINTS = ("phase install .*: 1 task", "[Ii]nstall.*BOOT|partition", "phase meta")
+"""Lines on the console after which the power is cut, in turn, on one and the same disk."""
+
+
+def test(world: World) -> None:
+    node = world["node"]
+    cluster = world.cluster()
+    for point in POINTS:
+        world.section(f"the power is cut at: {point}")
+        node.client.talosconfig = None
+        node.start()
+        node.wait_for_port()
+        if node.client.run("version", insecure=True, check=False).code:
+            break  # it was installed already: the last cut came too late
+        apply_config(node, cluster, "machine: {install: {wipe: true}}")
+        node.wait_for_console_text(point)
+        node.crash()
+
+    world.section("nothing is cut")
+    node.client.talosconfig = None
+    node.start()
+    node.wait_for_port()
+    if node.client.run("version", insecure=True, check=False).code == 0:
+        apply_config(node, cluster, "machine: {install: {wipe: true}}")
+        node.wait_for_reset()
+    node.client.talosconfig = cluster.talosconfig
+    wait_for_installed(node)
