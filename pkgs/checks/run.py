@@ -14,7 +14,8 @@ def main() -> None:
     shutil.copytree(Path(os.environ["generated"], "talos"), copy / "python/talos", dirs_exist_ok=True)
     for folder in (copy, *(path for path in copy.rglob("*") if path.is_dir())):
         folder.chmod(0o755)
-    os.environ["PATH"] = f"{os.environ['workstation']}/bin:{os.environ['PATH']}"
+    workstation = os.environ["workstation"]
+    os.environ["PATH"] = f"{workstation}/bin:{workstation}/sbin:{os.environ['PATH']}"
     os.environ["PYTHONPATH"] = str(copy / "python")
     os.environ["NO_COLOR"] = "1"  # Nix gives builders a terminal
     scratch = copy.parent / "scratch"  # on a disk, as tests of disk usage expect
