@@ -57,9 +57,15 @@ _METHODS: Mapping[str, Callable[[Value, Value], Value]] = {
     "contains": str.__contains__,
     "matches": lambda text, pattern: re.search(pattern, text) is not None,
 }
+
+
+def _match_glob(pattern: str, text: str) -> bool:
+    return fnmatchcase(text, pattern)
+
+
 _FUNCTIONS: Mapping[str, tuple[int, Callable[..., Value]]] = {
     "size": (1, len),
-    "glob": (2, lambda pattern, text: fnmatchcase(text, pattern)),
+    "glob": (2, _match_glob),
     "int": (1, int),
     "uint": (1, int),
     "string": (1, str),

@@ -82,8 +82,8 @@ def choose_disk(disks: Sequence[Disk], request: InstallRequest) -> Disk:
                 f"{request.path} is a partition, the system wants a disk of its own", where=request.where
             )
     else:
-        matches = request.matches or (lambda _: False)
-        found = [disk for disk in disks if not disk.obstacle and matches(disk)]
+        matches = request.matches
+        found = [disk for disk in disks if matches and not disk.obstacle and matches(disk)]
     if len(found) == 1:
         return found[0]
     what = "several disks match" if found else "no disk matches" if not request.path else "there is no disk"
