@@ -50,10 +50,10 @@ class DeviceReconciler(Reconciler):
 async def publish[S: Message](
     runtime: ControllerRuntime, kind: Kind[S], specs: Iterable[tuple[str, S]]
 ) -> None:
-    """Make a kind's resources exactly these."""
-    async with runtime.track_outputs(kind):
+    """Make a kind's resources exactly these; all at once: at boot each call waits for a busy PID 1."""
+    async with runtime.track_outputs(kind), trio.open_nursery() as nursery:
         for name, spec in specs:
-            await runtime.modify(kind, name, partial(_replace, by=spec))
+            nursery.start_soon(partial(runtime.modify, kind, name, partial(_replace, by=spec)))
 
 
 def _replace(spec: Message, *, by: Message) -> None:
@@ -123,6 +123,7 @@ class DiscoveryController(DeviceReconciler):
         await publish_content(self.hub, runtime)
         ready = DevicesStatusSpec(ready=True)
         await runtime.modify(kinds.DEVICES_STATUS, STATUS_ID, partial(_replace, by=ready))
+        self.hub.announced.set()
         await publish_devices(self.hub, runtime)
         if asked > self._answered:
             self._answered = asked
@@ -140,7 +141,8 @@ class PciDevicesController(DeviceReconciler):
     outputs = (Output(kinds.PCI_DEVICE),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Publish."""
+        """Publish, when nobody waits for anything else."""
+        await self.hub.announced.wait()
         cards = dict(self.hub.devices.cards)
         await publish(runtime, kinds.PCI_DEVICE, ((name, make_card(cards[name])) for name in sorted(cards)))
 

@@ -16,6 +16,8 @@ SETTLE_LIMIT = 10.0
 """Seconds that a machine may take at most to fall quiet."""
 USB_LIMIT = 5.0
 """Seconds to wait for the disk of a USB device: its driver waits one second by itself."""
+ANNOUNCE_LIMIT = 30.0
+"""Seconds in which permissions wait until the State knows the disks: nobody needs them that early."""
 _USB_DRIVERS = frozenset({"usb-storage", "uas"})
 
 
@@ -23,13 +25,14 @@ class Hub:
     """Owns the table of devices.
 
     ``settled`` is set when disks and interfaces are as the kernel found them, ``complete`` when the
-    permissions of all other nodes are right, too.
+    permissions of all other nodes are right, too, ``announced`` when the State says so.
     """
 
     def __init__(self, devices: Devices, uevents: Uevents) -> None:
         self.devices = devices
         self.settled = trio.Event()
         self.complete = trio.Event()
+        self.announced = trio.Event()
         self._uevents = uevents
         self._turn = trio.Lock()
         self._listeners: list[Callable[[], None]] = []
@@ -49,6 +52,8 @@ class Hub:
         tell(f"devices found in {seen - begin:.2f} s, settled {trio.current_time() - seen:.2f} s later")
         self.settled.set()
         self._notify()
+        with trio.move_on_after(ANNOUNCE_LIMIT):
+            await self.announced.wait()
         await self._do(self.devices.scan_rest)
         self.complete.set()
         while True:

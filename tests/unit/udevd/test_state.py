@@ -89,9 +89,9 @@ async def test_what_the_state_says(world: World) -> None:
         )
         assert (volume.parent, volume.parent_dev_path, volume.partition_index) == ("vda", "/dev/vda", 2)
         assert (await state.get(kinds.DISCOVERED_VOLUME, "vda")).spec.name == "gpt"
-        device = (await state.get(kinds.BLOCK_DEVICE, "vda2")).spec
+        device = (await wait_for(state, kinds.BLOCK_DEVICE, "vda2", lambda _: True)).spec
         assert (device.type, device.parent, device.partition_number) == ("partition", "vda", 2)
-        links = (await state.get(kinds.BLOCK_SYMLINK, "vda2")).spec.paths
+        links = (await wait_for(state, kinds.BLOCK_SYMLINK, "vda2", lambda _: True)).spec.paths
         assert "/dev/disk/by-partlabel/STATE" in links
 
 
