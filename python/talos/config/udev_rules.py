@@ -24,8 +24,9 @@ _LETTERS = {
     "M": "major",
     "m": "minor",
     "N": "devnode",
+    "S": "sys",
+    "r": "root",
 }
-_LETTERS |= {"S": "sys", "r": "root"}
 _WORDS = frozenset({*_LETTERS.values(), "driver"})
 
 MATCHES = frozenset({"ACTION", "DEVPATH", "KERNEL", "SUBSYSTEM", "DRIVER", "ATTR", "ENV"})

@@ -104,7 +104,7 @@ class _Way:
         if adapter is None:
             return None
         if "/ata" in device.path:
-            return self._step_ata(adapter, bus, target) and device
+            return device if self._step_ata(adapter, bus, target) else None
         numbers = [
             int(name[4:])
             for name in SysDevice(root=device.root, path=adapter.path.rpartition("/")[0]).entries(".")

@@ -14,7 +14,7 @@ from functools import partial
 import trio
 from google.protobuf.message import Message
 
-from talos.api.definitions.block_pb2 import DiscoveryRefreshRequestSpec, SymlinkSpec
+from talos.api.definitions.block_pb2 import DiscoveryRefreshStatusSpec, SymlinkSpec
 from talos.api.definitions.runtime_pb2 import DevicesStatusSpec
 from talos.config.udev_rules import parse_rules
 from talos.daemon.logging import Log
@@ -130,7 +130,7 @@ class DiscoveryController(DeviceReconciler):
             await runtime.modify(kinds.DISCOVERY_REFRESH_STATUS, REFRESH_ID, partial(_answer, request=asked))
 
 
-def _answer(spec: DiscoveryRefreshRequestSpec, *, request: int) -> None:
+def _answer(spec: DiscoveryRefreshStatusSpec, *, request: int) -> None:
     spec.request = request
 
 

@@ -98,10 +98,9 @@ class Hub:
 
     async def _do[**P, R](self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """In a thread: a broken disk may hold up whoever reads it, for minutes."""
-        # What was begun is ended: half a look would leave the table wrong.
-        with trio.CancelScope(shield=True):
-            async with self._turn:
-                return await trio.to_thread.run_sync(partial(work, *args, **kwargs))
+        # A thread once begun is waited for, cancelled or not: half a look would leave the table wrong.
+        async with self._turn:
+            return await trio.to_thread.run_sync(partial(work, *args, **kwargs))
 
     def _notify(self) -> None:
         for listener in list(self._listeners):

@@ -22,7 +22,7 @@ class FakeSysfs:
         path: str,
         subsystem: str,
         uevent: Mapping[str, str] | None = None,
-        driver: str = "",
+        driver: str | bytes = "",
         **attributes: str | bytes,
     ) -> SysDevice:
         """A device; attributes with ``__`` for a slash."""
@@ -40,7 +40,7 @@ class FakeSysfs:
         listing.mkdir(exist_ok=True)
         self._link(listing / name, folder)
         if driver:
-            (folder / "driver").symlink_to(self.root / "bus" / subsystem / "drivers" / driver)
+            (folder / "driver").symlink_to(self.root / "bus" / subsystem / "drivers" / str(driver))
         if "MAJOR" in values:
             kind = "block" if subsystem == "block" else "char"
             numbers = f"{values['MAJOR']}:{values['MINOR']}"
