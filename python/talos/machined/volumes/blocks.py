@@ -22,6 +22,10 @@ class Blocks(Protocol):
         """What is on a disk or partition."""
         ...
 
+    async def read_head(self, device: str) -> bytes:
+        """The first bytes of a partition, as many as :data:`EDGE`."""
+        ...
+
     async def read_table(self, disk: str) -> Table:
         """The disk's partition table."""
         ...
@@ -73,6 +77,10 @@ class KernelBlocks:
         """What is on a disk or partition."""
         return await trio.to_thread.run_sync(probe, Path(device))
 
+    async def read_head(self, device: str) -> bytes:
+        """The first bytes of a partition, as many as :data:`EDGE`."""
+        return await trio.to_thread.run_sync(_read_head, device)
+
     async def read_table(self, disk: str) -> Table:
         """The disk's partition table."""
         return await partitions.read_table(self._run, disk)
@@ -122,6 +130,11 @@ class KernelBlocks:
     def name_partition(self, disk: str, number: int) -> str:
         """A partition's device."""
         return partitions.name_partition(disk, number)
+
+
+def _read_head(device: str) -> bytes:
+    with open(device, "rb") as file:  # noqa: PTH123 - a device
+        return file.read(EDGE)
 
 
 def _erase(disk: str, start: int, size: int) -> None:

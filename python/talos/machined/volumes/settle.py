@@ -3,9 +3,10 @@
 The rule for power cuts. A partition whose filesystem is not complete says so: its GPT attribute 50 is set in
 the same write that makes the partition, and cleared when mkfs has ended and the disk has everything. What
 carries the mark was never mounted, so it is formatted anew, whatever a half-done mkfs has left. Without the
-mark only an empty partition is formatted (it gets the mark first); anything that libblkid recognises
-and that is no XFS is never touched. Before a new partition gets its name, its place is erased, so that it
-doesn't bring back what was there once.
+mark only a blank partition is formatted, one that begins with zeros and in which libblkid finds nothing (it
+gets the mark first). Anything else that is no XFS is never touched, known or not; an XFS whose superblock is
+broken is repaired. Before a new partition gets its name, its place is erased, so that it doesn't bring back
+what was there once.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,6 +29,8 @@ from talos.system.partitions import (
 )
 
 FILESYSTEM = "xfs"
+XFS_MAGIC = b"XFSB"
+"""What a superblock begins with, also one that libblkid refuses because its checksum is wrong."""
 _STEPS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 type Limit = Callable[[int], int]
@@ -157,6 +160,8 @@ async def _make_whole(
                 where=wish.label,
                 hint=f"if it may be lost: talosctl wipe disk {device.removeprefix('/dev/')}",
             )
+        if not await _is_blank(blocks, wish, device, log):
+            return await blocks.look(device)
         if not wish.may_create:
             return None
         await blocks.mark(disk, partition.number, finished=False)
@@ -165,6 +170,24 @@ async def _make_whole(
     await blocks.format(device, wish.label, partition.size)
     await blocks.mark(disk, partition.number, finished=True)
     return await blocks.look(device)
+
+
+async def _is_blank(blocks: Blocks, wish: Wish, device: str, log: Log) -> bool:
+    """Whether nothing can be lost here; False when there is an XFS again. UserError for anything else."""
+    head = await blocks.read_head(device)
+    if head.startswith(XFS_MAGIC):
+        log.warning(f"volume {wish.label}: its superblock is broken, repairing it", device=device)
+        if not await blocks.repair(device, drop_log=False):
+            await blocks.repair(device, drop_log=True)
+        if (await blocks.look(device)).name == FILESYSTEM:
+            return False
+    if any(head):
+        raise UserError(
+            f"{device} holds data that nobody recognises: it is not ours to format",
+            where=wish.label,
+            hint=f"if it may be lost: talosctl wipe disk {device.removeprefix('/dev/')}",
+        )
+    return True
 
 
 async def _grow(

@@ -23,6 +23,7 @@ class MemoryBlocks:
     size: int = 10 * GIB
     partitions: dict[int, Partition] = field(default_factory=dict[int, Partition])
     contents: dict[int, Content] = field(default_factory=dict[int, Content])
+    heads: dict[int, bytes] = field(default_factory=dict[int, bytes])
     cut: int = -1
     writes: list[str] = field(default_factory=list[str])
     dirty_log: bool = False
@@ -45,6 +46,9 @@ class MemoryBlocks:
             return Content(kind="partition-table", name="gpt", size=self.size, partitions=rows)
         number = int(device.removeprefix(DISK))
         return replace(self.contents.get(number, Content()), size=self.partitions[number].size)
+
+    async def read_head(self, device: str) -> bytes:
+        return self.heads.get(int(device.removeprefix(DISK)), bytes(4096))
 
     async def read_table(self, disk: str) -> Table:
         assert disk == DISK
@@ -108,6 +112,9 @@ class MemoryBlocks:
 
     async def repair(self, device: str, *, drop_log: bool) -> bool:
         self._write(f"repair {device}{' without its log' if drop_log else ''}")
+        number = int(device.removeprefix(DISK))
+        if self.heads.pop(number, b"").startswith(b"XFSB"):
+            self.contents[number] = Content(kind="filesystem", name="xfs")
         return drop_log or not self.dirty_log
 
     async def grow_filesystem(self, target: str) -> None:

@@ -97,6 +97,29 @@ async def test_what_is_foreign_is_never_formatted(name: str) -> None:
     assert disk.writes == []
 
 
+async def test_what_nobody_knows_is_never_formatted() -> None:
+    disk = make_disk()
+    await run(disk, STATE)
+    disk.contents[5] = Content()
+    disk.heads[5] = bytes(512) + b"x"
+    disk.writes.clear()
+    with pytest.raises(UserError, match="/dev/vda5 holds data that nobody recognises"):
+        await run(disk, STATE)
+    assert disk.writes == []
+
+
+async def test_a_broken_superblock_is_repaired_not_formatted() -> None:
+    disk = make_disk()
+    await run(disk, STATE)
+    disk.contents[5] = Content()
+    disk.heads[5] = b"XFSB\0"
+    disk.writes.clear()
+    place = await run(disk, STATE)
+    assert place is not None
+    assert place.content.name == "xfs"
+    assert disk.writes == ["repair /dev/vda5"]
+
+
 async def test_what_was_wiped_is_made_anew() -> None:
     disk = make_disk()
     await run(disk, STATE)
