@@ -8,7 +8,7 @@ The tools run through an injected function: PID 1's, or a test's. All work on im
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict, cast
+from typing import Literal, NotRequired, TypedDict, cast
 
 from talos.system.blkid import Partition
 from talos.system.errors import UserError
@@ -208,24 +208,24 @@ def name_partition(disk: str, number: int) -> str:
     return f"{disk}{'p' if disk[-1].isdigit() else ''}{number}"
 
 
-class _JsonRow(TypedDict, total=False):
+class _JsonRow(TypedDict):
     node: str
     start: int
     size: int
     type: str
     uuid: str
-    name: str
-    attrs: str
+    name: NotRequired[str]
+    attrs: NotRequired[str]
 
 
-class _JsonTable(TypedDict, total=False):
+class _JsonTable(TypedDict):
     label: str
     id: str
     device: str
     firstlba: int
     lastlba: int
     sectorsize: int
-    partitions: list[_JsonRow]
+    partitions: NotRequired[list[_JsonRow]]
 
 
 class _Json(TypedDict):
