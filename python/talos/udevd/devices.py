@@ -73,7 +73,8 @@ class Devices:
         self.cards = {device.kernel_name: device for device in sysfs.listing("bus/pci/devices")}
 
     def scan_rest(self, action: str = "add") -> None:
-        """Nodes that only have permissions, and what only rules care for."""
+        """Nodes that only have permissions, what only rules care for, and what an earlier udevd left."""
+        self.links.sweep()
         nodes = self.ports.sysfs.by_numbers("char")
         for path in self._nodes.keys() - {device.path for device in nodes}:
             self._drop(path)

@@ -44,6 +44,12 @@ class Links:
         """The same as whole paths."""
         return [f"/dev/{link}" for link in self.of(node)]
 
+    def sweep(self) -> None:
+        """Remove links below ``/dev/disk`` that nobody wants: a udevd before us made them."""
+        for path in sorted(self.dev.glob("disk/*/*")):
+            if path.is_symlink() and not self.owner(str(path.relative_to(self.dev))):
+                self._remove(path)
+
     def owner(self, link: str) -> str:
         """Whose a link is; empty when nobody wants it."""
         claims = self._claims.get(link)

@@ -292,6 +292,17 @@ def test_an_empty_drive_has_no_links(world: World) -> None:
     assert not world.links()
 
 
+def test_links_of_an_earlier_udevd_go(world: World) -> None:
+    world.virtio_disk("vda", 5, serial="here")
+    for name in ("by-id/virtio-gone", "by-id/virtio-here"):
+        link = world.dev / "disk" / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to("../../vdz")
+    world.devices.scan()
+    assert world.links()["disk/by-id/virtio-here"] == "vda"
+    assert "disk/by-id/virtio-gone" not in world.links()
+
+
 def test_a_node_is_never_replaced_by_a_link(world: World) -> None:
     world.virtio_disk("vda", 5)
     world.node("vdb")
