@@ -11,7 +11,17 @@ from pathlib import Path
 
 from bytecode import compile_tree, copy_tree
 
-TOOLS = ("mkfs.xfs", "sfdisk", "xfs_growfs", "xfs_repair")
+TOOLS = (
+    "usr/bin/mtools",
+    "usr/sbin/mkfs.vfat",
+    "usr/sbin/mkfs.xfs",
+    "usr/sbin/sfdisk",
+    "usr/sbin/xfs_growfs",
+    "usr/sbin/xfs_repair",
+)
+"""For disks: of local clusters, and in tests."""
+TOOL_LINKS = ("mcopy", "mmd")
+"""Names by which mtools knows what to do."""
 LEFT_OUT = (
     "__pycache__",
     "test",
@@ -62,14 +72,16 @@ def main() -> None:
         if (wheels / "bin").exists():
             copy_tree(wheels / "bin", out / "bin")
     (out / "sbin").mkdir()
-    for name in TOOLS:
-        shutil.copy(debian / "usr/sbin" / name, out / "sbin" / name)
+    for path in TOOLS:
+        shutil.copy(debian / path, out / "sbin")
+    for name in TOOL_LINKS:
+        (out / "sbin" / name).symlink_to("mtools")
     folders = (out / "bin", out / "sbin", *site.rglob("bin"))
     for program in (
         out / "usr/bin/python3.13",
         *(path for folder in folders for path in sorted(folder.iterdir())),
     ):
-        if program.is_file() and is_program(program):
+        if program.is_file() and not program.is_symlink() and is_program(program):
             bind(program, out)
     (out / "bin/python3.13").symlink_to("../usr/bin/python3.13")
     for script in sorted((out / "bin").iterdir()):
