@@ -3,6 +3,7 @@
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import cast
 
 import trio
 from google.protobuf.message import Message
@@ -122,6 +123,14 @@ def _wake_all(subscribers: Subscribers) -> None:
         runtime.queue_reconcile()
 
 
+def _leaves(error: BaseException) -> list[BaseException]:
+    """What went wrong, without the groups that nurseries put around it."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    inner = cast("BaseExceptionGroup[BaseException]", error)
+    return [leaf for one in inner.exceptions for leaf in _leaves(one)]
+
+
 async def _run_controller(controller: Controller, runtime: ControllerRuntime) -> None:
     while True:
         runtime.queue_reconcile()
@@ -130,9 +139,11 @@ async def _run_controller(controller: Controller, runtime: ControllerRuntime) ->
         except Exception as error:
             delay = runtime.count_failure()
             # A refusal says enough by itself; anything else is a defect.
-            trace = None if isinstance(error, (StateError, UserError, OSError)) else error
-            text = "controller %s failed, next try in %.1f s: %s"
-            log.log(logging.ERROR, text, controller.name, delay, error, exc_info=trace)
+            said = _leaves(error)
+            is_refusal = all(isinstance(leaf, (StateError, UserError, OSError)) for leaf in said)
+            text, reason = "controller %s failed, next try in %.1f s: %s", "; ".join(map(str, said))
+            trace = None if is_refusal else error
+            log.log(logging.ERROR, text, controller.name, delay, reason, exc_info=trace)
             await runtime.wait_before_retry(delay)
         else:
             return

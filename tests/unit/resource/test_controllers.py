@@ -25,6 +25,7 @@ from talos.resource.memory import MemoryState
 from talos.resource.resource import Phase, make_resource
 from talos.resource.runtime import check_controllers, dependencies, run_controllers
 from talos.resource.state import NotFoundError, State
+from talos.system.errors import UserError
 
 
 class Rounds(Reconciler):
@@ -168,6 +169,21 @@ async def test_failures_are_retried_ever_later(
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 60.0]
     assert "test.RoundsController failed, next try in 0.1 s: no luck" in caplog.messages[0]
     assert caplog.records[0].exc_info
+
+
+async def test_a_refusal_from_a_nursery_is_one_line(
+    memory: MemoryState, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    del autojump_clock
+
+    def act(_: ControllerRuntime, __: int) -> None:
+        raise ExceptionGroup("nursery", [UserError("nobody answers", where="10.5.0.2")])
+
+    with caplog.at_level(logging.ERROR):
+        async with running(memory, Rounds(action=act)):
+            await trio.sleep(0.05)
+    assert "next try in 0.1 s: 10.5.0.2: nobody answers" in caplog.messages[0]
+    assert not caplog.records[0].exc_info
 
 
 async def test_success_resets_the_wait(memory: MemoryState, autojump_clock: trio.testing.MockClock) -> None:

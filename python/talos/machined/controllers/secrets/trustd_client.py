@@ -15,6 +15,7 @@ from talos.machined.controllers.secrets.api_certificates import (
     SignedCertificate,
     SigningRequest,
 )
+from talos.system.errors import UserError
 
 PORT = 50001
 METHOD = "/securityapi.SecurityService/Certificate"
@@ -25,7 +26,7 @@ ATTEMPT_TIMEOUT = 10.0
 RETRY_UNIT = 1.0
 
 
-class TrustdError(Exception):
+class TrustdError(UserError):
     """No control plane node has signed the request; the text says why the last one did not."""
 
 
