@@ -9,14 +9,16 @@ from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline")
 NODES = {"node": Node()}
-HOSTNAME = "apiVersion: v1alpha1\nkind: HostnameConfig\nauto: off\nhostname: named-inline\n"
+NO_DISK = "sequence install: did not end well .*no disk matches"
+"""These machines have none, and say so."""
+HOSTNAME = "apiVersion: v1alpha1\nkind: HostnameConfig\nauto: off\nhostname: named-early\n"
 
 
 def test(world: World) -> None:
     node = world["node"]
     plain = node.node
     cluster = world.cluster()
-    config = cluster.config(kind="worker").read_text()
+    config = cluster.config().read_text()
 
     world.section("maintenance mode: it answers to strangers")
     node.start()
@@ -25,16 +27,23 @@ def test(world: World) -> None:
     node.crash()
 
     node.client.talosconfig = cluster.talosconfig
-    world.section("the config comes by URL, a part of it is in the kernel's arguments")
+    world.section("the config comes by URL, and before it a part in the kernel's arguments")
     url = world.web.serve("/config.yaml", config)
-    node.start(node=replace(plain, arguments=(f"talos.config={url}", inline_argument(HOSTNAME))))
-    node.wait_for_api()
-    assert world.web.requests == ["/config.yaml"]
-    hostname = node.get("hostname")[0]
-    assert at(hostname, "spec.hostname") == "named-inline", hostname
-    node.crash()
+    with node.console.expect(NO_DISK):
+        node.start(
+            node=replace(
+                plain, arguments=(f"talos.config={url}", inline_argument(HOSTNAME, "talos.config.early"))
+            )
+        )
+        node.wait_for_console_text(NO_DISK)
+        node.wait_for_api()
+        assert world.web.requests == ["/config.yaml"]
+        hostname = node.get("hostname")[0]
+        assert at(hostname, "spec.hostname") == "named-early", hostname
+        node.crash()
 
     world.section("the config is on a volume")
     node.cdrom = world.iso("metal-iso", config__yaml=config)
-    node.start(node=replace(plain, arguments=("talos.config=metal-iso",)))
-    node.wait_for_api()
+    with node.console.expect(NO_DISK):
+        node.start(node=replace(plain, arguments=("talos.config=metal-iso",)))
+        node.wait_for_api()

@@ -32,7 +32,8 @@ def test(world: World) -> None:
     node.initramfs = None
 
     world.section("a required kernel argument is missing")
-    node.start(node=replace(plain, without=("pti=on",)))
-    node.wait_for_console_text("pti=on")
-    node.wait_for_console_text("rebooting in")
-    node.crash()
+    with node.console.expect("sequence initialize: did not end well"):
+        node.start(node=replace(plain, without=("pti=on",)))
+        node.wait_for_console_text("enforceKSPPRequirements .*pti=on")
+        node.wait_for_console_text("rebooting in")
+        node.crash()
