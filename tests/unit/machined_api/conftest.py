@@ -32,6 +32,7 @@ from talos.machined.node import (
 )
 from talos.resource.memory import MemoryState
 from talos.system.files import KernelFiles
+from talos.system.process import Finished
 
 
 class FakeServices:
@@ -185,6 +186,9 @@ class FakePower:
 class FakeProcesses:
     async def run(self, argv: Sequence[str], *, log: str = "") -> int:
         raise AssertionError(f"no handler runs programs: {argv} {log}")
+
+    async def capture(self, argv: Sequence[str], stdin: bytes = b"") -> Finished:
+        raise AssertionError(f"no handler runs programs: {argv} {stdin!r}")
 
 
 @dataclass
