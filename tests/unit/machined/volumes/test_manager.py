@@ -152,9 +152,10 @@ async def test_the_volumes_of_a_first_boot() -> None:
 
         await request_mount(world.state, "EPHEMERAL")
         await world.wait("EPHEMERAL", enums.VOLUME_PHASE_READY)
+        assert world.blocks.writes[-1] == "mode /var 755"
         mount = world.mounts.list()[-1]
         assert (mount.target, mount.source, mount.options) == ("/var", "/dev/vda6", ("nosuid", "nodev"))
-        status = await world.state.get(kinds.MOUNT_STATUS, "EPHEMERAL")
+        status = await wait_for(world.state, kinds.MOUNT_STATUS, "EPHEMERAL", lambda _: True)
         assert (status.spec.target, status.spec.filesystem_type) == ("/var", "xfs")
 
         await end_lifecycle(world.state, world.log)
@@ -234,7 +235,7 @@ async def test_directories_in_a_container() -> None:
         for volume in ("STATE", "EPHEMERAL"):
             await request_mount(world.state, volume)
             assert await wait_until_settled(world.state, volume, world.log)
-        (mount,) = await world.state.list(kinds.MOUNT_STATUS)
+        mount = await wait_for(world.state, kinds.MOUNT_STATUS, "EPHEMERAL", lambda _: True)
         assert (mount.id, mount.spec.source) == ("EPHEMERAL", "/dev/loop1")
         await end_lifecycle(world.state, world.log)
     assert [mount.target for mount in world.mounts.list()] == ["/var"], "what a launcher mounted is its own"
