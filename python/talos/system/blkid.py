@@ -97,7 +97,8 @@ def _read(handle: int, descriptor: int, path: Path, sector_size: int) -> Content
     sectors = int(library.blkid_probe_get_sectorsize(handle))
     ctypes.set_errno(0)
     answer = library.blkid_do_safeprobe(handle)
-    if answer == _AMBIVALENT:
+    # Release 2.41 tells it as an error without a number.
+    if answer == _AMBIVALENT or (answer < 0 and not ctypes.get_errno()):
         raise AmbiguousContentError(errno.EUCLEAN, "more than one filesystem's signature is on it", str(path))
     if answer not in (_FOUND, _NOTHING):
         raise _make_error(path)

@@ -149,9 +149,9 @@ async def test_what_is_on_it(tmp_path: Path) -> None:
     assert found.filesystem_size in (0, 100 * MIB)
     assert await partitions.repair_filesystem(run, str(path))
     with path.open("r+b") as file:
-        file.seek(0x8000)
-        file.write(b"\1CD001\1".ljust(2048, b"\0") + b"\xffCD001\1".ljust(2048, b"\0"))
-    with pytest.raises((AmbiguousContentError, AssertionError)):
-        assert probe(path).name == "nothing of the kind"
+        file.seek(1024)
+        file.write(bytes(0x38) + b"\x53\xef" + bytes(1024 - 0x3A))  # a superblock of ext2, as far as it matters
+    with pytest.raises(AmbiguousContentError):
+        probe(path)
     with pytest.raises(FileNotFoundError):
         probe(tmp_path / "nothing")
