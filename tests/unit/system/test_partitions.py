@@ -150,7 +150,9 @@ async def test_what_is_on_it(tmp_path: Path) -> None:
     assert await partitions.repair_filesystem(run, str(path))
     with path.open("r+b") as file:
         file.seek(1024)
-        file.write(bytes(0x38) + b"\x53\xef" + bytes(1024 - 0x3A))  # a superblock of ext2, as far as it matters
+        file.write(
+            bytes(0x38) + b"\x53\xef" + bytes(1024 - 0x3A)
+        )  # a superblock of ext2, as far as it matters
     with pytest.raises(AmbiguousContentError):
         probe(path)
     with pytest.raises(FileNotFoundError):
