@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from driver.client import at
 from driver.inline import inline_argument
 from driver.node import Node
 from driver.world import World
@@ -11,7 +10,7 @@ ASSETS = ("kernel", "initramfs", "cmdline")
 NODES = {"node": Node()}
 NO_DISK = "sequence install: did not end well .*no disk matches"
 """These machines have none, and say so."""
-HOSTNAME = "apiVersion: v1alpha1\nkind: HostnameConfig\nauto: off\nhostname: named-early\n"
+PART = "apiVersion: v1alpha1\nkind: StaticHostConfig\nname: 10.0.2.99\nhostnames: [from-the-arguments]\n"
 
 
 def test(world: World) -> None:
@@ -32,14 +31,13 @@ def test(world: World) -> None:
     with node.console.expect(NO_DISK):
         node.start(
             node=replace(
-                plain, arguments=(f"talos.config={url}", inline_argument(HOSTNAME, "talos.config.early"))
+                plain, arguments=(f"talos.config={url}", inline_argument(PART, "talos.config.early"))
             )
         )
         node.wait_for_console_text(NO_DISK)
         node.wait_for_api()
         assert world.web.requests == ["/config.yaml"]
-        hostname = node.get("hostname")[0]
-        assert at(hostname, "spec.hostname") == "named-early", hostname
+        assert "from-the-arguments" in node.talosctl("get", "machineconfig", "-o", "yaml").stdout
         node.crash()
 
     world.section("the config is on a volume")
