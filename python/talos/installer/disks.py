@@ -10,12 +10,12 @@ from talos.api.definitions import block_pb2
 from talos.installer.layout import INSTALLED, META, place_areas
 from talos.resource.kinds import DISCOVERED_VOLUME, DISK, SYSTEM_DISK
 from talos.resource.state import NotFoundError, State
+from talos.system.sizes import format_size
 
 MEDIUM_LABEL = "TALOS"
 """Label of the ISO: who boots from it does not want to lose it."""
 META_NAME = "talosmeta"
 """What a META that holds something is recognised as."""
-_STEPS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,16 +143,6 @@ def describe_all(disks: Sequence[Disk]) -> str:
     if not disks:
         return "the machine has no disks, or none that its kernel knows"
     return "; ".join(disk.describe() + (f" ({disk.obstacle})" if disk.obstacle else "") for disk in disks)
-
-
-def format_size(count: int) -> str:
-    """A number of bytes for people: ``10 GiB``, ``9.8 GiB``, ``512 B``."""
-    step = 0
-    size = float(count)
-    while size >= 1024 and step < len(_STEPS) - 1:
-        size /= 1024
-        step += 1
-    return f"{size:.1f}".removesuffix(".0") + f" {_STEPS[step]}"
 
 
 async def _find_system_disk(state: State) -> str:

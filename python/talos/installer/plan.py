@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from talos.config.model import Config
-from talos.installer.disks import Disk, describe_all, format_size, read_disks
+from talos.installer.disks import Disk, describe_all, read_disks
 from talos.installer.layout import EPHEMERAL, INSTALLED, MIB, MINIMUM_SIZE, RECOMMENDED_SIZE, STATE, Area
 from talos.installer.request import InstallRequest, read_request
 from talos.resource.state import State
 from talos.system.errors import UserError
+from talos.system.sizes import format_size
 
 type IsBusy = Callable[[str], bool]
 """Whether somebody uses a device, or a partition on it."""

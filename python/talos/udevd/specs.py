@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 from talos.api.definitions.block_pb2 import DeviceSpec, DiscoveredVolumeSpec, DiskSpec
 from talos.api.definitions.hardware_pb2 import PCIDeviceSpec
+from talos.system.sizes import format_pretty_size
 from talos.system.sysfs import SysDevice
 from talos.udevd.blocks import Block
 from talos.udevd.pci_names import CLASSES, SUBCLASSES
-
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
 def make_device(block: Block, generation: int) -> DeviceSpec:
@@ -34,7 +33,7 @@ def make_disk(block: Block, links: Sequence[str]) -> DiskSpec:
     return DiskSpec(
         dev_path=f"/dev/{block.node}",
         size=block.size,
-        pretty_size=format_size(block.size),
+        pretty_size=format_pretty_size(block.size),
         io_size=block.io_size,
         sector_size=block.sector_size,
         readonly=block.readonly,
@@ -75,7 +74,7 @@ def make_volume(block: Block) -> DiscoveredVolumeSpec:
         parent=disk.name if disk is not None else "",
         parent_dev_path=f"/dev/{disk.node}" if disk is not None else "",
         size=block.size,
-        pretty_size=format_size(block.size),
+        pretty_size=format_pretty_size(block.size),
         sector_size=block.sector_size,
         io_size=block.io_size,
         name=content.name,
@@ -103,14 +102,3 @@ def make_card(card: SysDevice) -> PCIDeviceSpec:
         driver=card.driver,
         **{"class": CLASSES.get(number >> 16, ""), "subclass": SUBCLASSES.get(number >> 8, "")},
     )
-
-
-def format_size(count: int) -> str:
-    """A number of bytes for people: ``10 GB``, ``4.1 kB``, ``512 B``; powers of a thousand."""
-    size, step = float(count), 0
-    while size >= 1000 and step < len(_UNITS) - 1:
-        size /= 1000
-        step += 1
-    rounded = int(size * 10 + 0.5) / 10
-    text = f"{rounded:.1f}" if step and rounded < 10 else f"{rounded:.0f}"
-    return f"{text} {_UNITS[step]}"

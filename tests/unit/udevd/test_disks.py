@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 from tests.unit.udevd.fake_sysfs import FakeSysfs, add_ahci_disk, add_pci, make_page_83, make_page_89
 
+from talos.system.sizes import format_pretty_size
 from talos.system.sysfs import SysDevice
 from talos.udevd.blocks import find_transport
 from talos.udevd.bus_path import make_path_names
 from talos.udevd.disk_identity import Identity, identify_disk
 from talos.udevd.escape import encode, replace
-from talos.udevd.specs import find_bus_path, format_size
+from talos.udevd.specs import find_bus_path
 
 
 @pytest.fixture
@@ -186,7 +187,7 @@ def test_escapes() -> None:
 
 def test_sizes() -> None:
     sizes = (0, 512, 4096, 1474560, 10485760000, 12884901888, 999_950_000)
-    assert [format_size(size) for size in sizes] == [
+    assert [format_pretty_size(size) for size in sizes] == [
         "0 B",
         "512 B",
         "4.1 kB",

@@ -27,11 +27,11 @@ from talos.system.partitions import (
     find_growth,
     is_unfinished,
 )
+from talos.system.sizes import format_size
 
 FILESYSTEM = "xfs"
 XFS_MAGIC = b"XFSB"
 """What a superblock begins with, also one that libblkid refuses because its checksum is wrong."""
-_STEPS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 type Limit = Callable[[int], int]
 """How much of so many free bytes a volume may take at most."""
@@ -215,13 +215,3 @@ async def _grow(
         return partition
     progress.changed = True
     return replace(partition, size=size)
-
-
-def format_size(count: int) -> str:
-    """A number of bytes for people: ``10 GiB``, ``9.8 GiB``, ``512 B``."""
-    step = 0
-    size = float(count)
-    while size >= 1024 and step < len(_STEPS) - 1:
-        size /= 1024
-        step += 1
-    return f"{size:.1f}".removesuffix(".0") + f" {_STEPS[step]}"

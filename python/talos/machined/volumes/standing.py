@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from talos.api.definitions import block_pb2, runtime_pb2
 from talos.api.definitions import enums_pb2 as enums
-from talos.machined.volumes.settle import FILESYSTEM, Place, Wish, format_size, take_all
+from talos.machined.volumes.settle import FILESYSTEM, Place, Wish, take_all
 from talos.system.proc.mounts import Mount
+from talos.system.sizes import format_pretty_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,7 @@ def fill_status(
         fresh.partition_uuid = place.partition.uuid
         fresh.partition_index = place.partition.number
         fresh.size = place.partition.size
-        fresh.pretty_size = format_size(place.partition.size)
+        fresh.pretty_size = format_pretty_size(place.partition.size)
         if place.content.name == FILESYSTEM:
             fresh.filesystem = enums.FILESYSTEM_TYPE_XFS
     spec.CopyFrom(fresh)

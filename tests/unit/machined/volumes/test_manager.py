@@ -141,7 +141,7 @@ async def test_the_volumes_of_a_first_boot() -> None:
         await publish_config(world.state, ACTIVE, CONFIG)
         assert await wait_for(world.state, kinds.VOLUME_MOUNT_STATUS, "sequencer-STATE", lambda _: True)
         state = await world.wait("STATE", enums.VOLUME_PHASE_READY)
-        assert (state.location, state.pretty_size) == ("/dev/vda5", "100 MiB")
+        assert (state.location, state.pretty_size) == ("/dev/vda5", "105 MB")
         assert (state.parent_location, state.filesystem) == (DISK, enums.FILESYSTEM_TYPE_XFS)
         assert "mode /system/state 700" in world.blocks.writes
         assert world.refreshed == 1
