@@ -10,6 +10,7 @@ import trio.testing
 from google.protobuf.message import Message
 
 from talos.api.definitions import enums_pb2
+from talos.api.definitions.cluster_pb2 import IdentitySpec
 from talos.api.definitions.files_pb2 import EtcFileStatusSpec
 from talos.api.definitions.network_pb2 import (
     AddressSpecSpec,
@@ -218,6 +219,14 @@ async def test_the_machine_configs_names_and_servers_win() -> None:
         )
         status = (await state.get(kinds.HOSTNAME_STATUS, "hostname")).spec
         assert status.domainname == "example.org"
+
+
+async def test_a_machine_without_a_config_goes_by_its_own_name() -> None:
+    state, links = MemoryState(), MemoryLinks([LO, ETH0])
+    await state.create(make_resource(kinds.IDENTITY, "local", IdentitySpec(node_id="one")))
+    async with running(state, links):
+        own = make_stable_name("one")
+        await settle(state, kinds.HOSTNAME_STATUS, "hostname", lambda spec: spec.hostname == own)
 
 
 def test_a_nodes_own_name_follows_from_its_identity() -> None:

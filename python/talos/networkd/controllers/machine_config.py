@@ -50,12 +50,12 @@ class HostnameConfigController(Reconciler):
         """Follow config, identity and address."""
         config = await read_config(runtime)
         specs: list[HostnameSpecSpec] = []
-        if config is not None:
-            if effective.hostname(config):
-                specs.append(make_hostname(effective.hostname(config), _LAYER))
-            default = await self._make_default(runtime, effective.auto_hostname(config))
-            if default:
-                specs.append(make_hostname(default, enums_pb2.CONFIG_DEFAULT))
+        if config is not None and effective.hostname(config):
+            specs.append(make_hostname(effective.hostname(config), _LAYER))
+        # Without a config, too: that is what a machine in maintenance mode goes by.
+        default = await self._make_default(runtime, effective.auto_hostname(config) if config else "stable")
+        if default:
+            specs.append(make_hostname(default, enums_pb2.CONFIG_DEFAULT))
         async with runtime.track_outputs():
             for spec in specs:
                 await runtime.modify(
