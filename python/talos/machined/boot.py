@@ -21,6 +21,7 @@ from talos.machined.sequences.initialize import make_initialize
 from talos.machined.services import GROUPS, MACHINED_DIRECTORIES, SERVICES, STATE_SOCKET
 from talos.resource.builtin import register_builtin
 from talos.resource.service import make_state_service
+from talos.system.errors import UserError
 from talos.system.power import PowerAction
 
 OWN_GROUP = "init"
@@ -129,7 +130,11 @@ async def end_on_signal(machine: Machine) -> None:
 
 async def end_after_failure(machine: Machine, error: TaskFailedError) -> None:
     """A machine that can't boot tries again; until then its API says why."""
-    machine.log.error(f"the boot failed, rebooting in {FAILURE_DELAY:.0f} s", error=error)
+    text = f"the boot failed, rebooting in {FAILURE_DELAY:.0f} s"
+    if isinstance(error.__cause__, UserError):
+        machine.log.error(text, reason=str(error))
+    else:
+        machine.log.error(text, error=error)
     machine.stage.set(enums.MACHINE_STAGE_REBOOTING)
     await trio.sleep(FAILURE_DELAY)
     await finish(PowerAction.REBOOT, machine.ports.power, machine.ports.mounts, machine.log)
