@@ -25,8 +25,8 @@ def install(machine: Machine, cluster: Cluster, *patches: str) -> None:
 
 def wait_for_installed(machine: Machine) -> None:
     """The machine answers its cluster, and its volumes are there."""
-    machine.wait_for_api()
-    machine.wait_until("the volumes are ready", lambda: check_volumes(machine))
+    machine.wait_for_api(seconds=INSTALL_SECONDS)
+    machine.wait_until("the volumes are ready", lambda: check_volumes(machine), INSTALL_SECONDS)
 
 
 def volumes(machine: Machine) -> dict[str, Document]:
