@@ -9,6 +9,9 @@ IMAGE = Disk(asset="disk-image", file="disk.qcow2", size="10G")
 NODES = {"node": Node(boot="bios", disks={"system": IMAGE})}
 TAG = "0x0c"
 KEPT = "kept over restarts"
+LOG = "/var/log/machined.log"
+IMAGE_DIGEST = "/usr/install/rootfs.sqsh.sha256"
+"""Of the system image, which the early init has just compared with it."""
 
 
 def test(world: World) -> None:
@@ -34,6 +37,9 @@ def test(world: World) -> None:
     node.talosctl("meta", "write", TAG, KEPT)
     before = node.boot_id()
     machine_id = node.talosctl("read", "/etc/machine-id").stdout
+    image = node.talosctl("read", IMAGE_DIGEST).stdout
+    log = node.talosctl("read", LOG).stdout.splitlines()
+    assert log, f"{LOG} is empty"
 
     world.section("restarted by its API")
     node.talosctl("reboot", "--wait=false")
@@ -41,4 +47,6 @@ def test(world: World) -> None:
     wait_for_installed(node)
     assert node.boot_id() != before
     assert node.talosctl("read", "/etc/machine-id").stdout == machine_id
+    assert node.talosctl("read", IMAGE_DIGEST).stdout == image
+    assert log[0] in node.talosctl("read", LOG).stdout, "what was in /var is gone"
     assert KEPT in node.talosctl("get", "metakeys", "-o", "yaml").stdout
