@@ -22,7 +22,7 @@ CHECK := .\#checks.$(SYSTEM)
 VM_TESTS := $(basename $(notdir $(wildcard nixos-tests/*.py) $(patsubst %/test.py,%,$(wildcard nixos-tests/*/test.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: vm-tests vm-test run-vm vm-inputs
+.PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
 .PHONY: help tools fetch lock build size kernel assets kernel-hardening api cluster destroy test lint types unit node cluster-tests bench reproducible clean
 
 help: ## Show this list
@@ -80,7 +80,7 @@ cluster: build ## Start a cluster of NODES nodes on this machine, up to three of
 destroy: ## Remove the cluster
 	$(TALOSCTL) cluster destroy --name $(CLUSTER)
 
-test: lint types unit kernel-hardening node cluster-tests vm-tests ## Run everything: linters, types, unit tests, tests on nodes
+test: lint types unit kernel-hardening node cluster-tests vm-tests netboot-tests ## Run everything: linters, types, unit tests, tests on nodes
 
 lint: fetch ## ruff, its formatter, the import floors
 	nix build $(CHECK).lint $(CHECK).format $(CHECK).floors --no-link --print-build-logs
@@ -108,6 +108,12 @@ vm-tests: vm-inputs ## Tests on virtual machines; vm-test NAME=boot runs one
 
 vm-test: vm-inputs
 	nix build $(CHECK).vm-$(NAME) --no-link --print-build-logs
+
+# The build sandbox has neither taps nor root.
+netboot-tests: api devenv vm-inputs ## Boot machines from the server of `nix run .#pxe`, as root
+	nix build .\#netboot --print-build-logs --out-link build/netboot
+	nix build .\#root-vm --out-link build/root-vm
+	$(PYTEST) tests/netboot
 
 run-vm: build vm-inputs ## Boot a machine from the ISO; its disk stays in build/vm, its API is on the loopback interface
 	@nix run .\#run-vm -- --folder build/vm $(VM)

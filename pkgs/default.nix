@@ -25,6 +25,7 @@ in
     inherit (modules) rootfs squashfs initramfs size;
     inherit (modules.media) disk-image iso netboot;
     inherit (kernel) kernel init;
+    root-vm = roots.vm;
     kernel-config = kernel.config;
     kernel-hardening = kernel.hardening;
     image = modules.squashfs;
