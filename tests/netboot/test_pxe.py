@@ -65,7 +65,8 @@ class Stage:
         command = [*self.programs.words("dnsmasq"), "--keep-in-foreground", "--log-facility=-", "--port=0"]
         command += ["--conf-file=/dev/null", "--pid-file", "--leasefile-ro", "--dhcp-authoritative"]
         command += [f"--interface={TAPS[1]}", "--except-interface=lo", "--bind-interfaces"]
-        command += [f"--dhcp-range={FIRST},{LAST}"]
+        # A process that gives up root forgets that it is to die with us.
+        command += [f"--dhcp-range={FIRST},{LAST}", "--user=root", "--group=root"]
         return watch("other", command, segment, self.folder)
 
     def boot(self, segment: Segment, *words: str) -> AbstractContextManager[Watched]:
