@@ -7,9 +7,6 @@ let
     name = "scripts";
     filter = path: _: builtins.elem (baseNameOf path) ([ script ] ++ modules);
   }}/${script}" ];
-
-  # The daemons of an image, and the floors below them: every folder but those of the workstation.
-  nodeFolders = builtins.attrValues (removeAttrs python.folders [ "provision" "talosctl" ]);
 in
 rec {
   grub = import ./grub { inherit buildRoot roots; };
@@ -32,7 +29,7 @@ rec {
     name = "rootfs-layer";
     command = run "make_layer.py" [ "bundle.py" ];
     PYTHONPATH = python.bytecode;
-    folders = nodeFolders;
+    packages = builtins.attrValues python.packages;
     os_release = builtins.toFile "os-release" (import ./rootfs/os-release.nix { inherit version rev; });
   };
 
@@ -62,7 +59,7 @@ rec {
   initramfs = build {
     name = "talos-${version}.initramfs";
     command = [ "python3.13" ./initramfs/make.py ];
-    PYTHONPATH = python.folders.installer;
+    PYTHONPATH = python.folders.disks;
     inherit (kernel) init;
     image = squashfs;
   };

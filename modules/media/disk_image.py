@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from talos.installer.make_disk import main as make_disk
+from talos.disks.install.make_disk import main as make_disk
 
 
 def main() -> int:

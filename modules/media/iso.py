@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from talos.installer.grub_config import DEFAULT_ARGUMENTS, TIMEOUT
+from talos.disks.install.grub_config import DEFAULT_ARGUMENTS, TIMEOUT
 
 LABEL = "TALOS"
 EPOCH = 1

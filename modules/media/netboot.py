@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from talos.installer.grub_config import DEFAULT_ARGUMENTS
+from talos.disks.install.grub_config import DEFAULT_ARGUMENTS
 
 # iPXE reads names relative to the script's own address. The kernel comes twice: to run, and as a file of the
 # initramfs that an installer copies to the disk. `initrd.magic` is how UEFI hands over both archives.

@@ -8,7 +8,7 @@ from bytecode import copy_tree
 
 LEFT_OUT = ("*.proto", "*.pyi", "*_pb2.py")
 """What no traceback quotes."""
-READER = "talos.system.bundle"
+READER = "talos.daemon.bundle"
 """What reads bundles can't be in one."""
 
 
@@ -18,11 +18,11 @@ def module_name(compiled: Path) -> str:
 
 
 def main() -> None:
-    """Merge the $folders, bundle their bytecode, add os-release."""
+    """Merge the daemons' $packages, bundle their bytecode, add os-release."""
     layer = Path(os.environ["out"], "talos")
     layer.mkdir(parents=True)
-    for folder in os.environ["folders"].split():
-        copy_tree(Path(folder), layer, leave_out=LEFT_OUT)
+    for package in os.environ["packages"].split():
+        copy_tree(Path(package, "lib"), layer, leave_out=LEFT_OUT)
     names = [module_name(path.relative_to(layer)) for path in sorted(layer.rglob("__pycache__/*.pyc"))]
     names.remove(READER)
     make_bundle(layer / "start.bundle", layer, names, runtime="/usr/lib/talos")

@@ -10,13 +10,10 @@ let
   run = script: modules: [ "python3.13" "${scripts ([ script ] ++ modules)}/${script}" ];
   build = buildRoot.runIn roots.build;
 
-  # The floors of python/talos, lowest first; what a daemon's package holds besides its own folder.
-  floors = [ "api" "system" "resource" "config" "pki" "daemon" ];
-  workstationFolders = [ "provision" "talosctl" ];
-
-  entries = builtins.readDir ../../python/talos;
-  names = builtins.filter (name: entries.${name} == "directory") (builtins.attrNames entries);
-  is = list: name: builtins.elem name list;
+  # What each folder of python/talos is, and what it may import.
+  floors = builtins.fromTOML (builtins.readFile ../../python/floors.toml);
+  on = place: builtins.filter (name: builtins.elem place floors.${name}.on) (builtins.attrNames floors);
+  below = name: builtins.filter (other: floors.${other}.floor < floors.${name}.floor) (on "node");
   genAttrs = list: value: builtins.listToAttrs (map (name: { inherit name; value = value name; }) list);
 
   # One folder of python/talos, only what counts, so that an edit elsewhere rebuilds nothing here.
@@ -30,7 +27,7 @@ rec {
   # The module that others' builders share.
   bytecode = scripts [ "bytecode.py" ];
 
-  daemons = builtins.filter (name: !(is (floors ++ workstationFolders) name)) names;
+  daemons = builtins.filter (name: floors.${name}.floor == floors.machined.floor) (on "node");
 
   wheels = builtins.mapAttrs
     (set: files: build {
@@ -48,8 +45,8 @@ rec {
     PYTHONPATH = "${wheels.tools}/site:${wheels.image}/site";
   };
 
-  # Every folder of python/talos as the image holds it, by name.
-  folders = genAttrs names (folder: build ({
+  # Every folder of the node as the image holds it, by name.
+  folders = genAttrs (on "node") (folder: build ({
     name = "talos-${folder}";
     command = run "make_folder.py" [ "bytecode.py" ];
     inherit folder;
@@ -57,11 +54,11 @@ rec {
     runtime = "/usr/lib/talos";
   } // (if folder == "api" then { generated = api; } else { })));
 
-  # A package per daemon.
+  # A package per daemon: its folder and those below. The image is assembled from these.
   packages = genAttrs daemons (name: build {
     inherit name;
     command = run "make_package.py" [ "bytecode.py" ];
-    folders = map (folder: folders.${folder}) (floors ++ [ name ]);
+    folders = map (folder: folders.${folder}) (below name ++ [ name ]);
   });
 
   # The workstation's interpreter with every wheel: runs talosctl, tests, linters, generators.
@@ -76,7 +73,7 @@ rec {
   program = name: module: settings: build {
     inherit name module settings workstation version rev;
     command = run "make_program.py" [ "bytecode.py" ];
-    sources = map (folder: "${folder}=${source folder}") (builtins.filter (is (floors ++ workstationFolders)) names);
+    sources = map (folder: "${folder}=${source folder}") (on "workstation");
     generated = api;
   };
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import grpc
 from tests.harness.cluster import Cluster, check_services, eventually, image
 
+from talos.config.secrets.bundle import SecretsBundle
 from talos.pki.authority import CertificateAuthority, Usage
-from talos.pki.bundle import SecretsBundle
 from talos.pki.certificate import PemPair
 from talos.provision.configs import ConfigWishes
 from talos.provision.container.cgroups import mounted_hierarchies

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from talos.provision.container import loop
 from talos.provision.container.cgroups import mounted_hierarchies
 from talos.provision.container.leftovers import mounts_below
 from talos.provision.container.names import cluster_group, host_link
 from talos.provision.store import ClusterFolder
+from talos.system.block import loop
 
 
 def remains(folder: ClusterFolder) -> list[str]:

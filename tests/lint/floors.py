@@ -8,41 +8,14 @@ namespace   no __init__.py: `talos` is one namespace, assembled from a derivatio
 
 import ast
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-FLOORS: dict[str, int] = {
-    "api": 0,
-    "system": 0,
-    "resource": 1,
-    "config": 1,
-    "pki": 1,
-    "daemon": 2,
-    "apid": 3,
-    "routerd": 3,
-    "trustd": 3,
-    "networkd": 3,
-    "timed": 3,
-    "udevd": 3,
-    "machined": 3,
-    "installer": 3,
-    "provision": 4,
-    "talosctl": 4,
-}
-"""Folder of python/talos to its floor; imports go down, or stay within the folder."""
-
-NEIGHBOURS = {
-    ("config", "resource"),
-    ("config", "pki"),
-    ("pki", "config"),
-    ("pki", "resource"),
-    ("machined", "installer"),
-    ("talosctl", "provision"),
-}
-"""Pairs on one floor of which the first may import the second."""
-
-NOT_FOR_THE_WORKSTATION = {"apid", "routerd", "trustd", "networkd", "timed", "udevd", "machined"}
-"""The workstation's floor is above the daemons', but speaks to them over the API only."""
+ROOT = Path(__file__).resolve().parents[2] / "python"
+FLOORS: dict[str, dict[str, Any]] = tomllib.loads((ROOT / "floors.toml").read_text(encoding="utf-8"))
+"""Folder of python/talos to its row; the file says what the columns mean."""
 
 MAX_LINES = 600
 PROCESS_MODULES = {"subprocess"}
@@ -64,11 +37,13 @@ def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def may_import(folder: str, other: str) -> bool:
     """Tell whether code in one folder may import another's."""
-    if folder == other or (folder, other) in NEIGHBOURS:
+    row, below = FLOORS[folder], FLOORS[other]
+    if folder == other or other in row.get("beside", ()):
         return True
-    if FLOORS[folder] == FLOORS["talosctl"] and other in NOT_FOR_THE_WORKSTATION:
+    if row["floor"] <= below["floor"]:
         return False
-    return FLOORS[other] < FLOORS[folder]
+    # A workstation has no daemons, and nothing but tests has the twins; tests see everything.
+    return row["on"] == ["tests"] or set(row["on"]) <= set(below["on"])
 
 
 def check_imports(name: Path, tree: ast.AST) -> Iterator[str]:
@@ -84,7 +59,7 @@ def check_imports(name: Path, tree: ast.AST) -> Iterator[str]:
         if words[0] != "talos" or len(words) == 1:
             continue
         if words[1] not in FLOORS:
-            yield f"{where}: talos.{words[1]} has no floor; give it one in tests/lint/floors.py"
+            yield f"{where}: talos.{words[1]} has no floor; give it one in python/floors.toml"
         elif not may_import(folder, words[1]):
             yield f"{where}: talos.{folder} must not import {module}: it is not on a floor below"
 
@@ -99,16 +74,15 @@ def check_file(root: Path, path: Path) -> Iterator[str]:
     if path.name == "__init__.py":
         yield f"{name}: namespace packages have no __init__.py"
     if name.parts[1] not in FLOORS:
-        yield f"{name}: talos.{name.parts[1]} has no floor; give it one in tests/lint/floors.py"
+        yield f"{name}: talos.{name.parts[1]} has no floor; give it one in python/floors.toml"
         return
     yield from check_imports(name, ast.parse(text, filename=str(path)))
 
 
 def main() -> int:
     """Check everything below python/."""
-    root = Path(__file__).resolve().parents[2] / "python"
-    files = [path for path in sorted(root.rglob("*.py")) if not path.name.endswith("_pb2.py")]
-    problems = [problem for path in files for problem in check_file(root, path)]
+    files = [path for path in sorted(ROOT.rglob("*.py")) if not path.name.endswith("_pb2.py")]
+    problems = [problem for path in files for problem in check_file(ROOT, path)]
     for problem in problems:
         sys.stdout.write(problem + "\n")
     sys.stdout.write(f"floors: {len(files)} files, {len(problems)} problems\n")

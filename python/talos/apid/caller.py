@@ -1,7 +1,7 @@
 """Who calls: the roles of a client, and what is passed on of its metadata."""
 
 from talos.apid.routes import NODE, NODES, PROXY_FROM, values_of
-from talos.daemon.raw import Metadata, Peer
+from talos.rpc.proxy.raw import Metadata, Peer
 
 ROLE = "talos-role"
 IMPERSONATOR = "os:impersonator"

@@ -8,11 +8,11 @@ import trio
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.apid.peers import PORT, PeerCredentials, Peers
 from talos.daemon.follow import follow
-from talos.daemon.logging import Log
-from talos.daemon.tls_listener import TlsSettings, make_context
 from talos.resource import kinds
 from talos.resource.state import State
+from talos.rpc.port.listener import TlsSettings, make_context
 from talos.system.errors import UserError
+from talos.system.logging import Log
 
 API = "api"
 

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from talos.api.methods import stream_kind
 from talos.api.rpc import Code, RpcError
 from talos.apid.wire import MergeError, make_error_frame, make_error_reply, mark_frame, mark_reply
-from talos.daemon.limits import MAX_MESSAGE
-from talos.daemon.methods import stream_kind
-from talos.daemon.raw import OK, Metadata, RawCall, Status
+from talos.rpc.limits import MAX_MESSAGE
+from talos.rpc.proxy.raw import OK, Metadata, RawCall, Status
 
 QUEUED_REQUESTS = 2
 """Requests of a stream that a slow node may be behind before the others wait for it."""

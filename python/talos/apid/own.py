@@ -7,9 +7,9 @@ import trio
 
 from talos.api.definitions import network_pb2 as network
 from talos.daemon.follow import follow
-from talos.daemon.logging import Log
 from talos.resource import kinds
 from talos.resource.state import State
+from talos.system.logging import Log
 
 CURRENT_ADDRESSES = "current"
 HOSTNAME = "hostname"

@@ -10,8 +10,8 @@ import grpc
 import grpc.aio
 
 from talos.api.rpc import Code, RpcError
-from talos.daemon.forward import RAW_OPTIONS
-from talos.daemon.http2_flow import CONNECTION_WINDOW, STREAM_WINDOW
+from talos.rpc.port.flow import CONNECTION_WINDOW, STREAM_WINDOW
+from talos.rpc.proxy.forward import RAW_OPTIONS
 
 PORT = 50000
 

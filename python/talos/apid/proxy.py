@@ -5,17 +5,17 @@ from dataclasses import dataclass
 
 import grpc.aio
 
+from talos.api.methods import methods
 from talos.api.rpc import Code, RpcError
 from talos.apid.caller import READER, make_local_metadata, make_peer_metadata, roles_of
 from talos.apid.many import Upstream, forward_to_many
 from talos.apid.peers import Peers
 from talos.apid.routes import NODE, NODES, Local, OneToMany, OneToOne, Routing, choose_route, values_of
 from talos.apid.wire import code_name
-from talos.daemon.forward import forward
-from talos.daemon.http2_call import Http2Call
-from talos.daemon.logging import Log
-from talos.daemon.methods import methods
-from talos.daemon.raw import Metadata, RawCall, Status
+from talos.rpc.port.call import Http2Call
+from talos.rpc.proxy.forward import forward
+from talos.rpc.proxy.raw import Metadata, RawCall, Status
+from talos.system.logging import Log
 
 
 @dataclass(slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from talos.api.rpc import Code, RpcError
-from talos.daemon.raw import Metadata
+from talos.rpc.proxy.raw import Metadata
 
 NODE, NODES, PROXY_FROM = "node", "nodes", "proxyfrom"
 

@@ -6,9 +6,9 @@ from talos.apid.certificates import Certificates
 from talos.apid.own import OwnNames
 from talos.apid.peers import PORT, Peers
 from talos.apid.proxy import Proxy
-from talos.daemon.forward import open_local
-from talos.daemon.logging import Log
-from talos.daemon.tls_listener import Limits, TlsListener
+from talos.rpc.port.listener import Limits, TlsListener
+from talos.rpc.proxy.forward import open_local
+from talos.system.logging import Log
 
 ROUTER_SOCKET = Path("/system/run/routerd/routerd.sock")
 

@@ -8,8 +8,8 @@ the parts are merged. So metadata is appended, and whole replies are joined.
 from talos.api.common import common_pb2 as common
 from talos.api.google.rpc import status_pb2
 from talos.api.rpc import Code
-from talos.daemon.raw import Status
-from talos.daemon.status import STATUS_DETAILS
+from talos.rpc.proxy.raw import Status
+from talos.rpc.status import STATUS_DETAILS
 
 _FIELD_1 = b"\x0a"
 """The tag of field 1, length-delimited."""

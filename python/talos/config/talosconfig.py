@@ -18,11 +18,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from talos.config.encode import encode
 from talos.config.problem import ConfigError
-from talos.config.reader import SectionReader
+from talos.config.read.reader import SectionReader
+from talos.config.read.tree import parse_documents
 from talos.config.schema import Section, setting
-from talos.config.tree import parse_documents
+from talos.config.write.encode import encode
 from talos.system.errors import UserError
 
 

@@ -6,9 +6,9 @@ import trio
 from google.protobuf.message import Message
 
 from talos.api.rpc import RpcError
-from talos.daemon.logging import Log
 from talos.resource.kind import Kind
 from talos.resource.state import EventType, State, StateError
+from talos.system.logging import Log
 
 RETRY = 1.0
 """Seconds before a watch that broke is made anew."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import outcome
 import trio
 
-from talos.daemon.bridge import Bridge
-from talos.daemon.logging import Log, collect_library_logs
+from talos.rpc.bridge import Bridge
+from talos.system.logging import Log, collect_library_logs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

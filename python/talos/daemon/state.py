@@ -3,9 +3,9 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from talos.daemon.channel import open_channel
 from talos.daemon.run import Daemon
-from talos.resource.remote import RemoteState
+from talos.resource.remote.state import RemoteState
+from talos.rpc.channel import open_channel
 
 STATE_SOCKET = "/system/run/state/state.sock"
 

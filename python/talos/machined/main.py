@@ -11,7 +11,7 @@ def main() -> None:
         reason = "machined ended"
     except BaseException:  # noqa: BLE001 - an end, of whatever kind, is what there must not be
         reason = traceback.format_exc()
-    from talos.machined.failure import reboot_after_failure
+    from talos.machined.boot.failure import reboot_after_failure
 
     reboot_after_failure(reason)
     while True:
@@ -20,7 +20,7 @@ def main() -> None:
 
 def _run() -> None:
     # Imported here, so that even an import that fails is told.
-    from talos.machined.begin import begin
+    from talos.machined.boot.early import begin
 
     begin()
 

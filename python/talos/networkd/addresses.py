@@ -6,7 +6,7 @@ from typing import Any
 from talos.api.common import common_pb2
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import OperatorSpecSpec, RouteSpecSpec
-from talos.system.links import Address, Interface, Network, RouteState
+from talos.system.net.links import Address, Interface, Network, RouteState
 
 _FAMILIES = {2: "inet4", 10: "inet6"}
 _OPERATORS = {

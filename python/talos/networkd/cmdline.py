@@ -23,8 +23,8 @@ from talos.api.definitions.network_pb2 import (
 )
 from talos.networkd.addresses import make_ip
 from talos.networkd.spec_makers import make_address, make_bond, make_dhcp4, make_hostname, make_route
-from talos.system.cmdline import Cmdline
-from talos.system.links import Address
+from talos.system.net.links import Address
+from talos.system.proc.cmdline import Cmdline
 
 DEFAULT_BOND = "bond0"
 DEFAULT_SLAVES = ("eth0", "eth1")

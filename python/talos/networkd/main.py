@@ -6,7 +6,6 @@ import trio
 
 from talos.daemon.ready import notify_ready
 from talos.daemon.run import Daemon, run
-from talos.daemon.server import serve
 from talos.daemon.state import remote_state
 from talos.networkd.controllers.address_spec import AddressSpecController
 from talos.networkd.controllers.address_status import AddressStatusController
@@ -32,15 +31,16 @@ from talos.networkd.controllers.simple_status import (
     TimeServerStatusController,
 )
 from talos.networkd.dhcp.wire import OpenWire, open_packets
-from talos.networkd.kernel_links import open_links
 from talos.resource import kinds
 from talos.resource.changes import wait_for
-from talos.resource.controller import Controller
-from talos.resource.graph import Edge
-from talos.resource.mirror import mirror
-from talos.resource.runtime import dependencies, make_inspect_service, run_controllers
+from talos.resource.controller.controller import Controller
+from talos.resource.controller.graph import Edge
+from talos.resource.controller.runtime import dependencies, make_inspect_service, run_controllers
+from talos.resource.remote.mirror import mirror
 from talos.resource.state import State
-from talos.system.links import Links
+from talos.rpc.server import serve
+from talos.system.net.kernel_links import open_links
+from talos.system.net.links import Links
 
 log = logging.getLogger(__name__)
 

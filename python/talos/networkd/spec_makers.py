@@ -15,7 +15,7 @@ from talos.api.definitions.network_pb2 import (
 )
 from talos.networkd.addresses import family_of, make_ip, make_prefix
 from talos.networkd.layers import ROUTE_METRIC
-from talos.system.links import Address, Interface, Network
+from talos.system.net.links import Address, Interface, Network
 
 type Layer = enums_pb2.NetworkConfigLayer
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from talos.config import contract
-from talos.config.generate import generate_config, generate_talosconfig, render
+from talos.config.change.patch import Patch, apply_patches
+from talos.config.generate.config import generate_config, generate_talosconfig, render
+from talos.config.generate.options import GenerateOptions
 from talos.config.model import MachineType
-from talos.config.options import GenerateOptions
-from talos.config.patch import Patch, apply_patches
+from talos.config.secrets.bundle import SecretsBundle
 from talos.config.talosconfig import TalosConfig
-from talos.pki.bundle import SecretsBundle
 from talos.provision.cluster import ClusterRequest, Role
 from talos.provision.plan import with_configs
 

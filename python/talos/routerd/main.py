@@ -8,13 +8,13 @@ import trio
 
 from talos.api.definitions import runtime_pb2 as runtime
 from talos.daemon.follow import follow
-from talos.daemon.grpc_call import make_server
 from talos.daemon.ready import notify_ready
 from talos.daemon.run import Daemon, run
-from talos.daemon.server import SOCKET_UMASK
 from talos.daemon.state import remote_state
 from talos.resource import kinds
 from talos.routerd.router import Router
+from talos.rpc.proxy.grpc_call import make_server
+from talos.rpc.server import SOCKET_UMASK
 
 SOCKET = Path("/system/run/routerd/routerd.sock")
 API = "api"

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import grpc.aio
 
-from talos.daemon.forward import forward, open_local
-from talos.daemon.grpc_call import GrpcCall
-from talos.daemon.raw import Status
 from talos.routerd.routes import OWNERS, Owner, owner_of
 from talos.routerd.rules import check_roles
+from talos.rpc.proxy.forward import forward, open_local
+from talos.rpc.proxy.grpc_call import GrpcCall
+from talos.rpc.proxy.raw import Status
 
 ROLE_KEY = "talos-role"
 """The metadata key that holds the caller's roles, one value each; apid vouches for it."""

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from talos.api.methods import methods, split_path
 from talos.api.rpc import Code, RpcError
-from talos.daemon.methods import methods, split_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
+from talos.api.methods import methods
 from talos.api.rpc import Code, RpcError
-from talos.daemon.methods import methods
 
 FALLBACK = frozenset({"os:admin"})
 """Who may call a method that the table does not have."""

@@ -7,12 +7,12 @@ import trio
 
 from talos.daemon.ready import notify_ready
 from talos.daemon.run import Daemon, run
-from talos.daemon.server import serve
 from talos.daemon.state import remote_state
 from talos.resource import kinds
-from talos.resource.graph import Edge, dependencies, make_inspect_service
-from talos.resource.runtime import run_controllers
+from talos.resource.controller.graph import Edge, dependencies, make_inspect_service
+from talos.resource.controller.runtime import run_controllers
 from talos.resource.state import NotFoundError
+from talos.rpc.server import serve
 from talos.timed.service import TimeService
 from talos.timed.sntp import ask
 from talos.timed.time_status import TimeStatusController

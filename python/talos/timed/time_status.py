@@ -2,7 +2,7 @@
 
 from talos.api.definitions.time_pb2 import StatusSpec
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Output, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Output, Reconciler
 
 STATUS_ID = "node"
 

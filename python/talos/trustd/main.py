@@ -4,8 +4,8 @@ import trio
 
 from talos.daemon.ready import notify_ready
 from talos.daemon.run import Daemon, run
-from talos.daemon.server import serve as serve_socket
 from talos.daemon.state import remote_state
+from talos.rpc.server import serve as serve_socket
 from talos.trustd.server import TrustServer
 
 SOCKET = "/system/run/trustd/trustd.sock"

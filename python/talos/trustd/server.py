@@ -6,12 +6,12 @@ import trio
 
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.daemon.follow import follow
-from talos.daemon.logging import Log
-from talos.daemon.tls_listener import Limits, TlsListener, TlsSettings, make_context
 from talos.pki.authority import CertificateAuthority
 from talos.resource import kinds
 from talos.resource.state import State
+from talos.rpc.port.listener import Limits, TlsListener, TlsSettings, make_context
 from talos.system.errors import UserError
+from talos.system.logging import Log
 from talos.trustd.signer import Secrets, Signer
 
 PORT = 50001

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
+from talos.api.methods import split_path
 from talos.api.rpc import Code, RpcError
 from talos.api.security.security_pb2 import CertificateRequest, CertificateResponse
-from talos.daemon.forward import receive_one
-from talos.daemon.http2_call import Http2Call
-from talos.daemon.logging import Log
-from talos.daemon.methods import split_path
-from talos.daemon.raw import OK, Metadata, Status
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.csr import parse_csr
+from talos.rpc.port.call import Http2Call
+from talos.rpc.proxy.forward import receive_one
+from talos.rpc.proxy.raw import OK, Metadata, Status
 from talos.system.errors import UserError
+from talos.system.logging import Log
 
 SERVICE, METHOD = "securityapi.SecurityService", "Certificate"
 

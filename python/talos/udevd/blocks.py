@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from talos.system.blkid import AmbiguousContentError, Content, Partition, probe
-from talos.system.sysfs import SysDevice, Sysfs
+from talos.system.block.blkid import AmbiguousContentError, Content, Partition, probe
+from talos.system.block.sysfs import SysDevice, Sysfs
 from talos.udevd.bus_path import make_path_names
 from talos.udevd.disk_identity import Identify, Identity, identify_disk
 from talos.udevd.escape import encode

@@ -4,7 +4,7 @@ The names are those that systemd's ``path_id`` gives, so that configs keep their
 whose way to the processor has a part that could be another one's tomorrow gets no name.
 """
 
-from talos.system.sysfs import SysDevice, Sysfs
+from talos.system.block.sysfs import SysDevice, Sysfs
 
 _PREFIXED = {"pci": "pci", "platform": "platform", "acpi": "acpi", "xen": "xen"}
 _MAX_FLAT_LUN = 256

@@ -17,11 +17,17 @@ from google.protobuf.message import Message
 from talos.api.definitions.block_pb2 import DiscoveryRefreshStatusSpec, SymlinkSpec
 from talos.api.definitions.runtime_pb2 import DevicesStatusSpec
 from talos.config.udev_rules import parse_rules
-from talos.daemon.logging import Log
 from talos.resource import kinds
-from talos.resource.controller import Controller, ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import (
+    Controller,
+    ControllerRuntime,
+    Input,
+    Output,
+    Reconciler,
+)
 from talos.resource.kind import Kind
 from talos.system.errors import UserError
+from talos.system.logging import Log
 from talos.udevd.blocks import Block
 from talos.udevd.hub import Hub
 from talos.udevd.specs import make_card, make_device, make_disk, make_volume
@@ -175,7 +181,7 @@ class UdevRulesController(Reconciler):
 def read_rules(config: bytes) -> tuple[str, ...]:
     """The rules in a config. What reads configs is large and not needed at the start: it is loaded here."""
     from talos.config import effective
-    from talos.config.loader import load
+    from talos.config.read.loader import load
 
     return effective.udev_rules(load(config))
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from talos.config.udev_rules import Rule
-from talos.system.sysfs import SysDevice, Sysfs
-from talos.system.uevents import Uevent
+from talos.system.block.sysfs import SysDevice, Sysfs
+from talos.system.net.uevents import Uevent
 from talos.udevd.blocks import Block, Prober, make_env, make_links, read_block
 from talos.udevd.disk_identity import Identify
 from talos.udevd.links import Links

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from talos.system.sysfs import SysDevice
+from talos.system.block.sysfs import SysDevice
 from talos.udevd.escape import replace
 
 type Identify = Callable[[str], bytes]

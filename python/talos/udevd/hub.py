@@ -6,8 +6,8 @@ from functools import partial
 import trio
 
 from talos.config.udev_rules import Rule
-from talos.system.sysfs import Sysfs
-from talos.system.uevents import EventsLostError, Uevents
+from talos.system.block.sysfs import Sysfs
+from talos.system.net.uevents import EventsLostError, Uevents
 from talos.udevd.devices import Devices
 
 QUIET_SECONDS = 0.1

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import trio
 
-from talos.daemon.logging import Log
 from talos.daemon.ready import notify_ready
 from talos.daemon.run import Daemon, run
-from talos.daemon.server import serve
 from talos.daemon.state import remote_state
 from talos.resource import kinds
 from talos.resource.changes import wait_for
-from talos.resource.graph import Edge
-from talos.resource.mirror import mirror
-from talos.resource.runtime import dependencies, make_inspect_service, run_controllers
-from talos.system.cmdline import Cmdline, parse_cmdline
-from talos.system.sysfs import Sysfs
-from talos.system.uevents import open_uevents
+from talos.resource.controller.graph import Edge
+from talos.resource.controller.runtime import dependencies, make_inspect_service, run_controllers
+from talos.resource.remote.mirror import mirror
+from talos.rpc.server import serve
+from talos.system.block.sysfs import Sysfs
+from talos.system.logging import Log
+from talos.system.net.uevents import open_uevents
+from talos.system.proc.cmdline import Cmdline, parse_cmdline
 from talos.udevd.blocks import probe_safely
 from talos.udevd.controllers import STATUS_ID, make_controllers
 from talos.udevd.devices import Devices, Ports

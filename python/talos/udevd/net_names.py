@@ -7,7 +7,7 @@ place on the PCI bus; the address is only an alternative name. Anything else kee
 
 from dataclasses import dataclass
 
-from talos.system.sysfs import SysDevice, Sysfs
+from talos.system.block.sysfs import SysDevice, Sysfs
 
 MAX_LENGTH = 15
 """Characters; the kernel's IFNAMSIZ less the closing zero."""

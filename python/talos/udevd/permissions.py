@@ -8,7 +8,7 @@ beyond that is for device plugins, or for ``machine.udev.rules``.
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from talos.system.sysfs import SysDevice
+from talos.system.block.sysfs import SysDevice
 
 # /etc/group of the image; their numbers are Debian's and, for kvm, Arch's.
 GROUPS = {"root": 0, "tty": 5, "disk": 6, "kvm": 78}

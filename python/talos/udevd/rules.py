@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from talos.config.udev_rules import PARENT_MATCHES, Item, Rule, substitutions
+from talos.system.block.sysfs import SysDevice
 from talos.system.errors import UserError
-from talos.system.sysfs import SysDevice
 from talos.udevd.permissions import GROUPS, USERS
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9#+\-.:=@_/\\]")

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from talos.api.definitions.block_pb2 import DeviceSpec, DiscoveredVolumeSpec, DiskSpec
 from talos.api.definitions.hardware_pb2 import PCIDeviceSpec
+from talos.system.block.sysfs import SysDevice
 from talos.system.sizes import format_pretty_size
-from talos.system.sysfs import SysDevice
 from talos.udevd.blocks import Block
 from talos.udevd.pci_names import CLASSES, SUBCLASSES
 

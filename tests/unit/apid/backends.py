@@ -10,8 +10,8 @@ from typing import Any
 
 from talos.api.common import common_pb2 as common
 from talos.api.machine import machine_pb2 as machine
-from talos.daemon.grpc_call import GrpcCall
-from talos.daemon.raw import OK, Status
+from talos.rpc.proxy.grpc_call import GrpcCall
+from talos.rpc.proxy.raw import OK, Status
 
 from .world import (
     EVENTS,

@@ -14,9 +14,9 @@ import h2.config
 import h2.connection
 import h2.events
 
-from talos.daemon.grpc_call import GrpcCall
-from talos.daemon.raw import Status
 from talos.pki.certificate import PemPair
+from talos.rpc.proxy.grpc_call import GrpcCall
+from talos.rpc.proxy.raw import Status
 
 from .world import VERSION, Node, Pki, answer_with_name, call, client
 

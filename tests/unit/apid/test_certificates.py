@@ -16,11 +16,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from talos.daemon.grpc_call import GrpcCall
-from talos.daemon.raw import OK, Status
 from talos.pki.authority import Usage
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
+from talos.rpc.proxy.grpc_call import GrpcCall
+from talos.rpc.proxy.raw import OK, Status
 
 from .knocking import Raw, answer, client_context, is_closed, knock, raw, still_serves, tls, until_refused
 from .world import RUN, VERSION, Pki, call, client, node, run

@@ -10,9 +10,9 @@ from pathlib import Path
 import grpc
 import pytest
 
-from talos.daemon.grpc_call import GrpcCall
-from talos.daemon.limits import MAX_MESSAGE
-from talos.daemon.raw import OK, Status
+from talos.rpc.limits import MAX_MESSAGE
+from talos.rpc.proxy.grpc_call import GrpcCall
+from talos.rpc.proxy.raw import OK, Status
 
 from .backends import two_nodes
 from .world import (

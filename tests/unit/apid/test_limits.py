@@ -11,10 +11,11 @@ import grpc.aio
 import hyperframe.frame
 import pytest
 
-from talos.daemon import http2, refusals
-from talos.daemon.grpc_call import GrpcCall
-from talos.daemon.raw import OK, Status
-from talos.daemon.tls_listener import Limits
+from talos.rpc.port import connection as http2
+from talos.rpc.port import refusals
+from talos.rpc.port.listener import Limits
+from talos.rpc.proxy.grpc_call import GrpcCall
+from talos.rpc.proxy.raw import OK, Status
 
 from .knocking import (
     answer,

@@ -14,8 +14,8 @@ from grpc.aio import EOF  # pyright: ignore[reportAttributeAccessIssue]
 from talos.api.common import common_pb2 as common
 from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Code, RpcError
-from talos.daemon.grpc_call import GrpcCall
-from talos.daemon.raw import OK, Status
+from talos.rpc.proxy.grpc_call import GrpcCall
+from talos.rpc.proxy.raw import OK, Status
 
 from .backends import tagged, tags, two_nodes, versions
 from .world import (

@@ -15,8 +15,8 @@ from talos.api.common import common_pb2 as common
 from talos.api.google.rpc import status_pb2
 from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Code
-from talos.daemon.grpc_call import GrpcCall
-from talos.daemon.raw import Status
+from talos.rpc.proxy.grpc_call import GrpcCall
+from talos.rpc.proxy.raw import Status
 
 from .backends import tagged, tags
 from .world import (

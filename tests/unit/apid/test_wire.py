@@ -13,7 +13,7 @@ from talos.apid.wire import (
     mark_frame,
     mark_reply,
 )
-from talos.daemon.raw import Status
+from talos.rpc.proxy.raw import Status
 
 
 def version(tag: str, count: int = 1) -> bytes:

@@ -18,15 +18,15 @@ import grpc.aio
 
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.apid.server import ApiServer
-from talos.daemon.grpc_call import GrpcCall, make_server
-from talos.daemon.limits import MESSAGE_OPTIONS
-from talos.daemon.logging import Log
-from talos.daemon.raw import OK, Status
-from talos.daemon.tls_listener import Limits
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
 from talos.routerd.router import Router
+from talos.rpc.limits import MESSAGE_OPTIONS
+from talos.rpc.port.listener import Limits
+from talos.rpc.proxy.grpc_call import GrpcCall, make_server
+from talos.rpc.proxy.raw import OK, Status
+from talos.system.logging import Log
 
 VERSION = "/machine.MachineService/Version"
 MEMORY = "/machine.MachineService/Memory"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from talos.config.generate import generate_config, render
+from talos.config.generate.config import generate_config, render
+from talos.config.generate.options import GenerateOptions
 from talos.config.model import MachineType
-from talos.config.options import GenerateOptions
-from talos.pki.bundle import SecretsBundle
+from talos.config.secrets.bundle import SecretsBundle
 
 
 @pytest.fixture(scope="session")

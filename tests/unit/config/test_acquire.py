@@ -8,15 +8,15 @@ from google.protobuf.message import Message
 from talos.api.machine import machine_pb2 as pb
 from talos.api.resource import config_pb2
 from talos.config import effective
-from talos.config.loader import load
-from talos.config.validate import Mode
-from talos.machined.api.config_store import publish_config
+from talos.config.check.validate import Mode
+from talos.config.read.loader import load
 from talos.machined.controllers.config.acquire import Sources, acquire_config
 from talos.machined.controllers.config.machine_type import ID, MachineTypeController
+from talos.machined.node.config_store import publish_config
 from talos.resource.changes import wait_for
+from talos.resource.controller.runtime import run_controllers
 from talos.resource.kinds import MACHINE_CONFIG, MACHINE_TYPE
-from talos.resource.memory import MemoryState
-from talos.resource.runtime import run_controllers
+from talos.resource.memory.state import MemoryState
 
 HOST = "apiVersion: v1alpha1\nkind: EnvironmentConfig\nvariables: {a: b}\n"
 

@@ -1,5 +1,5 @@
-from talos.config.diff import diff, effects
-from talos.config.loader import load
+from talos.config.change.diff import diff, effects
+from talos.config.read.loader import load
 from talos.config.schema import Applies
 
 OLD = """version: v1alpha1

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from tests.unit.config.samples import ALL_KINDS, all_fields, make_plain, secret_fields
 
+from talos.config.check.validate import Mode, validate
 from talos.config.documents.registry import MODULES, document_type
-from talos.config.encode import encode
-from talos.config.loader import dump, load
-from talos.config.plain import REDACTED, redact
-from talos.config.tree import parse_documents, plain
-from talos.config.validate import Mode, validate
+from talos.config.read.loader import dump, load
+from talos.config.read.tree import parse_documents, plain
+from talos.config.write.encode import encode
+from talos.config.write.plain import REDACTED, redact
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from talos.config import effective
-from talos.config.loader import load
+from talos.config.read.loader import load
 
 OLD = """version: v1alpha1
 machine:

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from tests.unit.config import yaml_text
 
-from talos.config.generate import generate_config, generate_talosconfig, render
-from talos.config.loader import dump, load
+from talos.config.check.validate import Mode, validate
+from talos.config.generate.config import generate_config, generate_talosconfig, render
+from talos.config.generate.options import GenerateOptions, parse_endpoint
 from talos.config.model import MachineType
-from talos.config.options import GenerateOptions, parse_endpoint
-from talos.config.validate import Mode, validate
-from talos.pki.bundle import SecretsBundle
+from talos.config.read.loader import dump, load
+from talos.config.secrets.bundle import SecretsBundle
 from talos.pki.certificate import parse_certificate
 from talos.pki.names import organizations_of
 from talos.system.errors import UserError

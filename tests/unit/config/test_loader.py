@@ -3,9 +3,9 @@ import time
 
 import pytest
 
-from talos.config.loader import load
 from talos.config.model import MachineType
 from talos.config.problem import ConfigError
+from talos.config.read.loader import load
 
 MAIN = "version: v1alpha1\n"
 LINK = "apiVersion: v1alpha1\nkind: LinkConfig\nname: eth0\n"

@@ -5,12 +5,12 @@ import random
 
 from tests.unit.config.samples import ALL_KINDS, make_plain
 
-from talos.config.diff import diff
-from talos.config.encode import encode
-from talos.config.loader import dump, load
-from talos.config.patch import apply_patches, parse_patch
+from talos.config.change.diff import diff
+from talos.config.change.patch import apply_patches, parse_patch
+from talos.config.check.validate import Mode, validate
 from talos.config.problem import ConfigError
-from talos.config.validate import Mode, validate
+from talos.config.read.loader import dump, load
+from talos.config.write.encode import encode
 
 ROUNDS = 600
 VALUES = (

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from tests.unit.config import yaml_text
 
-from talos.config.patch import apply_patches, parse_patch
+from talos.config.change.patch import apply_patches, parse_patch
 from talos.config.problem import ConfigError
 
 BASE = """version: v1alpha1

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 from tests.unit.config import yaml_text
 
-from talos.config.loader import load
-from talos.config.secrets import bundle_from_config, bundle_from_kubernetes_pki
-from talos.pki.bundle import SecretsBundle
+from talos.config.read.loader import load
+from talos.config.secrets.bundle import SecretsBundle
+from talos.config.secrets.existing import bundle_from_config, bundle_from_kubernetes_pki
 from talos.system.errors import UserError
 
 LEGACY = """version: v1alpha1

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from tests.unit.config import yaml_text
 
-from talos.config.encode import encode
 from talos.config.problem import ConfigError
-from talos.config.tree import MAX_BYTES, parse_documents, plain
+from talos.config.read.tree import MAX_BYTES, parse_documents, plain
 from talos.config.values import FileMode, PortRange, RoutingTable
+from talos.config.write.encode import encode
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]\n" for level in range(1, 10)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from talos.config.loader import load
+from talos.config.check.validate import Mode, validate
+from talos.config.read.loader import load
 from talos.config.udev_rules import parse_rules, substitutions
-from talos.config.validate import Mode, validate
 from talos.system.errors import UserError
 
 

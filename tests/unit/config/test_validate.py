@@ -1,9 +1,9 @@
 # ruff: noqa: E501 - messages stand whole, so that they can be searched for
 import pytest
 
-from talos.config.loader import load
+from talos.config.check.validate import Mode, check, validate
 from talos.config.problem import ConfigError
-from talos.config.validate import Mode, check, validate
+from talos.config.read.loader import load
 
 
 def messages(text: str, mode: Mode = Mode.CONTAINER) -> list[str]:

@@ -20,24 +20,24 @@ from typing import Any, cast
 import trio
 
 from talos.api.machine.machine_pb2 import ServiceStateEvent
-from talos.daemon.channel import open_channel
-from talos.daemon.logging import Log
 from talos.daemon.run import Daemon, host
-from talos.machined import zygote as zygote_module
-from talos.machined.events import EventLog
-from talos.machined.logs import LogStore
-from talos.machined.node import ServiceState
-from talos.machined.platform import ContainerPlatform
-from talos.machined.reaper import Reaper
-from talos.machined.runner import Machinery
-from talos.machined.service import ApiAction, Execute, Facts, Fork, ServiceSpec
-from talos.machined.supervisor import Supervisor
-from talos.machined.zygote_client import Zygote
+from talos.machined.logs.store import LogStore
+from talos.machined.node.events import EventLog
+from talos.machined.node.ports import ServiceState
+from talos.machined.platform.platform import ContainerPlatform
+from talos.machined.services import zygote as zygote_module
+from talos.machined.services.reaper import Reaper
+from talos.machined.services.runner import Machinery
+from talos.machined.services.spec import ApiAction, Execute, Facts, Fork, ServiceSpec
+from talos.machined.services.supervisor import Supervisor
+from talos.machined.services.zygote_client import Zygote
 from talos.resource import kinds
-from talos.resource.memory import MemoryState
+from talos.resource.memory.state import MemoryState
+from talos.rpc.channel import open_channel
 from talos.system import kernel
 from talos.system.cgroups import NoGroups
-from talos.system.cmdline import parse_cmdline
+from talos.system.logging import Log
+from talos.system.proc.cmdline import parse_cmdline
 from talos.system.process import spawn
 
 type Scenario = Callable[["Bench"], Awaitable[dict[str, Any]]]
@@ -226,7 +226,7 @@ async def restarts(bench: Bench) -> dict[str, Any]:
 
 async def health(bench: Bench) -> dict[str, Any]:
     """A probe that fails, then succeeds."""
-    from talos.machined.health import HealthCheck, SocketDial
+    from talos.machined.services.health import HealthCheck, SocketDial
 
     path = tempfile.mkdtemp() + "/s"
     check = HealthCheck(probe=SocketDial(path), initial_delay=0.05, period=0.05)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from talos.machined.arguments import find_mistakes
-from talos.system.cmdline import parse_cmdline
+from talos.machined.platform.arguments import find_mistakes
+from talos.system.proc.cmdline import parse_cmdline
 
 GOOD = (
     "console=ttyS0 panic=10 talos.platform=metal talos.config=http://a/${uuid} "

@@ -5,9 +5,9 @@ import trio
 import trio.lowlevel
 
 from talos.api.machine.machine_pb2 import PhaseEvent
-from talos.machined.events import EventLog
-from talos.machined.node import UnknownEventError
-from talos.machined.xid import XidGenerator, encode
+from talos.machined.node.events import EventLog
+from talos.machined.node.ports import UnknownEventError
+from talos.machined.node.xid import XidGenerator, encode
 
 
 def names(events: list[PhaseEvent]) -> list[str]:

@@ -1,8 +1,8 @@
 """SystemInformation."""
 
-from talos.machined.hardware import FOLDER, describe_hardware
+from talos.machined.boot.hardware import FOLDER, describe_hardware
 from talos.resource import kinds
-from talos.resource.memory import MemoryState
+from talos.resource.memory.state import MemoryState
 from talos.system.files import MemoryFiles
 
 

@@ -6,10 +6,10 @@ import pytest
 import trio
 import trio.lowlevel
 
-from talos.machined.log_file import LogFile
-from talos.machined.log_ring import LogRing
-from talos.machined.logs import MAX_LINE, LineSplitter, LogStore
-from talos.machined.node import UnknownLogError
+from talos.machined.logs.file import LogFile
+from talos.machined.logs.ring import LogRing
+from talos.machined.logs.store import MAX_LINE, LineSplitter, LogStore
+from talos.machined.node.ports import UnknownLogError
 
 
 async def content(logs: LogStore, id: str, tail: int = -1) -> bytes:

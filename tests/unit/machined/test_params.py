@@ -6,20 +6,20 @@ import pytest
 import trio.testing
 
 from talos.api.resource import config_pb2
-from talos.daemon.logging import Log
+from talos.machined.boot.phases.requirements import check_arguments
 from talos.machined.controllers.runtime.kernel_params import (
     KernelParamConfigController,
     KernelParamSpecController,
 )
-from talos.machined.sequences.requirements import check_arguments
-from talos.machined.sysctls import KernelParams, default_params
+from talos.machined.node.sysctls import KernelParams, default_params
 from talos.resource import kinds
 from talos.resource.changes import modify
-from talos.resource.memory import MemoryState
-from talos.resource.runtime import run_controllers
-from talos.system.cmdline import parse_cmdline
+from talos.resource.controller.runtime import run_controllers
+from talos.resource.memory.state import MemoryState
 from talos.system.errors import UserError
-from talos.system.sysctl import KernelSysctls
+from talos.system.logging import Log
+from talos.system.proc.cmdline import parse_cmdline
+from talos.system.proc.sysctl import KernelSysctls
 
 SYSCTL_CONF = Path(__file__).parents[3] / "kernel/sysctl.conf"
 

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from talos.api.definitions import enums_pb2 as enums
-from talos.machined.console import CONTROLLERS, format_for_console, make_sink
+from talos.machined.boot.failure import reboot_after_failure
+from talos.machined.boot.filesystems import check_hardening
 from talos.machined.controllers.files.etc_file import make_hosts, make_resolv_conf
-from talos.machined.etc_files import EtcFiles
-from talos.machined.failure import reboot_after_failure
-from talos.machined.filesystems import check_hardening
-from talos.machined.identity import load_identity
-from talos.machined.logs import LogStore
-from talos.machined.platform import detect_platform
-from talos.machined.platform_network import parse_network
+from talos.machined.logs.console import CONTROLLERS, format_for_console, make_sink
+from talos.machined.logs.store import LogStore
+from talos.machined.node.etc_files import EtcFiles
+from talos.machined.node.identity import load_identity
+from talos.machined.platform.network import parse_network
+from talos.machined.platform.platform import detect_platform
 from talos.system import kernel
 from talos.system.errors import UserError
 from talos.system.files import KernelFiles, MemoryFiles

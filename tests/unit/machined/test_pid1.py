@@ -11,9 +11,9 @@ pytestmark = pytest.mark.root
 
 AS_PID_1 = """
 import os
-import talos.machined.failure as failure
+import talos.machined.boot.failure as failure
 failure.DELAY = 0.1
-import talos.machined.{module} as module
+import talos.machined.boot.{module} as module
 def fail(*args, **words):
     {deed}
 module.{function} = fail
@@ -34,10 +34,10 @@ def run_as_pid_1(module: str, function: str, deed: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("module", "function", "deed", "reason"),
     [
-        ("begin", "begin", "raise ValueError('on purpose')", "ValueError: on purpose"),
-        ("begin", "begin", "raise SystemExit(3)", "SystemExit: 3"),
-        ("begin", "begin", "return None", "machined ended"),
-        ("begin", "mount_pseudo", "raise OSError(28, 'full')", "OSError: [Errno 28] full"),
+        ("early", "begin", "raise ValueError('on purpose')", "ValueError: on purpose"),
+        ("early", "begin", "raise SystemExit(3)", "SystemExit: 3"),
+        ("early", "begin", "return None", "machined ended"),
+        ("early", "mount_pseudo", "raise OSError(28, 'full')", "OSError: [Errno 28] full"),
     ],
 )
 def test_every_end_is_a_reboot_with_a_reason(module: str, function: str, deed: str, reason: str) -> None:

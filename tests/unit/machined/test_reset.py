@@ -7,21 +7,21 @@ import pytest
 
 from talos.api.definitions import block_pb2
 from talos.api.machine.machine_pb2 import ResetPartitionSpec, ResetRequest
-from talos.daemon.logging import Log
-from talos.installer.disks import Content, Disk
-from talos.installer.reset import (
+from talos.disks.disk import Content, Disk
+from talos.disks.reset import (
     ResetPlan,
     erase_system,
     erase_user_disks,
     parse_wipe_argument,
     plan_reset,
 )
-from talos.installer.wipe import WipeMethod, wipe_device
-from talos.machined.sequences.reset import make_reset, unmount_disk
+from talos.disks.wipe import WipeMethod, wipe_device
+from talos.machined.boot.phases.reset import make_reset, unmount_disk
 from talos.resource.kinds import DISCOVERED_VOLUME, DISK, SYSTEM_DISK
-from talos.resource.memory import MemoryState
+from talos.resource.memory.state import MemoryState
 from talos.resource.resource import make_resource
 from talos.system.errors import UserError
+from talos.system.logging import Log
 from talos.system.mounts import MemoryMounts, MountPoint
 
 MIB = 1 << 20

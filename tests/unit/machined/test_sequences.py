@@ -9,13 +9,13 @@ import trio.testing
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.machine import machine_pb2 as pb
-from talos.daemon.logging import Log
-from talos.machined.events import EventLog
-from talos.machined.logs import LogStore
-from talos.machined.node import RebootMode, SequenceLockedError
-from talos.machined.power import DEADLINE, FLUSH_LIMIT, SYSTEM, PowerSequences
-from talos.machined.sequence import Phase, Sequencer, SequenceReplacedError, Task, TaskFailedError
-from talos.machined.stage import MachineStage
+from talos.machined.boot.power import DEADLINE, FLUSH_LIMIT, SYSTEM, PowerSequences
+from talos.machined.boot.sequence import Phase, Sequencer, SequenceReplacedError, Task, TaskFailedError
+from talos.machined.logs.store import LogStore
+from talos.machined.node.events import EventLog
+from talos.machined.node.ports import RebootMode, SequenceLockedError
+from talos.machined.node.stage import MachineStage
+from talos.system.logging import Log
 from talos.system.mounts import MemoryMounts, MountPoint
 from talos.system.power import MemoryPower, PowerAction
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from talos.machined.lifecycle import FOLLOWERS, Lifecycle
-from talos.machined.node import ServiceState
-from talos.machined.services import SERVICES
-from talos.machined.supervisor import _sort  # pyright: ignore[reportPrivateUsage]
+from talos.machined.node.ports import ServiceState
+from talos.machined.services.lifecycle import FOLLOWERS, Lifecycle
+from talos.machined.services.supervisor import _sort  # pyright: ignore[reportPrivateUsage]
+from talos.machined.services.table import SERVICES
 from talos.system.process import run_command
 
 pytestmark = pytest.mark.root

@@ -6,7 +6,7 @@ import pytest
 
 from talos.networkd.addresses import parse_interface, parse_ip
 from talos.networkd.cmdline import CmdlineNetwork, parse_network
-from talos.system.cmdline import parse_cmdline
+from talos.system.proc.cmdline import parse_cmdline
 
 
 def parse(text: str, first: str = "enp1s0") -> CmdlineNetwork:

@@ -27,11 +27,11 @@ from talos.networkd.layers import CONFIG_NAMESPACE
 from talos.networkd.main import make_controllers
 from talos.resource import kinds
 from talos.resource.changes import modify, wait_for
+from talos.resource.controller.runtime import run_controllers
 from talos.resource.kind import Kind
-from talos.resource.memory import MemoryState
+from talos.resource.memory.state import MemoryState
 from talos.resource.resource import make_resource
-from talos.resource.runtime import run_controllers
-from talos.system.links import (
+from talos.system.net.links import (
     ARPHRD_ETHER,
     ARPHRD_LOOPBACK,
     AddressState,

@@ -13,9 +13,9 @@ from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.networkd.main import make_controllers
 from talos.resource import kinds
 from talos.resource.changes import modify
-from talos.resource.memory import MemoryState
-from talos.resource.runtime import run_controllers
-from talos.system.links import ARPHRD_ETHER, ARPHRD_LOOPBACK, LinkState, MemoryLinks
+from talos.resource.controller.runtime import run_controllers
+from talos.resource.memory.state import MemoryState
+from talos.system.net.links import ARPHRD_ETHER, ARPHRD_LOOPBACK, LinkState, MemoryLinks
 
 MAIN = "version: v1alpha1\nmachine:\n  type: worker\n"
 

@@ -3,7 +3,7 @@ import base64
 import pytest
 from tests.unit.config import yaml_text
 
-from talos.pki.bundle import TOKEN, SecretsBundle
+from talos.config.secrets.bundle import TOKEN, SecretsBundle
 from talos.pki.certificate import parse_certificate
 from talos.system.errors import UserError
 

@@ -3,9 +3,9 @@
 import pytest
 from tests.unit.resource.loopback import LoopbackTransport
 
-from talos.resource.memory import MemoryState
-from talos.resource.remote import RemoteState
-from talos.resource.service import make_state_service
+from talos.resource.memory.state import MemoryState
+from talos.resource.remote.service import make_state_service
+from talos.resource.remote.state import RemoteState
 from talos.resource.state import State
 
 

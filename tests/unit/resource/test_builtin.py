@@ -10,10 +10,10 @@ from talos.api.rpc import Call
 from talos.api.tables import read_table
 from talos.resource import kinds
 from talos.resource.builtin import NAMESPACES, register_builtin
-from talos.resource.graph import Edge, make_inspect_service
+from talos.resource.controller.graph import Edge, make_inspect_service
 from talos.resource.kinds import ADDRESS_STATUS, NAMESPACE, OS_ROOT_SECRET, REGISTRY, RESOURCE_DEFINITION
-from talos.resource.memory import MemoryState
-from talos.resource.yaml_spec import spec_to_yaml
+from talos.resource.memory.state import MemoryState
+from talos.resource.yaml.spec import spec_to_yaml
 
 
 async def test_every_registered_type_is_defined() -> None:

@@ -11,11 +11,11 @@ from tests.unit.resource.loopback import LoopbackTransport
 from talos.api.definitions.network_pb2 import AddressStatusSpec
 from talos.resource.changes import add_finalizer, destroy_if_present, modify, remove_finalizer
 from talos.resource.kinds import ADDRESS_STATUS
-from talos.resource.memory import MemoryState
+from talos.resource.memory.state import MemoryState
 from talos.resource.query import ALL, LabelTerm, Operator, Query
-from talos.resource.remote import RemoteState
+from talos.resource.remote.service import make_state_service
+from talos.resource.remote.state import RemoteState
 from talos.resource.resource import Phase, Resource
-from talos.resource.service import make_state_service
 from talos.resource.state import Event, EventType, PhaseConflictError, State, WatchOptions
 
 STEPS = 600

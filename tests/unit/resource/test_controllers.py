@@ -11,7 +11,7 @@ import trio.testing
 
 from talos.api.definitions.network_pb2 import AddressStatusSpec, HostnameStatusSpec
 from talos.resource.changes import add_finalizer, modify, remove_finalizer, teardown_and_destroy, wait_for
-from talos.resource.controller import (
+from talos.resource.controller.controller import (
     Controller,
     ControllerRuntime,
     Input,
@@ -20,10 +20,10 @@ from talos.resource.controller import (
     Strength,
     UndeclaredAccessError,
 )
+from talos.resource.controller.runtime import check_controllers, dependencies, run_controllers
 from talos.resource.kinds import ADDRESS_STATUS, HOSTNAME_STATUS, LINK_STATUS, RESOLVER_STATUS
-from talos.resource.memory import MemoryState
+from talos.resource.memory.state import MemoryState
 from talos.resource.resource import Phase, make_resource
-from talos.resource.runtime import check_controllers, dependencies, run_controllers
 from talos.resource.state import NotFoundError, State
 from talos.system.errors import UserError
 

@@ -2,9 +2,9 @@
 
 from talos.api.definitions.network_pb2 import AddressStatusSpec
 from talos.resource.changes import modify
-from talos.resource.history import CAPACITY, GAP, MIN_EVENTS
 from talos.resource.kinds import ADDRESS_STATUS
-from talos.resource.memory import MemoryState
+from talos.resource.memory.history import CAPACITY, GAP, MIN_EVENTS
+from talos.resource.memory.state import MemoryState
 from talos.resource.state import EventType, WatchOptions
 
 

@@ -11,8 +11,8 @@ import trio.testing
 from talos.api.definitions.network_pb2 import HostnameStatusSpec
 from talos.resource import kinds
 from talos.resource.changes import modify
-from talos.resource.memory import MemoryState
-from talos.resource.mirror import mirror
+from talos.resource.memory.state import MemoryState
+from talos.resource.remote.mirror import mirror
 from talos.resource.resource import make_resource
 from talos.resource.state import (
     AlreadyExistsError,

@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 import trio
-from tests.unit.daemon.echo import run_daemon
+from tests.unit.rpc.echo import run_daemon
 
 from talos.api.definitions.network_pb2 import AddressStatusSpec
-from talos.daemon.channel import open_channel
 from talos.daemon.run import Daemon
-from talos.daemon.server import serve
 from talos.resource.changes import modify, wait_for
 from talos.resource.kinds import ADDRESS_STATUS, DNS_UPSTREAM
-from talos.resource.memory import MemoryState
-from talos.resource.remote import RemoteState
+from talos.resource.memory.state import MemoryState
+from talos.resource.remote.service import make_state_service
+from talos.resource.remote.state import RemoteState
 from talos.resource.resource import make_resource
-from talos.resource.service import make_state_service
 from talos.resource.state import BOOTSTRAP, NotFoundError
+from talos.rpc.channel import open_channel
+from talos.rpc.server import serve
 
 
 async def put(state: MemoryState | RemoteState, id: str, link: str = "eth0") -> None:

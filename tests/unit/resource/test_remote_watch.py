@@ -10,13 +10,13 @@ from tests.unit.resource.loopback import LoopbackTransport
 
 from talos.api.definitions.network_pb2 import AddressStatusSpec
 from talos.api.rpc import Code, RpcError
-from talos.resource import collection
 from talos.resource.changes import modify
 from talos.resource.kinds import ADDRESS_STATUS
-from talos.resource.memory import MemoryState
+from talos.resource.memory import collection
+from talos.resource.memory.state import MemoryState
 from talos.resource.query import Query
-from talos.resource.remote import RemoteState
-from talos.resource.service import Verb, make_state_service
+from talos.resource.remote.service import Verb, make_state_service
+from talos.resource.remote.state import RemoteState
 from talos.resource.state import (
     BOOTSTRAP,
     Event,

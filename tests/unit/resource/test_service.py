@@ -17,11 +17,11 @@ from talos.resource.kinds import (
     REGISTRY,
     RESOURCE_DEFINITION,
 )
-from talos.resource.memory import MemoryState
-from talos.resource.reader_guard import make_reader_guard
-from talos.resource.remote import RemoteState
+from talos.resource.memory.state import MemoryState
+from talos.resource.remote.reader_guard import make_reader_guard
+from talos.resource.remote.service import make_state_service
+from talos.resource.remote.state import RemoteState
 from talos.resource.resource import Phase, make_resource
-from talos.resource.service import make_state_service
 
 SERVICE = "/cosi.resource.State/"
 TYPE = ADDRESS_STATUS.type

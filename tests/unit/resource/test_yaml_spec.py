@@ -30,10 +30,10 @@ from talos.api.tables import read_table
 from talos.resource import kinds
 from talos.resource.kind import Kind
 from talos.resource.resource import make_resource
-from talos.resource.yaml_plan import enum_texts, message_to_value
-from talos.resource.yaml_spec import resource_from_proto, resource_to_proto, spec_to_yaml
-from talos.resource.yaml_text import Value, to_yaml
-from talos.resource.yaml_values import (
+from talos.resource.yaml.plan import enum_texts, message_to_value
+from talos.resource.yaml.spec import resource_from_proto, resource_to_proto, spec_to_yaml
+from talos.resource.yaml.text import Value, to_yaml
+from talos.resource.yaml.values import (
     MESSAGE_CONVERTERS,
     duration_to_text,
     ip_port_to_text,

@@ -7,8 +7,8 @@ import pytest
 from google.protobuf.descriptor import MethodDescriptor
 
 import talos.api
+from talos.api.methods import Method, StreamKind, methods, split_path, stream_kind
 from talos.api.rpc import Code, RpcError
-from talos.daemon.methods import Method, StreamKind, methods, split_path, stream_kind
 from talos.routerd.routes import MACHINED, SERVICES, TIMED, owner_of
 from talos.routerd.rules import check_roles
 

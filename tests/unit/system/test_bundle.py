@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from talos.system.bundle import HEAD, install
+from talos.daemon.bundle import HEAD, install
 
 SOURCES = {
     "bundled": ("import bundled.inner\nWHERE = __file__", True),

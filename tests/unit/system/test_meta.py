@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from talos.system.meta import COPY, SIZE, is_meta, make_meta, parse_meta
+from talos.system.block.meta import COPY, SIZE, is_meta, make_meta, parse_meta
 
 VALUES = {6: b"A", 10: b"network: {}", 0x0E: bytes(range(256)) * 8}
 ADV_MAGICS = (0x5A2D2FA5, 0xA3041767, 0xDD28BF64)

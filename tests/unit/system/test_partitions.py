@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from talos.provision.container.checks import tool_path
-from talos.system import partitions
-from talos.system.blkid import AmbiguousContentError, probe
+from talos.system.block import partitions
+from talos.system.block.blkid import AmbiguousContentError, probe
+from talos.system.block.meta import make_meta
+from talos.system.block.partitions import NewPartition
 from talos.system.errors import UserError
-from talos.system.meta import make_meta
-from talos.system.partitions import NewPartition
 from talos.system.process import Finished, run_command
 
 MIB = 1 << 20

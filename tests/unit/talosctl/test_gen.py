@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from talos.config.loader import load
+from talos.config.read.loader import load
+from talos.config.secrets.bundle import SecretsBundle
 from talos.config.talosconfig import TalosConfig
-from talos.pki.bundle import SecretsBundle
 from talos.pki.certificate import parse_certificate
 from talos.talosctl.main import run
 

@@ -15,7 +15,6 @@ from cryptography import x509
 
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.api.security.security_pb2 import CertificateRequest, CertificateResponse
-from talos.daemon.logging import Log
 from talos.daemon.run import Daemon, host
 from talos.machined.controllers.secrets.api_certificates import SigningRequest
 from talos.machined.controllers.secrets.trustd_client import TrustdError, make_remote_signer
@@ -24,6 +23,7 @@ from talos.pki.certificate import parse_certificate, parse_certificates
 from talos.pki.csr import make_csr
 from talos.pki.keys import KeyType, make_key
 from talos.pki.names import organizations_of
+from talos.system.logging import Log
 from talos.trustd.server import TrustServer
 
 METHOD = "/securityapi.SecurityService/Certificate"

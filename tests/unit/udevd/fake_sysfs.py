@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from talos.system.sysfs import SysDevice, Sysfs
+from talos.system.block.sysfs import SysDevice, Sysfs
 
 
 @dataclass(frozen=True, slots=True)

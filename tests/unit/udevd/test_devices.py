@@ -7,9 +7,9 @@ import pytest
 from tests.unit.udevd.fake_sysfs import FakeSysfs, add_ahci_disk, add_pci
 
 from talos.config.udev_rules import parse_rules
-from talos.system.blkid import Content, Partition
-from talos.system.sysfs import SysDevice
-from talos.system.uevents import Uevent
+from talos.system.block.blkid import Content, Partition
+from talos.system.block.sysfs import SysDevice
+from talos.system.net.uevents import Uevent
 from talos.udevd.devices import Devices, Ports
 
 

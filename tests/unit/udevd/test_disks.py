@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from tests.unit.udevd.fake_sysfs import FakeSysfs, add_ahci_disk, add_pci, make_page_83, make_page_89
 
+from talos.system.block.sysfs import SysDevice
 from talos.system.sizes import format_pretty_size
-from talos.system.sysfs import SysDevice
 from talos.udevd.blocks import find_transport
 from talos.udevd.bus_path import make_path_names
 from talos.udevd.disk_identity import Identity, identify_disk

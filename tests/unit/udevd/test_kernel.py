@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from talos.system.sysfs import Sysfs
-from talos.system.uevents import open_uevents
+from talos.system.block.sysfs import Sysfs
+from talos.system.net.uevents import open_uevents
 from talos.udevd.blocks import probe_safely
 from talos.udevd.devices import Devices, Ports
 from talos.udevd.kernel_ports import identify, rename_link

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.unit.udevd.fake_sysfs import FakeSysfs, add_pci
 
-from talos.system.sysfs import SysDevice
+from talos.system.block.sysfs import SysDevice
 from talos.udevd.net_names import choose_name, find_names
 
 

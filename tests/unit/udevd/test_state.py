@@ -12,13 +12,13 @@ from tests.unit.udevd.test_devices import GPT, XFS, World
 
 from talos.api.definitions.block_pb2 import DiscoveryRefreshRequestSpec
 from talos.api.definitions.hardware_pb2 import PCIDeviceSpec
-from talos.daemon.logging import Log
 from talos.resource import kinds
 from talos.resource.changes import modify, wait_for
-from talos.resource.memory import MemoryState
-from talos.resource.runtime import run_controllers
-from talos.system.cmdline import parse_cmdline
-from talos.system.uevents import EventsLostError, Uevent
+from talos.resource.controller.runtime import run_controllers
+from talos.resource.memory.state import MemoryState
+from talos.system.logging import Log
+from talos.system.net.uevents import EventsLostError, Uevent
+from talos.system.proc.cmdline import parse_cmdline
 from talos.udevd.controllers import make_controllers
 from talos.udevd.hub import Hub
 from talos.udevd.main import parse_settle_time

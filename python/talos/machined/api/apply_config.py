@@ -9,16 +9,22 @@ import trio
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
-from talos.config.diff import diff, effects
-from talos.config.loader import load
+from talos.config.change.diff import diff, effects
+from talos.config.check.validate import Mode as Place
+from talos.config.check.validate import check
 from talos.config.model import Config
-from talos.config.validate import Mode as Place
-from talos.config.validate import check
-from talos.machined.api.config_store import ACTIVE, PERSISTENT, get_config, publish_config, write_config
+from talos.config.read.loader import load
 from talos.machined.api.disk_plan import describe_disk_plan
 from talos.machined.api.pump import in_thread
 from talos.machined.api.stamps import format_duration
-from talos.machined.node import Node
+from talos.machined.node.config_store import (
+    ACTIVE,
+    PERSISTENT,
+    get_config,
+    publish_config,
+    write_config,
+)
+from talos.machined.node.ports import Node
 from talos.resource.state import StateError
 from talos.system.errors import UserError
 

@@ -6,12 +6,12 @@ from datetime import timedelta
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.config.effective import cluster_name
-from talos.config.loader import load
 from talos.config.model import Config
+from talos.config.read.loader import load
 from talos.config.talosconfig import Context, TalosConfig
-from talos.machined.api.config_store import ACTIVE, get_config
 from talos.machined.api.pump import in_thread
-from talos.machined.node import Node
+from talos.machined.node.config_store import ACTIVE, get_config
+from talos.machined.node.ports import Node
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType

@@ -12,7 +12,7 @@ from talos.api.containerd import cgroups_v1_pb2, cgroups_v2_pb2, containers_pb2,
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError, Transport
 from talos.machined.api.pump import in_thread
-from talos.machined.node import Node
+from talos.machined.node.ports import Node
 
 _TIMEOUT = 10.0
 _SYSTEM, _PODS = "system", "k8s.io"

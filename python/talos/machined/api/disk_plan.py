@@ -2,8 +2,8 @@
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.config.model import Config
-from talos.installer.plan import plan_install
-from talos.machined.node import Node
+from talos.disks.install.plan import plan_install
+from talos.machined.node.ports import Node
 from talos.resource import kinds
 from talos.resource.state import NotFoundError
 

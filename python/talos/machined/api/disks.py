@@ -7,7 +7,7 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.definitions import block_pb2
 from talos.api.rpc import Call, Handler
 from talos.api.storage import storage_pb2 as pb
-from talos.machined.node import Node
+from talos.machined.node.ports import Node
 from talos.resource.kinds import DISK, SYSTEM_DISK
 from talos.resource.resource import Resource
 from talos.resource.state import NotFoundError, State

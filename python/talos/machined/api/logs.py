@@ -7,7 +7,7 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.common import common_pb2
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
-from talos.machined.node import Node, UnknownLogError
+from talos.machined.node.ports import Node, UnknownLogError
 
 _CHUNK = 64 * 1024
 """Bytes a frame; a ring of 1 MiB in one piece would have to be held by every hop to the client."""

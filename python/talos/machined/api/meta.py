@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
-from talos.machined.node import Node
+from talos.machined.node.ports import Node
 from talos.system.errors import UserError
 
 LAST_KEY = 255

@@ -6,8 +6,8 @@ from google.protobuf.message import Message
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
-from talos.installer.reset import ResetPlan, plan_reset
-from talos.machined.node import Node, RebootMode, SequenceLockedError
+from talos.disks.reset import ResetPlan, plan_reset
+from talos.machined.node.ports import Node, RebootMode, SequenceLockedError
 
 _NOT_IN_CONTAINER = ("Upgrade", "Rollback", "MetaWrite", "MetaDelete")
 

@@ -8,7 +8,13 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.machined.api.stamps import make_timestamp
-from talos.machined.node import Node, ServiceHealth, ServiceRefusedError, ServiceStatus, UnknownServiceError
+from talos.machined.node.ports import (
+    Node,
+    ServiceHealth,
+    ServiceRefusedError,
+    ServiceStatus,
+    UnknownServiceError,
+)
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:

@@ -27,7 +27,7 @@ from talos.machined.api import (
     system,
     wipe,
 )
-from talos.machined.node import Node
+from talos.machined.node.ports import Node
 
 type Group = Callable[[Node], Mapping[str, Handler]]
 

@@ -8,9 +8,9 @@ import trio
 from talos.api.definitions import block_pb2
 from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.api.storage import storage_pb2 as pb
-from talos.installer.wipe import WipeMethod, wipe_device
-from talos.machined.controllers.block.refresh import refresh_discovery
-from talos.machined.node import Node
+from talos.disks.refresh import refresh_discovery
+from talos.disks.wipe import WipeMethod, wipe_device
+from talos.machined.node.ports import Node
 from talos.resource.kinds import BLOCK_DEVICE, DISCOVERED_VOLUME, DISK, SYSTEM_DISK, VOLUME_STATUS
 from talos.resource.resource import Resource
 from talos.resource.state import NotFoundError, State

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from talos.daemon.bridge import Bridge
-from talos.daemon.logging import Log
 from talos.machined.controllers.block.system_disk import SystemDiskController
 from talos.machined.controllers.block.volume_config import VolumeConfigController
 from talos.machined.controllers.block.volume_manager import VolumeManagerController, VolumeParts
@@ -23,13 +21,15 @@ from talos.machined.controllers.runtime.maintenance import (
 )
 from talos.machined.controllers.runtime.meta import MetaController
 from talos.machined.controllers.secrets.all import make_controllers as make_secrets_controllers
-from talos.machined.etc_files import EtcFiles
-from talos.machined.identity import Identity
-from talos.machined.meta_store import MetaStore
-from talos.machined.node import Node
-from talos.machined.stage import MachineStage
-from talos.machined.sysctls import KernelParams
-from talos.resource.controller import Controller
+from talos.machined.node.etc_files import EtcFiles
+from talos.machined.node.identity import Identity
+from talos.machined.node.meta_store import MetaStore
+from talos.machined.node.ports import Node
+from talos.machined.node.stage import MachineStage
+from talos.machined.node.sysctls import KernelParams
+from talos.resource.controller.controller import Controller
+from talos.rpc.bridge import Bridge
+from talos.system.logging import Log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,7 @@ import re
 import trio
 from google.protobuf.message import Message
 
-from talos.daemon.logging import Log
-from talos.machined.machine import Machine
+from talos.machined.boot.machine import Machine
 from talos.machined.screen.collect import WATCHED, Collector
 from talos.machined.screen.detect import has_screen
 from talos.machined.screen.messages import show_messages
@@ -20,8 +19,9 @@ from talos.machined.screen.terminal import (
 from talos.pki.certificate import parse_certificate, spki_fingerprint
 from talos.resource.kind import Kind
 from talos.resource.state import State
-from talos.system.cmdline import Cmdline
 from talos.system.kmsg import KmsgReader
+from talos.system.logging import Log
+from talos.system.proc.cmdline import Cmdline
 
 PAUSE = 1.0
 """Seconds between two drawings."""

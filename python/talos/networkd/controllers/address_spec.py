@@ -7,9 +7,9 @@ from talos.api.definitions.network_pb2 import AddressSpecSpec
 from talos.networkd.addresses import parse_interface
 from talos.networkd.controllers.kernel import KernelReconciler
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Strength
+from talos.resource.controller.controller import ControllerRuntime, Input, Strength
 from talos.resource.resource import Phase
-from talos.system.links import AddressState, Topic
+from talos.system.net.links import AddressState, Topic
 
 log = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from talos.api.definitions.network_pb2 import AddressStatusSpec
 from talos.networkd.addresses import family_of, make_address_id, make_ip, make_prefix, number
 from talos.networkd.controllers.kernel import KernelReconciler
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Output
-from talos.system.links import Address, AddressState, Topic
+from talos.resource.controller.controller import ControllerRuntime, Output
+from talos.system.net.links import Address, AddressState, Topic
 
 
 class AddressStatusController(KernelReconciler):

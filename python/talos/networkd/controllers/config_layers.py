@@ -7,7 +7,7 @@ from google.protobuf.message import Message
 
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import LinkSpecSpec, PlatformConfigSpec
-from talos.config.loader import load
+from talos.config.read.loader import load
 from talos.networkd.cmdline import CmdlineNetwork, parse_network
 from talos.networkd.controllers.link_status import is_physical
 from talos.networkd.controllers.platform_config import make_specs
@@ -15,10 +15,10 @@ from talos.networkd.device_config import DeviceConfig, make_device_config
 from talos.networkd.layers import ACTIVE_CONFIG, CMDLINE_ID, CONFIG_NAMESPACE, layered_id
 from talos.networkd.spec_makers import make_dhcp4
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.kind import Kind
 from talos.resource.resource import Phase
-from talos.system.cmdline import parse_cmdline
+from talos.system.proc.cmdline import parse_cmdline
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from talos.config.contract import NAMESERVERS, TIME_SERVERS
 from talos.networkd.addresses import make_address_id, make_ip, make_prefix
 from talos.networkd.layers import CONFIG_NAMESPACE, RESOLVERS_ID, TIME_SERVERS_ID, layered_id
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Output, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Output, Reconciler
 
 LOOPBACK = "lo"
 LOOPBACK_ADDRESS = ip_interface("127.0.0.1/8")

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import trio
 
-from talos.resource.controller import ControllerRuntime, Reconciler
-from talos.system.links import LinkError, Links, Topic
+from talos.resource.controller.controller import ControllerRuntime, Reconciler
+from talos.system.net.links import LinkError, Links, Topic
 
 log = logging.getLogger(__name__)
 

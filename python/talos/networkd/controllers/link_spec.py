@@ -4,11 +4,11 @@ import logging
 
 from talos.api.definitions.network_pb2 import LinkSpecSpec
 from talos.networkd.controllers.kernel import KernelReconciler
-from talos.networkd.link_words import make_link_words
+from talos.networkd.link_attributes import make_link_words
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Strength
+from talos.resource.controller.controller import ControllerRuntime, Input, Strength
 from talos.resource.resource import Phase
-from talos.system.links import LinkState, Topic
+from talos.system.net.links import LinkState, Topic
 
 log = logging.getLogger(__name__)
 
@@ -126,6 +126,6 @@ def _order(spec: LinkSpecSpec) -> tuple[bool, bool, int, str]:
 
 
 async def _refuse(spec: LinkSpecSpec, link: LinkState) -> None:
-    from talos.system.links import LinkError
+    from talos.system.net.links import LinkError
 
     raise LinkError(17, f"{spec.name} is there already, as {link.kind or 'a device'}")

@@ -5,8 +5,8 @@ from talos.api.definitions.network_pb2 import LinkStatusSpec
 from talos.networkd.addresses import number
 from talos.networkd.controllers.kernel import KernelReconciler
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Output
-from talos.system.links import LinkState, Topic
+from talos.resource.controller.controller import ControllerRuntime, Output
+from talos.system.net.links import LinkState, Topic
 
 _UP_STATES = (enums_pb2.OPER_STATE_UP, enums_pb2.OPER_STATE_UNKNOWN)
 

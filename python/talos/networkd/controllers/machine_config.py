@@ -13,8 +13,8 @@ from talos.api.definitions.network_pb2 import (
 )
 from talos.config import effective
 from talos.config.contract import TIME_SERVERS
-from talos.config.loader import load
 from talos.config.model import Config
+from talos.config.read.loader import load
 from talos.networkd.addresses import make_ip, parse_interface
 from talos.networkd.controllers.node_address import DEFAULT
 from talos.networkd.layers import (
@@ -27,8 +27,8 @@ from talos.networkd.layers import (
 )
 from talos.networkd.spec_makers import make_hostname
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
-from talos.system.links import Interface
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.system.net.links import Interface
 
 LOCAL_IDENTITY = "local"
 _LAYER = enums_pb2.CONFIG_MACHINE_CONFIGURATION

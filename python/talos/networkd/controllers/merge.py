@@ -17,7 +17,13 @@ from talos.api.definitions.network_pb2 import (
 from talos.networkd.addresses import make_address_id, operator_id, parse_interface, route_spec_id
 from talos.networkd.layers import CONFIG_NAMESPACE, HOSTNAME_ID, RESOLVERS_ID, TIME_SERVERS_ID
 from talos.resource import kinds
-from talos.resource.controller import Controller, ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import (
+    Controller,
+    ControllerRuntime,
+    Input,
+    Output,
+    Reconciler,
+)
 from talos.resource.kind import Kind
 from talos.resource.resource import Phase
 

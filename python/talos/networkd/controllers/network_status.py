@@ -5,7 +5,7 @@ from talos.networkd.addresses import parse_network
 from talos.networkd.controllers.node_address import CURRENT
 from talos.networkd.layers import HOSTNAME_ID
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
 STATUS_ID = "status"
 ETC_FILES = ("hosts", "resolv.conf")

@@ -7,8 +7,8 @@ from talos.networkd.addresses import is_siderolink, make_prefix, parse_interface
 from talos.networkd.controllers.address_status import AddressStatusController
 from talos.networkd.controllers.link_status import is_usable
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
-from talos.system.links import Interface
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.system.net.links import Interface
 
 DEFAULT = "default"
 CURRENT = "current"

@@ -25,10 +25,10 @@ from talos.networkd.dhcp.wire import OpenWire
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.spec_makers import make_address, make_hostname, make_route
 from talos.resource import kinds
-from talos.resource.controller import Controller, ControllerRuntime, Input, Output
+from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.resource.kind import Kind
 from talos.resource.resource import Phase
-from talos.system.links import Address, Interface, Network
+from talos.system.net.links import Address, Interface, Network
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from talos.networkd.layers import (
     layered_id,
 )
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.kind import Kind
 
 # What the platform says now is preferred to what it said at an earlier boot.

@@ -7,9 +7,9 @@ from talos.api.definitions.network_pb2 import RouteSpecSpec
 from talos.networkd.addresses import parse_ip, parse_network, route_state_id
 from talos.networkd.controllers.kernel import KernelReconciler
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Strength
+from talos.resource.controller.controller import ControllerRuntime, Input, Strength
 from talos.resource.resource import Phase
-from talos.system.links import RTPROT_STATIC, LinkState, RouteState, Topic
+from talos.system.net.links import RTPROT_STATIC, LinkState, RouteState, Topic
 
 log = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from talos.api.definitions.network_pb2 import RouteStatusSpec
 from talos.networkd.addresses import make_ip, make_prefix, number, route_state_id
 from talos.networkd.controllers.kernel import KernelReconciler
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Output
-from talos.system.links import RouteState, Topic
+from talos.resource.controller.controller import ControllerRuntime, Output
+from talos.system.net.links import RouteState, Topic
 
 # IPv4 and IPv6; the kernel lists routes of multicast and other families as well.
 _FAMILIES = (2, 10)

@@ -11,7 +11,7 @@ from talos.api.definitions.network_pb2 import (
 )
 from talos.networkd.layers import HOSTNAME_ID, RESOLVERS_ID, TIME_SERVERS_ID
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.resource import Phase
 
 

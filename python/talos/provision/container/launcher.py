@@ -26,11 +26,11 @@ from talos.provision.container.cgroups import Hierarchy, Limits
 from talos.provision.container.handover import make_cmdline, make_network
 from talos.provision.container.init import StartError, start_init
 from talos.provision.container.links import ClusterNetwork
-from talos.provision.container.loop import LoopDevice
 from talos.provision.container.mounts import NodeMounts
 from talos.provision.container.names import cluster_group, host_link, launcher_group, node_group
 from talos.provision.container.processes import identify
 from talos.provision.store import ClusterFolder, write_record
+from talos.system.block.loop import LoopDevice
 
 log = logging.getLogger(__name__)
 

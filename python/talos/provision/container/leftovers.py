@@ -9,11 +9,12 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from talos.provision.container import cgroups, loop
+from talos.provision.container import cgroups
 from talos.provision.container.names import cluster_group, host_link
 from talos.provision.container.processes import ProcessId, from_data, wait_until_empty
 from talos.provision.store import ClusterFolder, read_record
 from talos.system import kernel
+from talos.system.block import loop
 
 # Killing a whole pid namespace with containers in it takes a moment on a slow machine.
 KILL_SECONDS = 30.0

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from talos.config.patch import Patch, parse_patch
+from talos.config.change.patch import Patch, parse_patch
 from talos.talosctl.output.files import read_file
 
 

@@ -5,8 +5,8 @@ import shlex
 import tempfile
 from pathlib import Path
 
-from talos.config.loader import load
 from talos.config.problem import ConfigError
+from talos.config.read.loader import load
 from talos.system.errors import UserError
 from talos.system.process import describe_exit, start_command
 from talos.talosctl.cli.command import Command, Invocation

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from talos.config.change.patch import apply_patches
 from talos.config.contract import DNS_DOMAIN, INSTALLER_IMAGE, KUBERNETES_VERSION, parse_contract
-from talos.config.generate import generate_config, generate_talosconfig, render
+from talos.config.generate.config import generate_config, generate_talosconfig, render
+from talos.config.generate.options import GenerateOptions
 from talos.config.model import MachineType
-from talos.config.options import GenerateOptions
-from talos.config.patch import apply_patches
-from talos.pki.bundle import SecretsBundle
+from talos.config.secrets.bundle import SecretsBundle
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from talos.config.contract import parse_contract
-from talos.config.loader import load
-from talos.config.secrets import bundle_from_config, bundle_from_kubernetes_pki
-from talos.pki.bundle import SecretsBundle
+from talos.config.read.loader import load
+from talos.config.secrets.bundle import SecretsBundle
+from talos.config.secrets.existing import bundle_from_config, bundle_from_kubernetes_pki
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags
 from talos.talosctl.output.files import read_file, write_file

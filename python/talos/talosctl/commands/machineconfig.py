@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from talos.config.patch import apply_patches
+from talos.config.change.patch import apply_patches
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.patches import parse_patches

@@ -1,7 +1,7 @@
 """``talosctl patch``."""
 
 from talos.api.machine.machine_pb2 import ApplyConfiguration
-from talos.config.patch import apply_patches
+from talos.config.change.patch import apply_patches
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type

@@ -1,8 +1,8 @@
 """``talosctl validate``."""
 
-from talos.config.loader import load
+from talos.config.check.validate import Mode, validate
 from talos.config.problem import ConfigError
-from talos.config.validate import Mode, validate
+from talos.config.read.loader import load
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type

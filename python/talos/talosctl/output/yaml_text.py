@@ -1,7 +1,7 @@
 """YAML as Go reads and writes it."""
 
-from talos.config.encode import encode
-from talos.config.tree import parse_documents, plain
+from talos.config.read.tree import parse_documents, plain
+from talos.config.write.encode import encode
 
 
 def parse_yaml(text: str, *, source: str = "") -> object:

@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 import trio
 
-from talos.machined.config_sources.inline import decode_inline
-from talos.machined.config_sources.nocloud import find_seed, parse_hostname
-from talos.machined.config_sources.platform import PlatformSource
-from talos.machined.config_sources.volume import VolumeSource
-from talos.machined.config_sources.web import WebSource
-from talos.machined.platform import MetalPlatform
-from talos.machined.resources import describe_machine
+from talos.machined.node.resources import describe_machine
+from talos.machined.platform.config_sources.inline import decode_inline
+from talos.machined.platform.config_sources.nocloud import find_seed, parse_hostname
+from talos.machined.platform.config_sources.platform import PlatformSource
+from talos.machined.platform.config_sources.volume import VolumeSource
+from talos.machined.platform.config_sources.web import WebSource
+from talos.machined.platform.platform import MetalPlatform
 from talos.resource import kinds
 from talos.resource.changes import modify
-from talos.resource.memory import MemoryState
-from talos.system.cmdline import parse_cmdline
+from talos.resource.memory.state import MemoryState
 from talos.system.errors import UserError
 from talos.system.files import KernelFiles
 from talos.system.mounts import MemoryMounts, MountPoint
+from talos.system.proc.cmdline import parse_cmdline
 from talos.system.zstd import LIBRARY, ZstdError, unpack_zstd
 
 

@@ -11,12 +11,12 @@ import pytest
 import trio
 
 from talos.api.definitions import enums_pb2 as enums
-from talos.machined.config_sources.fetch import LIMIT, FetchError, NotThereError, fetch
-from talos.machined.config_sources.variables import fill_url, find_variables
-from talos.machined.config_sources.web import WebSource
+from talos.machined.platform.config_sources.fetch import LIMIT, FetchError, NotThereError, fetch
+from talos.machined.platform.config_sources.variables import fill_url, find_variables
+from talos.machined.platform.config_sources.web import WebSource
 from talos.resource import kinds
 from talos.resource.changes import modify
-from talos.resource.memory import MemoryState
+from talos.resource.memory.state import MemoryState
 from talos.system.errors import UserError
 from talos.system.files import KernelFiles
 

@@ -7,8 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from talos.api.definitions import enums_pb2 as enums
-from talos.daemon.logging import Log
-from talos.machined.node import ServiceHealth, ServiceState, ServiceStatus
+from talos.machined.node.ports import ServiceHealth, ServiceState, ServiceStatus
 from talos.machined.screen.collect import Collector
 from talos.machined.screen.detect import has_screen
 from talos.machined.screen.render import Row, Style
@@ -16,9 +15,10 @@ from talos.machined.screen.run import Screen, open_terminal
 from talos.machined.screen.terminal import MemoryTerminal, Painter
 from talos.resource import kinds
 from talos.resource.changes import modify
-from talos.resource.memory import MemoryState
-from talos.system.cmdline import parse_cmdline
+from talos.resource.memory.state import MemoryState
 from talos.system.files import MemoryFiles
+from talos.system.logging import Log
+from talos.system.proc.cmdline import parse_cmdline
 
 
 def make_status(id: str, state: ServiceState, *, healthy: bool = True) -> ServiceStatus:

@@ -4,10 +4,10 @@ import logging
 from collections.abc import Iterable
 
 from talos.api.definitions import block_pb2
-from talos.installer.layout import META
+from talos.disks.layout import META
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
-from talos.system.blkid import TALOS_META
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.system.block.blkid import TALOS_META
 
 ID = "system-disk"
 _log = logging.getLogger(__name__)

@@ -5,13 +5,13 @@ from typing import Any
 
 from talos.api.definitions import block_pb2, enums_pb2
 from talos.config.documents.block.volume import VolumeConfig
-from talos.config.loader import load
 from talos.config.model import Config
+from talos.config.read.loader import load
 from talos.config.values import Size
-from talos.installer.layout import EPHEMERAL, META, STATE, Area
-from talos.machined.api.config_store import ACTIVE
+from talos.disks.layout import EPHEMERAL, META, STATE, Area
+from talos.machined.node.config_store import ACTIVE
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
 STATE_TARGET = "/system/state"
 EPHEMERAL_TARGET = "/var"

@@ -9,28 +9,34 @@ import trio
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
-from talos.daemon.logging import Log
-from talos.installer.disks import read_disks
-from talos.installer.expression import parse_expression
-from talos.installer.layout import META
-from talos.machined.controllers.block.system_disk import find_installed
-from talos.machined.controllers.block.volume_config import OBSTACLE, SELECTOR
-from talos.machined.volumes.blocks import Blocks
-from talos.machined.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
-from talos.machined.volumes.requests import DEVICES_ID, LIFECYCLE_ID
-from talos.machined.volumes.settle import Place, Progress, Wish, find, settle
-from talos.machined.volumes.standing import (
+from talos.disks.disk import read_disks
+from talos.disks.expression import parse_expression
+from talos.disks.layout import META
+from talos.disks.volumes.blocks import Blocks
+from talos.disks.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
+from talos.disks.volumes.requests import DEVICES_ID, LIFECYCLE_ID
+from talos.disks.volumes.settle import Place, Progress, Wish, find, settle
+from talos.disks.volumes.status import (
     Standing,
     fill_mount,
     fill_runtime_mount,
     fill_status,
     make_wish,
 )
+from talos.machined.controllers.block.system_disk import find_installed
+from talos.machined.controllers.block.volume_config import OBSTACLE, SELECTOR
 from talos.resource import kinds
-from talos.resource.controller import Controller, ControllerRuntime, Input, Output, Strength
+from talos.resource.controller.controller import (
+    Controller,
+    ControllerRuntime,
+    Input,
+    Output,
+    Strength,
+)
 from talos.resource.resource import Phase, Resource
 from talos.resource.state import State
 from talos.system.errors import UserError
+from talos.system.logging import Log
 from talos.system.mounts import Mounts
 
 RETRY = 15.0

@@ -6,12 +6,12 @@ from pathlib import Path
 import trio
 
 from talos.api.definitions.cluster_pb2 import IdentitySpec
-from talos.daemon.logging import Log
-from talos.installer.layout import STATE
-from talos.machined.identity import Identity, keep_identity
-from talos.machined.resources import IDENTITY_OWNER
+from talos.disks.layout import STATE
+from talos.machined.node.identity import Identity, keep_identity
+from talos.machined.node.resources import IDENTITY_OWNER
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.system.logging import Log
 
 ID = "local"
 

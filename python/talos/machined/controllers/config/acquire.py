@@ -17,13 +17,13 @@ import trio
 from google.protobuf.message import Message
 
 from talos.api.machine import machine_pb2 as pb
-from talos.config.loader import dump, dump_plain, load
+from talos.config.change.patch import merge_documents
+from talos.config.check.validate import Mode, check
 from talos.config.model import Config
-from talos.config.patch import merge_documents
-from talos.config.plain import to_plain
 from talos.config.problem import ConfigError
-from talos.config.validate import Mode, check
-from talos.machined.api.config_store import (
+from talos.config.read.loader import dump, dump_plain, load
+from talos.config.write.plain import to_plain
+from talos.machined.node.config_store import (
     ACTIVE,
     CONFIG_FILE,
     PERSISTENT,

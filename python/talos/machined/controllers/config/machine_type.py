@@ -1,10 +1,10 @@
 """MachineTypeController: the machine's role, as a resource of its own."""
 
 from talos.api.resource import config_pb2
-from talos.config.loader import load
 from talos.config.model import MachineType
+from talos.config.read.loader import load
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
 ACTIVE = "v1alpha1"
 ID = "machine-type"

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import trio
 
-from talos.daemon.logging import Log
-from talos.installer.layout import STATE
-from talos.machined.api.config_store import CONFIG_FILE, PERSISTENT, write_config
+from talos.disks.layout import STATE
+from talos.machined.node.config_store import CONFIG_FILE, PERSISTENT, write_config
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Input, Reconciler
+from talos.system.logging import Log
 
 
 class PersistenceController(Reconciler):

@@ -3,9 +3,9 @@
 import ipaddress
 from collections.abc import Callable, Sequence
 
-from talos.machined.etc_files import EtcFiles
+from talos.machined.node.etc_files import EtcFiles
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
 HOSTNAME_ID = "hostname"
 RESOLVERS_ID = "resolvers"

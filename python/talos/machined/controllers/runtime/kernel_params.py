@@ -4,12 +4,12 @@ import trio
 
 from talos.api.definitions.runtime_pb2 import KernelParamSpecSpec, KernelParamStatusSpec
 from talos.config import effective
-from talos.config.loader import load
-from talos.daemon.logging import Log
+from talos.config.read.loader import load
 from talos.machined.controllers.config.machine_type import ACTIVE
-from talos.machined.sysctls import PREFIX, SYSFS_PREFIX, KernelParams, ParamResult
+from talos.machined.node.sysctls import PREFIX, SYSFS_PREFIX, KernelParams, ParamResult
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.system.logging import Log
 
 
 class KernelParamConfigController(Reconciler):

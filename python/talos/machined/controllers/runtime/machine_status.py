@@ -8,9 +8,9 @@ from google.protobuf.message import Message
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.runtime_pb2 import MachineStatusSpec, UnmetCondition
 from talos.api.machine import machine_pb2 as pb
-from talos.machined.stage import MachineStage
+from talos.machined.node.stage import MachineStage
 from talos.resource import kinds
-from talos.resource.controller import Controller, ControllerRuntime, Input, Output
+from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.resource.state import NotFoundError
 
 ID = "machine"

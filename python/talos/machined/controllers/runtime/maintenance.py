@@ -4,14 +4,14 @@ import ipaddress
 from collections.abc import Sequence
 
 from talos.api.definitions import runtime_pb2 as runtime_specs
-from talos.daemon.logging import Log
 from talos.machined.controllers.secrets.cert_sans import API, CURRENT
 from talos.machined.controllers.secrets.maintenance import MAINTENANCE, is_wanted
 from talos.machined.controllers.secrets.os_root import ACTIVE_CONFIG
-from talos.machined.stage import MachineStage
+from talos.machined.node.stage import MachineStage
 from talos.pki.certificate import parse_certificate, spki_fingerprint
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.system.logging import Log
 
 LISTEN = ":50000"
 

@@ -4,12 +4,12 @@ from functools import partial
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions import runtime_pb2
-from talos.daemon.logging import Log
-from talos.installer.layout import META
-from talos.machined.meta_store import MetaStore
-from talos.machined.volumes.requests import META_LOAD_ID
+from talos.disks.layout import META
+from talos.disks.volumes.requests import META_LOAD_ID
+from talos.machined.node.meta_store import MetaStore
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.system.logging import Log
 
 
 class MetaController(Reconciler):

@@ -1,6 +1,5 @@
 """Every controller of this folder."""
 
-from talos.daemon.bridge import Bridge
 from talos.machined.controllers.secrets.api_certificates import ApiCertificatesController
 from talos.machined.controllers.secrets.cert_sans import CertSANsController
 from talos.machined.controllers.secrets.maintenance import (
@@ -10,7 +9,8 @@ from talos.machined.controllers.secrets.maintenance import (
 from talos.machined.controllers.secrets.os_root import OSRootController
 from talos.machined.controllers.secrets.trustd_certificates import TrustdCertificatesController
 from talos.machined.controllers.secrets.trustd_client import make_remote_signer
-from talos.resource.controller import Controller
+from talos.resource.controller.controller import Controller
+from talos.rpc.bridge import Bridge
 
 
 def make_controllers(bridge: Bridge) -> list[Controller]:

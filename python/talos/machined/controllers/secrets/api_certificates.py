@@ -8,7 +8,7 @@ from typing import ClassVar
 from talos.api.common import common_pb2 as common
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.config import effective
-from talos.config.loader import load
+from talos.config.read.loader import load
 from talos.machined.controllers.secrets.cert_sans import API
 from talos.machined.controllers.secrets.maintenance import MAINTENANCE
 from talos.machined.controllers.secrets.os_root import ACTIVE_CONFIG, OS
@@ -24,7 +24,7 @@ from talos.pki.certificate import certificate_to_pem, parse_certificates
 from talos.pki.csr import make_csr
 from talos.pki.keys import KeyType, key_to_pem, make_key, parse_key
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Output
+from talos.resource.controller.controller import ControllerRuntime, Input, Output
 
 IMPERSONATOR = "os:impersonator"
 

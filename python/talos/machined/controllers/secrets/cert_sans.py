@@ -7,7 +7,7 @@ from talos.api.definitions import network_pb2 as network
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.machined.controllers.secrets.os_root import OS
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
 API = "api"
 ACCUMULATIVE, CURRENT = "accumulative", "current"

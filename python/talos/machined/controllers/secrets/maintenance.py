@@ -11,7 +11,7 @@ from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
 MAINTENANCE = "maintenance"
 """The id of the request for maintenance, of its authority, and of its names."""

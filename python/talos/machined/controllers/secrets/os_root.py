@@ -5,11 +5,11 @@ from typing import ClassVar
 
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.config import effective
-from talos.config.loader import load
 from talos.config.model import Config
+from talos.config.read.loader import load
 from talos.pki.names import split_names
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
 ACTIVE_CONFIG = "v1alpha1"
 OS = "os"

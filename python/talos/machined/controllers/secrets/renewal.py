@@ -10,7 +10,7 @@ from cryptography import x509
 from talos.api.common import common_pb2 as common
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.pki.certificate import PemPair, parse_certificate
-from talos.resource.controller import ControllerRuntime, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Reconciler
 from talos.system.errors import UserError
 
 RENEWAL = timedelta(hours=12)

@@ -13,7 +13,7 @@ from talos.machined.controllers.secrets.renewal import (
 )
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.resource import kinds
-from talos.resource.controller import ControllerRuntime, Input, Output
+from talos.resource.controller.controller import ControllerRuntime, Input, Output
 
 TRUSTD = "trustd"
 CLOCK = "node"

@@ -9,12 +9,12 @@ import grpc.aio
 import trio
 
 from talos.api.security.security_pb2 import CertificateRequest, CertificateResponse
-from talos.daemon.bridge import Bridge, HostCancelledError
 from talos.machined.controllers.secrets.api_certificates import (
     RemoteSigner,
     SignedCertificate,
     SigningRequest,
 )
+from talos.rpc.bridge import Bridge, HostCancelledError
 from talos.system.errors import UserError
 
 PORT = 50001

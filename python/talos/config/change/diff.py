@@ -1,0 +1,89 @@
+"""What changes between two configs, with secrets hidden.
+
+diff(old, new) -> str      unified, empty when nothing changes
+effects(old, new) -> list of changed settings that don't take effect at once
+"""
+
+import difflib
+from dataclasses import dataclass
+from typing import Any, cast
+
+from talos.config.model import Config
+from talos.config.schema import Applies, Document, Form, Section, fields_of
+from talos.config.write.encode import encode
+from talos.config.write.plain import REDACTED, redact, to_plain
+
+
+def diff(old: Config | None, new: Config) -> str:
+    """A unified diff of the YAML, secrets hidden; a secret that changes says so."""
+    before = {document.id: document for document in old.documents} if old else {}
+    after = {document.id: document for document in new.documents}
+    left = [_lines(document, after.get(name), "old") for name, document in before.items()]
+    right = [_lines(document, before.get(name), "new") for name, document in after.items()]
+    lines = difflib.unified_diff(_join(left), _join(right), "a", "b", lineterm="")
+    return "".join(f"{line}\n" for line in lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """A changed setting that needs more than being applied."""
+
+    path: str
+    applies: Applies
+
+
+def effects(old: Config | None, new: Config) -> list[Effect]:
+    """The changed settings that take effect later, and when."""
+    before = {document.id: document for document in old.documents} if old else {}
+    after = {document.id: document for document in new.documents}
+    found: list[Effect] = []
+    for name in dict.fromkeys([*before, *after]):
+        document = after.get(name) or before[name]
+        was, now = before.get(name), after.get(name)
+        _compare(type(document), was, now, document.kind, type(document).applies, found)
+    return found
+
+
+def _compare(
+    section: type[Section], was: Any, now: Any, path: str, applies: Applies, found: list[Effect]
+) -> None:
+    if was == now:
+        return
+    for key, field in fields_of(section).items():
+        left, right = (getattr(value, field.name) if value is not None else None for value in (was, now))
+        if left == right:
+            continue
+        below, when = f"{path}.{key}" if path else key, field.setting.applies or applies
+        if field.shape.form is Form.SECTION:
+            _compare(field.shape.type, left, right, below, when, found)
+        elif when is not Applies.LIVE:
+            found.append(Effect(path=below, applies=when))
+
+
+def _lines(document: Document, other: Document | None, which: str) -> list[str]:
+    hidden = redact(document)
+    if other is not None and type(other) is type(document):
+        _tell_changed(hidden, to_plain(document), to_plain(other), which)
+    return encode(hidden).splitlines()
+
+
+def _tell_changed(hidden: Any, own: Any, other: Any, which: str) -> None:
+    """Mark hidden secrets that differ, so that the diff shows that they do."""
+    keys: list[Any] = []
+    if isinstance(hidden, dict) and isinstance(other, dict):
+        keys = [key for key in cast("dict[str, Any]", hidden) if key in other]
+    elif isinstance(hidden, list) and isinstance(other, list):
+        items, others = cast("list[Any]", hidden), cast("list[Any]", other)
+        keys = list(range(len(items))) if len(items) == len(others) else []
+    for key in keys:
+        if hidden[key] == REDACTED and own[key] != other[key]:
+            hidden[key] = f"{REDACTED} ({which})"
+        else:
+            _tell_changed(hidden[key], own[key], other[key], which)
+
+
+def _join(documents: list[list[str]]) -> list[str]:
+    lines: list[str] = []
+    for number, document in enumerate(documents):
+        lines += ["---", *document] if number else document
+    return lines

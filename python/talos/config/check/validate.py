@@ -1,0 +1,101 @@
+"""Whether a config makes sense, beyond its form.
+
+report = validate(config, Mode.METAL)
+report.errors, report.warnings          tuples of Problem
+check(config, Mode.CONTAINER)           raises ConfigError, returns the warnings
+"""
+
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from talos.config import effective
+from talos.config.check.documents import check_document
+from talos.config.check.kubernetes import check_cluster
+from talos.config.check.legacy import check_conflicts, find_deprecated
+from talos.config.check.machine import check_machine
+from talos.config.check.note import Note
+from talos.config.documents.runtime.unattended_install import UnattendedInstallConfig
+from talos.config.model import Config
+from talos.config.problem import ConfigError, Problem
+
+
+class Mode(enum.Enum):
+    """Where the config is for."""
+
+    METAL = "metal"
+    CLOUD = "cloud"
+    CONTAINER = "container"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What was found. Warnings don't keep a config from being used."""
+
+    errors: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+
+def validate(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) -> Report:
+    """Look at everything. A ``partial`` config may lack the main document."""
+    errors = [note.problem(config) for note in _errors(config, mode, partial=partial)]
+    warnings = [note.problem(config) for note in _warnings(config, mode)]
+    return Report(errors=tuple(_sorted(errors)), warnings=tuple(_sorted(warnings)))
+
+
+def check(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) -> tuple[Problem, ...]:
+    """Refuse a config with errors; returns the warnings.
+
+    Raises:
+        ConfigError: with all errors.
+    """
+    report = validate(config, mode, partial=partial)
+    if report.errors:
+        raise ConfigError(report.errors)
+    return report.warnings
+
+
+def _errors(config: Config, mode: Mode, *, partial: bool) -> Iterator[Note]:
+    if config.main is None:
+        if not partial:
+            yield Note("the main document is missing", hint="it begins with version: v1alpha1")
+    else:
+        yield from check_machine(config)
+        yield from check_cluster(config)
+        yield from check_conflicts(config)
+    if mode is Mode.METAL:
+        yield from _check_install(config)
+    for document in config.documents:
+        yield from check_document(config, document)
+
+
+def _check_install(config: Config) -> Iterator[Note]:
+    machine, document = config.machine, config.find(UnattendedInstallConfig)
+    install = machine.install if machine else None
+    if install and document:
+        hint = "keep UnattendedInstallConfig"
+        yield Note("says the same as UnattendedInstallConfig", config.main, "machine.install", hint=hint)
+    if install and not install.disk and not install.disk_selector:
+        yield Note("needs disk or diskSelector", config.main, "machine.install")
+    if document:
+        selector = document.provisioning.disk_selector if document.provisioning else None
+        if not selector or not selector.match:
+            hint = 'such as disk.dev_path == "/dev/sda"'
+            yield Note("is missing", document, "provisioning.diskSelector.match", hint=hint)
+
+
+def _warnings(config: Config, mode: Mode) -> Iterator[Note]:
+    yield from find_deprecated(config)
+    machine = config.machine
+    if mode is Mode.METAL and machine and not machine.install and not config.find(UnattendedInstallConfig):
+        hint = "add UnattendedInstallConfig to have it installed"
+        yield Note("the system will not be installed to a disk", hint=hint)
+    if machine and config.machine_type.is_control_plane and not effective.aggregator_ca(config):
+        yield Note("API aggregation has no authority", hint="add KubeAggregatorCAConfig")
+
+
+def _sorted(problems: list[Problem]) -> list[Problem]:
+    key: Callable[[Problem], tuple[int, int]] = lambda problem: (  # noqa: E731 - typed in place
+        (problem.mark.line, problem.mark.column) if problem.mark else (0, 0)
+    )
+    return sorted(problems, key=key)

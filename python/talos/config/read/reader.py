@@ -1,0 +1,261 @@
+"""A tree of nodes as a section of a config, by the section's declaration.
+
+Every mistake is noted with its place and the reading goes on, so that all come out at once.
+"""
+
+import base64
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from talos.config.problem import Mark, Problem
+from talos.config.read.tree import MappingNode, Node, ScalarNode, SequenceNode, is_null, parse_integer, plain
+from talos.config.schema import Field, Form, Section, Setting, Shape, fields_of
+from talos.config.values import Text, Url
+
+_TRUE = frozenset({"true", "True", "TRUE", "y", "Y", "yes", "Yes", "YES", "on", "On", "ON"})
+_FALSE = frozenset({"false", "False", "FALSE", "n", "N", "no", "No", "NO", "off", "Off", "OFF"})
+_SHOWN = 60  # characters of a value that a message repeats
+
+PATCH_KEY = "$patch"
+
+_WRONG = object()
+"""Stands for a value that could not be read; the problem is noted."""
+
+
+class SectionReader:
+    """Reads one document; ``problems`` and ``marks`` grow on the way.
+
+    ``marks`` has the place of every value by its path. A ``partial`` document is a patch:
+    nothing is required, and ``$patch`` is an instruction.
+    """
+
+    def __init__(self, *, document: str, source: str, partial: bool = False) -> None:
+        self.problems: list[Problem] = []
+        self.marks: dict[str, Mark] = {}
+        self.document = document
+        self._source = source
+        self.partial = partial
+
+    def read(
+        self, section: type[Section], node: Node, path: str = "", *, ignore: frozenset[str] = frozenset()
+    ) -> Any:
+        """The section, or None when something in it is wrong."""
+        if not isinstance(node, MappingNode):
+            self.note(f"expected a mapping, got {_describe(node)}", path, node.mark)
+            return None
+        before = len(self.problems)
+        fields = fields_of(section)
+        self._check_keys(node, fields, path, ignore)
+        values: dict[str, Any] = {}
+        for key, (_, value) in node.entries.items():
+            field = fields.get(key)
+            if field is None or key in ignore or is_null(value):
+                continue
+            below = f"{path}.{key}" if path else key
+            self.marks[below] = value.mark
+            read = self._value(value, field.shape, field.setting, below)
+            if read is not _WRONG:
+                values[field.name] = read
+        if not self.partial:
+            self._check_required(fields, values, path, node)
+        if len(self.problems) > before:
+            return None
+        return values if self.partial else section(**values)
+
+    def note(self, message: str, path: str, mark: Mark | None, *, hint: str = "") -> None:
+        """Note a mistake."""
+        self.problems.append(
+            Problem(
+                message=message, path=path, document=self.document, mark=mark, hint=hint, source=self._source
+            )
+        )
+
+    def _check_required(
+        self, fields: Mapping[str, Field], values: Mapping[str, Any], path: str, node: MappingNode
+    ) -> None:
+        for key, field in fields.items():
+            if field.required and field.name not in values and not self._noted(path, key):
+                below = f"{path}.{key}" if path else key
+                self.note("is missing", below, node.mark, hint=field.setting.doc)
+
+    def _noted(self, path: str, key: str) -> bool:
+        below = f"{path}.{key}" if path else key
+        return any(
+            problem.path == below or problem.path.startswith((f"{below}.", f"{below}["))
+            for problem in self.problems
+        )
+
+    def _check_keys(
+        self, node: MappingNode, fields: Mapping[str, Field], path: str, ignore: frozenset[str]
+    ) -> None:
+        for key, (mark, _) in node.entries.items():
+            if key not in fields and key not in ignore and not (self.partial and key == PATCH_KEY):
+                below = f"{path}.{key}" if path else key
+                hint = "only in patches" if key == PATCH_KEY else did_you_mean(key, fields)
+                self.note("unknown key", below, mark, hint=hint)
+        self._check_duplicates(node, path)
+
+    def _check_duplicates(self, node: MappingNode, path: str) -> None:
+        for key, mark in node.duplicates:
+            first = node.entries[key][0]
+            below = f"{path}.{key}" if path else key
+            self.note("duplicate key", below, mark, hint=f"first in line {first.line}")
+
+    def _value(self, node: Node, shape: Shape, setting: Setting, path: str) -> Any:
+        if self.partial and isinstance(node, MappingNode) and PATCH_KEY in node.entries:
+            return None
+        match shape.form:
+            case Form.SCALAR:
+                return self._scalar(node, shape.type, setting, path)
+            case Form.SECTION:
+                read = self.read(shape.type, node, path)
+                return _WRONG if read is None else read
+            case Form.LIST:
+                return self._list(node, shape, setting, path)
+            case Form.MAP:
+                return self._map(
+                    node, path, lambda item, below: self._value(item, _item(shape), setting, below)
+                )
+            case Form.FREE:
+                return self._free(node, path)
+            case Form.ARGS:
+                return self._map(node, path, lambda item, below: self._argument(item, setting, below))
+
+    def _list(self, node: Node, shape: Shape, setting: Setting, path: str) -> Any:
+        if not isinstance(node, SequenceNode):
+            self.note(
+                f"expected a list, got {_describe(node)}", path, node.mark, hint="begin each item with -"
+            )
+            return _WRONG
+        items: list[Any] = []
+        for index, item in enumerate(node.items):
+            below = f"{path}[{index}]"
+            self.marks[below] = item.mark
+            items.append(self._value(item, _item(shape), setting, below))
+        return _WRONG if any(item is _WRONG for item in items) else tuple(items)
+
+    def _map(self, node: Node, path: str, read: Callable[[Node, str], Any]) -> Any:
+        if not isinstance(node, MappingNode):
+            self.note(f"expected a mapping, got {_describe(node)}", path, node.mark)
+            return _WRONG
+        self._check_duplicates(node, path)
+        values: dict[str, Any] = {}
+        for key, (_, value) in node.entries.items():
+            below = f"{path}[{key}]"
+            self.marks[below] = value.mark
+            values[key] = read(value, below)
+        return _WRONG if any(value is _WRONG for value in values.values()) else values
+
+    def _argument(self, node: Node, setting: Setting, path: str) -> Any:
+        if isinstance(node, SequenceNode):
+            return self._list(node, Shape(Form.LIST, tuple, Shape(Form.SCALAR, str)), setting, path)
+        return self._scalar(node, str, setting, path)
+
+    def _free(self, node: Node, path: str) -> Any:
+        if not isinstance(node, MappingNode):
+            self.note(f"expected a mapping, got {_describe(node)}", path, node.mark)
+            return _WRONG
+        before = len(self.problems)
+        self._check_below(node, path)
+        return plain(node) if len(self.problems) == before else _WRONG
+
+    def _check_below(self, node: Node, path: str) -> None:
+        if isinstance(node, MappingNode):
+            self._check_duplicates(node, path)
+            for key, (_, value) in node.entries.items():
+                self._check_below(value, f"{path}.{key}")
+        elif isinstance(node, SequenceNode):
+            for index, item in enumerate(node.items):
+                self._check_below(item, f"{path}[{index}]")
+
+    def _scalar(self, node: Node, wanted: type[Any], setting: Setting, path: str) -> Any:
+        def refuse(message: str, hint: str = "") -> Any:
+            self.note(message, path, node.mark, hint=hint)
+            return _WRONG
+
+        shown = "a secret" if setting.secret else _describe(node)
+        if not isinstance(node, ScalarNode):
+            return refuse(f"expected {_expected(wanted)}, got {shown}")
+        if wanted is bool:
+            if node.plain and node.value in _TRUE | _FALSE:
+                return node.value in _TRUE
+            return refuse(f"expected true or false, got {shown}")
+        if issubclass(wanted, int):
+            number = parse_integer(node.value) if node.plain else None
+            if number is None:
+                return refuse(f"expected a number, got {shown}")
+            if setting.bounds and not setting.bounds[0] <= number <= setting.bounds[1]:
+                return refuse(f"{number} is out of range", f"from {setting.bounds[0]} to {setting.bounds[1]}")
+            return wanted(number)
+        if wanted is bytes:
+            try:
+                return base64.b64decode(node.value, validate=True)
+            except ValueError:
+                return refuse("expected base64", "the whole PEM block, encoded on one line")
+        return self._text(node.value, wanted, setting, refuse)
+
+    def _text(self, text: str, wanted: type[Any], setting: Setting, refuse: Callable[..., Any]) -> Any:
+        shown = "the secret" if setting.secret else f'"{_shorten(text)}"'
+        if setting.allowed and text not in setting.allowed:
+            near = did_you_mean(text, setting.allowed)
+            choices = "one of: " if len(setting.allowed) > 1 else "only "
+            listed = choices + ", ".join(setting.allowed)
+            return refuse(f"{shown} is not allowed", "; ".join(part for part in (near, listed) if part))
+        if not issubclass(wanted, Text):
+            return text
+        if text == "":
+            # Go writes and reads an unset address, size or URL as an empty text.
+            return wanted(text)
+        try:
+            value = wanted.parse(text)
+        except ValueError as error:
+            return refuse(
+                f"expected {wanted.expected}, got {shown}",
+                "" if wanted.expected in str(error) else str(error),
+            )
+        if setting.schemes and isinstance(value, Url) and value.scheme not in setting.schemes:
+            return refuse(
+                f"{shown} has the wrong scheme",
+                f"begins with {' or '.join(f'{scheme}://' for scheme in setting.schemes)}",
+            )
+        return value
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A remark about the known word that is nearest, if one is near."""
+    words = {known_word.lower(): known_word for known_word in known}
+    near = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.6)
+    return f'did you mean "{words[near[0]]}"?' if near else ""
+
+
+def _item(shape: Shape) -> Shape:
+    assert shape.item is not None
+    return shape.item
+
+
+def _expected(wanted: type[Any]) -> str:
+    if wanted is bool:
+        return "true or false"
+    if issubclass(wanted, Text):
+        return wanted.expected
+    if issubclass(wanted, int):
+        return "a number"
+    return "a text"
+
+
+def _describe(node: Node) -> str:
+    match node:
+        case MappingNode():
+            return "a mapping"
+        case SequenceNode():
+            return "a list"
+        case ScalarNode() if is_null(node):
+            return "nothing"
+        case ScalarNode():
+            return f'"{_shorten(node.value)}"'
+
+
+def _shorten(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"

@@ -1,0 +1,92 @@
+"""Secrets bundles from what a cluster already has: ``talosctl gen secrets --from-…``.
+
+    bundle_from_config(config) -> SecretsBundle
+    bundle_from_kubernetes_pki(Path("/etc/kubernetes/pki"), token) -> SecretsBundle
+
+A fresh one: ``SecretsBundle.generate()`` in ``talos.config.secrets.bundle``.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from talos.config import effective
+from talos.config.contract import CURRENT, Contract
+from talos.config.model import Config
+from talos.config.secrets.bundle import SecretsBundle
+from talos.pki.certificate import PemPair
+from talos.system.errors import UserError
+
+_PKI_FILES = ("ca", "etcd/ca", "front-proxy-ca")
+
+
+def bundle_from_config(config: Config) -> SecretsBundle:
+    """The secrets that a control plane config was made from.
+
+    Raises:
+        UserError: when the config lacks one, as a worker's does.
+    """
+    where = config.source or "config"
+    if not config.machine_type.is_control_plane:
+        raise UserError(
+            f"this is a {config.machine_type.value} config",
+            where=where,
+            hint="only a control plane's has all secrets",
+        )
+    bundle = SecretsBundle(
+        cluster_id=_text(effective.cluster_id(config), "the cluster's id", where),
+        cluster_secret=_text(effective.cluster_secret(config), "the cluster's secret", where),
+        bootstrap_token=_text(effective.bootstrap_token(config), "cluster.token", where),
+        secretbox_secret=effective.secretbox_secret(config),
+        aescbc_secret=effective.aescbc_secret(config),
+        trustd_token=_text(effective.machine_token(config), "machine.token", where),
+        etcd=_pair(effective.etcd_ca(config), "cluster.etcd.ca", where),
+        kubernetes=_pair(effective.kubernetes_ca(config), "the authority of the Kubernetes API", where),
+        aggregator=_pair(effective.aggregator_ca(config), "the authority of API aggregation", where),
+        service_account=effective.service_account_key(config),
+        os=_pair(effective.os_ca(config), "machine.ca", where),
+    )
+    bundle.check(where=where)
+    return bundle
+
+
+def bundle_from_kubernetes_pki(
+    folder: Path, bootstrap_token: str = "", *, contract: Contract = CURRENT
+) -> SecretsBundle:
+    """A new bundle that takes over the authorities of an existing Kubernetes cluster.
+
+    Raises:
+        UserError: when a file is missing or wrong.
+    """
+    kubernetes, etcd, aggregator = (
+        PemPair(_file(folder / f"{name}.crt"), _file(folder / f"{name}.key")) for name in _PKI_FILES
+    )
+    fresh = SecretsBundle.generate(contract=contract)
+    bundle = replace(
+        fresh,
+        kubernetes=kubernetes,
+        etcd=etcd,
+        aggregator=aggregator,
+        service_account=_file(folder / "sa.key"),
+        bootstrap_token=bootstrap_token or fresh.bootstrap_token,
+    )
+    bundle.check(where=str(folder))
+    return bundle
+
+
+def _text(value: str, what: str, where: str) -> str:
+    if not value:
+        raise UserError(f"{what} is missing", where=where)
+    return value
+
+
+def _pair(pair: PemPair | None, what: str, where: str) -> PemPair:
+    if pair is None or not pair.key:
+        raise UserError(f"{what} is missing or has no key", where=where)
+    return pair
+
+
+def _file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"can't be read: {error.strerror}", where=str(path)) from error

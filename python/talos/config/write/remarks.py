@@ -1,0 +1,77 @@
+"""Comments beside the values of a config, from the documents' declarations.
+
+remarks_for(document, docs=True, examples=True) -> Comments
+"""
+
+from collections.abc import Sequence
+
+from talos.config.schema import Document, Field, Form, Section, Shape, fields_of
+from talos.config.write.encode import Comments, Path, encode
+from talos.config.write.plain import to_plain
+
+
+class Remarks(Comments):
+    """What the declarations of one document say about its keys."""
+
+    def __init__(self, document: Document, *, docs: bool, examples: bool) -> None:
+        self._document = document
+        self._docs = docs
+        self._examples = examples
+
+    def of(self, path: Path) -> str:
+        """The setting's short description."""
+        if not self._docs:
+            return ""
+        if len(path) == 1 and path[0] == "kind" and self._document.kind:
+            return (type(self._document).__doc__ or "").rstrip(".")
+        field = _field_at(type(self._document), path)
+        return _sentence(field.setting.doc) if field else ""
+
+    def after(self, path: Path) -> Sequence[str]:
+        """Examples of settings that are absent from a section."""
+        section = _section_at(type(self._document), path) if self._examples else None
+        if section is None:
+            return ()
+        present = _keys_at(to_plain(self._document), path)
+        lines: list[str] = []
+        for key, field in fields_of(section).items():
+            if key not in present and field.setting.example is not None:
+                lines += [f"# {_sentence(field.setting.doc)}"] if self._docs else []
+                lines += encode({key: field.setting.example}).splitlines()
+        return lines
+
+
+def remarks_for(document: Document, *, docs: bool, examples: bool) -> Comments:
+    """The comments for one document."""
+    return Remarks(document, docs=docs, examples=examples)
+
+
+def _sentence(doc: str) -> str:
+    return doc[:1].upper() + doc[1:]
+
+
+def _field_at(section: type[Section], path: Path) -> Field | None:
+    """The declaration of a key; None for keys of maps and free-form objects."""
+    above = _section_at(section, path[:-1])
+    return fields_of(above).get(path[-1]) if above is not None else None
+
+
+def _section_at(section: type[Section], path: Path) -> type[Section] | None:
+    shape: Shape | None = Shape(Form.SECTION, section)
+    for part in path:
+        if shape is None:
+            return None
+        if shape.form is Form.SECTION:
+            field = fields_of(shape.type).get(part)
+            shape = field.shape if field else None
+        else:
+            shape = shape.item
+    return shape.type if shape is not None and shape.form is Form.SECTION else None
+
+
+def _keys_at(value: object, path: Path) -> set[str]:
+    for part in path:
+        if part == "[]" or not isinstance(value, dict):
+            return set()
+        value = value.get(part)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return set(value) if isinstance(value, dict) else set()  # pyright: ignore[reportUnknownArgumentType]

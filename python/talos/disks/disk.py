@@ -1,0 +1,161 @@
+"""The machine's disks as the installer sees them: what they are, what is on them, why one can't be taken."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.message import Message
+
+from talos.api.definitions import block_pb2
+from talos.disks.layout import INSTALLED, META, place_areas
+from talos.resource.kinds import DISCOVERED_VOLUME, DISK, SYSTEM_DISK
+from talos.resource.state import NotFoundError, State
+from talos.system.sizes import format_size
+
+MEDIUM_LABEL = "TALOS"
+"""Label of the ISO: who boots from it does not want to lose it."""
+META_NAME = "talosmeta"
+"""What a META that holds something is recognised as."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """A partition, or what fills a whole disk. ``offset`` and ``size`` in bytes."""
+
+    name: str
+    label: str
+    filesystem: str
+    offset: int
+    size: int
+
+    def __str__(self) -> str:
+        parts = [self.label, self.filesystem, format_size(self.size)]
+        return f"{self.name}: {', '.join(part for part in parts if part)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """A disk with what was discovered on it. ``kind`` is what fills it, such as ``gpt`` or ``xfs``."""
+
+    id: str
+    spec: block_pb2.DiskSpec
+    kind: str = ""
+    label: str = ""
+    contents: tuple[Content, ...] = ()
+    is_system: bool = False
+
+    @property
+    def path(self) -> str:
+        """The device, such as ``/dev/vda``."""
+        return self.spec.dev_path
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was found on it."""
+        return not self.kind and not self.contents
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether an installation was begun here that did not come to its end.
+
+        Its partitions are those of an installation, and META holds nothing: that is written last.
+        """
+        found = [(content.label, content.offset, content.size) for content in self.contents]
+        wanted = [(placed.area.label, placed.start, placed.area.size) for placed in place_areas(INSTALLED)]
+        return self.kind == "gpt" and found == wanted and not self.is_marked
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether it holds an installation: a META with something in it."""
+        return any(part.label == META.label and part.filesystem == META_NAME for part in self.contents)
+
+    @property
+    def obstacle(self) -> str:
+        """Why nobody can install here, whatever the config says; empty when nothing is in the way."""
+        if self.spec.cdrom:
+            return "is an optical drive"
+        if self.spec.readonly:
+            return "is read-only"
+        labels = [(self.kind, self.label), *((part.filesystem, part.label) for part in self.contents)]
+        return "is the medium with the installer" if ("iso9660", MEDIUM_LABEL) in labels else ""
+
+    def describe(self) -> str:
+        """One line for a person who has to recognise it."""
+        spec = self.spec
+        facts = [
+            spec.model and f"model {spec.model}",
+            spec.serial and f"serial {spec.serial}",
+            format_size(spec.size),
+            spec.transport or spec.sub_system.rpartition("/")[2],
+        ]
+        return f"{self.path}: {', '.join(fact for fact in facts if fact)}"
+
+    def describe_content(self) -> str:
+        """What is on it, in one line."""
+        if self.is_empty:
+            return "nothing"
+        parts = [str(content) for content in self.contents]
+        return f"{self.kind or 'something'}" + (f" ({'; '.join(parts)})" if parts else "")
+
+    def facts(self) -> Mapping[str, Any]:
+        """Names that an expression may use."""
+        return {"disk": _make_fields(self.spec), "system_disk": self.is_system}
+
+
+async def read_disks(state: State) -> tuple[Disk, ...]:
+    """Every disk, ordered by id."""
+    volumes = [(volume.id, volume.spec) for volume in await state.list(DISCOVERED_VOLUME)]
+    system = await _find_system_disk(state)
+    return tuple(
+        make_disk(disk.id, disk.spec, volumes, is_system=disk.id == system)
+        for disk in sorted(await state.list(DISK), key=lambda disk: disk.id)
+    )
+
+
+def make_disk(
+    id: str,
+    spec: block_pb2.DiskSpec,
+    volumes: Sequence[tuple[str, block_pb2.DiscoveredVolumeSpec]],
+    *,
+    is_system: bool = False,
+) -> Disk:
+    """A disk with those of the discovered volumes that are on it."""
+    whole = next((volume for name, volume in volumes if name == id), block_pb2.DiscoveredVolumeSpec())
+    parts = [
+        Content(
+            name=name,
+            label=volume.partition_label or volume.label,
+            filesystem=volume.name,
+            offset=volume.offset,
+            size=volume.size,
+        )
+        for name, volume in volumes
+        if volume.parent == id and name != id
+    ]
+    parts.sort(key=lambda part: part.offset)
+    return Disk(
+        id=id, spec=spec, kind=whole.name, label=whole.label, contents=tuple(parts), is_system=is_system
+    )
+
+
+def describe_all(disks: Sequence[Disk]) -> str:
+    """The disks there are, for an error's hint."""
+    if not disks:
+        return "the machine has no disks, or none that its kernel knows"
+    return "; ".join(disk.describe() + (f" ({disk.obstacle})" if disk.obstacle else "") for disk in disks)
+
+
+async def _find_system_disk(state: State) -> str:
+    try:
+        return (await state.get(SYSTEM_DISK, "system-disk")).spec.disk_id
+    except NotFoundError:
+        return ""
+
+
+def _make_fields(message: Message) -> Mapping[str, Any]:
+    """Every field by its name, absent ones with their default."""
+    values: dict[str, Any] = {}
+    for field in message.DESCRIPTOR.fields:
+        value = getattr(message, field.name)
+        values[field.name] = list(value) if field.is_repeated else value
+    return values

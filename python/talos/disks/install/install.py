@@ -1,0 +1,213 @@
+"""Writing a system to a disk.
+
+The rule for power cuts: the mark of an installation, META, goes first and comes last. Until it is there, the
+disk counts as not installed, its partitions are recognised as an installation's that was begun, and one
+installs again. What makes firmware start the disk is written when all that it will start has been read back.
+"""
+
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trio
+
+from talos.disks.install.boot_loader import EFI_PATH, check_bios, write_bios
+from talos.disks.install.grub_config import INITRAMFS, KERNEL, PATH, SLOTS, Entry, make_arguments, make_config
+from talos.disks.install.initramfs import CHUNK, hash_file
+from talos.disks.install.plan import InstallPlan
+from talos.disks.install.source import Source
+from talos.disks.install.target import Target
+from talos.disks.layout import BIOS, BOOT, EFI, META, SYSTEM, Placed, place_areas
+from talos.disks.table import make_table
+from talos.disks.wipe import wipe_edges
+from talos.system.block.meta import make_meta
+from talos.system.errors import UserError
+
+SLOT = SLOTS[0]
+_TEMPORARY = ".new"
+_NO_KERNEL = "the kernel image was not handed over by the boot loader"
+_NO_KERNEL_HINT = "boot from the ISO, or have iPXE add it: initrd --name vmlinuz <url> /vmlinuz"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """An installation: what, where to, and who is told. ``meta`` are the first values of META."""
+
+    plan: InstallPlan
+    source: Source
+    target: Target
+    log: Callable[[str], None]
+    meta: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
+
+    @property
+    def places(self) -> Mapping[str, Placed]:
+        """The partitions by label, those that are made later among them."""
+        return {placed.area.label: placed for placed in place_areas(SYSTEM)}
+
+    @property
+    def config(self) -> str:
+        """GRUB's config."""
+        arguments = make_arguments(self.source.boot.cmdline, self.plan.request.arguments)
+        return make_config([Entry(slot=SLOT, version=self.source.version, arguments=arguments)], SLOT)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of an installation; after each there may be a power cut."""
+
+    text: str
+    run: Callable[[Job], Awaitable[None]]
+
+
+async def run_install(job: Job, steps: "Sequence[Step] | None" = None) -> None:
+    """Install. UserError for what a user can mend; OSError when the disk fails."""
+    await trio.to_thread.run_sync(job.source.check)
+    written = job.plan.disk.is_unfinished and await trio.to_thread.run_sync(_is_written, job)
+    if written:
+        job.log("everything but the mark of an installation is on the disk already")
+    elif job.source.kernel is None:
+        raise UserError(_NO_KERNEL, where="install", hint=_NO_KERNEL_HINT)
+    chosen = steps or (LAST_STEPS if written else STEPS)
+    for number, step in enumerate(chosen, 1):
+        job.log(f"{step.text} ({number}/{len(chosen)})")
+        await step.run(job)
+    job.log(f"{job.plan.disk.path} is installed")
+
+
+async def _erase(job: Job) -> None:
+    await trio.to_thread.run_sync(_erase_disk, job)
+
+
+def _erase_disk(job: Job) -> None:
+    """What is recognised by anybody, with the mark of an older installation first."""
+    disk = job.plan.disk
+    with job.target.open() as file:
+        descriptor = file.fileno()
+        parts = sorted(disk.contents, key=lambda part: part.label != META.label)
+        for part in parts:
+            wipe_edges(descriptor, part.offset, part.size)
+        os.fsync(descriptor)
+        # Where nothing is known to be there may still be something, and the new partitions would show it.
+        for placed in job.places.values():
+            wipe_edges(descriptor, placed.start, placed.area.size)
+        wipe_edges(descriptor, 0, disk.spec.size)
+        os.fsync(descriptor)
+
+
+async def _partition(job: Job) -> None:
+    await job.target.write_table(make_table(place_areas(), sector_size=job.target.sector_size))
+
+
+async def _format(job: Job) -> None:
+    for area in (EFI, BOOT):
+        await job.target.make_filesystem(job.places[area.label])
+
+
+async def _copy(job: Job) -> None:
+    await trio.to_thread.run_sync(_copy_system, job)
+
+
+def _copy_system(job: Job) -> None:
+    """The config comes last: where it is, all that it names is complete."""
+    kernel = job.source.kernel
+    assert kernel is not None
+    with job.target.mount(job.places[BOOT.label]) as root:
+        _write_file(root / SLOT / KERNEL, _read_file(kernel))
+        _write_file(root / SLOT / INITRAMFS, job.source.read_initramfs())
+        _write_file(root / PATH, [job.config.encode()], mode=0o600)
+
+
+async def _verify(job: Job) -> None:
+    if not await trio.to_thread.run_sync(_is_written, job):
+        raise UserError(
+            "what was written reads differently",
+            where=job.target.path,
+            hint="the disk is broken, use another",
+        )
+
+
+def _is_written(job: Job) -> bool:
+    """Whether the slot holds this very system; a kernel that we don't have is taken as it is."""
+    kernel = job.source.kernel
+    try:
+        with job.target.mount(job.places[BOOT.label], read_only=True) as root:
+            slot = root / SLOT
+            return (
+                (root / PATH).read_text(encoding="utf-8") == job.config
+                and (slot / KERNEL).stat().st_size > 0
+                and (kernel is None or hash_file(slot / KERNEL) == hash_file(kernel))
+                and hash_file(slot / INITRAMFS) == job.source.hash_initramfs()
+            )
+    except OSError as error:
+        job.log(f"what is on the disk can't be read: {error}")
+        return False
+
+
+async def _write_boot_loader(job: Job) -> None:
+    await trio.to_thread.run_sync(_write_boot_loaders, job)
+
+
+def _write_boot_loaders(job: Job) -> None:
+    with job.target.mount(job.places[EFI.label]) as root:
+        _write_file(root / EFI_PATH, [job.source.boot.efi])
+    reason = check_bios(job.target.sector_size)
+    if reason:
+        job.log(f"no boot loader for old firmware: {reason}")
+        return
+    with job.target.open() as file:
+        write_bios(file, job.source.boot, job.places[BIOS.label], bootable=job.plan.request.legacy_bios)
+        os.fsync(file.fileno())
+
+
+async def _mark(job: Job) -> None:
+    await trio.to_thread.run_sync(_write_meta, job)
+
+
+def _write_meta(job: Job) -> None:
+    with job.target.open() as file:
+        file.seek(job.places[META.label].start)
+        file.write(make_meta(job.meta))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+LAST_STEPS = (
+    Step("writing the boot loader", _write_boot_loader),
+    Step("marking the disk as installed", _mark),
+)
+STEPS = (
+    Step("erasing what is on the disk", _erase),
+    Step("writing the partition table", _partition),
+    Step("making filesystems", _format),
+    Step(f"copying the system to slot {SLOT}", _copy),
+    Step("reading it back", _verify),
+    *LAST_STEPS,
+)
+"""In this order, see above."""
+
+
+def _read_file(path: Path) -> Iterable[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
+
+
+def _write_file(path: Path, pieces: Iterable[bytes], *, mode: int = 0o644) -> None:
+    """Either the whole file is there afterwards, or none of this name."""
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + _TEMPORARY)
+    # vfat refuses to change a mode, so it is given from the beginning.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    with os.fdopen(os.open(temporary, flags, mode), "wb") as file:
+        for piece in pieces:
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    for folder in (path.parent, path.parent.parent):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,113 @@
+"""A disk that is installed to, through a port: the kernel's block device, or a file with folders in tests."""
+
+import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from talos.disks.layout import Placed
+from talos.disks.wipe import drop_cache
+from talos.system.block.partitions import MKFS_VFAT, MKFS_XFS, SFDISK, Run, name_partition
+from talos.system.errors import UserError
+from talos.system.mounts import HARDENED, MountPoint, Mounts
+
+MOUNTS = Path("/system/run/installer")
+"""Where partitions are mounted while they are written. Nobody but us may look in."""
+
+
+class Target(Protocol):
+    """A disk to install to."""
+
+    @property
+    def path(self) -> str:
+        """The device."""
+        ...
+
+    @property
+    def sector_size(self) -> int:
+        """Bytes of a sector."""
+        ...
+
+    def open(self) -> BinaryIO:
+        """The whole disk, for reading and writing."""
+        ...
+
+    async def write_table(self, text: str) -> None:
+        """Replace the partition table by one in sfdisk's words."""
+        ...
+
+    async def make_filesystem(self, placed: Placed) -> None:
+        """Make the filesystem of a partition."""
+        ...
+
+    @contextmanager
+    def mount(self, placed: Placed, *, read_only: bool = False) -> Generator[Path]:
+        """Where a partition's files are. When it ends, everything is on the disk."""
+        ...
+
+
+class BlockTarget:
+    """A block device; programs run through ``run``."""
+
+    def __init__(
+        self, path: str, sector_size: int, run: Run, mounts: Mounts, *, folder: Path = MOUNTS
+    ) -> None:
+        self.path = path
+        self.sector_size = sector_size
+        self._run = run
+        self._mounts = mounts
+        self._folder = folder
+
+    def open(self) -> BinaryIO:
+        """The whole disk, for reading and writing."""
+        return Path(self.path).open("r+b")
+
+    def partition(self, placed: Placed) -> str:
+        """The device of a partition."""
+        return name_partition(self.path, placed.number)
+
+    async def write_table(self, text: str) -> None:
+        """Replace the partition table by one in sfdisk's words."""
+        await self._check([SFDISK, "--quiet", "--wipe=always", "--wipe-partitions=always", self.path], text)
+
+    async def make_filesystem(self, placed: Placed) -> None:
+        """Make the filesystem of a partition."""
+        device, label = self.partition(placed), placed.area.label
+        if placed.area.filesystem == "xfs":
+            await self._check([MKFS_XFS, "-q", "-f", "-L", label, device])
+            return
+        # FAT32 wants 65525 clusters: 100 MiB hold as many only where sectors are small.
+        width = ["-F", "32"] if self.sector_size == 512 else []
+        await self._check([MKFS_VFAT, *width, "-n", label, device])
+
+    @contextmanager
+    def mount(self, placed: Placed, *, read_only: bool = False) -> Generator[Path]:
+        """Where a partition's files are. When it ends, everything is on the disk."""
+        device = self.partition(placed)
+        place = self._folder / placed.area.label
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _drop_cache(device)
+        options = (*HARDENED, "ro") if read_only else HARDENED
+        self._mounts.mount(
+            MountPoint(source=device, target=str(place), type=placed.area.filesystem, options=options)
+        )
+        try:
+            yield place
+        finally:
+            self._mounts.unmount(str(place))
+            place.rmdir()
+
+    async def _check(self, argv: Sequence[str], text: str = "") -> None:
+        done = await self._run(argv, text.encode())
+        if done.code != 0:
+            words = (done.stderr.strip() or done.stdout.strip()).decode(errors="replace")
+            raise UserError(f"{' '.join(argv)} ended with {done.code}: {words}", where=self.path)
+
+
+def _drop_cache(device: str) -> None:
+    descriptor = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        drop_cache(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,138 @@
+"""Undoing an installation: which disks and partitions are erased, and erasing them."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from talos.api.machine.machine_pb2 import ResetRequest
+from talos.disks.disk import Content, Disk, read_disks
+from talos.disks.layout import META
+from talos.disks.wipe import WipeMethod, wipe_device, wipe_edges
+from talos.resource.state import State
+from talos.system.errors import UserError
+
+WIPE_ARGUMENT = "talos.experimental.wipe"
+_SYSTEM = "system"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetPlan:
+    """What a reset erases. Without ``parts`` the whole system disk; ``user_disks`` are devices."""
+
+    disk: Disk | None = None
+    parts: tuple[Content, ...] = ()
+    user_disks: tuple[str, ...] = ()
+    graceful: bool = True
+    reboot: bool = False
+
+    def describe(self) -> tuple[str, ...]:
+        """What is lost, one line each."""
+        lines = [f"{part.name} ({part.label})" for part in self.parts]
+        if self.disk and not self.parts:
+            lines = [f"the system disk {self.disk.describe()}"]
+        return (*lines, *self.user_disks)
+
+
+async def plan_reset(state: State, request: ResetRequest) -> ResetPlan:
+    """Check what a request asks for against what there is. UserError for what can't be."""
+    labels = [spec.label for spec in request.system_partitions_to_wipe if spec.wipe]
+    devices = [*request.user_disks_to_wipe]
+    if request.mode == ResetRequest.USER_DISKS:
+        _refuse(labels, "USER_DISKS", "SystemPartitionsToWipe")
+        if not devices:
+            raise UserError(
+                "no disk is named", where="user_disks_to_wipe", hint="name disks such as /dev/sdb"
+            )
+    if request.mode == ResetRequest.SYSTEM_DISK:
+        _refuse(devices, "SYSTEM_DISK", "UserDisksToWipe")
+    disks = await read_disks(state)
+    system = None if request.mode == ResetRequest.USER_DISKS else _find_system(disks)
+    return ResetPlan(
+        disk=system,
+        parts=find_parts(system, labels, where="system_partitions_to_wipe"),
+        user_disks=tuple(_find_user_disk(disks, device) for device in devices),
+        graceful=request.graceful,
+        reboot=request.reboot,
+    )
+
+
+def _refuse(values: Sequence[str], mode: str, parameter: str) -> None:
+    if values:
+        raise UserError(
+            f"reset failed: invalid input, wipe mode {mode} doesn't support {parameter} parameter"
+        )
+
+
+def _find_system(disks: Sequence[Disk]) -> Disk | None:
+    return next((disk for disk in disks if disk.is_system), None)
+
+
+def find_parts(disk: Disk | None, labels: Sequence[str], *, where: str) -> tuple[Content, ...]:
+    """The partitions of the system disk with these labels; UserError when one isn't there."""
+    there = {part.label: part for part in (disk.contents if disk else ())}
+    for label in labels:
+        if label not in there:
+            known = ", ".join(there) or "none, the system is not installed"
+            raise UserError(
+                f"the system disk has no partition {label}", where=where, hint=f"there are: {known}"
+            )
+    return tuple(there[label] for label in labels)
+
+
+def _find_user_disk(disks: Sequence[Disk], device: str) -> str:
+    where = "user_disks_to_wipe"
+    for disk in disks:
+        if device in (disk.path, disk.id) or device in disk.spec.symlinks:
+            if disk.is_system:
+                raise UserError(f"{device} is the system disk", where=where, hint="leave it out")
+            if disk.spec.readonly or disk.spec.cdrom:
+                raise UserError(f"{device} can't be written", where=where, hint="leave it out")
+            return disk.path
+    known = ", ".join(disk.path for disk in disks if not disk.is_system) or "none"
+    raise UserError(f"there is no disk {device}", where=where, hint=f"other than the system disk: {known}")
+
+
+def erase_system(disk: Disk, parts: Sequence[Content] = ()) -> None:
+    """Erase partitions of a disk, or all of it; the mark of an installation first.
+
+    Through the whole disk: what is still mounted in spite of everything can't keep us from it.
+    """
+    descriptor = os.open(disk.path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        for part in sorted(parts or disk.contents, key=lambda part: part.label != META.label):
+            wipe_edges(descriptor, part.offset, part.size)
+            os.fsync(descriptor)
+        if not parts:
+            wipe_edges(descriptor, 0, os.lseek(descriptor, 0, os.SEEK_END))
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def erase_user_disks(devices: Sequence[str], log: Callable[[str], None]) -> None:
+    """Erase further disks. OSError for the first that could not be, when all were tried."""
+    failed: OSError | None = None
+    for device in devices:
+        try:
+            wipe_device(device, WipeMethod.FAST)
+            log(f"{Path(device)} is erased")
+        except OSError as error:
+            log(f"{device} is not erased: {error.strerror}")
+            failed = failed or error
+    if failed is not None:
+        raise failed
+
+
+def parse_wipe_argument(value: str) -> tuple[str, ...]:
+    """The labels of ``system:EPHEMERAL,STATE``; none for ``system``, which means the whole disk.
+
+    UserError for anything else.
+    """
+    target, colon, text = value.partition(":")
+    labels = tuple(label for label in text.split(",") if label)
+    if target != _SYSTEM or (colon and not labels):
+        raise UserError(
+            f"{value!r} is not known", where=WIPE_ARGUMENT, hint="write system or system:EPHEMERAL,STATE"
+        )
+    return labels

@@ -1,0 +1,156 @@
+"""What volumes need of disks, as a port: the kernel's disks and the tools for them."""
+
+import os
+from pathlib import Path
+from typing import Protocol
+
+import trio
+
+from talos.system.block import partitions
+from talos.system.block.blkid import Content, Partition, probe
+from talos.system.block.blkpg import tell_kernel
+from talos.system.block.partitions import NewPartition, Run, Table
+
+EDGE = 1 << 20
+"""Bytes at each end of a partition; every signature that libblkid knows is within them."""
+
+
+class Blocks(Protocol):
+    """Disks. UserError when a tool fails, OSError when the disk does."""
+
+    async def look(self, device: str) -> Content:
+        """What is on a disk or partition."""
+        ...
+
+    async def read_head(self, device: str) -> bytes:
+        """The first bytes of a partition, as many as :data:`EDGE`."""
+        ...
+
+    async def read_table(self, disk: str) -> Table:
+        """The disk's partition table."""
+        ...
+
+    async def erase(self, disk: str, start: int, size: int) -> None:
+        """Make both ends of a part of a disk zero, on the disk itself when this returns."""
+        ...
+
+    async def append(self, disk: str, table: Table, part: NewPartition) -> Partition:
+        """Add a partition."""
+        ...
+
+    async def mark(self, disk: str, number: int, *, finished: bool) -> None:
+        """Say whether the partition's filesystem is complete."""
+        ...
+
+    async def grow(self, disk: str, number: int, size: int) -> None:
+        """Make a partition larger."""
+        ...
+
+    async def format(self, device: str, label: str, size: int) -> None:
+        """Make an XFS, on the disk itself when this returns."""
+        ...
+
+    async def repair(self, device: str, *, drop_log: bool) -> bool:
+        """Repair an XFS; False when its log is in the way."""
+        ...
+
+    async def grow_filesystem(self, target: str) -> None:
+        """Let a mounted XFS take all of its partition."""
+        ...
+
+    async def set_mode(self, target: str, mode: int) -> None:
+        """The mode of a mounted filesystem's own folder."""
+        ...
+
+    def name_partition(self, disk: str, number: int) -> str:
+        """A partition's device."""
+        ...
+
+
+class KernelBlocks:
+    """The disks of the running system; ``run`` runs programs."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    async def look(self, device: str) -> Content:
+        """What is on a disk or partition."""
+        return await trio.to_thread.run_sync(probe, Path(device))
+
+    async def read_head(self, device: str) -> bytes:
+        """The first bytes of a partition, as many as :data:`EDGE`."""
+        return await trio.to_thread.run_sync(_read_head, device)
+
+    async def read_table(self, disk: str) -> Table:
+        """The disk's partition table."""
+        return await partitions.read_table(self._run, disk)
+
+    async def erase(self, disk: str, start: int, size: int) -> None:
+        """Make both ends of a part of a disk zero, on the disk itself when this returns."""
+        await trio.to_thread.run_sync(_erase, disk, start, size)
+
+    async def append(self, disk: str, table: Table, part: NewPartition) -> Partition:
+        """Add a partition."""
+        added = await partitions.append_partition(self._run, disk, table, part)
+        await self._tell_kernel(disk, added)
+        return added
+
+    async def mark(self, disk: str, number: int, *, finished: bool) -> None:
+        """Say whether the partition's filesystem is complete."""
+        change = partitions.mark_finished if finished else partitions.mark_unfinished
+        await change(self._run, disk, number)
+
+    async def grow(self, disk: str, number: int, size: int) -> None:
+        """Make a partition larger."""
+        await partitions.grow_partition(self._run, disk, number, size)
+        table = await partitions.read_table(self._run, disk)
+        await self._tell_kernel(disk, next(row for row in table.partitions if row.number == number))
+
+    async def _tell_kernel(self, disk: str, row: Partition) -> None:
+        device = self.name_partition(disk, row.number)
+        await trio.to_thread.run_sync(tell_kernel, disk, device, row.number, row.start, row.size)
+
+    async def format(self, device: str, label: str, size: int) -> None:
+        """Make an XFS, on the disk itself when this returns."""
+        await partitions.make_filesystem(self._run, device, "xfs", label, size=size)
+        await trio.to_thread.run_sync(_flush, device)
+
+    async def repair(self, device: str, *, drop_log: bool) -> bool:
+        """Repair an XFS; False when its log is in the way."""
+        return await partitions.repair_filesystem(self._run, device, drop_log=drop_log)
+
+    async def grow_filesystem(self, target: str) -> None:
+        """Let a mounted XFS take all of its partition."""
+        await partitions.grow_filesystem(self._run, target)
+
+    async def set_mode(self, target: str, mode: int) -> None:
+        """The mode of a mounted filesystem's own folder."""
+        await trio.to_thread.run_sync(Path(target).chmod, mode)
+
+    def name_partition(self, disk: str, number: int) -> str:
+        """A partition's device."""
+        return partitions.name_partition(disk, number)
+
+
+def _read_head(device: str) -> bytes:
+    with open(device, "rb") as file:  # noqa: PTH123 - a device
+        return file.read(EDGE)
+
+
+def _erase(disk: str, start: int, size: int) -> None:
+    edge = min(EDGE, size)
+    descriptor = os.open(disk, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        for place in (start, start + size - edge):
+            os.pwrite(descriptor, bytes(edge), place)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _flush(device: str) -> None:
+    descriptor = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

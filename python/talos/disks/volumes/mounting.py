@@ -1,0 +1,110 @@
+"""Mounting a volume, with a repair when its structure is broken, and undoing it."""
+
+import errno
+from collections.abc import Mapping
+
+import trio
+
+from talos.disks.volumes.blocks import Blocks
+from talos.disks.volumes.settle import FILESYSTEM, Place
+from talos.system.errors import UserError
+from talos.system.logging import Log
+from talos.system.mounts import MountPoint, Mounts
+
+STRUCTURE_ERRORS = frozenset({errno.EUCLEAN, errno.EBADMSG})
+"""How the kernel says that a filesystem is broken; a disk that fails says EIO."""
+GROWTH = 1 << 20
+"""Bytes that a partition must have more than its filesystem for the latter to be grown."""
+
+
+async def mount_volume(
+    blocks: Blocks, mounts: Mounts, place: Place, point: MountPoint, log: Log, *, grow: bool = False
+) -> None:
+    """Mount; UserError when even a repair doesn't help.
+
+    Mounting replays the log. When that fails on the filesystem's structure, ``xfs_repair`` gets its turn; as
+    nobody could do it by hand, it may drop a log that can't be replayed.
+    """
+    target = point.target
+    if not is_mounted(mounts, place.device, target):
+        try:
+            await trio.to_thread.run_sync(mounts.mount, point)
+        except OSError as error:
+            if error.errno not in STRUCTURE_ERRORS:
+                raise UserError(f"can't be mounted: {error.strerror}", where=place.device) from None
+            log.warning("a filesystem is broken, repairing it", device=place.device, reason=error.strerror)
+            await _repair(blocks, place, log)
+            await _mount_again(mounts, place, point)
+        await blocks.set_mode(target, point.mode)
+    known = place.content.filesystem_size
+    if grow and known and place.partition.size - known >= GROWTH:
+        try:
+            await blocks.grow_filesystem(target)
+            log.info("a filesystem has grown with its partition", device=place.device)
+        except UserError as error:
+            log.warning("a filesystem stays smaller than its partition", reason=str(error))
+
+
+async def _repair(blocks: Blocks, place: Place, log: Log) -> None:
+    if await blocks.repair(place.device, drop_log=False):
+        return
+    log.error("its log can't be replayed: what was written last is lost", device=place.device)
+    await blocks.repair(place.device, drop_log=True)
+
+
+async def _mount_again(mounts: Mounts, place: Place, point: MountPoint) -> None:
+    try:
+        await trio.to_thread.run_sync(mounts.mount, point)
+    except OSError as error:
+        raise UserError(
+            f"can't be mounted, not even after a repair: {error.strerror}",
+            where=place.device,
+            hint="reset it: talosctl reset --system-labels-to-wipe, and the label",
+        ) from None
+
+
+async def unmount_volume(mounts: Mounts, target: str, log: Log) -> bool:
+    """Unmount; what is still in use is named, and nothing more is written to it. Whether it is gone."""
+    if not any(mount.target == target for mount in mounts.list()):
+        return True
+    try:
+        await trio.to_thread.run_sync(mounts.unmount, target)
+    except OSError as error:
+        log.warning("still in use at the end", mount=target, reason=error.strerror)
+        try:
+            await trio.to_thread.run_sync(mounts.remount_read_only, target)
+        except OSError as again:
+            log.warning("can't be made read-only", mount=target, reason=again.strerror)
+        return False
+    return True
+
+
+def is_mounted(mounts: Mounts, device: str, target: str) -> bool:
+    """Whether this is there already; UserError when something else is."""
+    sources = [mount.source for mount in mounts.list() if mount.target == target]
+    if sources and sources[-1] != device:
+        raise UserError(f"{sources[-1]} is mounted there instead of {device}", where=target)
+    return bool(sources)
+
+
+def make_options(*, secure: bool, no_exec: bool, no_access_time: bool) -> tuple[str, ...]:
+    """Mount options as in fstab."""
+    chosen: Mapping[str, bool] = {
+        "nosuid": secure,
+        "nodev": secure,
+        "noexec": no_exec,
+        "noatime": no_access_time,
+    }
+    return tuple(option for option, wanted in chosen.items() if wanted)
+
+
+def make_point(place: Place, target: str, options: tuple[str, ...], mode: int, *, quota: bool) -> MountPoint:
+    """The mount of a volume."""
+    return MountPoint(
+        source=place.device,
+        target=target,
+        type=FILESYSTEM,
+        options=options,
+        data="prjquota" if quota else "",
+        mode=mode,
+    )

@@ -1,0 +1,110 @@
+"""Asking for a volume's mount, and waiting for it."""
+
+import trio
+
+from talos.api.definitions import block_pb2
+from talos.api.definitions import enums_pb2 as enums
+from talos.resource import kinds
+from talos.resource.changes import destroy_if_present, modify, teardown_and_destroy, wait_for
+from talos.resource.resource import Resource
+from talos.resource.state import NotFoundError, State
+from talos.system.logging import Log
+
+LIFECYCLE_ID = "volume-lifecycle"
+DEVICES_ID = "devices"
+META_LOAD_ID = "meta"
+REQUESTER = "sequencer"
+REPORT_EVERY = 15.0
+"""Seconds between two lines that say what is waited for."""
+FINISH_LIMIT = 30.0
+"""Seconds in which volumes have to be unmounted at the end."""
+_SETTLED = frozenset({enums.VOLUME_PHASE_READY, enums.VOLUME_PHASE_MISSING, enums.VOLUME_PHASE_FAILED})
+
+
+async def begin_lifecycle(state: State) -> None:
+    """From here on volumes may be mounted."""
+    await modify(state, kinds.VOLUME_LIFECYCLE, LIFECYCLE_ID, lambda _: None)
+
+
+async def end_lifecycle(state: State, log: Log) -> None:
+    """Have every volume unmounted; what takes too long is left."""
+    with trio.move_on_after(FINISH_LIMIT) as scope:
+        try:
+            await teardown_and_destroy(state, kinds.VOLUME_LIFECYCLE, LIFECYCLE_ID)
+        except NotFoundError:
+            return
+    if scope.cancelled_caught:
+        log.warning(f"volumes are not unmounted after {FINISH_LIMIT:.0f} s")
+
+
+async def request_mount(state: State, volume: str) -> None:
+    """Ask for a volume."""
+
+    def change(spec: block_pb2.VolumeMountRequestSpec) -> None:
+        spec.volume_id = volume
+        spec.requester = REQUESTER
+
+    await modify(state, kinds.VOLUME_MOUNT_REQUEST, name_request(volume), change)
+
+
+async def drop_request(state: State, volume: str) -> None:
+    """Ask no more; what is mounted stays."""
+    await destroy_if_present(state, kinds.VOLUME_MOUNT_REQUEST, name_request(volume))
+
+
+def name_request(volume: str) -> str:
+    """The id of our request for a volume, and of its answer."""
+    return f"{REQUESTER}-{volume}"
+
+
+async def wait_for_meta(state: State) -> None:
+    """Until META is read, or it is certain that there is none."""
+    await wait_for(state, kinds.META_LOAD, META_LOAD_ID, lambda load: load.spec.done)
+
+
+async def wait_until_settled(state: State, volume: str, log: Log) -> bool:
+    """Until a volume is mounted, or it is certain that it can't be now; whether it is mounted.
+
+    A repair takes its time; disks that nobody has found by now are not waited for.
+    """
+    while True:
+        with trio.move_on_after(REPORT_EVERY) as scope:
+            status = await wait_for(state, kinds.VOLUME_STATUS, volume, _is_settled)
+            if status.spec.phase != enums.VOLUME_PHASE_READY:
+                return False
+            await wait_for(state, kinds.VOLUME_MOUNT_STATUS, name_request(volume), lambda _: True)
+        if not scope.cancelled_caught:
+            return True
+        log.warning(f"volume {volume}: {await _explain(state, volume)}")
+        if not await _are_disks_known(state):
+            return False
+
+
+async def wait_until_mounted(state: State, volume: str, log: Log) -> None:
+    """Until a volume is mounted, however long that takes; now and then, say what is in the way."""
+    while True:
+        with trio.move_on_after(REPORT_EVERY) as scope:
+            await wait_for(state, kinds.VOLUME_MOUNT_STATUS, name_request(volume), lambda _: True)
+        if not scope.cancelled_caught:
+            return
+        log.warning(f"volume {volume}: {await _explain(state, volume)}")
+
+
+async def _are_disks_known(state: State) -> bool:
+    try:
+        return (await state.get(kinds.DEVICES_STATUS, DEVICES_ID)).spec.ready
+    except NotFoundError:
+        return False
+
+
+async def _explain(state: State, volume: str) -> str:
+    try:
+        spec = (await state.get(kinds.VOLUME_STATUS, volume)).spec
+    except NotFoundError:
+        return "nobody has looked for it yet"
+    phase = enums.BlockVolumePhase.Name(spec.phase).removeprefix("VOLUME_PHASE_").lower()
+    return spec.error_message or f"not mounted yet, it is {phase}"
+
+
+def _is_settled(resource: Resource[block_pb2.VolumeStatusSpec]) -> bool:
+    return resource.spec.phase in _SETTLED

@@ -1,0 +1,217 @@
+"""A volume's partition: found, or made; whole, or made whole; grown.
+
+The rule for power cuts. A partition whose filesystem is not complete says so: its GPT attribute 50 is set in
+the same write that makes the partition, and cleared when mkfs has ended and the disk has everything. What
+carries the mark was never mounted, so it is formatted anew, whatever a half-done mkfs has left. Without the
+mark only a blank partition is formatted, one that begins with zeros and in which libblkid finds nothing (it
+gets the mark first). Anything else that is no XFS is never touched, known or not; an XFS whose superblock is
+broken is repaired. Before a new partition gets its name, its place is erased, so that it doesn't bring back
+what was there once.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from talos.api.definitions import enums_pb2 as enums
+from talos.disks.volumes.blocks import Blocks
+from talos.system.block.blkid import Content, Partition
+from talos.system.block.partitions import (
+    ALIGNMENT,
+    UNFINISHED,
+    Gap,
+    NewPartition,
+    Table,
+    find_gaps,
+    find_growth,
+    is_unfinished,
+)
+from talos.system.errors import UserError
+from talos.system.logging import Log
+from talos.system.sizes import format_size
+
+FILESYSTEM = "xfs"
+XFS_MAGIC = b"XFSB"
+"""What a superblock begins with, also one that libblkid refuses because its checksum is wrong."""
+
+type Limit = Callable[[int], int]
+"""How much of so many free bytes a volume may take at most."""
+
+
+def take_all(free: int) -> int:
+    """The limit of a volume that has none."""
+    return free
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a volume should be. Sizes in bytes; one that may not be created is only looked for."""
+
+    label: str
+    minimum: int = 0
+    limit: Limit = take_all
+    grow: bool = False
+    may_create: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a volume is."""
+
+    disk: str
+    device: str
+    partition: Partition
+    content: Content
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far it got, for the status of one that failed, and whether a disk was changed."""
+
+    phase: enums.BlockVolumePhase = enums.VOLUME_PHASE_WAITING
+    device: str = ""
+    changed: bool = False
+
+
+async def settle(
+    blocks: Blocks, wish: Wish, disks: Sequence[str], log: Log, progress: Progress
+) -> Place | None:
+    """The volume, ready to be mounted; None when it isn't there, or is empty, and may not be created.
+
+    UserError says why it can't be had, OSError that a disk fails.
+    """
+    found = await find(blocks, wish, disks)
+    if found is None:
+        if not wish.may_create:
+            return None
+        found = await _create(blocks, wish, disks, log)
+        progress.changed = True
+    disk, partition = found
+    device = blocks.name_partition(disk, partition.number)
+    progress.device = device
+    progress.phase = enums.VOLUME_PHASE_LOCATED
+    if wish.grow and wish.may_create and not is_unfinished(partition):
+        partition = await _grow(blocks, wish, disk, partition, log, progress)
+    progress.phase = enums.VOLUME_PHASE_PROVISIONED
+    content = await _make_whole(blocks, wish, disk, partition, log, progress)
+    if content is None:
+        return None
+    partition = replace(partition, flags=partition.flags & ~(1 << UNFINISHED))
+    progress.phase = enums.VOLUME_PHASE_PREPARED
+    return Place(disk=disk, device=device, partition=partition, content=content)
+
+
+async def find(blocks: Blocks, wish: Wish, disks: Sequence[str]) -> tuple[str, Partition] | None:
+    """The partition with the volume's label, and its disk; UserError when there are several."""
+    found = [
+        (disk, row)
+        for disk in disks
+        for row in (await blocks.look(disk)).partitions
+        if row.label == wish.label
+    ]
+    if len(found) > 1:
+        names = ", ".join(blocks.name_partition(disk, row.number) for disk, row in found)
+        raise UserError(
+            f"several partitions have this label: {names}",
+            where=wish.label,
+            hint="wipe the one that is not meant: talosctl wipe disk --drop-partition",
+        )
+    return found[0] if found else None
+
+
+async def _create(blocks: Blocks, wish: Wish, disks: Sequence[str], log: Log) -> tuple[str, Partition]:
+    largest = 0
+    for disk in disks:
+        table, size = await blocks.read_table(disk), (await blocks.look(disk)).size
+        gaps = find_gaps(table, size)
+        gap = next((gap for gap in gaps if gap.size >= wish.minimum), None)
+        if gap is None:
+            largest = max(largest, *(gap.size for gap in gaps), 0)
+            continue
+        return disk, await _append(blocks, wish, disk, table, gap, log)
+    raise UserError(
+        f"{format_size(wish.minimum)} are needed, the largest free part of {', '.join(disks)} has "
+        f"{format_size(largest)}",
+        where=wish.label,
+        hint="use a larger disk, or free a part of this one: talosctl wipe disk --drop-partition",
+    )
+
+
+async def _append(blocks: Blocks, wish: Wish, disk: str, table: Table, gap: Gap, log: Log) -> Partition:
+    size = max(wish.minimum, min(gap.size, wish.limit(gap.size)))
+    size = min(-(-size // ALIGNMENT) * ALIGNMENT, gap.size)
+    log.info(f"volume {wish.label}: making a partition of {format_size(size)}", disk=disk)
+    await blocks.erase(disk, gap.start, size)
+    part = NewPartition(label=wish.label, start=gap.start, size=size, unfinished=True)
+    return await blocks.append(disk, table, part)
+
+
+async def _make_whole(
+    blocks: Blocks, wish: Wish, disk: str, partition: Partition, log: Log, progress: Progress
+) -> Content | None:
+    device = blocks.name_partition(disk, partition.number)
+    if not is_unfinished(partition):
+        content = await blocks.look(device)
+        if content.name == FILESYSTEM:
+            return content
+        if content.kind:
+            raise UserError(
+                f"{device} holds {content.name}{f' ({content.label})' if content.label else ''}, no "
+                f"{FILESYSTEM}: it is not ours to format",
+                where=wish.label,
+                hint=f"if it may be lost: talosctl wipe disk {device.removeprefix('/dev/')}",
+            )
+        if not await _is_blank(blocks, wish, device, log):
+            return await blocks.look(device)
+        if not wish.may_create:
+            return None
+        await blocks.mark(disk, partition.number, finished=False)
+    log.info(f"volume {wish.label}: making its filesystem", device=device)
+    progress.changed = True
+    await blocks.format(device, wish.label, partition.size)
+    await blocks.mark(disk, partition.number, finished=True)
+    return await blocks.look(device)
+
+
+async def _is_blank(blocks: Blocks, wish: Wish, device: str, log: Log) -> bool:
+    """Whether nothing can be lost here; False when there is an XFS again. UserError for anything else."""
+    head = await blocks.read_head(device)
+    if head.startswith(XFS_MAGIC):
+        log.warning(f"volume {wish.label}: its superblock is broken, repairing it", device=device)
+        if not await blocks.repair(device, drop_log=False):
+            await blocks.repair(device, drop_log=True)
+        if (await blocks.look(device)).name == FILESYSTEM:
+            return False
+    if any(head):
+        raise UserError(
+            f"{device} holds data that nobody recognises: it is not ours to format",
+            where=wish.label,
+            hint=f"if it may be lost: talosctl wipe disk {device.removeprefix('/dev/')}",
+        )
+    return True
+
+
+async def _grow(
+    blocks: Blocks, wish: Wish, disk: str, partition: Partition, log: Log, progress: Progress
+) -> Partition:
+    """What can't be grown is used as it is."""
+    content = await blocks.look(disk)
+    table = Table(
+        uuid=content.uuid,
+        sector_size=content.sector_size,
+        first=ALIGNMENT,
+        end=content.size - ALIGNMENT,
+        partitions=content.partitions,
+    )
+    more = find_growth(table, partition.number)
+    whole = partition.size + more
+    size = min(whole, wish.limit(whole)) // ALIGNMENT * ALIGNMENT
+    if size <= partition.size:
+        return partition
+    log.info(f"volume {wish.label}: growing to {format_size(size)}", disk=disk)
+    try:
+        await blocks.grow(disk, partition.number, size)
+    except (UserError, OSError) as error:
+        log.warning(f"volume {wish.label}: it stays as large as it is", reason=str(error))
+        return partition
+    progress.changed = True
+    return replace(partition, size=size)

@@ -1,0 +1,84 @@
+"""Erasing: the quick way, after which nothing is recognised any more, and the thorough one.
+
+ioctl numbers are those of the kernel's ``include/uapi/linux/fs.h``.
+"""
+
+import enum
+import fcntl
+import os
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+
+from talos.disks.layout import MIB
+
+EDGE = MIB
+"""Bytes erased at each end by the quick way; every signature that is known is within them."""
+STEP = 1 << 30
+"""Bytes erased by one call to the kernel: so much goes on after one has given up."""
+BLKDISCARD = 0x1277
+BLKZEROOUT = 0x127F
+BLKFLSBUF = 0x1261
+BLKRRPART = 0x125F
+_RANGE = struct.Struct("=QQ")
+_CHUNK = 1 << 22
+
+
+class WipeMethod(enum.IntEnum):
+    """How to erase; the numbers are those of ``BlockDeviceWipeDescriptor.Method``."""
+
+    FAST = 0
+    ZEROES = 1
+
+
+def wipe_device(path: str, method: WipeMethod, *, report: Callable[[int, int], None] | None = None) -> None:
+    """Erase a disk or partition that nobody uses; OSError, EBUSY when somebody does.
+
+    ``report`` is told how many bytes of how many are erased.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
+    try:
+        size = os.lseek(descriptor, 0, os.SEEK_END)
+        if method is WipeMethod.FAST:
+            # Discarded blocks need not read as zeros, so this comes first.
+            with suppress(OSError):  # not every disk can
+                fcntl.ioctl(descriptor, BLKDISCARD, _RANGE.pack(0, size))
+            wipe_edges(descriptor, 0, size)
+        else:
+            for offset in range(0, size, STEP):
+                zero(descriptor, offset, min(STEP, size - offset))
+                if report:
+                    report(min(offset + STEP, size), size)
+        os.fsync(descriptor)
+        with suppress(OSError):  # a partition has no partitions
+            fcntl.ioctl(descriptor, BLKRRPART)
+    finally:
+        os.close(descriptor)
+
+
+def wipe_edges(descriptor: int, offset: int, size: int) -> None:
+    """Zero both ends of a part of a disk. In bytes."""
+    edge = min(EDGE, size)
+    zero(descriptor, offset, edge)
+    zero(descriptor, offset + size - edge, edge)
+
+
+def zero(descriptor: int, offset: int, size: int) -> None:
+    """Fill a part of a disk with zeros, by the disk itself where it can."""
+    try:
+        fcntl.ioctl(descriptor, BLKZEROOUT, _RANGE.pack(offset, size))
+    except OSError:  # a file, or a disk with other sectors
+        _write_zeros(descriptor, offset, size)
+
+
+def _write_zeros(descriptor: int, offset: int, size: int) -> None:
+    zeros = bytes(min(_CHUNK, size))
+    end = offset + size
+    while offset < end:
+        offset += os.pwrite(descriptor, zeros[: end - offset], offset)
+
+
+def drop_cache(descriptor: int) -> None:
+    """Forget what is in memory of a disk, so that the next read is one of the disk."""
+    with suppress(OSError):  # a file
+        fcntl.ioctl(descriptor, BLKFLSBUF)

@@ -1,0 +1,54 @@
+"""The machine's API, for routerd."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+from google.protobuf.empty_pb2 import Empty
+
+from talos.api.inspect import inspect_pb2
+from talos.api.rpc import RpcError
+from talos.daemon.run import Daemon
+from talos.machined.api.services import make_services
+from talos.machined.node.ports import Node
+from talos.machined.services.table import MACHINE_SOCKET, RUN
+from talos.resource.controller.graph import Edge, make_inspect_service
+from talos.resource.remote.reader_guard import make_reader_guard
+from talos.resource.remote.service import make_state_service
+from talos.rpc.channel import open_channel
+from talos.rpc.server import serve
+
+CONTROLLER_DAEMONS = ("networkd", "timed", "udevd")
+"""Daemons whose controllers belong to the node's graph."""
+GRAPH_TIMEOUT = 2.0
+"""Seconds that a daemon has to tell its part of the graph."""
+_DEPENDENCIES = "/inspect.InspectService/ControllerRuntimeDependencies"
+
+
+@asynccontextmanager
+async def serve_node(daemon: Daemon, node: Node, own_edges: Sequence[Edge]) -> AsyncGenerator[None]:
+    """Serve as long as the context is open."""
+
+    async def edges() -> Sequence[Edge]:
+        found = [*own_edges]
+        for name in CONTROLLER_DAEMONS:
+            found += await _ask_for_edges(daemon, name)
+        return found
+
+    public = [
+        *make_services(node),
+        make_state_service(node.state, guard=make_reader_guard(node.state)),
+        make_inspect_service(edges),
+    ]
+    async with serve(daemon, public, MACHINE_SOCKET):
+        yield
+
+
+async def _ask_for_edges(daemon: Daemon, name: str) -> Sequence[Edge]:
+    """A daemon's part of the graph; nothing from one that doesn't run."""
+    reply = inspect_pb2.ControllerRuntimeDependenciesResponse
+    try:
+        async with open_channel(daemon, f"{RUN}/{name}/{name}.sock") as transport:
+            answer = await transport.unary(_DEPENDENCIES, Empty(), reply, timeout=GRAPH_TIMEOUT)
+    except RpcError:
+        return ()
+    return [edge for message in answer.messages for edge in message.edges]

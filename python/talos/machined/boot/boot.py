@@ -1,0 +1,141 @@
+"""The boot, as a table of contents; the sequences' phases are those of upstream."""
+
+import importlib
+import signal
+
+import trio
+
+from talos.api.definitions import enums_pb2 as enums
+from talos.daemon.run import Daemon
+from talos.machined.boot import filesystems
+from talos.machined.boot.machine import Machine
+from talos.machined.boot.make_machine import Beginning, make_machine
+from talos.machined.boot.phases.boot import make_boot
+from talos.machined.boot.phases.initialize import make_initialize
+from talos.machined.boot.power import finish
+from talos.machined.boot.sequence import SequenceReplacedError, TaskFailedError
+from talos.machined.logs.console import CONTROLLERS, make_console, make_sink
+from talos.machined.node import resources
+from talos.machined.services.runner import make_directory
+from talos.machined.services.table import GROUPS, MACHINED_DIRECTORIES, SERVICES, STATE_SOCKET
+from talos.resource.builtin import register_builtin
+from talos.resource.remote.service import make_state_service
+from talos.rpc.server import serve
+from talos.system.errors import UserError
+from talos.system.logging import Log, collect_library_logs
+from talos.system.power import PowerAction
+
+OWN_GROUP = "init"
+"""PID 1's own control group, and that of what it starts until it is put elsewhere."""
+INSTALL_MODULE = "talos.machined.boot.phases.install"
+"""Loaded only where something may be installed."""
+FAILURE_DELAY = 10.0
+"""Seconds in which somebody may see why the machine reboots."""
+
+
+async def boot(beginning: Beginning, daemon: Daemon) -> None:
+    """From the first directory to all services up; then wait for the end."""
+    async with trio.open_nursery() as nursery:
+        filesystems.make_system_directories()
+        machine = make_machine(beginning, daemon, nursery)
+        watch_children(machine)
+        collect_controllers_log(machine)
+        make_groups(machine)
+        await register_builtin(machine.state)
+        await describe_machine(machine)
+        await start_supervision(machine)
+        await nursery.start(serve_state, machine)
+        nursery.start_soon(end_on_signal, machine)
+        try:
+            await run_sequences(machine)
+        except SequenceReplacedError:
+            machine.log.info("the boot was given up for the machine's end")
+        except TaskFailedError as error:
+            await end_after_failure(machine, error)
+        await trio.sleep_forever()
+
+
+def watch_children(machine: Machine) -> None:
+    """From here on the reaper knows of every process that ends."""
+    machine.daemon.bridge.loop.add_signal_handler(signal.SIGCHLD, machine.reaper.drain)
+    machine.reaper.drain()
+
+
+def collect_controllers_log(machine: Machine) -> None:
+    """What libraries and controllers say becomes a log of its own."""
+    console = make_console(is_container=machine.is_container)
+    collect_library_logs(Log(write=make_sink(machine.logs, CONTROLLERS, console)))
+
+
+def make_groups(machine: Machine) -> None:
+    """Control groups of all services; we leave the root, where version 2 lets no process stay."""
+    groups = machine.ports.groups
+    try:
+        groups.leave_root(OWN_GROUP)
+        for path, granted in GROUPS.items():
+            groups.create(path, granted)
+        for spec in SERVICES:
+            if spec.group:
+                groups.create(spec.group, spec.limits)
+    except OSError as error:
+        machine.log.warning("control groups are not as they should be", reason=str(error))
+
+
+async def describe_machine(machine: Machine) -> None:
+    """Kernel parameters, and everything about the machine that doesn't change."""
+    machine.params.apply({})
+    machine.show_identity(machine.identity)
+    await resources.describe_machine(
+        machine.state,
+        files=machine.ports.files,
+        node_id=machine.identity.node_id,
+        cmdline=machine.platform.cmdline,
+        platform=machine.platform.load_network(),
+    )
+    if machine.is_container:
+        await resources.describe_foreign_devices(machine.state)
+
+
+async def start_supervision(machine: Machine) -> None:
+    """Services can be started from here on."""
+    machine.nursery.start_soon(machine.supervisor.run)
+    machine.nursery.start_soon(machine.zygote.keep, machine.log.error)
+
+
+async def serve_state(
+    machine: Machine, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """The State for the daemons: they can start from here on."""
+    for directory in MACHINED_DIRECTORIES:
+        make_directory(directory)
+    async with serve(machine.daemon, [make_state_service(machine.state)], STATE_SOCKET):
+        task_status.started()
+        await trio.sleep_forever()
+
+
+async def run_sequences(machine: Machine) -> None:
+    """initialize, install where it is asked for, boot."""
+    await machine.sequencer.run("initialize", make_initialize(machine))
+    if not machine.is_container:
+        install = await trio.to_thread.run_sync(importlib.import_module, INSTALL_MODULE)
+        await install.run_install_sequence(machine)
+    await machine.sequencer.run("boot", make_boot(machine))
+    machine.stage.set(enums.MACHINE_STAGE_RUNNING)
+
+
+async def end_on_signal(machine: Machine) -> None:
+    """SIGTERM, from the launcher or ctrl-alt-del."""
+    await machine.daemon.stopping.wait()
+    machine.power.shutdown()
+
+
+async def end_after_failure(machine: Machine, error: TaskFailedError) -> None:
+    """A machine that can't boot tries again; until then its API says why."""
+    text = f"the boot failed, rebooting in {FAILURE_DELAY:.0f} s"
+    if isinstance(error.__cause__, UserError):
+        machine.log.error(text, reason=str(error))
+    else:
+        machine.log.error(text, error=error)
+    machine.stage.set(enums.MACHINE_STAGE_REBOOTING)
+    await trio.sleep(FAILURE_DELAY)
+    await finish(PowerAction.REBOOT, machine.ports.power, machine.ports.mounts, machine.log)

@@ -1,0 +1,113 @@
+"""The task ``loadConfig``: a complete config, from disk or platform, else from a user."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trio
+from google.protobuf.message import Message
+
+from talos.api.definitions import enums_pb2 as enums
+from talos.api.machine import machine_pb2 as pb
+from talos.config.check.validate import Mode
+from talos.machined.controllers.config.acquire import Sources, acquire_config
+from talos.machined.controllers.config.machine_type import ACTIVE
+from talos.machined.controllers.secrets.maintenance import MAINTENANCE
+from talos.machined.node.events import EventLog
+from talos.machined.node.stage import MachineStage
+from talos.machined.platform.config_sources.inline import EARLY, INLINE, decode_inline
+from talos.machined.platform.config_sources.platform import PlatformSource
+from talos.machined.platform.config_sources.volume import VolumeSource
+from talos.machined.platform.config_sources.web import WebSource
+from talos.machined.platform.platform import PlatformPort
+from talos.resource import kinds
+from talos.resource.changes import modify, teardown_and_destroy, wait_for
+from talos.resource.state import State
+from talos.system.files import Files
+from talos.system.logging import Log
+from talos.system.mounts import Mounts
+
+OWNER = "runtime.ConfigLoader"
+PATIENCE = 60.0
+"""Seconds that a source far away has before anybody may bring a config: it may need a network first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigLoader:
+    """What the task works with."""
+
+    state: State
+    state_dir: Path
+    platform: PlatformPort
+    files: Files
+    mounts: Mounts
+    stage: MachineStage
+    events: EventLog
+    log: Log
+    impatient: trio.Event = field(default_factory=trio.Event)
+    """Set as soon as a source is known to take long, or to have nothing."""
+
+    async def load(self) -> None:
+        """Publish a complete config; without one, wait in maintenance mode until a user brings it.
+
+        A source that does not answer is asked again meanwhile. Who comes first wins.
+        """
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._search)
+            with trio.move_on_after(PATIENCE):
+                await self.impatient.wait()
+            await self._wait(is_there=await self._has_config())
+            nursery.cancel_scope.cancel()
+
+    async def _wait(self, *, is_there: bool) -> None:
+        if is_there:
+            self.log.info("the machine config is complete")
+            return
+        self.log.info("there is no complete machine config, entering maintenance mode")
+        before = self.stage.value
+        self.stage.set(enums.MACHINE_STAGE_MAINTENANCE)
+        await modify(self.state, kinds.MAINTENANCE_SERVICE_REQUEST, MAINTENANCE, lambda _: None, owner=OWNER)
+        await wait_for(self.state, kinds.MACHINE_CONFIG, ACTIVE, lambda _: True)
+        await teardown_and_destroy(self.state, kinds.MAINTENANCE_SERVICE_REQUEST, MAINTENANCE, owner=OWNER)
+        self.log.info("the machine has its config, leaving maintenance mode")
+        self.stage.set(before)
+
+    async def _has_config(self) -> bool:
+        return any(one.id == ACTIVE for one in await self.state.list(kinds.MACHINE_CONFIG))
+
+    async def _search(self) -> None:
+        arguments = self.platform.arguments
+
+        async def load_early() -> bytes:
+            return await trio.to_thread.run_sync(decode_inline, arguments, EARLY)
+
+        async def load_inline() -> bytes:
+            return await trio.to_thread.run_sync(decode_inline, arguments, INLINE)
+
+        sources = Sources(
+            state_dir=self.state_dir,
+            load_early=load_early,
+            load_platform=PlatformSource(
+                platform=self.platform,
+                state=self.state,
+                files=self.files,
+                web=WebSource(state=self.state, files=self.files, tell=self._tell),
+                volume=VolumeSource(state=self.state, mounts=self.mounts, tell=self._tell),
+            ).load,
+            load_inline=load_inline,
+            forget_platform=self.platform.forget_config,
+            mode=Mode(self.platform.mode),
+        )
+        await acquire_config(self.state, sources, self._publish)
+        self.impatient.set()
+
+    def _tell(self, error: str) -> None:
+        """A source has failed for now."""
+        self._publish(pb.ConfigLoadErrorEvent(error=error))
+        self.impatient.set()
+
+    def _publish(self, event: Message) -> None:
+        """Tell what is wrong with a config on the console, too: it may be all that one sees."""
+        error = getattr(event, "error", "")
+        for line in error.splitlines():
+            self.log.error(f"machine config: {line}")
+        self.events.publish(event)

@@ -1,0 +1,70 @@
+"""What PID 1 does before its event loop: the kernel's filesystems, and the zygote.
+
+What only PID 1 or only a daemon needs is imported after the fork, on both sides at the same
+time: a node's start waits for both.
+"""
+
+import gc
+import importlib
+import resource as limits
+from functools import partial
+
+from talos.daemon.run import run
+from talos.machined.boot.filesystems import mount_pseudo
+from talos.machined.logs.console import MACHINED, make_console, make_sink
+from talos.machined.logs.store import LogStore
+from talos.machined.platform.handover import is_container
+from talos.machined.services.zygote import fork_zygote
+from talos.system.logging import Log
+from talos.system.mounts import KernelMounts
+from talos.system.version import get_version
+
+SHARED_MODULES = (
+    "grpc._cython.cygrpc",
+    "grpc.aio",
+    "talos.rpc.server",
+    "talos.daemon.state",
+    "talos.resource.controller.runtime",
+    "talos.resource.remote.service",
+)
+"""What every daemon needs: forked with it, it is in memory once."""
+MACHINES_FIRST = ("talos.udevd.main",)
+"""On a machine the network waits for devices to have their names."""
+
+NOFILE = 1048576
+"""Open files that services may have, where the kernel lets us say so."""
+
+
+def begin() -> None:
+    """Mount, fork the zygote while nothing of gRPC exists, then boot."""
+    in_container = is_container()
+    logs = LogStore()
+    log = Log({"service": MACHINED}, write=make_sink(logs, MACHINED, make_console(is_container=in_container)))
+    log.info(f"Talos {get_version().tag} begins")
+    mount_pseudo(KernelMounts(), is_container=in_container, log=log)
+    raise_limits(log)
+    share_memory()
+    zygote, pid = fork_zygote(() if in_container else MACHINES_FIRST)
+    boot = importlib.import_module("talos.machined.boot.boot")
+    beginning = boot.Beginning(logs=logs, zygote=zygote, zygote_pid=pid)
+    run(partial(boot.boot, beginning), name=MACHINED, log=log)
+
+
+def raise_limits(log: Log) -> None:
+    """As many open files as the kernel grants, for whatever is started from now on."""
+    soft, hard = limits.getrlimit(limits.RLIMIT_NOFILE)
+    for wanted in (NOFILE, hard):
+        try:
+            limits.setrlimit(limits.RLIMIT_NOFILE, (wanted, max(wanted, hard)))
+        except (OSError, ValueError):
+            continue
+        return
+    log.info("the limit of open files stays", soft=soft, hard=hard)
+
+
+def share_memory() -> None:
+    """Load what is shared, and keep the collector from writing to (so: copying) it."""
+    for name in SHARED_MODULES:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,123 @@
+"""The mounts that PID 1 makes before anything else. What is mounted already is left alone."""
+
+import os
+from pathlib import Path
+
+from talos.system.logging import Log
+from talos.system.mounts import HARDENED, MountPoint, Mounts
+
+DEVICE_OPTIONS = ("nosuid", "noexec")
+"""Of /dev, whose purpose are device nodes."""
+
+PSEUDO_MOUNTS = (
+    MountPoint(source="proc", target="/proc", type="proc"),
+    MountPoint(source="sysfs", target="/sys", type="sysfs"),
+    MountPoint(source="devtmpfs", target="/dev", type="devtmpfs", options=DEVICE_OPTIONS, data="mode=0755"),
+    MountPoint(
+        source="devpts",
+        target="/dev/pts",
+        type="devpts",
+        options=("nosuid", "noexec"),
+        data="ptmxmode=0666,mode=0620,gid=5",
+    ),
+    MountPoint(source="tmpfs", target="/dev/shm", type="tmpfs", data="mode=1777"),
+    MountPoint(source="mqueue", target="/dev/mqueue", type="mqueue"),
+    MountPoint(source="tmpfs", target="/run", type="tmpfs", data="mode=0755"),
+    MountPoint(source="tmpfs", target="/system", type="tmpfs", data="mode=0755"),
+    MountPoint(source="tmpfs", target="/tmp", type="tmpfs", data="mode=1777,size=64m"),
+)
+METAL_MOUNTS = (
+    MountPoint(source="hugetlbfs", target="/dev/hugepages", type="hugetlbfs"),
+    MountPoint(source="bpf", target="/sys/fs/bpf", type="bpf", data="mode=0700"),
+    MountPoint(source="securityfs", target="/sys/kernel/security", type="securityfs"),
+    MountPoint(source="tracefs", target="/sys/kernel/tracing", type="tracefs"),
+    MountPoint(source="configfs", target="/sys/kernel/config", type="configfs"),
+    MountPoint(source="debugfs", target="/sys/kernel/debug", type="debugfs"),
+    MountPoint(source="efivarfs", target="/sys/firmware/efi/efivars", type="efivarfs"),
+    MountPoint(source="cgroup2", target="/sys/fs/cgroup", type="cgroup2", data="nsdelegate"),
+)
+"""Optional: a kernel or a firmware may lack any of them."""
+
+SYSTEM_DIRECTORIES = (
+    ("/run/lock", 0o755),
+    ("/system/etc", 0o755),
+    ("/system/run", 0o755),
+    ("/system/secrets", 0o700),
+    ("/system/config", 0o700),
+    ("/system/state", 0o700),
+)
+VAR_DIRECTORIES = (
+    ("/var/lib", 0o700),
+    ("/var/lib/cni", 0o700),
+    ("/var/lib/containerd", 0o700),
+    ("/var/lib/kubelet", 0o700),
+    ("/var/lib/kubelet/seccomp", 0o700),
+    ("/var/lib/kubelet/seccomp/profiles", 0o700),
+    ("/var/log", 0o755),
+    ("/var/log/audit", 0o700),
+    ("/var/log/audit/kube", 0o700),
+    ("/var/log/containers", 0o755),
+    ("/var/log/pods", 0o755),
+    ("/var/mnt", 0o755),
+)
+KUBE_API_SERVER = 65534
+ETC_TMPFS = ("/etc/cni", "/etc/kubernetes", "/etc/containerd", "/etc/cri")
+"""Folders in /etc whose content is written at run time."""
+
+
+def mount_pseudo(mounts: Mounts, *, is_container: bool, log: Log) -> None:
+    """The kernel's filesystems and those in memory."""
+    present = _targets(mounts)
+    for point in PSEUDO_MOUNTS:
+        if point.target not in present:
+            mounts.mount(point)
+    for point in () if is_container else METAL_MOUNTS:
+        if point.target not in present:
+            try:
+                mounts.mount(point)
+            except OSError as error:  # no EFI, or the kernel is locked down: nothing to be told of
+                log.debug("not mounted", target=point.target, reason=error.strerror)
+    present = _targets(mounts)
+    for target in ETC_TMPFS:
+        if target not in present and Path(target).is_dir():
+            mounts.mount(MountPoint(source="tmpfs", target=target, type="tmpfs", data="mode=0755,size=16m"))
+
+
+def _targets(mounts: Mounts) -> frozenset[str]:
+    try:
+        return frozenset(mount.target for mount in mounts.list())
+    except FileNotFoundError:  # no /proc yet
+        return frozenset()
+
+
+def make_system_directories() -> None:
+    """Folders in memory."""
+    for path, mode in SYSTEM_DIRECTORIES:
+        _make(path, mode)
+
+
+def make_var_directories() -> None:
+    """Folders on EPHEMERAL, which is mounted by now."""
+    for path, mode in VAR_DIRECTORIES:
+        _make(path, mode)
+    os.chown("/var/log/audit/kube", KUBE_API_SERVER, KUBE_API_SERVER)
+
+
+def _make(path: str, mode: int) -> None:
+    directory = Path(path)
+    directory.mkdir(parents=True, exist_ok=True)
+    directory.chmod(mode)
+
+
+EXEMPT = {"/dev": {"nodev"}, "/dev/pts": {"nodev"}, "/var": {"noexec"}}
+"""Writable mounts that may lack an option: devices are what /dev is for, containers run from /var."""
+
+
+def check_hardening(mounts: Mounts) -> list[str]:
+    """Writable mounts that lack an option of nosuid, nodev, noexec without being exempt."""
+    findings: list[str] = []
+    for mount in mounts.list():
+        missing = set(HARDENED) - set(mount.options) - EXEMPT.get(mount.target, set())
+        if "rw" in mount.options and missing:
+            findings.append(f"{mount.target} lacks {', '.join(sorted(missing))}")
+    return findings

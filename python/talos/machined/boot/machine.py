@@ -1,0 +1,78 @@
+"""The machine as the boot sequence knows it: every part of PID 1, made once."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from talos.daemon.run import Daemon
+from talos.machined.boot.power import PowerSequences
+from talos.machined.boot.sequence import Sequencer
+from talos.machined.logs.kernel import DeviceKernelLog
+from talos.machined.logs.store import LogStore
+from talos.machined.node.etc_files import EtcFiles
+from talos.machined.node.events import EventLog
+from talos.machined.node.identity import Identity
+from talos.machined.node.meta_store import MetaStore
+from talos.machined.node.stage import MachineStage
+from talos.machined.node.sysctls import KernelParams
+from talos.machined.platform.platform import PlatformPort
+from talos.machined.services.processes import ProcessRunner
+from talos.machined.services.reaper import Reaper
+from talos.machined.services.supervisor import Supervisor
+from talos.machined.services.zygote_client import Zygote
+from talos.resource.memory.state import MemoryState
+from talos.system.cgroups import Groups
+from talos.system.files import Files
+from talos.system.logging import Log
+from talos.system.mounts import Mounts
+from talos.system.power import PowerSwitch
+from talos.system.proc.sysctl import Sysctls
+
+STATE_DIR = Path("/system/state")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemPorts:
+    """The doors to the kernel that PID 1 goes through."""
+
+    files: Files
+    mounts: Mounts
+    groups: Groups
+    sysctls: Sysctls
+    power: PowerSwitch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """All parts. Tasks that outlive a sequence run in ``nursery``."""
+
+    daemon: Daemon
+    log: Log
+    ports: SystemPorts
+    platform: PlatformPort
+    identity: Identity
+    state: MemoryState
+    stage: MachineStage
+    events: EventLog
+    logs: LogStore
+    kernel_log: DeviceKernelLog
+    reaper: Reaper
+    zygote: Zygote
+    supervisor: Supervisor
+    sequencer: Sequencer
+    power: PowerSequences
+    etc: EtcFiles
+    params: KernelParams
+    processes: ProcessRunner
+    meta: MetaStore
+    nursery: trio.Nursery
+
+    def show_identity(self, identity: Identity) -> None:
+        """Who this machine is, for programs that ask the C library."""
+        self.etc.write("machine-id", identity.machine_id + "\n", mode=0o444)
+
+    @property
+    def is_container(self) -> bool:
+        """Whether another machine's kernel is ours."""
+        return self.platform.mode == "container"

@@ -1,0 +1,133 @@
+"""Putting the parts of PID 1 together."""
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from socket import socket
+
+import trio
+
+from talos.daemon.run import Daemon
+from talos.disks.volumes.requests import end_lifecycle
+from talos.machined.boot.machine import STATE_DIR, Machine, SystemPorts
+from talos.machined.boot.power import PowerSequences
+from talos.machined.boot.sequence import Sequencer
+from talos.machined.logs.kernel import DeviceKernelLog
+from talos.machined.logs.store import LogStore
+from talos.machined.node.etc_files import EtcFiles
+from talos.machined.node.events import EventLog
+from talos.machined.node.identity import load_identity, make_identity
+from talos.machined.node.meta_store import MetaStore
+from talos.machined.node.ports import Node, Ports
+from talos.machined.node.stage import MachineStage
+from talos.machined.node.sysctls import KernelParams, default_params
+from talos.machined.platform.platform import detect_platform
+from talos.machined.services.processes import ProcessRunner
+from talos.machined.services.reaper import Reaper
+from talos.machined.services.runner import Machinery
+from talos.machined.services.spec import Facts
+from talos.machined.services.supervisor import Supervisor
+from talos.machined.services.table import SERVICES
+from talos.machined.services.zygote_client import Zygote
+from talos.resource.memory.state import MemoryState
+from talos.rpc.channel import open_channel
+from talos.system.cgroups import find_groups
+from talos.system.files import KernelFiles
+from talos.system.mounts import KernelMounts
+from talos.system.power import KernelPower, PowerAction
+from talos.system.proc.sysctl import KernelSysctls
+
+SHUTDOWN_ARGUMENT = "talos.shutdown"
+"""``halt`` stops a machine at its end without switching it off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """What PID 1 has before its event loop: its logs, and the zygote that had to come first."""
+
+    logs: LogStore
+    zygote: socket
+    zygote_pid: int
+
+
+def make_machine(beginning: Beginning, daemon: Daemon, nursery: trio.Nursery) -> Machine:
+    """Every part; nothing runs yet, but from here on children are reaped."""
+    ports = SystemPorts(
+        files=KernelFiles(),
+        mounts=KernelMounts(),
+        groups=find_groups(),
+        sysctls=KernelSysctls(),
+        power=KernelPower(),
+    )
+    platform = detect_platform(ports.files)
+    state = MemoryState()
+    events = EventLog()
+    reaper = Reaper()
+    zygote = Zygote(reaper, beginning.zygote, beginning.zygote_pid)
+    machinery = Machinery(
+        reaper=reaper,
+        zygote=zygote,
+        logs=beginning.logs,
+        groups=ports.groups,
+        facts=Facts(platform=platform, state=state),
+        connect=partial(open_channel, daemon),
+        log=daemon.log,
+    )
+    stage = MachineStage()
+    supervisor = Supervisor(SERVICES, machinery, events, state)
+    sequencer = Sequencer(events, daemon.log)
+    power = PowerSequences(
+        nursery=nursery,
+        sequencer=sequencer,
+        supervisor=supervisor,
+        stage=stage,
+        events=events,
+        logs=beginning.logs,
+        mounts=ports.mounts,
+        switch=ports.power,
+        log=daemon.log,
+        finalize=partial(end_lifecycle, state, daemon.log),
+        off=PowerAction.HALT
+        if platform.arguments.first(SHUTDOWN_ARGUMENT) == "halt"
+        else PowerAction.POWER_OFF,
+    )
+    return Machine(
+        daemon=daemon,
+        log=daemon.log,
+        ports=ports,
+        platform=platform,
+        # A machine's STATE comes later, and with it the identity that counts.
+        identity=load_identity(STATE_DIR) if platform.mode == "container" else make_identity(),
+        state=state,
+        stage=stage,
+        events=events,
+        logs=beginning.logs,
+        kernel_log=DeviceKernelLog(),
+        reaper=reaper,
+        zygote=zygote,
+        supervisor=supervisor,
+        sequencer=sequencer,
+        power=power,
+        etc=EtcFiles(ports.mounts),
+        params=KernelParams(ports.sysctls, default_params(is_container=platform.mode == "container")),
+        processes=ProcessRunner(reaper, beginning.logs),
+        meta=MetaStore(),
+        nursery=nursery,
+    )
+
+
+def make_node(machine: Machine) -> Node:
+    """The machine as its API sees it."""
+    return Node(
+        state=machine.state,
+        services=machine.supervisor,
+        events=machine.events,
+        logs=machine.logs,
+        kernel_log=machine.kernel_log,
+        platform=machine.platform,
+        ports=Ports(files=machine.ports.files, state_dir=STATE_DIR, now=time.time),
+        power=machine.power,
+        processes=machine.processes,
+        meta=machine.meta,
+        connect=partial(open_channel, machine.daemon),
+    )

@@ -1,0 +1,75 @@
+"""The sequence ``boot``: from a config to all services."""
+
+from collections.abc import Iterable
+
+import trio
+
+from talos.api.resource import config_pb2
+from talos.disks.volumes.requests import request_mount, wait_until_mounted
+from talos.machined.boot import filesystems
+from talos.machined.boot.machine import Machine
+from talos.machined.boot.sequence import Phase, Task
+from talos.machined.logs.store import DIRECTORY
+from talos.machined.services.table import SERVICES
+from talos.resource import kinds
+from talos.resource.changes import wait_for
+from talos.resource.resource import Resource
+from talos.system import kernel
+
+EPHEMERAL = "EPHEMERAL"
+MACHINE_TYPE_ID = "machine-type"
+START_LIMIT = 70 * 60.0
+"""Seconds until all services have to be up."""
+REPORT_EVERY = 15.0
+"""Seconds between two lines that say what is waited for."""
+
+
+def make_boot(machine: Machine) -> tuple[Phase, ...]:
+    """From a config to all services."""
+
+    async def share_filesystems() -> None:
+        kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_SHARED)
+
+    async def use_ephemeral() -> None:
+        await request_mount(machine.state, EPHEMERAL)
+        await wait_until_mounted(machine.state, EPHEMERAL, machine.log)
+        filesystems.make_var_directories()
+        machine.logs.open_files(DIRECTORY)
+        for finding in filesystems.check_hardening(machine.ports.mounts):
+            machine.log.warning("a writable mount is not hardened", finding=finding)
+
+    async def start_everything() -> None:
+        names = [spec.id for spec in SERVICES]
+        if not await is_control_plane(machine):
+            names = [spec.id for spec in SERVICES if not spec.control_plane_only]
+        machine.supervisor.begin(names)
+        await wait_for_services(machine, names)
+
+    return (
+        Phase("sharedFilesystems", (Task("setupSharedFilesystems", share_filesystems),)),
+        Phase("ephemeral", (Task("mountEphemeralPartition", use_ephemeral),), may_fail=True),
+        Phase("startEverything", (Task("startAllServices", start_everything),)),
+    )
+
+
+async def is_control_plane(machine: Machine) -> bool:
+    """Whether the config makes this machine part of the control plane; waits until that is known."""
+    found = await wait_for(machine.state, kinds.MACHINE_TYPE, MACHINE_TYPE_ID, _is_known)
+    return found.spec.machine_type in (config_pb2.INIT, config_pb2.CONTROL_PLANE)
+
+
+def _is_known(resource: Resource[config_pb2.MachineTypeSpec]) -> bool:
+    return resource.spec.machine_type != config_pb2.UNKNOWN
+
+
+async def wait_for_services(machine: Machine, names: Iterable[str]) -> None:
+    """Until all of them are up; now and then, say which are not."""
+    names = tuple(names)
+    with trio.fail_after(START_LIMIT):
+        while True:
+            with trio.move_on_after(REPORT_EVERY) as scope:
+                await machine.supervisor.wait_until_settled(names)
+            if not scope.cancelled_caught:
+                return
+            for name, what in machine.supervisor.unsettled(names).items():
+                machine.log.info(f"service[{name}]: not up yet: {what}")

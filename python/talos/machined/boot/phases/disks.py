@@ -1,0 +1,105 @@
+"""What kernel arguments ask for before a config is looked for: erasing, or not booting at all."""
+
+import trio
+
+from talos.disks.disk import Disk, read_disks
+from talos.disks.refresh import refresh_discovery
+from talos.disks.reset import WIPE_ARGUMENT, erase_system, find_parts, parse_wipe_argument
+from talos.machined.boot.machine import Machine
+from talos.machined.boot.phases.reset import unmount_disk
+from talos.machined.boot.sequence import Phase, Task
+from talos.resource import kinds
+from talos.resource.changes import wait_for
+from talos.system.errors import UserError
+
+HALT_ARGUMENT = "talos.halt_if_installed"
+BOOTLOADER_TAG = 0x11
+"""META's value in a disk image: which boot loader it has. Of no use after the first boot."""
+DEVICES_STATUS_ID = "devices"
+DEVICES_LIMIT = 120.0
+"""Seconds until the disks have to be known."""
+PAUSE_LIMIT = 70 * 60.0
+"""Seconds that a machine waits for somebody to boot it from its disk; then it tries that itself."""
+REPEAT = 30.0
+"""Seconds between two lines that say so."""
+
+
+def make_wipe_phases(machine: Machine) -> tuple[Phase, ...]:
+    """Erasing what an argument names, usually nothing; before there is anybody who would mount it."""
+    values = machine.platform.arguments.all(WIPE_ARGUMENT)
+
+    async def wipe() -> None:
+        for value in values:
+            try:
+                labels = parse_wipe_argument(value)
+            except UserError as error:
+                machine.log.warning("nothing is erased", reason=str(error))
+            else:
+                await wipe_system_disk(machine, labels)
+
+    if machine.is_container or not values:
+        return ()
+    return (Phase("wipeDisks", (Task("wipeSystemDisk", wipe),)),)
+
+
+def make_pause_phases(machine: Machine) -> tuple[Phase, ...]:
+    """Forgetting that this is a disk image; not booting any further where an argument says so."""
+
+    async def forget_image() -> None:
+        if BOOTLOADER_TAG in machine.meta.values:
+            await machine.meta.delete(BOOTLOADER_TAG)
+
+    async def pause() -> None:
+        if await find_system_disk(machine) is not None:
+            await pause_boot(machine)
+
+    if machine.is_container:
+        return ()
+    phases = [Phase("cleanupBootloader", (Task("cleanupBootloader", forget_image),), may_fail=True)]
+    if machine.platform.arguments.is_on(HALT_ARGUMENT):
+        phases.append(Phase("haltIfInstalled", (Task("haltIfInstalled", pause),)))
+    return tuple(phases)
+
+
+async def wipe_system_disk(machine: Machine, labels: tuple[str, ...]) -> None:
+    """Erase the system disk, or partitions of it, before anything on it is used."""
+    disk = await find_system_disk(machine)
+    if disk is None:
+        machine.log.info("there is no system disk to erase")
+        return
+    there = {part.label for part in disk.contents}
+    for label in labels:
+        if label not in there:
+            machine.log.info("there is no such partition to erase", label=label)
+    parts = find_parts(disk, [label for label in labels if label in there], where=WIPE_ARGUMENT)
+    if labels and not parts:
+        return
+    for line in [str(part) for part in parts] or [disk.describe()]:
+        machine.log.warning("erasing", what=line, reason=WIPE_ARGUMENT)
+    unmount_disk(disk.path, machine.ports.mounts, machine.log)
+    await trio.to_thread.run_sync(erase_system, disk, parts)
+    await refresh_discovery(machine.state)
+
+
+async def pause_boot(machine: Machine) -> None:
+    """Say what to do, again and again, until somebody does it."""
+    with trio.move_on_after(PAUSE_LIMIT):
+        while True:
+            machine.log.warning(
+                "the system is installed already, and this boot is from another medium: boot from the disk",
+                reason=HALT_ARGUMENT,
+            )
+            await trio.sleep(REPEAT)
+    raise UserError("nobody came to boot this machine from its disk", where=HALT_ARGUMENT)
+
+
+async def find_system_disk(machine: Machine) -> Disk | None:
+    """The disk with an installation, once all disks are known; None when there is none."""
+    with trio.move_on_after(DEVICES_LIMIT) as scope:
+        await wait_for(
+            machine.state, kinds.DEVICES_STATUS, DEVICES_STATUS_ID, lambda status: status.spec.ready
+        )
+    if scope.cancelled_caught:
+        machine.log.error(f"the disks are not known after {DEVICES_LIMIT:.0f} s")
+    disks = await read_disks(machine.state)
+    return next((disk for disk in disks if disk.is_system or disk.is_marked), None)

@@ -1,0 +1,67 @@
+"""The sequence ``initialize``: from nothing to a config."""
+
+import importlib
+
+import trio
+
+from talos.disks.volumes.requests import request_mount, wait_for_meta, wait_until_settled
+from talos.machined.boot.hardware import describe_hardware
+from talos.machined.boot.machine import Machine
+from talos.machined.boot.phases.disks import DEVICES_LIMIT, make_pause_phases, make_wipe_phases
+from talos.machined.boot.phases.requirements import make_requirement_phases
+from talos.machined.boot.sequence import Phase, Task
+from talos.machined.screen.detect import has_screen
+
+EARLY_SERVICES = ("udevd", "networkd", "routerd", "apid")
+"""What makes a machine reachable, whether it has a config or not."""
+LATER_SERVICES = ("timed", "containerd")
+"""What it has before it has a config, too; they would take the processors from those above."""
+STATE = "STATE"
+LATE_MODULE = "talos.machined.boot.late"
+SCREEN_MODULE = "talos.machined.screen.run"
+
+
+def make_initialize(machine: Machine) -> tuple[Phase, ...]:
+    """From nothing to a config."""
+
+    async def start_early() -> None:
+        machine.supervisor.begin(EARLY_SERVICES)
+        await describe_hardware(machine.state, machine.ports.files, machine.platform.mode)
+
+    async def start_machined() -> None:
+        late = await trio.to_thread.run_sync(importlib.import_module, LATE_MODULE)
+        await machine.nursery.start(late.run_node, machine)
+        machine.supervisor.begin(["machined", *LATER_SERVICES])
+
+    async def start_dashboard() -> None:
+        if machine.is_container or not has_screen():  # a container's screen is its host's
+            return
+        screen = await trio.to_thread.run_sync(importlib.import_module, SCREEN_MODULE)
+        machine.nursery.start_soon(screen.run_screen, machine)
+
+    async def reload_meta() -> None:
+        with trio.move_on_after(DEVICES_LIMIT) as scope:
+            await wait_for_meta(machine.state)
+        if scope.cancelled_caught:
+            machine.log.error(f"the disks are not known after {DEVICES_LIMIT:.0f} s, going on without them")
+
+    async def load_config() -> None:
+        await request_mount(machine.state, STATE)
+        if not await wait_until_settled(machine.state, STATE, machine.log):
+            machine.log.info("there is no STATE to load a config from")
+        await importlib.import_module(LATE_MODULE).load_config(machine)
+
+    return (
+        *make_requirement_phases(machine),
+        Phase("earlyServices", (Task("startEarlyServices", start_early),)),
+        *make_wipe_phases(machine),
+        Phase("machined", (Task("startMachined", start_machined),)),
+        Phase("dashboard", (Task("startDashboard", start_dashboard),), may_fail=True),
+        *(
+            ()
+            if machine.is_container
+            else (Phase("meta", (Task("reloadMeta", reload_meta),), may_fail=True),)
+        ),
+        *make_pause_phases(machine),
+        Phase("config", (Task("loadConfig", load_config),)),
+    )

@@ -1,0 +1,161 @@
+"""The sequence ``install``: a configured machine without a system on its disk gets one and boots it."""
+
+from functools import partial
+
+import trio
+
+from talos.api.definitions import block_pb2
+from talos.api.definitions import enums_pb2 as enums
+from talos.config.model import Config
+from talos.config.read.loader import load
+from talos.disks.install.install import Job, run_install
+from talos.disks.install.plan import InstallPlan, plan_install
+from talos.disks.install.request import read_request
+from talos.disks.install.source import load_source
+from talos.disks.install.target import BlockTarget
+from talos.disks.refresh import refresh_discovery
+from talos.machined.boot.machine import STATE_DIR, Machine
+from talos.machined.boot.power import finish
+from talos.machined.boot.sequence import Phase, Task, TaskFailedError
+from talos.machined.node.config_store import ACTIVE, CONFIG_FILE, get_config
+from talos.resource import kinds
+from talos.resource.changes import wait_for
+from talos.resource.resource import Resource
+from talos.resource.state import NotFoundError
+from talos.system.errors import UserError
+from talos.system.power import PowerAction
+from talos.system.version import get_version
+
+META_VOLUME, STATE_VOLUME = "META", "STATE"
+VOLUME_LIMIT = 180.0
+"""Seconds in which a fresh disk's volumes have to be there, and the config on them."""
+LOOK_AGAIN = 0.2
+
+
+async def make_install(machine: Machine) -> tuple[Phase, ...]:
+    """The phases, none where nothing is to be installed."""
+    if machine.is_container or await is_installed(machine) or not await _wants_install(machine):
+        return ()
+    work = Installation(machine)
+    return (
+        Phase("install", (Task("install", work.install),)),
+        Phase("saveConfig", (Task("saveConfig", work.wait_for_config),)),
+        *machine.power.make_stop_phases(),
+        Phase("reboot", (Task("reboot", work.reboot),)),
+    )
+
+
+async def run_install_sequence(machine: Machine) -> None:
+    """Install where it is asked for; then the machine reboots and this does not return.
+
+    When it fails, nothing marks the disk as installed, and the machine waits for a better config: the API
+    answers, and everything may be done to it that needs no disk.
+    """
+    while phases := await make_install(machine):
+        before = machine.stage.value
+        seen = await get_config(machine.state, ACTIVE)
+        machine.stage.set(enums.MACHINE_STAGE_INSTALLING)
+        try:
+            await machine.sequencer.run("install", phases)
+        except TaskFailedError as error:
+            _report(machine, error)
+        else:
+            return
+        await wait_for(
+            machine.state,
+            kinds.MACHINE_CONFIG,
+            ACTIVE,
+            lambda resource, seen=seen: resource.spec.yaml_marshalled != seen,
+        )
+        machine.stage.set(before)
+
+
+def _report(machine: Machine, error: TaskFailedError) -> None:
+    cause = error.__cause__
+    if isinstance(cause, UserError | OSError):
+        machine.log.error("the system is not installed", reason=str(cause))
+    else:
+        machine.log.exception("the system is not installed, by a defect of the installer")
+    machine.log.error("apply a config that says where to install, or restart the machine, to try again")
+
+
+async def is_installed(machine: Machine) -> bool:
+    """Whether a disk carries the mark of an installation."""
+    try:
+        status = await machine.state.get(kinds.VOLUME_STATUS, META_VOLUME)
+    except NotFoundError:
+        return False
+    return status.spec.phase == enums.VOLUME_PHASE_READY
+
+
+async def _wants_install(machine: Machine) -> bool:
+    try:
+        return read_request(await _get_config(machine)) is not None
+    except UserError:
+        return True  # it wants one, and will be told what is wrong with it
+
+
+async def _get_config(machine: Machine) -> Config:
+    return await trio.to_thread.run_sync(load, await get_config(machine.state, ACTIVE) or b"")
+
+
+class Installation:
+    """The tasks."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._plan: InstallPlan | None = None
+
+    async def install(self) -> None:
+        """Choose the disk and write to it."""
+        machine = self._machine
+        plan = await plan_install(machine.state, await _get_config(machine))
+        if plan is None:
+            raise UserError("the config asks for no installation any more")
+        self._plan = plan
+        for line in plan.text().splitlines():
+            machine.log.info(line)
+        source = await trio.to_thread.run_sync(load_source, get_version().tag)
+        target = BlockTarget(
+            plan.disk.path,
+            plan.disk.spec.sector_size or 512,
+            machine.processes.capture,
+            machine.ports.mounts,
+        )
+        job = Job(plan=plan, source=source, target=target, log=partial(_say, machine))
+        await run_install(job)
+        await refresh_discovery(machine.state)
+
+    async def wait_for_config(self) -> None:
+        """Until the config is on the disk: after the reboot there is no other."""
+        machine = self._machine
+        with trio.move_on_after(VOLUME_LIMIT):
+            await wait_for(machine.state, kinds.VOLUME_STATUS, STATE_VOLUME, _is_ready)
+            while not _is_kept(machine):  # noqa: ASYNC110 - a file tells nobody that it is there
+                await trio.sleep(LOOK_AGAIN)
+            return
+        raise UserError(
+            f"the config is not on the disk after {VOLUME_LIMIT:.0f} s",
+            where=STATE_VOLUME,
+            hint="the system is installed; reboot and apply the config again",
+        )
+
+    async def reboot(self) -> None:
+        """Into what was installed."""
+        machine = self._machine
+        machine.stage.set(enums.MACHINE_STAGE_REBOOTING)
+        await finish(PowerAction.REBOOT, machine.ports.power, machine.ports.mounts, machine.log)
+        await trio.sleep_forever()
+
+
+def _say(machine: Machine, line: str) -> None:
+    machine.log.info(f"install: {line}")
+
+
+def _is_ready(resource: Resource[block_pb2.VolumeStatusSpec]) -> bool:
+    return resource.spec.phase == enums.VOLUME_PHASE_READY
+
+
+def _is_kept(machine: Machine) -> bool:
+    mounted = any(mount.target == str(STATE_DIR) for mount in machine.ports.mounts.list())
+    return mounted and (STATE_DIR / CONFIG_FILE).exists()

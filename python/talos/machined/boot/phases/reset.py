@@ -1,0 +1,52 @@
+"""What the sequence ``reset`` does when everything has ended: erasing."""
+
+from functools import partial
+
+import trio
+
+from talos.disks.reset import ResetPlan, erase_system, erase_user_disks
+from talos.machined.boot.sequence import Phase, Task
+from talos.system.block.partitions import name_partition
+from talos.system.logging import Log
+from talos.system.mounts import Mounts
+
+
+def make_reset(plan: ResetPlan, mounts: Mounts, log: Log) -> tuple[Phase, ...]:
+    """The phases that a plan asks for."""
+    phases: list[Phase] = []
+    disk = plan.disk
+
+    async def unmount() -> None:
+        if disk is not None:
+            unmount_disk(disk.path, mounts, log)
+
+    async def erase() -> None:
+        assert disk is not None
+        for line in plan.describe():
+            log.info("erasing", what=line)
+        await trio.to_thread.run_sync(erase_system, disk, plan.parts)
+
+    async def erase_users() -> None:
+        await trio.to_thread.run_sync(partial(erase_user_disks, plan.user_disks, log.info))
+
+    if disk is not None:
+        phases.append(Phase("forceCleanup", (Task("forceCleanup", unmount),), may_fail=True))
+        name, task = ("resetSpec", "resetSystemDiskSpec") if plan.parts else ("reset", "resetSystemDisk")
+        phases.append(Phase(name, (Task(task, erase),)))
+    if plan.user_disks:
+        phases.append(Phase("resetUserDisks", (Task("resetUserDisks", erase_users),)))
+    return tuple(phases)
+
+
+def unmount_disk(path: str, mounts: Mounts, log: Log) -> None:
+    """Let go of what is still mounted from a disk, at once or when nobody uses it any more."""
+    for mount in reversed(mounts.list()):
+        if _is_on(mount.source, path):
+            log.warning("still mounted, letting go", mount=mount.target)
+            mounts.unmount(mount.target, lazy=True)
+
+
+def _is_on(device: str, disk: str) -> bool:
+    """Whether a device is a disk or one of its partitions: ``/dev/vda1``, ``/dev/nvme0n1p1``."""
+    between = name_partition(disk, 1)[:-1]
+    return device == disk or (device.startswith(between) and device.removeprefix(between).isdigit())

@@ -1,0 +1,174 @@
+"""The sequences that end this boot: reboot, shutdown and reset, each with an end in time."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import trio
+
+from talos.api.definitions import enums_pb2 as enums
+from talos.api.machine import machine_pb2 as pb
+from talos.disks.reset import ResetPlan
+from talos.machined.boot.phases.reset import make_reset
+from talos.machined.boot.sequence import Phase, Sequencer, Task
+from talos.machined.logs.store import LogStore
+from talos.machined.node.events import EventLog
+from talos.machined.node.ports import RebootMode
+from talos.machined.node.stage import MachineStage
+from talos.machined.services.supervisor import Supervisor
+from talos.system.logging import Log
+from talos.system.mounts import Mounts
+from talos.system.power import PowerAction, PowerSwitch
+
+DEADLINE = 60.0
+"""Seconds for a whole sequence; then the switch is pressed whatever is still going on."""
+RESET_DEADLINE = 600.0
+"""Seconds for a reset, which has disks to erase."""
+FLUSH_LIMIT = 30.0
+"""Seconds to wait for the disks."""
+GOODBYE = 0.3
+"""Seconds in which the API's last events reach their followers."""
+SYSTEM = frozenset({"machined", "apid", "routerd"})
+"""They tell about the end, so they end with it."""
+STATE_TARGET = "/system/state"
+PERSISTENT_TYPES = frozenset({"xfs", "ext4", "vfat", "btrfs", "overlay"})
+
+
+class PowerSequences:
+    """Reboots and shuts down, in the background."""
+
+    def __init__(
+        self,
+        *,
+        nursery: trio.Nursery,
+        sequencer: Sequencer,
+        supervisor: Supervisor,
+        stage: MachineStage,
+        events: EventLog,
+        logs: LogStore,
+        mounts: Mounts,
+        switch: PowerSwitch,
+        log: Log,
+        off: PowerAction = PowerAction.POWER_OFF,
+        finalize: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+    ) -> None:
+        self._nursery = nursery
+        self._sequencer = sequencer
+        self._supervisor = supervisor
+        self._stage = stage
+        self._events = events
+        self._logs = logs
+        self._mounts = mounts
+        self._switch = switch
+        self._log = log
+        self._off = off
+        self._finalize = finalize
+
+    def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT) -> str:
+        """Begin to reboot; the actor id. SequenceLockedError."""
+        actor = self._sequencer.reserve("reboot", takeover=mode is RebootMode.FORCE)
+        self._stage.set(enums.MACHINE_STAGE_REBOOTING)
+        self._nursery.start_soon(self._end, "reboot", PowerAction.REBOOT, actor, self.make_stop_phases())
+        return actor
+
+    def shutdown(self, *, force: bool = False) -> str:
+        """Begin to shut down, taking over from any other sequence; the actor id."""
+        del force  # draining Kubernetes is what it would skip
+        actor = self._sequencer.reserve("shutdown", takeover=True)
+        self._stage.set(enums.MACHINE_STAGE_SHUTTING_DOWN)
+        self._nursery.start_soon(self._end, "shutdown", self._off, actor, self.make_stop_phases())
+        return actor
+
+    def reset(self, plan: ResetPlan) -> str:
+        """Begin to erase what the plan says, then reboot or power off; the actor id. SequenceLockedError."""
+        actor = self._sequencer.reserve("reset")
+        self._stage.set(enums.MACHINE_STAGE_RESETTING)
+        action = PowerAction.REBOOT if plan.reboot else self._off
+        stop = tuple(replace(phase, may_fail=True) for phase in self.make_stop_phases())
+        phases = (*stop, *make_reset(plan, self._mounts, self._log))
+        self._nursery.start_soon(self._end, "reset", action, actor, phases, RESET_DEADLINE)
+        return actor
+
+    async def _end(
+        self,
+        name: str,
+        action: PowerAction,
+        actor: str,
+        phases: Sequence[Phase],
+        deadline: float = DEADLINE,
+    ) -> None:
+        with trio.CancelScope(shield=True):
+            with trio.move_on_after(deadline) as scope:
+                try:
+                    await self._sequencer.run(name, phases, actor_id=actor)
+                except Exception:  # noqa: BLE001 - the machine ends all the same
+                    self._log.exception(f"sequence {name}: failed, the machine ends all the same")
+            if scope.cancelled_caught:
+                self._log.error(f"sequence {name}: not done within {deadline:.0f} s", **self._find_stuck())
+            self._events.publish(pb.RestartEvent(cmd=action.value), actor_id=actor)
+            await trio.sleep(GOODBYE)
+            await finish(action, self._switch, self._mounts, self._log)
+
+    def make_stop_phases(self) -> tuple[Phase, ...]:
+        """Everything ends but the API; no filesystem is in use any more."""
+        return (
+            Phase("denyNewServices", (Task("denyNewServices", self._deny),)),
+            Phase("stopServices", (Task("stopServicesForUpgrade", self._stop_services),), may_fail=True),
+            Phase("umount", (Task("unmountPodMounts", self._unmount_pods),), may_fail=True),
+            Phase("unmountSystem", (Task("unmountEphemeralPartition", self._unmount_var),), may_fail=True),
+            Phase("volumeFinalize", (Task("teardownLifecycle", self._unmount_state),), may_fail=True),
+        )
+
+    async def _deny(self) -> None:
+        self._supervisor.deny_starts("the machine is ending")
+
+    async def _stop_services(self) -> None:
+        await self._supervisor.stop_all(keep=SYSTEM)
+
+    async def _unmount_pods(self) -> None:
+        await self._unmount(lambda target: target.startswith(("/var/lib/kubelet/", "/run/containerd/")))
+
+    async def _unmount_var(self) -> None:
+        self._logs.close_files()
+        await self._unmount(lambda target: target.startswith("/var/"))
+        await self._unmount(lambda target: target == "/var")
+
+    async def _unmount_state(self) -> None:
+        await self._finalize()
+        await self._unmount(lambda target: target == STATE_TARGET)
+
+    async def _unmount(self, wanted: Callable[[str], bool]) -> None:
+        """Undo mounts, the newest first; one that is in use is named and made read-only."""
+        for mount in reversed(self._mounts.list()):
+            if wanted(mount.target):
+                try:
+                    self._mounts.unmount(mount.target)
+                except OSError as error:
+                    self._log.warning("still in use", mount=mount.target, reason=error.strerror)
+                    make_read_only(self._mounts, mount.target)
+            await trio.lowlevel.checkpoint()
+
+    def _find_stuck(self) -> dict[str, object]:
+        mounts = [mount.target for mount in self._mounts.list() if mount.type in PERSISTENT_TYPES]
+        services = [status.id for status in self._supervisor.list() if status.pid and status.id not in SYSTEM]
+        return {"services": services, "mounts": mounts}
+
+
+def make_read_only(mounts: Mounts, target: str) -> None:
+    """At least nothing more shall be written; a bind mount or a busy file may forbid that, too."""
+    try:
+        mounts.remount_read_only(target)
+    except OSError:
+        return
+
+
+async def finish(action: PowerAction, switch: PowerSwitch, mounts: Mounts, log: Log) -> None:
+    """Write everything to the disks and press the switch."""
+    with trio.move_on_after(FLUSH_LIMIT) as scope:
+        # A disk that has gone makes sync wait for ever: leave the thread behind then.
+        await trio.to_thread.run_sync(switch.flush, abandon_on_cancel=True)
+    if scope.cancelled_caught:
+        stuck = [mount.target for mount in mounts.list() if mount.type in PERSISTENT_TYPES]
+        log.error(f"the disks did not take everything within {FLUSH_LIMIT:.0f} s", mounts=stuck)
+    log.info(f"{action.name.lower().replace('_', ' ')} now")
+    await trio.to_thread.run_sync(partial(switch.press, action))

@@ -1,0 +1,129 @@
+"""Sequences: phases one after another, the tasks of a phase side by side, all told as events."""
+
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+import trio
+
+from talos.api.common.common_pb2 import Code as CommonCode
+from talos.api.common.common_pb2 import Error as CommonError
+from talos.api.machine import machine_pb2 as pb
+from talos.machined.node.events import EventLog
+from talos.machined.node.ports import SequenceLockedError
+from talos.system.logging import Log
+
+
+class TaskFailedError(Exception):
+    """A task of a sequence failed, and with it the sequence."""
+
+
+class SequenceReplacedError(Exception):
+    """Another sequence took over before this one was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One step. ``name`` is what events and log say."""
+
+    name: str
+    run: Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Steps that may go on side by side. Errors of one that may fail are only logged."""
+
+    name: str
+    tasks: tuple[Task, ...]
+    may_fail: bool = False
+
+
+class Sequencer:
+    """Runs one sequence at a time."""
+
+    def __init__(self, events: EventLog, log: Log) -> None:
+        self._events = events
+        self._log = log
+        self._running = ""
+        self._scope = trio.CancelScope()
+        self._idle = trio.Event()
+        self._idle.set()
+
+    @property
+    def running(self) -> str:
+        """The name of the sequence that runs, if one does."""
+        return self._running
+
+    def reserve(self, name: str, *, takeover: bool = False) -> str:
+        """Make sure that this sequence is the next one; its actor id. SequenceLockedError."""
+        if self._running and not takeover:
+            raise SequenceLockedError(f"the sequence {self._running} is running")
+        self._scope.cancel()
+        self._running = name
+        return str(uuid.uuid4())
+
+    async def run(self, name: str, phases: Sequence[Phase], *, actor_id: str = "") -> None:
+        """Run a sequence to its end; TaskFailedError, SequenceReplacedError."""
+        await self._idle.wait()
+        self._idle = trio.Event()
+        self._running = name
+        self._tell(name, pb.SequenceEvent.START, actor_id)
+        try:
+            with trio.CancelScope() as self._scope:
+                for number, phase in enumerate(phases, 1):
+                    await self._run_phase(phase, f"{number}/{len(phases)}", actor_id)
+        except Exception as error:
+            self._tell(name, pb.SequenceEvent.NOOP, actor_id, error)
+            raise
+        finally:
+            if self._running == name:
+                self._running = ""
+            self._idle.set()
+        if self._scope.cancelled_caught:
+            self._tell(name, pb.SequenceEvent.NOOP, actor_id)
+            raise SequenceReplacedError(name)
+        self._tell(name, pb.SequenceEvent.STOP, actor_id)
+
+    async def _run_phase(self, phase: Phase, number: str, actor_id: str) -> None:
+        began = trio.current_time()
+        failures: tuple[Exception, ...] = ()
+        self._log.info(f"phase {phase.name} ({number}): {len(phase.tasks)} task(s)")
+        self._events.publish(pb.PhaseEvent(phase=phase.name, action=pb.PhaseEvent.START), actor_id=actor_id)
+        try:
+            async with trio.open_nursery() as nursery:
+                for task in phase.tasks:
+                    nursery.start_soon(self._run_task, phase, task, actor_id)
+        except* TaskFailedError as group:
+            failures = group.exceptions
+        if failures:
+            raise failures[0]
+        self._events.publish(pb.PhaseEvent(phase=phase.name, action=pb.PhaseEvent.STOP), actor_id=actor_id)
+        self._log.info(f"phase {phase.name} ({number}): done, {trio.current_time() - began:.3f}s")
+
+    async def _run_task(self, phase: Phase, task: Task, actor_id: str) -> None:
+        began = trio.current_time()
+        self._events.publish(pb.TaskEvent(task=task.name, action=pb.TaskEvent.START), actor_id=actor_id)
+        try:
+            await task.run()
+        except Exception as error:
+            if not phase.may_fail:
+                raise TaskFailedError(f"task {task.name} of phase {phase.name} failed: {error}") from error
+            self._log.exception(f"task {task.name}: failed, which is no reason to stop")
+        self._events.publish(pb.TaskEvent(task=task.name, action=pb.TaskEvent.STOP), actor_id=actor_id)
+        self._log.debug(f"task {task.name}: done, {trio.current_time() - began:.3f}s")
+
+    def _tell(
+        self,
+        name: str,
+        action: pb.SequenceEvent.Action,
+        actor_id: str,
+        error: Exception | None = None,
+    ) -> None:
+        verbs = {pb.SequenceEvent.START: "started", pb.SequenceEvent.STOP: "done"}
+        verb = verbs.get(action, "did not end well")
+        self._log.info(f"sequence {name}: {verb}", **({"error": str(error)} if error else {}))
+        event = pb.SequenceEvent(sequence=name, action=action)
+        if error is not None:
+            event.error.CopyFrom(CommonError(code=CommonCode.FATAL, message=str(error)))
+        self._events.publish(event, actor_id=actor_id)

@@ -1,0 +1,58 @@
+"""Where machined's own lines go: its log, and the console for whoever stands before the machine."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from talos.machined.logs.kernel import PREFIX, KernelLogWriter
+from talos.machined.logs.store import LogStore
+
+MACHINED = "machined"
+CONTROLLERS = "controller-runtime"
+_NOT_SHOWN = frozenset({"time", "level", "msg", "service", "traceback"})
+
+
+def format_for_console(line: str) -> str:
+    """A structured line as text: the message, then what else there is."""
+    record: Mapping[str, Any] = json.loads(line)
+    words = [record["time"], f"{record['msg']}"]
+    words += [f"{key}={value}" for key, value in record.items() if key not in _NOT_SHOWN]
+    if "traceback" in record:
+        words.append(f"\n{record['traceback']}")
+    return " ".join(words)
+
+
+def make_sink(logs: LogStore, log_id: str, console: Callable[[str], None]) -> Callable[[str], None]:
+    """Where a Log of PID 1 writes to. Lines for debugging stay off the console."""
+    logs.register(log_id)
+
+    def write(line: str) -> None:
+        logs.append(log_id, line.encode(errors="replace") + b"\n")
+        if '"level":"debug"' not in line:
+            console(format_for_console(line))
+
+    return write
+
+
+def write_to_stderr(text: str) -> None:
+    """On the container platform the console is what the launcher gave us."""
+    with suppress(OSError):
+        os.write(2, f"{PREFIX}{text}\n".encode(errors="replace"))
+
+
+def make_console(*, is_container: bool) -> Callable[[str], None]:
+    """The console of this machine. The kernel's log is the host's on the container platform."""
+    if is_container:
+        return write_to_stderr
+    try:
+        writer = KernelLogWriter()
+    except OSError:
+        return write_to_stderr
+
+    def write(text: str) -> None:
+        for line in text.splitlines():
+            writer.write(line)
+
+    return write

@@ -1,0 +1,97 @@
+"""The logs of the node's services: a ring in memory each, and a copy on disk once there is one."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+
+from talos.machined.logs.file import LogFile
+from talos.machined.logs.ring import LogRing
+from talos.machined.node.ports import UnknownLogError
+
+DIRECTORY = Path("/var/log")
+MAX_LINE = 64 * 1024
+"""Bytes after which a line without an end is cut."""
+
+
+class LogStore:
+    """Every log there is, by id."""
+
+    def __init__(self) -> None:
+        self._rings: dict[str, LogRing] = {}
+        self._files: dict[str, LogFile] = {}
+        self._directory: Path | None = None
+
+    def ids(self) -> Sequence[str]:
+        """Every log there is, ordered."""
+        return sorted(self._rings)
+
+    def register(self, id: str) -> None:
+        """Let a log be known before anything is written to it."""
+        self._rings.setdefault(id, LogRing())
+
+    def append(self, id: str, data: bytes) -> None:
+        """Add whole lines to a log, which comes to be by this."""
+        self.register(id)
+        self._rings[id].append(data)
+        if self._directory is not None:
+            if id not in self._files:
+                self._files[id] = LogFile(self._directory / f"{id}.log")
+            self._files[id].write(data)
+
+    def open_files(self, directory: Path) -> None:
+        """Write to disk from now on, beginning with what memory holds."""
+        self._directory = directory
+        for name, ring in self._rings.items():
+            file = self._files[name] = LogFile(directory / f"{name}.log")
+            position = 0
+            while position < ring.end:
+                chunk, position = ring.read(position)
+                file.write(chunk)
+
+    def close_files(self) -> None:
+        """Let go of the disk, so that it can be unmounted."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+        self._directory = None
+
+    @asynccontextmanager
+    async def read(
+        self, id: str, *, follow: bool = False, tail_lines: int = -1
+    ) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """What a log holds; see :meth:`talos.machined.node.Logs.read`."""
+        ring = self._rings.get(id)
+        if ring is None:
+            raise UnknownLogError(id)
+        async with aclosing(_iterate(ring, ring.tail(tail_lines), follow=follow)) as chunks:
+            yield chunks
+
+
+async def _iterate(ring: LogRing, position: int, *, follow: bool) -> AsyncGenerator[bytes]:
+    while True:
+        chunk, position = ring.read(position)
+        if chunk:
+            yield chunk
+        elif not follow:
+            return
+        else:
+            await ring.wait(position)
+
+
+class LineSplitter:
+    """Cuts what a pipe delivers into whole lines."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """The whole lines that are complete now; may be empty."""
+        lines, newline, self._rest = (self._rest + data).rpartition(b"\n")
+        if len(self._rest) > MAX_LINE:
+            return lines + newline + self.finish()
+        return lines + newline
+
+    def finish(self) -> bytes:
+        """The unfinished line at the end, finished."""
+        rest, self._rest = self._rest, b""
+        return rest + b"\n" if rest else b""

@@ -1,0 +1,73 @@
+"""The node's event log."""
+
+import itertools
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+
+import trio
+from google.protobuf.message import Message
+
+from talos.machined.node.ports import Event, UnknownEventError
+from talos.machined.node.xid import XidGenerator
+
+CAPACITY = 1000
+"""Events kept."""
+
+
+class EventLog:
+    """A ring of the newest events, and whoever follows it."""
+
+    def __init__(self, capacity: int = CAPACITY, now: Callable[[], float] = time.time) -> None:
+        self._events: deque[Event] = deque(maxlen=capacity)
+        self._xids = XidGenerator()
+        self._now = now
+        self._next = 0  # number of the next event
+        self._more = trio.Event()
+
+    def publish(self, payload: Message, *, actor_id: str = "") -> Event:
+        """Add an event."""
+        now = self._now()
+        event = Event(id=self._xids.make(now), time=now, actor_id=actor_id, payload=payload)
+        self._events.append(event)
+        self._next += 1
+        more, self._more = self._more, trio.Event()
+        more.set()
+        return event
+
+    @asynccontextmanager
+    async def follow(
+        self, *, tail: int = 0, after_id: str = "", seconds: float = 0.0, actor_id: str = ""
+    ) -> AsyncGenerator[AsyncIterator[Event]]:
+        """Events from now on; see :meth:`talos.machined.node.Events.follow`."""
+        past = list(self._events)
+        if after_id:
+            past = self._after(after_id)
+        elif seconds > 0:
+            past = [event for event in past if event.time >= self._now() - seconds]
+        elif tail >= 0:
+            past = past[len(past) - min(tail, len(past)) :]
+        past = [event for event in past if actor_id in ("", event.actor_id)]
+        async with aclosing(self._iterate(past, self._next, actor_id)) as events:
+            yield events
+
+    def _after(self, id: str) -> list[Event]:
+        for index, event in enumerate(self._events):
+            if event.id == id:
+                return list(itertools.islice(self._events, index + 1, None))
+        raise UnknownEventError(id)
+
+    async def _iterate(self, past: list[Event], position: int, actor_id: str) -> AsyncGenerator[Event]:
+        for event in past:
+            yield event
+        while True:
+            # A slow follower may have been overtaken by the ring.
+            position = max(position, self._next - len(self._events))
+            if position == self._next:
+                await self._more.wait()
+                continue
+            event = self._events[position - self._next]
+            position += 1
+            if actor_id in ("", event.actor_id):
+                yield event

@@ -1,0 +1,100 @@
+"""META's values in memory, and on the disk as soon as it is known where."""
+
+import os
+from collections.abc import Callable, Mapping
+
+import trio
+
+from talos.system.block.meta import COPY, make_meta, parse_meta
+from talos.system.errors import UserError
+
+PARTITION = 1 << 20
+"""Bytes of the partition."""
+
+
+class MetaStore:
+    """Reads and writes META. Nothing is kept before :meth:`load`."""
+
+    def __init__(self) -> None:
+        self._device = ""
+        self._values: dict[int, bytes] = {}
+        self._writing = trio.Lock()
+        self._listener: Callable[[], None] = _ignore
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Who is told after every change; one only."""
+        self._listener = listener
+
+    @property
+    def device(self) -> str:
+        """The partition, empty while none is known."""
+        return self._device
+
+    @property
+    def values(self) -> Mapping[int, bytes]:
+        """All values by their keys."""
+        return dict(self._values)
+
+    async def load(self, device: str) -> None:
+        """Take the values of a partition.
+
+        OSError; ValueError when neither copy is whole, and it counts as empty.
+        """
+        async with self._writing:
+            data = await trio.to_thread.run_sync(_read, device)
+            self._device = device
+            self._values = {}
+            self._values = parse_meta(data)
+
+    async def get(self, key: int) -> bytes | None:
+        """A value, None when there is none."""
+        return self._values.get(key)
+
+    async def set(self, key: int, value: bytes) -> None:
+        """Write a value; it is on the disk when this returns.
+
+        UserError when there is no META, ValueError when it is full, OSError.
+        """
+        await self._change(lambda values: values | {key: value})
+
+    async def delete(self, key: int) -> bool:
+        """Remove a value; False when there is none. As :meth:`set`."""
+        if key not in self._values:
+            self._check()
+            return False
+        await self._change(lambda values: {other: value for other, value in values.items() if other != key})
+        return True
+
+    async def _change(self, change: Callable[[dict[int, bytes]], dict[int, bytes]]) -> None:
+        self._check()
+        with trio.CancelScope(shield=True):
+            async with self._writing:
+                values = change(self._values)
+                data = make_meta(values)
+                await trio.to_thread.run_sync(_write, self._device, data)
+                self._values = values
+        self._listener()
+
+    def _check(self) -> None:
+        if not self._device:
+            raise UserError("there is no META yet", hint="it comes with the installation to a disk")
+
+
+def _read(device: str) -> bytes:
+    with open(device, "rb") as file:  # noqa: PTH123 - a device
+        return file.read(PARTITION)
+
+
+def _write(device: str, data: bytes) -> None:
+    """One copy after the other: a power cut spares one of them."""
+    descriptor = os.open(device, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        for place in range(0, len(data), COPY):
+            os.pwrite(descriptor, data[place : place + COPY], place)
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _ignore() -> None:
+    return

@@ -1,0 +1,269 @@
+"""What the machine API may ask of PID 1.
+
+This is the seam between the API with the State on one side and the supervisor on the other.
+The handlers see nothing of the supervisor but these protocols, so the two sides could be
+put into two processes without touching a handler.
+"""
+
+import enum
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from google.protobuf.message import Message
+
+from talos.api.rpc import Transport
+from talos.disks.reset import ResetPlan
+from talos.resource.state import State
+from talos.system.files import Files
+from talos.system.process import Finished
+
+
+class ServiceState(enum.Enum):
+    """Where a service stands; the text is the one the API shows."""
+
+    INITIALIZED = "Initialized"
+    PREPARING = "Preparing"
+    WAITING = "Waiting"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    STOPPING = "Stopping"
+    FINISHED = "Finished"
+    FAILED = "Failed"
+    SKIPPED = "Skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceHealth:
+    """What the last health check found. ``last_change`` is in seconds since the epoch."""
+
+    unknown: bool = True
+    healthy: bool = False
+    last_message: str = ""
+    last_change: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceEvent:
+    """One step in a service's life. ``time`` is in seconds since the epoch."""
+
+    message: str
+    state: ServiceState
+    time: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceStatus:
+    """A service as the API shows it; ``events`` oldest first, ``pid`` 0 when no process runs."""
+
+    id: str
+    state: ServiceState
+    health: ServiceHealth
+    events: tuple[ServiceEvent, ...]
+    pid: int = 0
+
+
+class UnknownServiceError(Exception):
+    """No service has this id."""
+
+
+class ServiceRefusedError(Exception):
+    """This service may not be started, stopped or restarted through the API."""
+
+
+class Services(Protocol):
+    """The supervisor, as the API sees it."""
+
+    def list(self) -> Sequence[ServiceStatus]:
+        """Every service, ordered by id."""
+        ...
+
+    def get(self, id: str) -> ServiceStatus:
+        """One service; UnknownServiceError."""
+        ...
+
+    async def start(self, id: str) -> None:
+        """Start a service on a user's behalf; UnknownServiceError, ServiceRefusedError."""
+        ...
+
+    async def stop(self, id: str) -> None:
+        """Stop a service on a user's behalf; UnknownServiceError, ServiceRefusedError."""
+        ...
+
+    async def restart(self, id: str) -> None:
+        """Stop and start a service on a user's behalf; UnknownServiceError, ServiceRefusedError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One entry of the event log. ``id`` is an xid, sortable by time; ``time`` in seconds."""
+
+    id: str
+    time: float
+    actor_id: str
+    payload: Message
+
+
+class UnknownEventError(Exception):
+    """The event log holds no event with this id."""
+
+
+class Events(Protocol):
+    """The node's event log: a ring of the newest events, and whoever follows it."""
+
+    def publish(self, payload: Message, *, actor_id: str = "") -> Event:
+        """Add an event."""
+        ...
+
+    def follow(
+        self, *, tail: int = 0, after_id: str = "", seconds: float = 0.0, actor_id: str = ""
+    ) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
+        """Events from now on, without end; before them past ones, when asked for.
+
+        ``tail``: this many (negative: all that are kept); ``after_id``: those after this event
+        (UnknownEventError); ``seconds``: those of the last seconds. ``actor_id`` limits to one actor.
+        A follower that falls a whole ring behind misses the oldest events.
+        """
+        ...
+
+
+class UnknownLogError(Exception):
+    """There is no log with this id."""
+
+
+class Logs(Protocol):
+    """The logs of the node's services."""
+
+    def ids(self) -> Sequence[str]:
+        """Every log there is, ordered."""
+        ...
+
+    def append(self, id: str, data: bytes) -> None:
+        """Add whole lines to a log, which comes to be by this."""
+        ...
+
+    def read(
+        self, id: str, *, follow: bool = False, tail_lines: int = -1
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """What a log holds, in chunks of whole lines; negative ``tail_lines``: all. UnknownLogError.
+
+        With ``follow`` it goes on with what is written from then on.
+        """
+        ...
+
+
+class KernelLog(Protocol):
+    """The kernel's ring buffer."""
+
+    def read(
+        self, *, follow: bool = False, tail: bool = False
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Messages, one formatted line each; with ``tail`` only those from now on."""
+        ...
+
+
+class Platform(Protocol):
+    """What the machine is, and what it was handed at its start."""
+
+    @property
+    def name(self) -> str:
+        """The platform's name, such as ``metal`` or ``container``."""
+        ...
+
+    @property
+    def mode(self) -> str:
+        """``cloud``, ``container`` or ``metal``, as in the Version reply."""
+        ...
+
+    @property
+    def cmdline(self) -> str:
+        """The kernel's command line, or what takes its place."""
+        ...
+
+
+class RebootMode(enum.IntEnum):
+    """How to reboot; the numbers are those of ``RebootRequest.Mode``."""
+
+    DEFAULT = 0
+    POWERCYCLE = 1
+    FORCE = 2
+
+
+class SequenceLockedError(Exception):
+    """Another sequence runs."""
+
+
+class Power(Protocol):
+    """The sequences that end this boot. Each begins in the background."""
+
+    def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT) -> str:
+        """Begin to reboot; the actor id (UUID) under which its events appear. SequenceLockedError."""
+        ...
+
+    def shutdown(self, *, force: bool = False) -> str:
+        """Begin to shut down, the actor id likewise. SequenceLockedError."""
+        ...
+
+    def reset(self, plan: ResetPlan) -> str:
+        """Begin to erase what a plan says, the actor id likewise. SequenceLockedError."""
+        ...
+
+
+class Processes(Protocol):
+    """Programs that PID 1 runs for somebody."""
+
+    async def run(self, argv: Sequence[str], *, log: str = "") -> int:
+        """Run a program to its end: its exit code, negative for a signal. Output goes to a log."""
+        ...
+
+    async def capture(self, argv: Sequence[str], stdin: bytes = b"") -> Finished:
+        """Run a program to its end and give back what it wrote; UserError when it isn't there."""
+        ...
+
+
+class MetaValues(Protocol):
+    """META's values. Changes raise UserError when there is no META, ValueError when it is full, OSError."""
+
+    async def get(self, key: int) -> bytes | None:
+        """A value, None when there is none."""
+        ...
+
+    async def set(self, key: int, value: bytes) -> None:
+        """Write a value; it is on the disk when this returns."""
+        ...
+
+    async def delete(self, key: int) -> bool:
+        """Remove a value; False when there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """The doors to the kernel that handlers use."""
+
+    files: Files
+    state_dir: Path
+    """STATE, where the config is kept."""
+    now: Callable[[], float]
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """Everything a handler of the machine API works with."""
+
+    state: State
+    services: Services
+    events: Events
+    logs: Logs
+    kernel_log: KernelLog
+    platform: Platform
+    ports: Ports
+    power: Power
+    processes: Processes
+    meta: MetaValues
+    connect: Callable[[str], AbstractAsyncContextManager[Transport]]
+    """A channel to a unix socket, such as containerd's; it reconnects by itself."""

@@ -1,0 +1,72 @@
+"""The kernel arguments that are ours: what may stand in each, so that a mistake is named at boot.
+
+Who uses an argument reads it from ``machine.platform.arguments``. A malformed one counts as not given.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from talos.config.read.reader import did_you_mean
+from talos.system.proc.cmdline import Cmdline
+
+PREFIX = "talos."
+OAUTH = "talos.config.oauth."
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What values an argument takes."""
+
+    is_valid: Callable[[str], bool]
+    hint: str = ""
+    is_used: bool = True
+    """False for those of upstream that nothing here reads yet."""
+
+
+def _matches(pattern: str, hint: str, *, is_used: bool = True) -> Form:
+    expression = re.compile(pattern, re.IGNORECASE)
+    return Form(lambda value: expression.fullmatch(value) is not None, hint, is_used)
+
+
+_ANY = Form(lambda _: True)
+_TEXT = _matches(r".+", "it needs a value")
+_SWITCH = _matches(r"|0|1|t|true|f|false|on|off|yes|no", "1 or 0")
+_UNUSED = Form(lambda _: True, is_used=False)
+
+FORMS: Mapping[str, Form] = {
+    "talos.platform": _matches(r"metal|container|nocloud", "metal or nocloud"),
+    "talos.config": _matches(r"|none|metal-iso|https?://.+", "a URL, metal-iso or none"),
+    "talos.config.inline": _TEXT,
+    "talos.config.early": _TEXT,
+    "talos.hostname": _matches(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9-]+)*", "a DNS name"),
+    "talos.experimental.wipe": _matches(r"system(:[^,]+(,[^,]+)*)?", "system, or system:EPHEMERAL,STATE"),
+    "talos.halt_if_installed": _SWITCH,
+    "talos.shutdown": _matches(r"halt", "halt"),
+    "talos.dashboard.disabled": _SWITCH,
+    "talos.dashboard.console": _TEXT,
+    "talos.device.settle_time": _matches(r"([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+|0", "such as 5s"),
+    "talos.network.interface.ignore": _TEXT,
+    "talos.environment": _UNUSED,
+    "talos.events.sink": _UNUSED,
+    "talos.logging.kernel": _UNUSED,
+    "talos.auditd.disabled": _UNUSED,
+    "talos.unified_cgroup_hierarchy": _UNUSED,
+}
+
+
+def find_mistakes(arguments: Cmdline) -> tuple[str, ...]:
+    """A line for every argument of ours that is unknown, malformed or has no effect."""
+    lines: list[str] = []
+    for name, value in arguments.arguments:
+        if not name.startswith(PREFIX):
+            continue
+        form = _UNUSED if name.startswith(OAUTH) else FORMS.get(name)
+        if form is None:
+            hint = did_you_mean(name, FORMS)
+            lines.append(f"{name}: there is no such argument" + (f" ({hint})" if hint else ""))
+        elif not form.is_used:
+            lines.append(f"{name}: it has no effect yet")
+        elif not form.is_valid(value):
+            lines.append(f'{name}: "{value}" is ignored ({form.hint})')
+    return tuple(lines)

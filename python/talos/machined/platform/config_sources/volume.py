@@ -1,0 +1,85 @@
+"""Files of a volume that somebody attached to hand the machine its config."""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from talos.api.definitions.block_pb2 import DiscoveredVolumeSpec
+from talos.machined.platform.config_sources.web import TOTAL_LIMIT, Tell
+from talos.resource import kinds
+from talos.resource.changes import wait_for
+from talos.resource.state import State
+from talos.system.errors import UserError
+from talos.system.mounts import MountPoint, Mounts
+
+FILESYSTEMS = ("iso9660", "vfat", "ext4")
+DEVICES_LIMIT = 60.0
+"""Seconds in which the first look at all devices has to be over."""
+LOOK_AGAIN = 2.0
+LIMIT = 8 * 1024 * 1024
+OPTIONS = ("ro", "nosuid", "nodev", "noexec")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeSource:
+    """How a volume is found and read."""
+
+    state: State
+    mounts: Mounts
+    tell: Tell
+    place: Path = Path("/system/run/config-volume")
+
+    async def load(self, label: str, names: Sequence[str]) -> dict[str, bytes]:
+        """The files that are there of those named, of the volume with this label in either case.
+
+        Waits for the volume; empty when it does not come.
+        """
+        with trio.move_on_after(DEVICES_LIMIT):
+            await wait_for(self.state, kinds.DEVICES_STATUS, "devices", lambda one: one.spec.ready)
+        volume = await self._find(label)
+        if volume is None:
+            self.tell(f"there is no volume with the label {label}: attach it, or apply a config")
+            with trio.move_on_after(TOTAL_LIMIT):
+                while volume is None:
+                    await trio.sleep(LOOK_AGAIN)
+                    volume = await self._find(label)
+        if volume is None:
+            return {}
+        return await trio.to_thread.run_sync(self._read, volume, tuple(names))
+
+    async def _find(self, label: str) -> DiscoveredVolumeSpec | None:
+        for one in await self.state.list(kinds.DISCOVERED_VOLUME):
+            if one.spec.label.lower() == label.lower() and one.spec.name in FILESYSTEMS:
+                return one.spec
+        return None
+
+    def _read(self, volume: DiscoveredVolumeSpec, names: Sequence[str]) -> dict[str, bytes]:
+        self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        target = tempfile.mkdtemp(dir=self.place)
+        try:
+            self.mounts.mount(
+                MountPoint(source=volume.dev_path, target=target, type=volume.name, options=OPTIONS)
+            )
+        except OSError as error:
+            raise UserError(f"can't be mounted: {error.strerror}", where=volume.dev_path) from None
+        try:
+            return {name: data for name in names if (data := _read_file(Path(target, name))) is not None}
+        finally:
+            self.mounts.unmount(target)
+            Path(target).rmdir()
+
+
+def _read_file(path: Path) -> bytes | None:
+    try:
+        if path.is_symlink() or not path.is_file():
+            return None
+        with path.open("rb") as file:
+            data = file.read(LIMIT + 1)
+    except OSError as error:
+        raise UserError(f"can't be read: {error.strerror}", where=path.name) from None
+    if len(data) > LIMIT:
+        raise UserError(f"it has more than {LIMIT} bytes", where=path.name)
+    return data

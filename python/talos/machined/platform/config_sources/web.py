@@ -1,0 +1,71 @@
+"""A config from a web server, asked again and again until it answers."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import trio
+
+from talos.machined.platform.config_sources.fetch import Fetched, FetchError, NotThereError, fetch
+from talos.machined.platform.config_sources.variables import (
+    collect_values,
+    fill_url,
+    find_variables,
+    wait_for_network,
+)
+from talos.resource.state import State
+from talos.system.errors import UserError
+from talos.system.files import Files
+
+TOTAL_LIMIT = 3 * 3600.0
+"""Seconds after which the search for a config is given up (as upstream)."""
+FIRST_PAUSE, LAST_PAUSE = 1.0, 30.0
+"""Seconds between two attempts: the first pause, which doubles, and the longest."""
+
+type Tell = Callable[[str], None]
+"""Told of every failure that is not the last word."""
+
+
+async def fetch_in_thread(url: str) -> Fetched:
+    """Fetch; a thread that can't be stopped is left to its own time limit."""
+    return await trio.to_thread.run_sync(fetch, url, abandon_on_cancel=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebSource:
+    """Where, and what it takes to get there."""
+
+    state: State
+    files: Files
+    tell: Tell
+    fetch: Callable[[str], Awaitable[Fetched]] = fetch_in_thread
+
+    async def load(self, template: str, *, where: str = "talos.config") -> bytes:
+        """The file; empty when the server has none for this machine, or never answered.
+
+        Raises:
+            UserError: when the URL can't be one.
+        """
+        names = find_variables(template)
+        with trio.move_on_after(TOTAL_LIMIT):
+            await wait_for_network(self.state)
+            url = fill_url(template, await collect_values(self.state, self.files, names))
+            if not url.lower().startswith(("http://", "https://")):
+                raise UserError(
+                    f'"{url}" is not supported', where=where, hint="use http://, https://, metal-iso or none"
+                )
+            return await self._try(url, where)
+        self.tell(f"{where}: no config from {template} within {TOTAL_LIMIT / 3600:.0f} h")
+        return b""
+
+    async def _try(self, url: str, where: str) -> bytes:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return (await self.fetch(url)).data
+            except NotThereError as error:
+                self.tell(f"{where}: there is no config at {url}: {error}")
+                return b""
+            except FetchError as error:
+                self.tell(f"{where}: can't fetch {url}: {error}, next try in {pause:.0f} s")
+            await trio.sleep(pause)
+            pause = min(2 * pause, LAST_PAUSE)

@@ -1,0 +1,107 @@
+"""What the machine is. On the container platform a launcher has left word in a folder."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from talos.api.definitions.network_pb2 import PlatformConfigSpec
+from talos.machined.node.ports import Platform
+from talos.machined.platform.handover import HANDOVER
+from talos.machined.platform.network import parse_network
+from talos.system.files import Files
+from talos.system.proc.cmdline import Cmdline, parse_cmdline
+
+CMDLINE = "/proc/cmdline"
+
+
+class PlatformPort(Platform, Protocol):
+    """A platform, with what only the boot sequence uses of it."""
+
+    @property
+    def arguments(self) -> Cmdline:
+        """The command line, parsed."""
+        ...
+
+    def load_config(self) -> bytes:
+        """The machine config that the platform brings, empty when it brings none."""
+        ...
+
+    def forget_config(self) -> None:
+        """The config is kept now: remove the platform's copy, if it can be."""
+        ...
+
+    def load_network(self) -> PlatformConfigSpec:
+        """The network config that the platform brings."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerPlatform:
+    """A node in namespaces of its own; its launcher has filled ``handover``."""
+
+    arguments: Cmdline
+    handover: Path
+    name: str = "container"
+    mode: str = "container"
+
+    @property
+    def cmdline(self) -> str:
+        """What takes the place of the kernel's command line."""
+        return self.arguments.text
+
+    def load_config(self) -> bytes:
+        """The machine config that the launcher brings, empty when it brings none."""
+        try:
+            return (self.handover / "config.yaml").read_bytes()
+        except FileNotFoundError:
+            return b""
+
+    def forget_config(self) -> None:
+        """Remove the launcher's copy: it is in STATE now."""
+        (self.handover / "config.yaml").unlink(missing_ok=True)
+
+    def load_network(self) -> PlatformConfigSpec:
+        """The network config that the launcher brings."""
+        try:
+            text = (self.handover / "network.yaml").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            text = ""
+        return parse_network(text, self.arguments.first("talos.hostname"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetalPlatform:
+    """A machine, virtual or not. Its config comes from disk or over the network."""
+
+    arguments: Cmdline
+    name: str = "metal"
+
+    @property
+    def mode(self) -> str:
+        """``metal``, or ``cloud`` on any other platform than metal itself."""
+        return "metal" if self.name == "metal" else "cloud"
+
+    @property
+    def cmdline(self) -> str:
+        """The kernel's command line."""
+        return self.arguments.text
+
+    def load_config(self) -> bytes:
+        """None at hand: ``talos.config`` says where to look, see ``config_sources``."""
+        return b""
+
+    def forget_config(self) -> None:
+        """There is no copy."""
+
+    def load_network(self) -> PlatformConfigSpec:
+        """None of its own."""
+        return parse_network("", self.arguments.first("talos.hostname"))
+
+
+def detect_platform(files: Files, handover: Path = HANDOVER) -> PlatformPort:
+    """The platform we are on."""
+    replacement = str(handover / "cmdline")
+    if files.exists(replacement):
+        return ContainerPlatform(arguments=parse_cmdline(files.read(replacement)), handover=handover)
+    arguments = parse_cmdline(files.read(CMDLINE))
+    return MetalPlatform(arguments=arguments, name=arguments.first("talos.platform") or "metal")

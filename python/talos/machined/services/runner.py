@@ -1,0 +1,292 @@
+"""Running one service: wait, prepare, start, watch, start again."""
+
+import os
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from talos.daemon.ready import READY_MESSAGE
+from talos.machined.logs.store import LineSplitter, LogStore
+from talos.machined.node.ports import ServiceState
+from talos.machined.services.health import Connect, HealthCheck
+from talos.machined.services.lifecycle import Lifecycle
+from talos.machined.services.reaper import Child, Reaper
+from talos.machined.services.spec import (
+    ENVIRONMENT,
+    Directory,
+    Execute,
+    Facts,
+    Fork,
+    InProcess,
+    ServiceSpec,
+)
+from talos.machined.services.zygote import ForkRequest
+from talos.machined.services.zygote_client import Zygote
+from talos.system.cgroups import Groups
+from talos.system.logging import Log
+from talos.system.process import describe_exit, spawn
+
+FIRST_BACKOFF = 0.2
+"""Seconds before a service that ended is started again; doubled with every further time."""
+MAX_BACKOFF = 30.0
+STEADY = 20.0
+"""Seconds after which a run counts as a success: the backoff begins anew."""
+PIPE_READ = 65536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machinery:
+    """What all runners use."""
+
+    reaper: Reaper
+    zygote: Zygote
+    logs: LogStore
+    groups: Groups
+    facts: Facts
+    connect: Connect
+    log: Log
+
+
+class Runner:
+    """One service. :meth:`run` keeps it running until :meth:`stop`."""
+
+    def __init__(self, spec: ServiceSpec, life: Lifecycle, machinery: Machinery) -> None:
+        self.spec = spec
+        self.life = life
+        self._machinery = machinery
+        self._output = -1
+        self._child: Child | None = None
+        self._stopping = trio.Event()
+        self._scope = trio.CancelScope()
+
+    async def run(self, dependencies: Sequence[Lifecycle]) -> None:
+        """From STARTING to FINISHED, FAILED or SKIPPED."""
+        reason = self.spec.skip(self._machinery.facts)
+        if reason:
+            if self.life.state is ServiceState.SKIPPED:
+                return
+            self.life.step(ServiceState.SKIPPED, reason)
+            return
+        self.life.step(ServiceState.STARTING, "Starting service")
+        self._stopping = trio.Event()
+        with trio.CancelScope() as self._scope:
+            await self._wait_for_conditions(dependencies)
+            async with trio.open_nursery() as nursery:
+                reading, self._output = os.pipe()
+                nursery.start_soon(self._collect_output, reading)
+                await self._keep_running()
+                nursery.cancel_scope.cancel()
+        # Stopped while it was being started: by now there may be a process.
+        await self._end_process()
+        if self.life.state is not ServiceState.STOPPING:
+            self.life.step(ServiceState.STOPPING, "Stopping service")
+        self.life.step(ServiceState.FINISHED, "Service finished successfully")
+
+    async def stop(self) -> None:
+        """End it: SIGTERM, then after a while SIGKILL. Returns when it has ended."""
+        if self.life.state in (
+            ServiceState.INITIALIZED,
+            ServiceState.FINISHED,
+            ServiceState.FAILED,
+            ServiceState.SKIPPED,
+        ):
+            return
+        self._stopping.set()
+        if self._child is None or self._child.has_ended:
+            self._scope.cancel()
+        await self._end_process()
+        await self.life.wait(lambda life: life.state in (ServiceState.FINISHED, ServiceState.FAILED))
+
+    async def _end_process(self) -> None:
+        child = self._child
+        if child is None or child.has_ended:
+            return
+        if self.life.state is not ServiceState.STOPPING:
+            self.life.step(ServiceState.STOPPING, f"Sending SIGTERM to PID {child.pid}")
+        _signal(child, signal.SIGTERM)
+        with trio.move_on_after(self.spec.stop_timeout):
+            await child.wait()
+        if not child.has_ended:
+            self._machinery.log.warning("a service had to be killed", id=self.spec.id)
+            _signal(child, signal.SIGKILL)
+            await child.wait()
+
+    async def _wait_for_conditions(self, dependencies: Sequence[Lifecycle]) -> None:
+        state = self._machinery.facts.state
+        waits: dict[str, Callable[[], Awaitable[None]]] = {
+            f'service "{other.id}" to be "up"': partial(other.wait, _is_up)
+            for other in dependencies
+            if not other.is_up
+        }
+        waits |= {condition.text: partial(condition.wait, state) for condition in self.spec.conditions}
+        waiting = list(waits)
+
+        async def wait(text: str) -> None:
+            await waits[text]()
+            waiting.remove(text)
+            if waiting:
+                self.life.step(ServiceState.WAITING, f"Waiting for {', '.join(waiting)}")
+
+        if waiting:
+            self.life.step(ServiceState.WAITING, f"Waiting for {', '.join(waiting)}")
+        async with trio.open_nursery() as nursery:
+            for text in waits:
+                nursery.start_soon(wait, text)
+
+    async def _keep_running(self) -> None:
+        backoff = FIRST_BACKOFF
+        while True:
+            began = trio.current_time()
+            try:
+                end = await self._run_once()
+            except OSError as error:
+                end = f"Could not start: {error}"
+            except Exception as error:
+                self._machinery.log.exception("a service did not start", id=self.spec.id)
+                end = f"Could not start: {error}"
+            if self._stopping.is_set():
+                return
+            if trio.current_time() - began > STEADY:
+                backoff = FIRST_BACKOFF
+            self.life.step(ServiceState.WAITING, f"{end}, starting again in {backoff:.1f} s")
+            with trio.move_on_after(backoff):
+                await self._stopping.wait()
+                return
+            backoff = min(2 * backoff, MAX_BACKOFF)
+
+    async def _run_once(self) -> str:
+        self.life.step(ServiceState.PREPARING, "Running pre state")
+        for directory in self.spec.directories:
+            make_directory(directory)
+        await self.spec.prepare(self._machinery.facts)
+        if isinstance(self.spec.start, InProcess):
+            self.life.step(ServiceState.RUNNING, "Running in PID 1")
+            self.life.set_health(healthy=True, message="")
+            await self._watch(None, -1)
+            return "ended"
+        reading, writing = os.pipe()
+        try:
+            try:
+                child = await self._start(writing)
+            finally:
+                os.close(writing)
+            self._child = child
+            self._settle_process(child.pid)
+            self.life.pid = child.pid
+            self.life.step(ServiceState.RUNNING, f"Process started with PID {child.pid}")
+            await self._watch(child, reading)
+            return f"Process {child.pid} ended with {describe_exit(await child.wait())}"
+        finally:
+            os.close(reading)
+
+    async def _start(self, ready: int) -> Child:
+        match self.spec.start:
+            case Fork() as start:
+                request = ForkRequest(
+                    module=start.module,
+                    title=self.spec.id,
+                    uid=start.uid,
+                    gid=start.gid,
+                    groups=start.groups,
+                    capabilities=start.capabilities,
+                    writable=start.writable,
+                    environment=ENVIRONMENT,
+                )
+                return await self._machinery.zygote.fork(request, self._output, ready)
+            case Execute() as start:
+                pid = spawn(start.argv, env=start.environment, stdout=self._output, stderr=self._output)
+                return self._machinery.reaper.register(pid)
+            case InProcess():
+                raise AssertionError(self.spec.id)
+
+    def _settle_process(self, pid: int) -> None:
+        """Put a process where it belongs; it may be gone already, and a kernel may refuse."""
+        with suppress(OSError):
+            if self.spec.group:
+                self._machinery.groups.join(self.spec.group, pid)
+        with suppress(OSError):
+            Path(f"/proc/{pid}/oom_score_adj").write_text(str(self.spec.oom_score_adj), encoding="ascii")
+
+    async def _watch(self, child: Child | None, ready: int) -> None:
+        """Until the process has ended."""
+        async with trio.open_nursery() as nursery:
+            if self.spec.health is not None:
+                nursery.start_soon(self._check_health, self.spec.health)
+            if isinstance(self.spec.start, Fork):
+                nursery.start_soon(self._await_readiness, ready)
+            if child is None:
+                await self._stopping.wait()
+            else:
+                await child.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _await_readiness(self, ready: int) -> None:
+        """A daemon's own word is its first health check."""
+        os.set_blocking(ready, False)
+        await trio.lowlevel.wait_readable(ready)
+        if os.read(ready, len(READY_MESSAGE)) == READY_MESSAGE:
+            self.life.set_health(healthy=True, message="")
+
+    async def _check_health(self, check: HealthCheck) -> None:
+        """One failure is no news: a service that starts or a busy machine answers a little later."""
+        failures = 0
+        await trio.sleep(check.initial_delay)
+        while True:
+            message = await self._probe(check)
+            failures = failures + 1 if message else 0
+            if failures != 1:
+                self.life.set_health(healthy=not message, message=message)
+            await trio.sleep(check.initial_delay if failures == 1 else check.period)
+
+    async def _probe(self, check: HealthCheck) -> str:
+        """What is wrong with the service, empty when nothing is."""
+        try:
+            with trio.fail_after(check.timeout):
+                await check.probe(self._machinery.connect)
+        except trio.TooSlowError:
+            return f"no answer within {check.timeout} s"
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
+            return str(error) or type(error).__name__
+        return ""
+
+    async def _collect_output(self, reading: int) -> None:
+        """Everything the service writes, over all its processes, becomes its log."""
+        os.set_blocking(reading, False)
+        splitter = LineSplitter()
+        logs, name = self._machinery.logs, self.spec.id
+        logs.register(name)
+        try:
+            while True:
+                await trio.lowlevel.wait_readable(reading)
+                lines = splitter.feed(os.read(reading, PIPE_READ))
+                if lines:
+                    logs.append(name, lines)
+        finally:
+            with suppress(BlockingIOError):
+                logs.append(name, splitter.feed(os.read(reading, PIPE_READ)) + splitter.finish())
+            os.close(reading)
+            os.close(self._output)
+            self._output = -1
+
+
+def _is_up(life: Lifecycle) -> bool:
+    return life.is_up
+
+
+def _signal(child: Child, number: signal.Signals) -> None:
+    if not child.has_ended:
+        with suppress(ProcessLookupError):
+            os.kill(child.pid, number)
+
+
+def make_directory(directory: Directory) -> None:
+    """Make a directory, or give the one that is there the right owner and mode."""
+    path = Path(directory.path)
+    path.mkdir(parents=True, exist_ok=True)
+    os.chown(path, directory.uid, directory.gid)
+    path.chmod(directory.mode)

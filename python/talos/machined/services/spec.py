@@ -1,0 +1,104 @@
+"""What a service is made of. The table of them is in :mod:`talos.machined.services.table`."""
+
+import enum
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from talos.machined.node.ports import Platform
+from talos.machined.services.conditions import Condition
+from talos.machined.services.health import HealthCheck
+from talos.resource.state import State
+from talos.system.cgroups import Limits
+
+ENVIRONMENT: Mapping[str, str] = MappingProxyType(
+    {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/", "LANG": "C.UTF-8"}
+)
+
+
+class ApiAction(enum.Enum):
+    """What a user may do to a service through the API."""
+
+    START = "start"
+    STOP = "stop"
+    RESTART = "restart"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Directory:
+    """A directory that has to be there before a service starts."""
+
+    path: str
+    uid: int = 0
+    gid: int = 0
+    mode: int = 0o755
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """A daemon of ours, forked from the zygote. It reports when it serves."""
+
+    module: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+    capabilities: tuple[int, ...] = ()
+    writable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execute:
+    """Another program."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default=ENVIRONMENT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InProcess:
+    """A part of PID 1 itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What rows decide by."""
+
+    platform: Platform
+    state: State
+
+
+type Prepare = Callable[[Facts], Awaitable[None]]
+type Skip = Callable[[Facts], str]
+
+
+async def prepare_nothing(_facts: Facts) -> None:
+    """For most services."""
+
+
+def never_skip(_facts: Facts) -> str:
+    """For most services."""
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSpec:
+    """One row: everything the supervisor knows of a service.
+
+    It starts when the services in ``depends`` are up and the conditions hold. ``skip`` gives
+    the reason why it isn't for this machine. ``oom_score_adj`` is set where the kernel lets us.
+    """
+
+    id: str
+    start: Fork | Execute | InProcess
+    depends: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    health: HealthCheck | None = None
+    prepare: Prepare = prepare_nothing
+    skip: Skip = never_skip
+    control_plane_only: bool = False
+    directories: tuple[Directory, ...] = ()
+    group: str = ""
+    limits: Limits = field(default_factory=Limits)
+    oom_score_adj: int = 0
+    stop_timeout: float = 10.0
+    actions: frozenset[ApiAction] = frozenset()

@@ -1,0 +1,211 @@
+"""The supervisor: all services, their order, and what a user may do to them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from graphlib import TopologicalSorter
+from math import inf
+
+import trio
+
+from talos.api.machine import machine_pb2 as pb
+from talos.machined.node.events import EventLog
+from talos.machined.node.ports import (
+    ServiceHealth,
+    ServiceRefusedError,
+    ServiceState,
+    ServiceStatus,
+    UnknownServiceError,
+)
+from talos.machined.services.lifecycle import Lifecycle
+from talos.machined.services.runner import Machinery, Runner
+from talos.machined.services.spec import ApiAction, Fork, ServiceSpec
+from talos.resource import changes, kinds
+from talos.resource.state import State, StateError
+
+OWNER = "v1alpha1.ServiceController"
+"""The owner of the service resources, as upstream names it."""
+
+PUBLISH_AGAIN = 0.2
+"""Seconds until a resource that the State refused is written again."""
+
+
+class Supervisor:
+    """Starts and stops services by the table. :meth:`run` has to run beside."""
+
+    def __init__(
+        self, specs: Sequence[ServiceSpec], machinery: Machinery, events: EventLog, state: State
+    ) -> None:
+        self._machinery = machinery
+        self._events = events
+        self._state = state
+        self._denied = ""
+        self._runners: dict[str, Runner] = {}
+        self._dirty: dict[str, Lifecycle] = {}
+        self._something_dirty = trio.Event()
+        self._to_start, self._starts = trio.open_memory_channel[Runner](inf)
+        for spec in specs:
+            has_health = spec.health is not None or isinstance(spec.start, Fork)
+            life = Lifecycle(spec.id, has_health=has_health, report=self._report)
+            self._runners[spec.id] = Runner(spec, life, machinery)
+        self._order = _sort({spec.id: spec.depends for spec in specs})
+
+    async def run(self) -> None:
+        """Run what is started, and publish what becomes of it."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._publish)
+            async for runner in self._starts:
+                nursery.start_soon(runner.run, self._dependencies_of(runner))
+
+    # What the API uses.
+
+    def list(self) -> Sequence[ServiceStatus]:
+        """Every service that was ever started, ordered by id."""
+        return [
+            runner.life.snapshot()
+            for _, runner in sorted(self._runners.items())
+            if runner.life.state is not ServiceState.INITIALIZED
+        ]
+
+    def get(self, id: str) -> ServiceStatus:
+        """One service; UnknownServiceError."""
+        return self._find(id).life.snapshot()
+
+    async def start(self, id: str) -> None:
+        """Start a service on a user's behalf."""
+        self._check_action(id, ApiAction.START)
+        self.begin([id])
+
+    async def stop(self, id: str) -> None:
+        """Stop a service on a user's behalf."""
+        self._check_action(id, ApiAction.STOP)
+        await self._find(id).stop()
+
+    async def restart(self, id: str) -> None:
+        """Stop and start a service on a user's behalf."""
+        self._check_action(id, ApiAction.RESTART)
+        await self._find(id).stop()
+        self.begin([id])
+
+    def _check_action(self, id: str, action: ApiAction) -> None:
+        if action not in self._find(id).spec.actions:
+            raise ServiceRefusedError(id)
+
+    # What the sequences use.
+
+    def begin(self, ids: Iterable[str]) -> None:
+        """Start services that don't run yet; they wait for what they depend on."""
+        for name in ids:
+            runner = self._find(name)
+            if self._denied:
+                raise ServiceRefusedError(f"no service may start: {self._denied}")
+            if runner.life.state in (
+                ServiceState.INITIALIZED,
+                ServiceState.FINISHED,
+                ServiceState.FAILED,
+                ServiceState.SKIPPED,
+            ):
+                self._to_start.send_nowait(runner)
+
+    async def wait_until_settled(self, ids: Iterable[str]) -> None:
+        """Wait until services are up, or will not be."""
+        for name in ids:
+            await self._find(name).life.wait(lambda life: life.is_settled)
+
+    def unsettled(self, ids: Iterable[str]) -> Mapping[str, str]:
+        """The services among these that are not up, and what they said last."""
+        lives = [self._find(name).life for name in ids]
+        return {life.id: f"{life.state.value}: {life.last_message}" for life in lives if not life.is_settled}
+
+    def deny_starts(self, reason: str) -> None:
+        """From now on no service may start."""
+        self._denied = reason
+
+    async def stop_all(self, *, keep: frozenset[str] = frozenset()) -> None:
+        """Stop all services but some, each after those that depend on it."""
+        async with trio.open_nursery() as nursery:
+            done = {name: trio.Event() for name in self._order}
+
+            async def stop(id: str) -> None:
+                for other in self._order:
+                    if id in self._runners[other].spec.depends:
+                        await done[other].wait()
+                if id not in keep:
+                    await self._runners[id].stop()
+                done[id].set()
+
+            for name in self._order:
+                nursery.start_soon(stop, name)
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """Every service of the table, in the order in which they may start."""
+        return self._order
+
+    def _find(self, id: str) -> Runner:
+        runner = self._runners.get(id)
+        if runner is None:
+            raise UnknownServiceError(id)
+        return runner
+
+    def _dependencies_of(self, runner: Runner) -> "Sequence[Lifecycle]":
+        return [self._runners[name].life for name in runner.spec.depends]
+
+    # Telling the rest of the node.
+
+    def _report(self, life: Lifecycle) -> None:
+        self._machinery.log.info(f"service[{life.id}]({life.state.value}): {life.last_message}")
+        self._events.publish(
+            pb.ServiceStateEvent(
+                service=life.id,
+                action=life.state.name,
+                message=life.last_message,
+                health=_make_health(life.health),
+            )
+        )
+        self._dirty[life.id] = life
+        self._something_dirty.set()
+
+    async def _publish(self) -> None:
+        while True:
+            await self._something_dirty.wait()
+            self._something_dirty = trio.Event()
+            dirty, self._dirty = self._dirty, {}
+            for life in dirty.values():
+                try:
+                    await self._publish_one(life)
+                except StateError as error:
+                    self._machinery.log.warning(
+                        "a service can't be published yet", id=life.id, reason=str(error)
+                    )
+                    # Torn down when it ended, and now it is back.
+                    await changes.destroy_if_present(self._state, kinds.SERVICE, life.id, owner=OWNER)
+                    await trio.sleep(PUBLISH_AGAIN)
+                    self._dirty.setdefault(life.id, life)
+                    self._something_dirty.set()
+
+    async def _publish_one(self, life: Lifecycle) -> None:
+        if life.state in (ServiceState.FINISHED, ServiceState.FAILED, ServiceState.SKIPPED):
+            await changes.destroy_if_present(self._state, kinds.SERVICE, life.id, owner=OWNER)
+            return
+
+        def change(spec: kinds.v1alpha1.ServiceSpec) -> None:
+            spec.running = life.state is ServiceState.RUNNING
+            spec.healthy = life.is_up
+            spec.unknown = life.health.unknown and not life.is_up
+
+        await changes.modify(self._state, kinds.SERVICE, life.id, change, owner=OWNER)
+
+
+def _make_health(health: ServiceHealth) -> pb.ServiceHealth:
+    message = pb.ServiceHealth(
+        unknown=health.unknown, healthy=health.healthy, last_message=health.last_message
+    )
+    message.last_change.FromNanoseconds(int(health.last_change * 1e9))
+    return message
+
+
+def _sort(depends: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    for name, others in depends.items():
+        missing = set(others) - depends.keys()
+        if missing:
+            raise ValueError(f"service {name} depends on {', '.join(sorted(missing))}: not in the table")
+    return tuple(TopologicalSorter(depends).static_order())

@@ -1,0 +1,213 @@
+"""The process from which daemons are forked.
+
+PID 1 forks it before any gRPC object exists: gRPC does not survive a fork. It imports the
+daemons' modules once, so a daemon starts in milliseconds and shares that memory with the
+others. On request it forks twice, which makes PID 1 the daemon's parent. Its loop is one
+thread without an event loop; PID 1's end is in :mod:`talos.machined.services.zygote_client`.
+"""
+
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import ssl
+import struct
+import sys
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+from talos.daemon.privileges import Privileges, drop_privileges
+from talos.daemon.ready import READY_FD
+from talos.system import kernel
+
+MAX_REQUEST = 16 * 1024
+"""Bytes of one request on the socket between PID 1 and the zygote."""
+PID_FORMAT = "i"
+ZYGOTE_FD = 3
+"""Where a zygote that is started anew finds its socket."""
+MODULES = (
+    "grpc._cython.cygrpc",  # grpc imports these two when first used; imported here, they are shared
+    "grpc.aio",
+    "talos.networkd.main",
+    "talos.routerd.main",
+    "talos.timed.main",
+    "talos.apid.main",
+    "talos.trustd.main",
+    "talos.udevd.main",
+    "encodings.idna",
+)
+"""What daemons need, in the order in which a booting node wants it."""
+TLS_MODULE = "talos.apid.main"
+FAILED_TO_START = 70
+"""Exit code of a daemon that did not come as far as its main function; EX_SOFTWARE of sysexits.h."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkRequest:
+    """A daemon to start. ``writable`` are directories that it sees writable, all else is read-only."""
+
+    module: str
+    title: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+    capabilities: tuple[int, ...] = ()
+    writable: tuple[str, ...] = ()
+    environment: Mapping[str, str]
+
+    def encode(self) -> bytes:
+        """As it goes over the socket."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return json.dumps(values | {"environment": dict(self.environment)}).encode()
+
+
+def parse_request(data: bytes) -> ForkRequest:
+    """A request from the socket."""
+    values: dict[str, Any] = json.loads(data)
+    for name in ("groups", "capabilities", "writable"):
+        values[name] = tuple(values[name])
+    return ForkRequest(**values)
+
+
+def fork_zygote(first: Sequence[str] = ()) -> tuple[socket.socket, int]:
+    """Fork the zygote: the socket to it, and its pid. Only before gRPC is in use.
+
+    ``first`` are modules to load before all others.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        ours.close()
+        try:
+            run_zygote(theirs, parent, first)
+        except BaseException:  # noqa: BLE001 - a fork never returns into its parent's code
+            traceback.print_exc()
+            os._exit(FAILED_TO_START)
+    theirs.close()
+    return ours, pid
+
+
+def main() -> None:
+    """A zygote in an interpreter of its own, after the first one was lost."""
+    run_zygote(socket.socket(fileno=ZYGOTE_FD), os.getppid())
+
+
+def run_zygote(requests: socket.socket, parent: int, first: Sequence[str] = ()) -> NoReturn:
+    """Serve requests until PID 1 closes the socket."""
+    os.setsid()  # no terminal's or group's signal is meant for us
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    kernel.set_process_title("zygote")
+    missing = [*first, *MODULES]
+    while True:
+        # While nobody asks, import ahead. Who asks gets what it needs, and no more, at once.
+        if missing and not select.select([requests], [], [], 0)[0]:
+            import_module(missing.pop(0))
+            continue
+        data, fds, _flags, _address = socket.recv_fds(requests, MAX_REQUEST, 2)
+        if not data:
+            os._exit(0)
+        request = parse_request(data)
+        import_module(request.module)
+        pid = _fork_twice(request, fds, requests, parent)
+        for fd in fds:
+            os.close(fd)
+        requests.send(struct.pack(PID_FORMAT, pid))
+
+
+def import_module(name: str) -> None:
+    """Load a module, and keep the collector from touching (so: copying) what is loaded by now."""
+    try:
+        importlib.import_module(name)
+    except Exception:  # noqa: BLE001 - one daemon that can't be loaded must not take the others along
+        sys.stderr.write(f"zygote: {name} can't be imported\n{traceback.format_exc()}")
+    if name == TLS_MODULE:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # the first one makes OpenSSL's tables, 2 MiB
+    gc.freeze()
+
+
+def _fork_twice(request: ForkRequest, fds: list[int], requests: socket.socket, parent: int) -> int:
+    reading, writing = os.pipe()
+    middle = os.fork()
+    if middle == 0:
+        if os.fork() == 0:
+            os.close(reading)
+            requests.close()
+            _become_daemon(request, fds, writing, parent)
+        os._exit(0)
+    os.close(writing)
+    os.waitpid(middle, 0)
+    with open(reading, "rb") as pipe:  # noqa: PTH123 - a descriptor
+        answer = pipe.read()
+    return struct.unpack(PID_FORMAT, answer)[0] if answer else 0
+
+
+def _become_daemon(request: ForkRequest, fds: list[int], writing: int, parent: int) -> NoReturn:
+    code = FAILED_TO_START
+    try:
+        os.setsid()
+        while os.getppid() != parent:  # until the middle process is gone and we are PID 1's
+            time.sleep(0.0002)
+        os.write(writing, struct.pack(PID_FORMAT, os.getpid()))
+        os.close(writing)
+        output, ready = fds
+        _connect(output)
+        os.environ.clear()
+        os.environ.update({**request.environment, READY_FD: str(ready)})
+        make_private_view(request.writable)
+        drop_privileges(
+            request.title,
+            Privileges(
+                uid=request.uid,
+                gid=request.gid,
+                groups=request.groups,
+                capabilities=frozenset(request.capabilities),
+            ),
+        )
+        code = 1
+        importlib.import_module(request.module).main()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # noqa: BLE001 - the end of the process, whatever it was
+        traceback.print_exc()
+    finally:
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _connect(output: int) -> None:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(nothing)
+    os.close(output)
+
+
+def make_private_view(writable: tuple[str, ...]) -> None:
+    """Mounts of our own: everything read-only but some directories, which others see, too."""
+    kernel.unshare(kernel.CLONE_NEWNS)
+    kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_SLAVE)
+    for directory in writable:
+        if Path(directory).exists():
+            kernel.mount(directory, directory, flags=kernel.MS_BIND | kernel.MS_REC)
+    kernel.set_read_only("/", read_only=True, recursive=True)
+    for directory in writable:
+        if Path(directory).exists():
+            kernel.set_read_only(directory, read_only=False)
+
+
+if __name__ == "__main__":
+    main()

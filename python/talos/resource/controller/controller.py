@@ -1,0 +1,256 @@
+"""Controllers: they read declared inputs and keep declared outputs as they should be."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar, Self
+
+import trio
+from google.protobuf.message import Message
+
+from talos.resource import changes
+from talos.resource.controller.access import Access, Input, Output, Strength, UndeclaredAccessError
+from talos.resource.kind import Kind
+from talos.resource.query import ALL, Query
+from talos.resource.resource import Resource
+from talos.resource.state import NotFoundError, State, StateError
+
+__all__ = [
+    "Controller",
+    "ControllerRuntime",
+    "Input",
+    "Output",
+    "Reconciler",
+    "Strength",
+    "UndeclaredAccessError",
+]
+
+INITIAL_BACKOFF = 0.1
+"""Seconds before a failed controller runs again; doubled with every further failure."""
+MAX_BACKOFF = 60.0
+"""Seconds between two tries at most."""
+MIN_WAIT = 1.0
+"""Seconds after which a change of an input ends a longer wait: it may be the cure."""
+
+type Spawn = Callable[[Callable[[], Any]], None]
+
+
+class ControllerRuntime:
+    """The State as one controller sees it: what it declared, under its own name.
+
+    The methods are those of :class:`talos.resource.state.State` and
+    :mod:`talos.resource.changes`, and raise UndeclaredAccessError beside.
+    """
+
+    def __init__(self, access: Access, state: State, spawn: Spawn) -> None:
+        self.name = access.name
+        self._access = access
+        self._state = state
+        self._spawn = spawn
+        self._due = trio.Event()
+        self._failures = 0
+        self._touched: set[tuple[str, str, str]] | None = None
+        self._namespaces: dict[str, set[str]] = {
+            output.kind.type: {output.kind.namespace} for output in access.outputs
+        }
+        self._ending: set[tuple[str, str, str]] = set()
+
+    async def get[S: Message](self, kind: Kind[S], id: str, *, namespace: str | None = None) -> Resource[S]:
+        """One resource; NotFoundError when there is none."""
+        self._access.check_read(kind, id, namespace)
+        return await self._state.get(kind, id, namespace=namespace)
+
+    async def get_or_none[S: Message](
+        self, kind: Kind[S], id: str, *, namespace: str | None = None
+    ) -> Resource[S] | None:
+        """One resource, if there is one."""
+        try:
+            return await self.get(kind, id, namespace=namespace)
+        except NotFoundError:
+            return None
+
+    async def list[S: Message](
+        self, kind: Kind[S], *, namespace: str | None = None, query: Query = ALL
+    ) -> list[Resource[S]]:
+        """All resources of a kind that match the query, ordered by id."""
+        self._access.check_read(kind, None, namespace)
+        return await self._state.list(kind, namespace=namespace, query=query)
+
+    async def modify[S: Message](
+        self,
+        kind: Kind[S],
+        id: str,
+        change: changes.Change[S],
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> Resource[S]:
+        """Create an output or change it; see :func:`talos.resource.changes.modify`."""
+        self._access.check_write(kind, id, namespace)
+        key = self._key(kind, id, namespace)
+        self._namespaces[kind.type].add(key[1])
+        if self._touched is not None:
+            self._touched.add(key)
+        return await changes.modify(
+            self._state,
+            kind,
+            id,
+            change,
+            namespace=namespace,
+            owner=self.name,
+            labels=labels,
+            annotations=annotations,
+        )
+
+    async def teardown(self, kind: Kind[Message], id: str, *, namespace: str | None = None) -> bool:
+        """Ask for an output's end; true when nothing holds it any more. NotFoundError."""
+        self._access.check_write(kind, id, namespace)
+        return await self._state.teardown(kind, id, namespace=namespace, owner=self.name)
+
+    async def destroy(self, kind: Kind[Message], id: str, *, namespace: str | None = None) -> None:
+        """Destroy an output; NotFoundError, ConflictError while finalizers hold it."""
+        self._access.check_write(kind, id, namespace)
+        await self._state.destroy(kind, id, namespace=namespace, owner=self.name)
+
+    async def remove(self, kind: Kind[Message], id: str, *, namespace: str | None = None) -> None:
+        """Tear an output down and destroy it as soon as nothing holds it.
+
+        Returns at once. If it had to wait, the controller reconciles after the end, so that
+        it can make the output anew. An output that is not there is no error.
+        """
+        self._access.check_write(kind, id, namespace)
+        key = self._key(kind, id, namespace)
+        if key in self._ending:
+            return
+        if await changes.destroy_if_present(self._state, kind, id, namespace=namespace, owner=self.name):
+            return
+
+        async def finish() -> None:
+            try:
+                await changes.teardown_and_destroy(
+                    self._state, kind, id, namespace=namespace, owner=self.name
+                )
+            except StateError:
+                # Gone, or the watch broke: the next reconciliation looks again.
+                pass
+            finally:
+                self._ending.discard(key)
+                self.queue_reconcile()
+
+        self._ending.add(key)
+        self._spawn(finish)
+
+    async def add_finalizer(self, kind: Kind[Message], id: str, *, namespace: str | None = None) -> None:
+        """Hold a strong input with a finalizer of the controller's name."""
+        self._access.check_finalizer(kind, id, namespace)
+        await changes.add_finalizer(self._state, kind, id, self.name, namespace=namespace)
+
+    async def remove_finalizer(self, kind: Kind[Message], id: str, *, namespace: str | None = None) -> None:
+        """Let go of a strong input, which may be gone already."""
+        self._access.check_finalizer(kind, id, namespace)
+        await changes.remove_finalizer(self._state, kind, id, self.name, namespace=namespace)
+
+    @asynccontextmanager
+    async def track_outputs(self, *kinds: Kind[Message]) -> AsyncGenerator[None]:
+        """Remove the controller's outputs that were not modified within the context.
+
+        Of all output kinds, or of those given. Nothing is removed when the context ends
+        with an exception.
+        """
+        if self._touched is not None:
+            raise RuntimeError(f"{self.name} tracks its outputs already")
+        touched: set[tuple[str, str, str]] = set()
+        self._touched = touched
+        try:
+            yield
+        finally:
+            self._touched = None
+        for kind in kinds or [output.kind for output in self._access.outputs]:
+            self._access.check_write(kind, "*", None)
+            for namespace in sorted(self._namespaces[kind.type]):
+                for resource in await self._state.list(kind, namespace=namespace):
+                    if resource.metadata.owner != self.name:
+                        continue
+                    if (kind.type, namespace, resource.id) not in touched:
+                        await self.remove(kind, resource.id, namespace=namespace)
+
+    def events(self) -> "_Bursts":
+        """Yields once at the start and then once per burst of changes of the inputs.
+
+        Changes that come while the controller works make one more round.
+        """
+        return _Bursts(self)
+
+    def queue_reconcile(self) -> None:
+        """Have one more round, as if an input had changed."""
+        self._due.set()
+
+    def reset_backoff(self) -> None:
+        """Tell that the controller works: after the next failure it is tried again soon."""
+        self._failures = 0
+
+    def count_failure(self) -> float:
+        """Note a failure; returns how many seconds to wait before the next try."""
+        delay = min(INITIAL_BACKOFF * 2**self._failures, MAX_BACKOFF)
+        self._failures += 1
+        return delay
+
+    async def wait_for_round(self) -> None:
+        """Wait until an input has changed since the last round began."""
+        await self._due.wait()
+        self._due = trio.Event()
+
+    async def wait_before_retry(self, delay: float) -> None:
+        """Wait ``delay`` seconds, or less when an input changes after ``MIN_WAIT``."""
+        self._due = trio.Event()
+        await trio.sleep(min(delay, MIN_WAIT))
+        with trio.move_on_after(max(delay - MIN_WAIT, 0.0)):
+            await self._due.wait()
+
+    @staticmethod
+    def _key(kind: Kind[Message], id: str, namespace: str | None) -> tuple[str, str, str]:
+        return kind.type, kind.namespace if namespace is None else namespace, id
+
+
+class _Bursts:
+    """The rounds of a controller; no generator, since nobody would close it."""
+
+    def __init__(self, runtime: ControllerRuntime) -> None:
+        self._runtime = runtime
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> None:
+        await self._runtime.wait_for_round()
+
+
+class Controller:
+    """Something that keeps outputs in step with inputs.
+
+    When :meth:`run` fails it is logged and run again after a growing wait; when it
+    returns, the controller is done.
+    """
+
+    name: ClassVar[str]
+    """Unique; the owner of the outputs. Upstream's form is ``network.AddressSpecController``."""
+    inputs: tuple[Input, ...] = ()
+    outputs: tuple[Output, ...] = ()
+
+    async def run(self, runtime: ControllerRuntime) -> None:
+        """Work until cancelled."""
+        raise NotImplementedError
+
+
+class Reconciler(Controller):
+    """A controller that looks at everything anew whenever something has changed."""
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Bring the outputs in step with the inputs; called at the start and once per burst."""
+        raise NotImplementedError
+
+    async def run(self, runtime: ControllerRuntime) -> None:
+        """Reconcile at the start and after every burst of changes."""
+        async for _ in runtime.events():
+            await self.reconcile(runtime)
+            runtime.reset_backoff()

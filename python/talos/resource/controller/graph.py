@@ -1,0 +1,55 @@
+"""Which controller reads and writes what, as the API tells it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from google.protobuf.empty_pb2 import Empty
+
+from talos.api.inspect import inspect_pb2
+from talos.api.rpc import Call, Service
+from talos.resource.controller.access import Strength
+from talos.resource.controller.controller import Controller
+
+type Edge = inspect_pb2.ControllerDependencyEdge
+
+_INPUTS = {
+    Strength.WEAK: inspect_pb2.INPUT_WEAK,
+    Strength.STRONG: inspect_pb2.INPUT_STRONG,
+    Strength.DESTROY_READY: inspect_pb2.INPUT_DESTROY_READY,
+}
+
+
+def dependencies(controllers: Sequence[Controller]) -> list[Edge]:
+    """An edge for every declared input and output, ordered by controller."""
+    edges: list[Edge] = []
+    for controller in sorted(controllers, key=lambda item: item.name):
+        edges.extend(
+            inspect_pb2.ControllerDependencyEdge(
+                controller_name=controller.name,
+                edge_type=inspect_pb2.OUTPUT_SHARED if output.shared else inspect_pb2.OUTPUT_EXCLUSIVE,
+                resource_type=output.kind.type,
+            )
+            for output in controller.outputs
+        )
+        edges.extend(
+            inspect_pb2.ControllerDependencyEdge(
+                controller_name=controller.name,
+                edge_type=_INPUTS[item.strength],
+                resource_namespace=item.effective_namespace,
+                resource_type=item.kind.type,
+                resource_id=item.id or "",
+            )
+            for item in controller.inputs
+        )
+    return edges
+
+
+def make_inspect_service(edges: Callable[[], Awaitable[Sequence[Edge]]]) -> Service:
+    """``inspect.InspectService`` over whatever ``edges`` finds when it is asked."""
+
+    async def answer(request: Empty, call: Call) -> inspect_pb2.ControllerRuntimeDependenciesResponse:
+        del request, call
+        message = inspect_pb2.ControllerRuntimeDependency(edges=await edges())
+        return inspect_pb2.ControllerRuntimeDependenciesResponse(messages=[message])
+
+    descriptor = inspect_pb2.DESCRIPTOR.services_by_name["InspectService"]
+    return Service(descriptor, {"ControllerRuntimeDependencies": answer})

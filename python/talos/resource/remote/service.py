@@ -1,0 +1,260 @@
+"""``cosi.resource.State`` over a State."""
+
+import enum
+from collections.abc import Awaitable, Callable, Sequence
+from typing import cast
+
+from google.protobuf.message import Message
+
+from talos.api.cosi import resource_pb2, state_pb2
+from talos.api.rpc import Call, Code, RpcError, Send, Service
+from talos.resource.changes import teardown_and_destroy
+from talos.resource.kind import Kind
+from talos.resource.kinds import REGISTRY
+from talos.resource.pattern import Pattern, PatternError
+from talos.resource.query import ALL, LabelTerm, Operator, Query
+from talos.resource.resource import Phase
+from talos.resource.state import (
+    AlreadyExistsError,
+    BookmarkError,
+    ConflictError,
+    Event,
+    EventType,
+    NotFoundError,
+    OwnerConflictError,
+    PhaseConflictError,
+    State,
+    StateError,
+    WatchOptions,
+)
+from talos.resource.yaml.spec import PLAIN_SPECS, resource_from_proto, resource_to_proto
+
+_CODES: Sequence[tuple[type[StateError], Code]] = (
+    (NotFoundError, Code.NOT_FOUND),
+    (AlreadyExistsError, Code.ALREADY_EXISTS),
+    (OwnerConflictError, Code.PERMISSION_DENIED),
+    (PhaseConflictError, Code.INVALID_ARGUMENT),
+    (BookmarkError, Code.FAILED_PRECONDITION),
+    (ConflictError, Code.FAILED_PRECONDITION),
+    (StateError, Code.INTERNAL),
+)
+
+
+class Verb(enum.Enum):
+    """What a call does to resources."""
+
+    GET = "get"
+    LIST = "list"
+    WATCH = "watch"
+    CREATE = "create"
+    UPDATE = "update"
+    TEARDOWN = "teardown"
+    DESTROY = "destroy"
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it changes anything."""
+        return self not in (Verb.GET, Verb.LIST, Verb.WATCH)
+
+
+type Guard = Callable[[Call, Verb, str, str], Awaitable[None]]
+"""Raises RpcError when the call may not do this to the type (3rd) in the namespace (4th)."""
+
+
+def make_state_service(state: State, *, guard: Guard | None = None) -> Service:
+    """The service; everything is allowed unless there is a guard."""
+    handlers = _Handlers(state, guard)
+    return Service(
+        state_pb2.DESCRIPTOR.services_by_name["State"],
+        {
+            "Get": handlers.get,
+            "List": handlers.list,
+            "Create": handlers.create,
+            "Update": handlers.update,
+            "Teardown": handlers.teardown,
+            "Destroy": handlers.destroy,
+            "TeardownAndDestroy": handlers.teardown_and_destroy,
+            "Watch": handlers.watch,
+        },
+    )
+
+
+class _Handlers:
+    def __init__(self, state: State, guard: Guard | None) -> None:
+        self._state = state
+        self._guard = guard
+
+    async def get(self, request: state_pb2.GetRequest, call: Call) -> state_pb2.GetResponse:
+        kind = await self._admit(call, Verb.GET, request.type, request.namespace)
+        with _StatusOfStateError():
+            found = await self._state.get(kind, request.id, namespace=request.namespace)
+        return state_pb2.GetResponse(resource=resource_to_proto(kind, found, with_yaml=_wants_yaml(call)))
+
+    async def list(self, request: state_pb2.ListRequest, call: Call, send: Send) -> None:
+        kind = await self._admit(call, Verb.LIST, request.type, request.namespace)
+        query = parse_query(request.options.label_query, request.options.id_query)
+        with _StatusOfStateError():
+            found = await self._state.list(kind, namespace=request.namespace, query=query)
+        with_yaml = _wants_yaml(call)
+        for item in found:
+            await send(state_pb2.ListResponse(resource=resource_to_proto(kind, item, with_yaml=with_yaml)))
+
+    async def create(self, request: state_pb2.CreateRequest, call: Call) -> state_pb2.CreateResponse:
+        given = request.resource.metadata
+        kind = await self._admit(call, Verb.CREATE, given.type, given.namespace)
+        resource = resource_from_proto(kind, request.resource)
+        with _StatusOfStateError():
+            stored = await self._state.create(resource, owner=request.options.owner)
+        return state_pb2.CreateResponse(resource=resource_to_proto(kind, stored, with_yaml=_wants_yaml(call)))
+
+    async def update(self, request: state_pb2.UpdateRequest, call: Call) -> state_pb2.UpdateResponse:
+        given = request.new_resource.metadata
+        kind = await self._admit(call, Verb.UPDATE, given.type, given.namespace)
+        resource = resource_from_proto(kind, request.new_resource)
+        phase: Phase | None = None
+        if request.options.HasField("expected_phase"):
+            try:
+                phase = Phase(request.options.expected_phase)
+            except ValueError as error:
+                raise RpcError(Code.INVALID_ARGUMENT, str(error)) from error
+        with _StatusOfStateError():
+            stored = await self._state.update(resource, owner=request.options.owner, expected_phase=phase)
+        return state_pb2.UpdateResponse(resource=resource_to_proto(kind, stored, with_yaml=_wants_yaml(call)))
+
+    async def teardown(self, request: state_pb2.TeardownRequest, call: Call) -> state_pb2.TeardownResponse:
+        kind = await self._admit(call, Verb.TEARDOWN, request.type, request.namespace)
+        with _StatusOfStateError():
+            is_ready = await self._state.teardown(
+                kind, request.id, namespace=request.namespace, owner=request.options.owner
+            )
+        return state_pb2.TeardownResponse(destroy_ready=is_ready)
+
+    async def destroy(self, request: state_pb2.DestroyRequest, call: Call) -> state_pb2.DestroyResponse:
+        kind = await self._admit(call, Verb.DESTROY, request.type, request.namespace)
+        with _StatusOfStateError():
+            await self._state.destroy(
+                kind, request.id, namespace=request.namespace, owner=request.options.owner
+            )
+        return state_pb2.DestroyResponse()
+
+    async def teardown_and_destroy(
+        self, request: state_pb2.TeardownAndDestroyRequest, call: Call
+    ) -> state_pb2.TeardownAndDestroyResponse:
+        kind = await self._admit(call, Verb.DESTROY, request.type, request.namespace)
+        with _StatusOfStateError():
+            await teardown_and_destroy(
+                self._state, kind, request.id, namespace=request.namespace, owner=request.options.owner
+            )
+        return state_pb2.TeardownAndDestroyResponse()
+
+    async def watch(self, request: state_pb2.WatchRequest, call: Call, send: Send) -> None:
+        kind = await self._admit(call, Verb.WATCH, request.type, request.namespace)
+        options = _parse_watch_options(request)
+        query = parse_query(request.options.label_query, request.options.id_query)
+        one = request.id if request.HasField("id") else None
+        with _StatusOfStateError():
+            async with self._state.watch(
+                kind, one, namespace=request.namespace, query=query, options=options
+            ) as events:
+                # Empty: tells the caller that the watch is in place.
+                await send(state_pb2.WatchResponse())
+                hidden = _NOT_FOR_OLD_CLIENTS if request.api_version < 1 else frozenset[EventType]()
+                with_yaml = _wants_yaml(call)
+                async for batch in events:
+                    shown = [
+                        _event_to_proto(kind, event, with_yaml=with_yaml)
+                        for event in batch
+                        if event.type not in hidden
+                    ]
+                    if shown:
+                        await send(state_pb2.WatchResponse(event=shown))
+
+    async def _admit(self, call: Call, verb: Verb, type: str, namespace: str) -> Kind[Message]:
+        if self._guard is not None:
+            await self._guard(call, verb, type, namespace)
+        kind = REGISTRY.get(type)
+        if kind is None:
+            raise RpcError(Code.INVALID_ARGUMENT, f'resource type "{type}" is not supported')
+        return kind
+
+
+_NOT_FOR_OLD_CLIENTS = frozenset({EventType.BOOTSTRAPPED, EventType.ERRORED})
+
+
+class _StatusOfStateError:
+    """Turns a refusal of the State into the status the wire has for it."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, StateError):
+            code = next(code for refusal, code in _CODES if isinstance(error, refusal))
+            raise RpcError(code, str(error)) from error
+
+
+def _wants_yaml(call: Call) -> bool:
+    return any(call.metadata.get(key) != value for key, value in PLAIN_SPECS.items())
+
+
+def parse_query(label_queries: Sequence[resource_pb2.LabelQuery], id_query: resource_pb2.IDQuery) -> Query:
+    """A query from the wire; RpcError when it asks for what there is not."""
+    labels = tuple(tuple(_parse_term(term) for term in label_query.terms) for label_query in label_queries)
+    if not labels and not id_query.regexp:
+        return ALL
+    try:
+        pattern = Pattern(id_query.regexp) if id_query.regexp else None
+    except PatternError as error:
+        raise RpcError(
+            Code.INVALID_ARGUMENT, f"id query {id_query.regexp!r} is no pattern: {error}"
+        ) from error
+    return Query(labels=labels, id_pattern=pattern)
+
+
+def _parse_term(term: resource_pb2.LabelTerm) -> LabelTerm:
+    try:
+        operator = Operator(term.op)
+    except ValueError as error:
+        raise RpcError(Code.UNIMPLEMENTED, f"unsupported label query operator: {term.op}") from error
+    return LabelTerm(key=term.key, operator=operator, values=tuple(term.value), invert=term.invert)
+
+
+def _parse_watch_options(request: state_pb2.WatchRequest) -> WatchOptions:
+    given = request.options
+    if request.HasField("id"):
+        for is_set, name in (
+            (given.bootstrap_contents, "bootstrap_contents"),
+            (given.bootstrap_bookmark, "bootstrap_bookmark"),
+            (len(given.label_query) > 0, "label_query"),
+            (bool(given.id_query.regexp), "id_query"),
+        ):
+            if is_set:
+                raise RpcError(Code.UNIMPLEMENTED, f"{name} is not supported in the watch of one resource")
+    bookmark = given.start_from_bookmark if given.HasField("start_from_bookmark") else None
+    ways = sum(
+        (given.bootstrap_contents, given.bootstrap_bookmark, given.tail_events > 0, bookmark is not None)
+    )
+    if ways > 1 or given.tail_events < 0:
+        raise RpcError(
+            Code.INVALID_ARGUMENT,
+            "a watch begins in one way: with contents, with a bookmark, at the tail or from a bookmark",
+        )
+    return WatchOptions(
+        bootstrap=given.bootstrap_contents,
+        bootstrap_bookmark=given.bootstrap_bookmark,
+        tail=given.tail_events,
+        bookmark=bookmark,
+        aggregated=given.aggregated,
+    )
+
+
+def _event_to_proto(kind: Kind[Message], event: Event[Message], *, with_yaml: bool) -> state_pb2.Event:
+    return state_pb2.Event(
+        event_type=cast("state_pb2.EventType", int(event.type)),
+        resource=None
+        if event.resource is None
+        else resource_to_proto(kind, event.resource, with_yaml=with_yaml),
+        old=None if event.old is None else resource_to_proto(kind, event.old, with_yaml=with_yaml),
+        error=event.error or None,
+        bookmark=event.bookmark or None,
+    )

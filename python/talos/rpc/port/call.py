@@ -1,0 +1,187 @@
+"""One call on an HTTP/2 connection, from the server's side."""
+
+import asyncio
+import base64
+import binascii
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+from urllib.parse import quote_from_bytes
+
+from talos.api.rpc import Code, RpcError
+from talos.rpc.limits import MAX_MESSAGE
+from talos.rpc.proxy.raw import RECEIVED_LIMIT, Metadata, Peer, Status, check_size, is_transport_key
+
+if TYPE_CHECKING:
+    from talos.rpc.port.connection import Http2Connection
+
+_PREFIX = 5  # of a message: one byte of flags, four of length
+_TIMEOUT = re.compile(r"(\d{1,8})([HMSmun])")
+_UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+_KEY = re.compile(r"[0-9a-z_.\-]+")
+_VALUE = re.compile(r"[ -~]*")
+_UNQUOTED = bytes(byte for byte in range(0x20, 0x7F) if byte != ord("%"))
+_STATUS_MAX_MESSAGE = 4096  # clients refuse replies with more than 8 KiB of headers
+
+type Headers = Iterable[tuple[str, str]]
+
+
+def parse_timeout(text: str) -> float:
+    """The seconds of a ``grpc-timeout`` header."""
+    found = _TIMEOUT.fullmatch(text)
+    if found is None:
+        raise RpcError(Code.INTERNAL, f'malformed grpc-timeout: "{text}"')
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def parse_metadata(headers: Headers) -> Metadata:
+    """The metadata among a request's headers; RpcError when it is malformed or too much."""
+    items: list[tuple[str, str | bytes]] = []
+    for key, value in headers:
+        if is_transport_key(key):
+            continue
+        if not _KEY.fullmatch(key) or not _VALUE.fullmatch(value):
+            raise RpcError(
+                Code.INVALID_ARGUMENT, f"the metadata key {key[:64]!r} or its value has illegal characters"
+            )
+        if key.endswith("-bin"):
+            items += ((key, _decode_binary(key, part)) for part in value.split(","))
+        else:
+            items.append((key, value))
+    check_size(items, RECEIVED_LIMIT)
+    return tuple(items)
+
+
+def _decode_binary(key: str, text: str) -> bytes:
+    text = text.strip().rstrip("=")
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except binascii.Error:
+        raise RpcError(Code.INTERNAL, f'malformed binary metadata "{key}"') from None
+
+
+def make_headers(metadata: Metadata) -> list[tuple[str, str]]:
+    """Metadata as headers."""
+    return [
+        (key, base64.b64encode(value).rstrip(b"=").decode() if isinstance(value, bytes) else value)
+        for key, value in metadata
+    ]
+
+
+def make_trailer_headers(status: Status) -> list[tuple[str, str]]:
+    """A status as the headers that end a call."""
+    headers = [("grpc-status", str(status.code))]
+    if status.message:
+        text = status.message.encode(errors="replace")[:_STATUS_MAX_MESSAGE]
+        headers.append(("grpc-message", quote_from_bytes(text, safe=_UNQUOTED)))
+    return headers + make_headers(status.trailers)
+
+
+class Http2Call:
+    """A call as the connection's handler gets it."""
+
+    def __init__(
+        self, connection: "Http2Connection", stream: int, headers: dict[str, str], metadata: Metadata
+    ) -> None:
+        self.method = headers[":path"]
+        self.authority = headers.get(":authority", "")
+        self.metadata = metadata
+        self.stream = stream
+        self.headers_sent = False
+        self.ended = False
+        self._window = asyncio.Event()
+        self._connection = connection
+        timeout = headers.get("grpc-timeout")
+        loop = asyncio.get_running_loop()
+        self.deadline = None if timeout is None else loop.time() + parse_timeout(timeout)
+        self._buffer = bytearray()
+        self._held = 0
+        self._reserved = 0
+        self._arrived = asyncio.Event()
+
+    @property
+    def peer(self) -> Peer:
+        """Who calls."""
+        return self._connection.peer
+
+    def time_remaining(self) -> float | None:
+        """Seconds until the caller gives up; None when it has set no deadline."""
+        if self.deadline is None:
+            return None
+        return max(0.0, self.deadline - asyncio.get_running_loop().time())
+
+    def feed(self, data: bytes) -> None:
+        """The connection received data."""
+        self._buffer += data
+        self._held += len(data)
+        self._arrived.set()
+
+    def feed_end(self) -> None:
+        """The connection received the end of the requests."""
+        self.ended = True
+        self._arrived.set()
+
+    def open_window(self) -> None:
+        """The caller may be ready to take more data."""
+        self._window.set()
+
+    async def wait_for_window(self) -> None:
+        """Wait until the caller may be ready to take more data."""
+        self._window.clear()
+        await self._window.wait()
+
+    def release(self) -> None:
+        """Tell the connection that what has arrived is being worked on."""
+        held, self._held = self._held, 0
+        self._connection.take(self.stream, held)
+
+    def close(self) -> None:
+        """Give back what an ended call occupied."""
+        self._connection.budget.give_back(self._reserved)
+        self._reserved = 0
+        held, self._held = self._held, 0
+        self._connection.forget(self.stream, held)
+        self._buffer.clear()
+
+    async def receive(self) -> bytes | None:
+        """The next request; None after the last one."""
+        self._connection.budget.give_back(self._reserved)
+        self._reserved = 0
+        if not await self._fill(_PREFIX):
+            return None
+        size = int.from_bytes(self._buffer[1:_PREFIX])
+        if self._buffer[0] != 0:
+            raise RpcError(Code.UNIMPLEMENTED, "compressed messages are not supported")
+        if size > MAX_MESSAGE:
+            raise RpcError(
+                Code.RESOURCE_EXHAUSTED, f"grpc: received message larger than max ({size} vs. {MAX_MESSAGE})"
+            )
+        self._reserved = self._connection.budget.take(size)
+        await self._fill(_PREFIX + size)
+        message = bytes(memoryview(self._buffer)[_PREFIX : _PREFIX + size])
+        del self._buffer[: _PREFIX + size]
+        self.release()
+        return message
+
+    async def _fill(self, size: int) -> bool:
+        """Wait until the buffer holds so many bytes; false at the end of the requests."""
+        while len(self._buffer) < size:
+            if self.ended:
+                if self._buffer:
+                    raise RpcError(Code.INTERNAL, "the request ended in the middle of a message")
+                return False
+            self.release()
+            self._arrived.clear()
+            await self._arrived.wait()
+        return True
+
+    async def send_headers(self, metadata: Metadata) -> None:
+        """Begin the reply; nothing happens when it has begun."""
+        if not self.headers_sent:
+            self.headers_sent = True
+            self._connection.send_headers(self.stream, make_headers(metadata))
+
+    async def send(self, message: bytes) -> None:
+        """Send a reply, waiting while the caller does not read."""
+        await self.send_headers(())
+        await self._connection.send_data(self, b"\0" + len(message).to_bytes(4) + message)

@@ -1,0 +1,417 @@
+"""gRPC over HTTP/2 without a schema: a connection's server side, on asyncio.
+
+It stands on h2. What it adds is bounds: of messages, metadata, calls, unread data and of what
+waits to be sent, so that no client can make the process grow.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+import h2.config
+import h2.connection
+import h2.events
+import h2.exceptions
+import h2.settings
+import hyperframe.frame
+from h2.errors import ErrorCodes
+
+from talos.api.rpc import Code, RpcError
+from talos.rpc.port.call import Http2Call, make_trailer_headers, parse_metadata
+from talos.rpc.port.flow import CONNECTION_WINDOW, STREAM_WINDOW, Budget, ReceiveFlow
+from talos.rpc.port.refusals import Refusals
+from talos.rpc.proxy.raw import DEADLINE_EXCEEDED, Peer, Status
+from talos.rpc.status import to_rpc_error
+from talos.system.logging import Log
+
+MAX_STREAMS = 1000
+"""Open calls of one connection. A client may watch every resource type beside its other calls."""
+
+MAX_HEADER_LIST = 64 * 1024
+"""Headers of one request before the connection is ended; a call is refused much earlier."""
+
+MAX_FRAME = 64 * 1024
+"""The part of one frame that is kept until the rest arrives. Frames that we allow have 16 KiB."""
+
+SEND_LIMIT = 4 * 1024 * 1024
+"""Bytes that wait to be sent. Data waits much earlier; only a flood of control frames gets here."""
+
+FLUSH_SIZE = 64 * 1024
+"""Bytes that are collected before they are handed to the transport."""
+
+GREETING_TIMEOUT = 10.0
+"""Seconds that a client has to begin HTTP/2 after the TLS handshake."""
+
+_SETTINGS = h2.settings.SettingCodes
+
+type CallHandler = Callable[[Http2Call], Awaitable[Status]]
+
+
+class RefusedError(Exception):
+    """A connection that is not to be served; the text says why."""
+
+
+def _make_connection() -> h2.connection.H2Connection:
+    connection = h2.connection.H2Connection(
+        h2.config.H2Configuration(
+            client_side=False,
+            # Never fails; what is not ASCII is refused with the call's metadata.
+            header_encoding="latin-1",
+            validate_outbound_headers=False,
+            normalize_outbound_headers=False,
+        )
+    )
+    connection.local_settings = h2.settings.Settings(
+        client=False,
+        initial_values={
+            _SETTINGS.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
+            _SETTINGS.MAX_HEADER_LIST_SIZE: MAX_HEADER_LIST,
+            _SETTINGS.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
+        },
+    )
+    connection.initiate_connection()
+    connection.increment_flow_control_window(CONNECTION_WINDOW - connection.inbound_flow_control_window)
+    return connection
+
+
+class Http2Connection(asyncio.Protocol):
+    """One client's connection: turns its streams into calls of a handler.
+
+    ``admit`` says who the client is, or raises RefusedError. A connection without a call for
+    ``idle_timeout`` seconds is closed.
+    """
+
+    def __init__(
+        self,
+        handler: CallHandler,
+        *,
+        admit: Callable[[asyncio.Transport], Peer],
+        budget: Budget,
+        refusals: Refusals,
+        log: Log,
+        idle_timeout: float | None = None,
+    ) -> None:
+        self.budget = budget
+        self.closed = asyncio.Event()
+        self._handler = handler
+        self._admit = admit
+        self._refusals = refusals
+        self._log = log
+        self._idle_timeout = idle_timeout
+        self._idle: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self._peer: Peer | None = None
+        self._transport: asyncio.Transport | None = None
+        self._h2 = _make_connection()
+        self._flow = ReceiveFlow(self._h2, self._is_open)
+        self._calls: dict[int, Http2Call] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._unsent = 0
+        self._flush_due = False
+        self._draining = False
+        self._greeting: asyncio.TimerHandle | None = None
+
+    @property
+    def peer(self) -> Peer:
+        """Who is at the other end."""
+        assert self._peer is not None
+        return self._peer
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The TLS handshake is done."""
+        self._transport = cast("asyncio.Transport", transport)
+        try:
+            self._peer = self._admit(self._transport)
+        except RefusedError as reason:
+            self._refuse(str(reason))
+            return
+        self._greeting = self._loop.call_later(
+            GREETING_TIMEOUT, self._refuse, "no HTTP/2 after the handshake"
+        )
+        self._watch_idleness()
+        self._flush()
+
+    def data_received(self, data: bytes) -> None:
+        """Take in what the client sent."""
+        if self._transport is None or self._peer is None or self._transport.is_closing():
+            return
+        try:
+            events = self._h2.receive_data(data)
+            for event in events:
+                self._dispatch(event)
+            # h2 looks at a frame's length only when all of the frame is there.
+            if len(self._h2.incoming_buffer._data) > MAX_FRAME:  # pyright: ignore[reportPrivateUsage]
+                raise h2.exceptions.FrameTooLargeError(f"a frame is larger than {MAX_FRAME} bytes")
+        except (h2.exceptions.ProtocolError, UnicodeError, ValueError, KeyError) as error:
+            # h2 lets some of what a hostile client sends through as plain errors.
+            self._flush()
+            self._refuse(f"HTTP/2 protocol error: {error or type(error).__name__}")
+            return
+        self._flush()
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._writable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """The connection is gone, and with it every call."""
+        for timer in (self._greeting, self._idle):
+            if timer is not None:
+                timer.cancel()
+        for task in self._running:
+            task.cancel()
+        self.closed.set()
+
+    # What the client does.
+
+    def _dispatch(self, event: h2.events.Event) -> None:
+        match event:
+            case h2.events.DataReceived():
+                self._take_data(event)
+            case h2.events.RequestReceived():
+                self._begin(event)
+            case h2.events.StreamEnded() | h2.events.StreamReset():
+                self._end_request(event)
+            case h2.events.WindowUpdated(stream_id=int(stream)):
+                self._open_windows(stream)
+            case h2.events.RemoteSettingsChanged():
+                if self._greeting is not None:
+                    self._greeting.cancel()
+                    self._greeting = None
+                self._open_windows(0)
+            case h2.events.ConnectionTerminated():
+                self._close()
+            case _:
+                pass
+
+    def _end_request(self, event: h2.events.StreamEnded | h2.events.StreamReset) -> None:
+        call = self._calls.get(event.stream_id or 0)
+        if call is None:
+            return
+        if isinstance(event, h2.events.StreamReset):
+            self._tasks[call.stream].cancel()
+        else:
+            call.feed_end()
+
+    def _open_windows(self, stream: int) -> None:
+        """The client takes more data: on one stream, or with 0 on any."""
+        for number in (stream,) if stream else tuple(self._calls):
+            if (call := self._calls.get(number)) is not None:
+                call.open_window()
+
+    def _begin(self, event: h2.events.RequestReceived) -> None:
+        stream = event.stream_id or 0
+        if not self._can_send(stream):
+            return  # already cancelled, in the same breath
+        if self._draining or len(self._running) >= 2 * MAX_STREAMS:
+            self._h2.reset_stream(stream, ErrorCodes.REFUSED_STREAM)
+            return
+        headers = cast("list[tuple[str, str]]", event.headers)
+        first = dict(headers)
+        if (refusal := _check_request(first)) is not None:
+            self._h2.send_headers(stream, refusal, end_stream=True)
+            self._end_stream(stream)
+            return
+        try:
+            call = Http2Call(self, stream, first, parse_metadata(headers))
+        except RpcError as error:
+            self._send_trailers(stream, Status.of(error), begun=False)
+            return
+        self._calls[stream] = call
+        self._watch_idleness()
+        task = self._loop.create_task(self._serve(call))
+        self._tasks[stream] = task
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    def _take_data(self, event: h2.events.DataReceived) -> None:
+        stream, data = event.stream_id or 0, event.data or b""
+        size = event.flow_controlled_length or 0
+        call = self._calls.get(stream)
+        if call is None:
+            self._flow.ignore(size)
+            return
+        call.feed(data)
+        self._flow.arrive(stream, len(data), size - len(data))
+
+    def take(self, stream: int, size: int) -> None:
+        """A call's handler takes up so many bytes."""
+        self._flow.take(stream, size)
+        self._flush_soon()
+
+    def forget(self, stream: int, size: int) -> None:
+        """A call has ended and left so many bytes."""
+        self._flow.forget(stream, size)
+
+    def _is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def _watch_idleness(self) -> None:
+        """End the connection when it has had no call for too long."""
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        if self._idle_timeout is not None and not self._calls and self._is_open():
+            self._idle = self._loop.call_later(self._idle_timeout, self.drain)
+
+    # What a call does.
+
+    async def _serve(self, call: Http2Call) -> None:
+        try:
+            status = await self._handle(call)
+            self._send_trailers(call.stream, status, begun=call.headers_sent)
+        except asyncio.CancelledError:
+            if self._is_open() and not self._draining:
+                return  # the client has cancelled
+            raise
+        finally:
+            self._calls.pop(call.stream, None)
+            self._tasks.pop(call.stream, None)
+            call.close()
+            self._watch_idleness()
+            if self._draining and not self._calls:
+                self._close()
+
+    async def _handle(self, call: Http2Call) -> Status:
+        timeout = asyncio.timeout_at(call.deadline)
+        try:
+            async with timeout:
+                return await self._handler(call)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
+            if timeout.expired():
+                return DEADLINE_EXCEEDED
+            return Status.of(to_rpc_error(error, call.method, self._log))
+
+    def send_headers(self, stream: int, metadata: list[tuple[str, str]]) -> None:
+        """Begin a reply."""
+        if self._can_send(stream):
+            headers = [(":status", "200"), ("content-type", "application/grpc"), *metadata]
+            self._h2.send_headers(stream, headers)
+            self._flush_soon()
+
+    async def send_data(self, call: Http2Call, data: bytes) -> None:
+        """Send data as the client's windows and the network take it."""
+        view = memoryview(data)
+        while view:
+            await self._writable.wait()
+            if not self._can_send(call.stream):
+                raise asyncio.CancelledError
+            window = self._h2.local_flow_control_window(call.stream)
+            if window <= 0:
+                self._flush()
+                await call.wait_for_window()
+                continue
+            # A client may ask for frames of 16 MiB; they would pass the transport's limits by.
+            size = min(window, self._h2.max_outbound_frame_size, FLUSH_SIZE, len(view))
+            self._h2.send_data(call.stream, view[:size].tobytes())
+            view = view[size:]
+            self._unsent += size
+            if self._unsent >= FLUSH_SIZE:
+                self._flush()
+        self._flush_soon()
+
+    def _send_trailers(self, stream: int, status: Status, *, begun: bool) -> None:
+        if not self._can_send(stream):
+            return
+        headers = make_trailer_headers(status)
+        if not begun:
+            headers = [(":status", "200"), ("content-type", "application/grpc"), *headers]
+        self._h2.send_headers(stream, headers, end_stream=True)
+        self._end_stream(stream)
+
+    def _end_stream(self, stream: int) -> None:
+        """The reply is complete: the client need not send the rest of its request."""
+        known = self._h2.streams.get(stream)
+        if known is not None and not known.closed:
+            self._h2.reset_stream(stream, ErrorCodes.NO_ERROR)
+        self._flush_soon()
+
+    def _can_send(self, stream: int) -> bool:
+        known = self._h2.streams.get(stream)
+        return self._is_open() and known is not None and not known.closed
+
+    # The connection's own end.
+
+    def drain(self) -> None:
+        """Take no new calls, and close when the last one has ended."""
+        if self._draining or self._peer is None or not self._is_open():
+            self._close()
+            return
+        self._draining = True
+        # Not h2's own GOAWAY: after that it sends nothing any more.
+        frame = hyperframe.frame.GoAwayFrame(0, last_stream_id=self._h2.highest_inbound_stream_id)
+        self._flush()
+        if self._transport is not None:
+            self._transport.write(frame.serialize())
+        if not self._calls:
+            self._close()
+
+    def abort(self) -> None:
+        """End the connection and its calls now."""
+        for task in self._running:
+            task.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _close(self) -> None:
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def _refuse(self, reason: str) -> None:
+        address = self._peer.address if self._peer else _address(self._transport)
+        self._refusals.note(address, reason)
+        for task in self._running:
+            task.cancel()
+        if self._transport is not None:
+            self._transport.close()
+
+    def _flush_soon(self) -> None:
+        if not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        self._unsent = 0
+        if self._transport is None or self._transport.is_closing():
+            return
+        data = self._h2.data_to_send()
+        if data:
+            self._transport.write(data)
+            if self._transport.get_write_buffer_size() > SEND_LIMIT:
+                self._refusals.note(self.peer.address, "it asks without reading the answers")
+                self.abort()
+
+
+def _check_request(headers: dict[str, str]) -> list[tuple[str, str]] | None:
+    """The refusal of a request that is not gRPC."""
+    if headers.get(":method") != "POST":
+        return [(":status", "405"), ("allow", "POST")]
+    content_type = headers.get("content-type", "")
+    base, rest = content_type[:16], content_type[16:17]
+    if base != "application/grpc" or rest not in {"", "+", ";"}:
+        text = f"invalid gRPC request content-type {content_type[:64]!r}"
+        return [(":status", "415"), *make_trailer_headers(Status(code=Code.INTERNAL, message=text))]
+    return None
+
+
+def _address(transport: asyncio.Transport | None) -> str:
+    return format_address(transport.get_extra_info("peername") if transport is not None else None)
+
+
+def format_address(name: tuple[str, int] | None) -> str:
+    """A socket's address as text; an IPv4 one without its IPv6 clothing."""
+    if not name:
+        return "unknown"
+    host, port = name[0].removeprefix("::ffff:"), name[1]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,31 @@
+"""Telling whom a port refused, without letting them fill the log."""
+
+import time
+
+from talos.system.logging import Log
+
+BURST = 50
+"""Refusals that are told one by one in each period."""
+
+PERIOD = 60.0
+"""Seconds after which they are told one by one again."""
+
+
+class Refusals:
+    """Logs refused connections; in a flood only how many there were."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._begin = 0.0
+        self._count = 0
+
+    def note(self, peer: str, reason: str) -> None:
+        """A connection was refused."""
+        now = time.monotonic()
+        if now - self._begin > PERIOD:
+            if self._count > BURST:
+                self._log.warning("refused more connections", count=self._count - BURST)
+            self._begin, self._count = now, 0
+        self._count += 1
+        if self._count <= BURST:
+            self._log.warning("refused a connection", peer=peer, reason=reason)

@@ -1,0 +1,148 @@
+"""Passing a call on over grpc.aio, as bytes and unchanged. It runs on asyncio alone."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import cast
+
+import grpc
+import grpc.aio
+
+from talos.api.methods import StreamKind, stream_kind
+from talos.api.rpc import Code, RpcError
+from talos.rpc.limits import MESSAGE_OPTIONS
+from talos.rpc.proxy.raw import (
+    DEADLINE_EXCEEDED,
+    FORWARDED_LIMIT,
+    OK,
+    Metadata,
+    RawCall,
+    Status,
+    check_size,
+    passed_on,
+)
+
+RAW_OPTIONS: tuple[tuple[str, int | str], ...] = (
+    *MESSAGE_OPTIONS,
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    # A call is passed on once: whether to repeat it is for the caller to say.
+    ("grpc.enable_retries", 0),
+    ("grpc.service_config_disable_resolution", 1),
+)
+
+LOCAL_OPTIONS: tuple[tuple[str, int | str], ...] = (
+    *RAW_OPTIONS,
+    # A daemon that was started again shall be found soon; these are milliseconds.
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    # This one is the time for connecting: a busy machine may take its time to answer.
+    ("grpc.min_reconnect_backoff_ms", 5000),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
+"""Channel options for a unix socket on the same node."""
+
+_NOT_CONNECTED = ("failed to connect to all addresses", "connections to all backends failing")
+
+
+def open_local(path: str) -> grpc.aio.Channel:
+    """A channel to a unix socket; it connects when it is needed."""
+    return grpc.aio.insecure_channel(f"unix:{path}", options=LOCAL_OPTIONS)
+
+
+def _same(message: bytes) -> bytes:
+    """What serializes bytes; without it gRPC's types are unknown."""
+    return message
+
+
+async def forward(call: RawCall, channel: grpc.aio.Channel, metadata: Metadata, *, to: str) -> Status:
+    """Pass a call on with this metadata and its replies back; returns how it ended.
+
+    ``to`` is what stands behind the channel, for the error that it can't be reached.
+    """
+    check_size(metadata, FORWARDED_LIMIT)
+    kind = stream_kind(call.method)
+    try:
+        if kind is StreamKind.UNARY:
+            return await _forward_unary(call, channel, metadata)
+        return await _forward_stream(call, channel, metadata, kind)
+    except grpc.aio.AioRpcError as error:
+        return status_of(error, to=to)
+
+
+async def _forward_unary(call: RawCall, channel: grpc.aio.Channel, metadata: Metadata) -> Status:
+    request = await receive_one(call)
+    rpc = channel.unary_unary(call.method, _same, _same)(
+        request, metadata=metadata, timeout=call.time_remaining()
+    )
+    try:
+        reply = await rpc
+    except grpc.aio.AioRpcError as error:
+        if begun := passed_on(error.initial_metadata()):
+            await call.send_headers(begun)
+        raise
+    await call.send_headers(passed_on(await rpc.initial_metadata()))
+    await call.send(reply)
+    return Status(trailers=passed_on(await rpc.trailing_metadata()))
+
+
+async def _forward_stream(
+    call: RawCall, channel: grpc.aio.Channel, metadata: Metadata, kind: StreamKind
+) -> Status:
+    upload: asyncio.Task[None] | None = None
+    if kind is StreamKind.SERVER:
+        request = await receive_one(call)
+        rpc = channel.unary_stream(call.method, _same, _same)(
+            request, metadata=metadata, timeout=call.time_remaining()
+        )
+    else:
+        rpc = channel.stream_stream(call.method, _same, _same)(
+            metadata=metadata, timeout=call.time_remaining()
+        )
+        upload = asyncio.get_running_loop().create_task(_upload(call, rpc))
+    try:
+        await call.send_headers(passed_on(await rpc.initial_metadata()))
+        while isinstance(message := await rpc.read(), bytes):
+            await call.send(message)
+        return Status(trailers=passed_on(await rpc.trailing_metadata()))
+    except asyncio.CancelledError:
+        # Not by our caller, but by the upload because of a request that is too large, say.
+        if upload is not None and upload.done() and not upload.cancelled() and (error := upload.exception()):
+            raise error from None
+        raise
+    finally:
+        # Cancelled here or gone wrong: the other side must not go on.
+        rpc.cancel()
+        if upload is not None:
+            upload.cancel()
+
+
+async def _upload(call: RawCall, rpc: "grpc.aio.StreamStreamCall[bytes, bytes]") -> None:
+    """Pass requests on until there are no more or the call has ended."""
+    try:
+        while (message := await call.receive()) is not None:
+            await rpc.write(message)
+        await rpc.done_writing()
+    except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+        pass  # the call has ended; how, the reader of its replies tells
+    except Exception:
+        rpc.cancel()
+        raise
+
+
+async def receive_one(call: RawCall) -> bytes:
+    """The only request of a call."""
+    request = await call.receive()
+    if request is None:
+        raise RpcError(Code.INTERNAL, "the request has no message")
+    return request
+
+
+def status_of(error: grpc.aio.AioRpcError, *, to: str) -> Status:
+    """The status a call has ended with at the other side."""
+    number = cast("tuple[int, str]", error.code().value)[0]
+    details = error.details() or ""
+    trailers = passed_on(cast("Iterable[tuple[str, str | bytes]]", error.trailing_metadata() or ()))
+    if number == Code.UNAVAILABLE and details.startswith(_NOT_CONNECTED):
+        return Status(code=number, message=f"{to} can't be reached: {details}")
+    if number == Code.DEADLINE_EXCEEDED and details in {"", "Deadline Exceeded"}:
+        return DEADLINE_EXCEEDED
+    return Status(code=number, message=details, trailers=trailers) if number else OK

@@ -1,0 +1,50 @@
+"""How a call ends: between our errors and gRPC's status."""
+
+import secrets
+from typing import cast
+
+import grpc
+
+from talos.api.google.rpc import status_pb2
+from talos.api.rpc import Code, RpcError
+from talos.rpc.bridge import GuestGoneError
+from talos.system.errors import UserError
+from talos.system.logging import Log
+
+STATUS_DETAILS = "grpc-status-details-bin"
+"""The trailer that carries a ``google.rpc.Status``."""
+
+STATUS_CODES = {Code(code.value[0]): code for code in grpc.StatusCode}
+
+
+def to_rpc_error(error: Exception, method: str, log: Log) -> RpcError:
+    """The status for an error of a handler; one that is a defect of ours is logged."""
+    match _leaf(error):
+        case RpcError() as known:
+            return known
+        case UserError() as mistake:
+            return RpcError(Code.INVALID_ARGUMENT, str(mistake))
+        case GuestGoneError():
+            return RpcError(Code.UNAVAILABLE, "the server is shutting down")
+        case defect:
+            incident = secrets.token_hex(4)
+            log.error("a call failed", id=incident, method=method, error=defect)
+            return RpcError(Code.INTERNAL, f"internal error {incident}: the service's log tells more")
+
+
+def _leaf(error: Exception) -> Exception:
+    """The one error in groups of one, as a nursery in a handler makes them."""
+    if not isinstance(error, ExceptionGroup):
+        return error
+    inner = cast("ExceptionGroup[Exception]", error).exceptions
+    return _leaf(inner[0]) if len(inner) == 1 else cast("Exception", error)
+
+
+def make_trailers(error: RpcError) -> tuple[tuple[str, bytes], ...]:
+    """The trailing metadata of a call that ends with details."""
+    if not error.details:
+        return ()
+    status = status_pb2.Status(code=error.code, message=error.message)
+    for detail in error.details:
+        status.details.add().Pack(detail)
+    return ((STATUS_DETAILS, status.SerializeToString()),)

@@ -1,0 +1,299 @@
+"""The kernel's links, addresses and routes over netlink.
+
+Requests go through pyroute2 on the daemon's asyncio side. That something has changed is heard
+from a plain netlink socket: what has changed is asked anew, so a lost message does no harm.
+"""
+
+import errno
+import os
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from ipaddress import ip_address, ip_interface, ip_network
+from typing import Any, Protocol, Self
+
+import trio
+from pyroute2 import AsyncIPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from talos.system.net.links import Address, AddressState, LinkError, LinkState, RouteState, Topic
+
+# <linux/rtnetlink.h>, RTMGRP_*
+_GROUPS = {Topic.LINK: 0x1, Topic.ADDRESS: 0x10 | 0x100, Topic.ROUTE: 0x40 | 0x400}
+# Changes come in bursts; this is how long we wait for the rest of one, in seconds.
+_BURST_SECONDS = 0.01
+_RECEIVE_SIZE = 1 << 16
+# IFLA_OPERSTATE as pyroute2 spells it, to the kernel's number.
+_OPER_STATES = {
+    name: number
+    for number, name in enumerate(
+        ("UNKNOWN", "NOTPRESENT", "DOWN", "LOWERLAYERDOWN", "TESTING", "DORMANT", "UP")
+    )
+}
+# RTA_METRICS' RTAX_MTU.
+_MTU_METRIC = "RTAX_MTU"
+
+
+class Bridge(Protocol):
+    """The way from trio to asyncio, where pyroute2 lives."""
+
+    async def call[**P, R](
+        self, function: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """Run a coroutine function over there and wait for its result."""
+        ...
+
+
+class KernelLinks:
+    """The network configuration of this process's network namespace."""
+
+    def __init__(self, bridge: Bridge, route: AsyncIPRoute) -> None:
+        self._bridge = bridge
+        self._route: Any = route
+        # The kernel refuses (EBUSY) a second dump on a socket whose first one is not read to its end.
+        self._turn = trio.Lock()
+
+    async def links(self) -> Sequence[LinkState]:
+        """Every interface."""
+        return [_link(message) for message in await self._dump(self._route.get_links)]
+
+    async def addresses(self) -> Sequence[AddressState]:
+        """Every address."""
+        return [_address(message) for message in await self._dump(self._route.get_addr)]
+
+    async def routes(self) -> Sequence[RouteState]:
+        """Every route of every table, without the kernel's cache."""
+        return [_route(message) for message in await self._dump(self._route.get_routes)]
+
+    async def set_link(
+        self,
+        index: int,
+        *,
+        up: bool | None = None,
+        mtu: int | None = None,
+        master: int | None = None,
+        hardware_address: bytes | None = None,
+    ) -> None:
+        """Change what is given; master 0 means none."""
+        changes: dict[str, Any] = {}
+        if master is not None:
+            changes["master"] = master
+        if hardware_address is not None:
+            changes["address"] = hardware_address.hex(":")
+        if up is not None:
+            changes["state"] = "up" if up else "down"
+        if mtu is not None:
+            changes["mtu"] = mtu
+        if changes:
+            await self._change(self._route.link, "set", index=index, **changes)
+
+    async def add_link(self, name: str, settings: Mapping[str, Any]) -> None:
+        """Make a link of ``kind``; further settings are that kind's, ``link`` its parent's index."""
+        await self._change(self._route.link, "add", ifname=name, **settings)
+
+    async def remove_link(self, index: int) -> None:
+        """Remove a link; nothing happens when it is gone."""
+        await self._change(self._route.link, "del", tolerate=errno.ENODEV, index=index)
+
+    async def add_address(self, address: AddressState) -> None:
+        """Add an address; nothing happens when it is there."""
+        await self._change(self._route.addr, "add", tolerate=errno.EEXIST, **_address_words(address))
+
+    async def remove_address(self, address: AddressState) -> None:
+        """Remove an address; nothing happens when it is gone."""
+        await self._change(self._route.addr, "del", tolerate=errno.EADDRNOTAVAIL, **_address_words(address))
+
+    async def add_route(self, route: RouteState) -> None:
+        """Add a route or replace the one to the same place with the same priority."""
+        await self._change(self._route.route, "replace", **_route_words(route))
+
+    async def remove_route(self, route: RouteState) -> None:
+        """Remove a route; nothing happens when it is gone."""
+        await self._change(self._route.route, "del", tolerate=errno.ESRCH, **_route_words(route))
+
+    @asynccontextmanager
+    async def watch(self, topics: Topic) -> AsyncGenerator["_Changes"]:
+        """Yields once per burst of changes."""
+        groups = sum(bits for topic, bits in _GROUPS.items() if topic in topics)
+        raw = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+        raw.bind((0, groups))
+        with trio.socket.from_stdlib_socket(raw) as listener:
+            yield _Changes(listener)
+
+    async def _dump(self, request: Callable[..., Awaitable[Any]]) -> list[Any]:
+        async def collect() -> list[Any]:
+            return [message async for message in await request()]
+
+        async with self._turn:
+            return await self._bridge.call(collect)
+
+    async def _change(
+        self, request: Callable[..., Awaitable[Any]], verb: str, *, tolerate: int = 0, **words: Any
+    ) -> None:
+        async def ask() -> None:
+            await request(verb, **words)
+
+        try:
+            async with self._turn:
+                await self._bridge.call(ask)
+        except NetlinkError as error:
+            code: int = error.code  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            if code != tolerate:
+                said = ", ".join(f"{key}={value}" for key, value in words.items())
+                raise LinkError(code, f"{verb} {said}: {os.strerror(code)}") from None
+
+
+class _Changes:
+    """The bursts heard by one socket."""
+
+    def __init__(self, listener: trio.socket.SocketType) -> None:
+        self._listener = listener
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> None:
+        await self._receive()
+        with trio.move_on_after(_BURST_SECONDS):
+            while True:
+                await self._receive()
+
+    async def _receive(self) -> None:
+        try:
+            await self._listener.recv(_RECEIVE_SIZE)
+        except OSError as error:
+            # ENOBUFS: more happened than the socket could hold; that is a change as well.
+            if error.errno != errno.ENOBUFS:
+                raise
+
+
+@asynccontextmanager
+async def open_links(bridge: Bridge) -> AsyncGenerator[KernelLinks]:
+    """The kernel's links for as long as the context is open."""
+
+    async def connect() -> AsyncIPRoute:
+        route = AsyncIPRoute()
+        await route.setup_endpoint()
+        return route
+
+    route = await bridge.call(connect)
+
+    async def close() -> None:
+        # close() is a coroutine in some of pyroute2's classes and a function in others.
+        pending: Any = route.close()
+        if pending is not None:
+            await pending
+
+    try:
+        yield KernelLinks(bridge, route)
+    finally:
+        with trio.CancelScope(shield=True):
+            await bridge.call(close)
+
+
+def _link(message: Any) -> LinkState:
+    info = message.get("IFLA_LINKINFO")
+    names = message.get("IFLA_PROP_LIST")
+    return LinkState(
+        index=message["index"],
+        name=message.get("IFLA_IFNAME"),
+        type=message["ifi_type"],
+        flags=message["flags"],
+        hardware_address=_hardware(message.get("IFLA_ADDRESS")),
+        permanent_address=_hardware(message.get("IFLA_PERM_ADDRESS")),
+        broadcast_address=_hardware(message.get("IFLA_BROADCAST")),
+        mtu=message.get("IFLA_MTU") or 0,
+        queue_disc=message.get("IFLA_QDISC") or "",
+        master_index=message.get("IFLA_MASTER") or 0,
+        parent_index=message.get("IFLA_LINK") or 0,
+        operational_state=_OPER_STATES.get(message.get("IFLA_OPERSTATE"), 0),
+        kind=(info.get("IFLA_INFO_KIND") or "") if info else "",
+        slave_kind=(info.get("IFLA_INFO_SLAVE_KIND") or "") if info else "",
+        alias=message.get("IFLA_IFALIAS") or "",
+        alternative_names=tuple(names.get_attrs("IFLA_ALT_IFNAME")) if names else (),
+        bus_path=message.get("IFLA_PARENT_DEV_NAME") or "",
+        carrier=bool(message.get("IFLA_CARRIER")),
+    )
+
+
+def _hardware(text: str | None) -> bytes:
+    try:
+        return bytes.fromhex((text or "").replace(":", ""))
+    except ValueError:
+        return b""
+
+
+def _optional(text: str | None) -> Address | None:
+    return None if text is None else ip_address(text)
+
+
+def _address(message: Any) -> AddressState:
+    # On a point-to-point link IFA_ADDRESS is the other end's, IFA_LOCAL ours.
+    own = message.get("IFA_LOCAL") or message.get("IFA_ADDRESS")
+    return AddressState(
+        link_index=message["index"],
+        address=ip_interface(f"{own}/{message['prefixlen']}"),
+        local=_optional(message.get("IFA_LOCAL")),
+        broadcast=_optional(message.get("IFA_BROADCAST")),
+        anycast=_optional(message.get("IFA_ANYCAST")),
+        multicast=_optional(message.get("IFA_MULTICAST")),
+        scope=message["scope"],
+        # The header has room for eight flags only.
+        flags=message.get("IFA_FLAGS") or message["flags"],
+        priority=message.get("IFA_RT_PRIORITY") or 0,
+    )
+
+
+def _route(message: Any) -> RouteState:
+    destination = message.get("RTA_DST")
+    metrics = message.get("RTA_METRICS")
+    return RouteState(
+        family=message["family"],
+        destination=ip_network(f"{destination}/{message['dst_len']}") if destination else None,
+        gateway=_optional(message.get("RTA_GATEWAY")),
+        source=_optional(message.get("RTA_PREFSRC")),
+        link_index=message.get("RTA_OIF") or 0,
+        table=message.get("RTA_TABLE") or message["table"],
+        priority=message.get("RTA_PRIORITY") or 0,
+        scope=message["scope"],
+        type=message["type"],
+        flags=message["flags"],
+        protocol=message["proto"],
+        mtu=(metrics.get(_MTU_METRIC) or 0) if metrics else 0,
+    )
+
+
+def _address_words(address: AddressState) -> dict[str, Any]:
+    words: dict[str, Any] = {
+        "index": address.link_index,
+        "address": str(address.address.ip),
+        "prefixlen": address.address.network.prefixlen,
+        "scope": address.scope,
+    }
+    if address.flags:
+        words["flags"] = address.flags
+    if address.priority:
+        words["rt_priority"] = address.priority
+    return words
+
+
+def _route_words(route: RouteState) -> dict[str, Any]:
+    words: dict[str, Any] = {
+        "family": route.family,
+        "dst": str(route.destination) if route.destination is not None else "default",
+        "table": route.table,
+        "type": route.type,
+        "scope": route.scope,
+        "proto": route.protocol,
+    }
+    if route.gateway is not None:
+        words["gateway"] = str(route.gateway)
+    if route.source is not None:
+        words["prefsrc"] = str(route.source)
+    if route.link_index:
+        words["oif"] = route.link_index
+    if route.priority:
+        words["priority"] = route.priority
+    if route.mtu:
+        words["metrics"] = {"mtu": route.mtu}
+    return words

@@ -1,0 +1,54 @@
+"""GRUB's config: slots, fallback, the reset entry, kernel arguments."""
+
+import pytest
+
+from talos.disks.install.grub_config import Entry, make_arguments, make_config
+from talos.system.errors import UserError
+
+A = Entry(slot="A", version="v1.15.0", arguments=("pti=on", "console=ttyS0"))
+B = Entry(slot="B", version="v1.16.0", arguments=("pti=on",))
+
+
+def test_one_slot() -> None:
+    text = make_config([A], "A")
+    assert 'set default="A - Talos v1.15.0"' in text
+    assert "set fallback" not in text
+    assert "set timeout=3" in text
+    assert "  linux /A/vmlinuz pti=on console=ttyS0\n  initrd /A/initramfs\n" in text
+
+
+def test_the_other_slot_is_the_way_back() -> None:
+    lines = make_config([A, B], "B").splitlines()
+    assert 'set default="B - Talos v1.16.0"' in lines
+    assert 'set fallback="A - Talos v1.15.0"' in lines
+    titles = [line.split('"')[1] for line in lines if line.startswith("menuentry")]
+    assert titles == ["B - Talos v1.16.0", "A - Talos v1.15.0", "Reset B - Talos v1.16.0"]
+
+
+def test_the_reset_entry_wipes_config_and_data() -> None:
+    reset = make_config([A], "A").partition('menuentry "Reset')[2]
+    assert "pti=on console=ttyS0 talos.experimental.wipe=system:EPHEMERAL,STATE\n" in reset
+
+
+def test_what_a_shell_would_take_apart_is_quoted() -> None:
+    entry = Entry(slot="A", version="v1", arguments=('dyndbg="file a +p; b"', "a$b"))
+    assert "linux /A/vmlinuz 'dyndbg=\"file a +p; b\"' 'a$b'\n" in make_config([entry], "A")
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        ([], "quiet talos.platform=metal console=ttyS0 console=tty0"),
+        (["a=1"], "quiet talos.platform=metal console=ttyS0 console=tty0 a=1"),
+        (["-console"], "quiet talos.platform=metal"),
+        (["-console=tty0", "-quiet"], "talos.platform=metal console=ttyS0"),
+    ],
+)
+def test_arguments(extra: list[str], expected: str) -> None:
+    assert " ".join(make_arguments("quiet", extra)) == expected
+
+
+@pytest.mark.parametrize("word", ["", "a'b", "a\nb"])
+def test_an_argument_that_would_break_the_file_is_refused(word: str) -> None:
+    with pytest.raises(UserError, match=r"machine\.install\.extraKernelArgs: .* can't be a kernel argument"):
+        make_arguments("", [word])

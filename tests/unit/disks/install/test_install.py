@@ -1,0 +1,158 @@
+"""An installation, step by step: whatever the power does, the disk is installed or installable."""
+
+import hashlib
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from talos.disks.install.initramfs import hash_file, read_initramfs
+from talos.disks.install.install import LAST_STEPS, STEPS, run_install
+from talos.disks.install.plan import make_plan
+from talos.disks.install.source import load_source
+from talos.disks.layout import GIB, MIB, SYSTEM, Placed, place_areas
+from talos.system.block.meta import parse_meta
+from talos.system.errors import UserError
+
+from .world import FolderTarget, make_disk, make_job, make_request, make_source
+
+PLACES = {placed.area.label: placed for placed in place_areas(SYSTEM)}
+
+
+class PowerCutError(Exception):
+    """The end, between two steps."""
+
+
+async def install(
+    target: FolderTarget, source_folder: Path, *, cut_after: int = -1, kernel: bool = True
+) -> list[str]:
+    """Install as far as the power lasts, to whatever a boot finds on the disk; the progress."""
+    disk = target.discover()
+    plan = make_plan([disk], make_request(path=disk.path), is_busy=lambda _: False)
+    lines: list[str] = []
+
+    def log(line: str) -> None:
+        if line.endswith(")") and sum("/7)" in other for other in lines) == cut_after:
+            raise PowerCutError
+        lines.append(line)
+
+    job = make_job(target, make_source(source_folder, kernel=kernel), plan.disk, plan.request, log)
+    if cut_after < 0:
+        await run_install(job)
+        return lines
+    with pytest.raises(PowerCutError):
+        await run_install(job)
+    return lines
+
+
+def is_marked(target: FolderTarget) -> bool:
+    try:
+        parse_meta(target.read(PLACES["META"].start, MIB))
+    except ValueError:
+        return False
+    return True
+
+
+async def test_what_is_on_the_disk_afterwards(tmp_path: Path) -> None:
+    target = FolderTarget(tmp_path / "disk", 10 * GIB)
+    lines = await install(target, tmp_path)
+    boot = target.root("BOOT")
+    source = tmp_path / "install"
+    assert hash_file(boot / "A/vmlinuz") == hash_file(source / "vmlinuz")
+    assert (boot / "A/initramfs").read_bytes().startswith(b"070701")
+    assert (boot / "grub/grub.cfg").stat().st_mode & 0o777 == 0o600
+    assert (target.root("EFI") / "EFI/BOOT/BOOTX64.EFI").read_bytes() == b"MZ"
+    assert target.read(0, 2) == b"\xeb\x63"
+    assert target.read(PLACES["BIOS"].start, 4) == b"CCCC"
+    assert parse_meta(target.read(PLACES["META"].start, MIB)) == {10: b"network"}
+    assert [line for line in lines if "/7)" in line] == [
+        f"{step.text} ({n}/7)" for n, step in enumerate(STEPS, 1)
+    ]
+    assert lines[-1] == "/dev/vda is installed"
+    assert not list(boot.rglob("*.new"))
+
+
+async def test_the_installed_initramfs_is_the_one_the_machine_came_from(tmp_path: Path) -> None:
+    target = FolderTarget(tmp_path / "disk", 10 * GIB)
+    await install(target, tmp_path)
+    expected = hashlib.sha256()
+    for piece in read_initramfs(tmp_path / "install/init", tmp_path / "install/rootfs.sqsh"):
+        expected.update(piece)
+    assert hash_file(target.root("BOOT") / "A/initramfs") == expected.hexdigest()
+
+
+@pytest.mark.parametrize("steps", range(len(STEPS)))
+async def test_a_power_cut_leaves_a_disk_that_can_be_installed_to(tmp_path: Path, steps: int) -> None:
+    target = FolderTarget(tmp_path / "disk", 10 * GIB)
+    await install(target, tmp_path / "first", cut_after=steps)
+    assert not is_marked(target)
+    # Without wipe: what is on the disk is recognised as ours.
+    await install(target, tmp_path / "second")
+    assert is_marked(target)
+
+
+async def test_the_mark_of_an_older_installation_goes_first(tmp_path: Path) -> None:
+    target = FolderTarget(tmp_path / "disk", 10 * GIB)
+    await install(target, tmp_path / "first")
+    disk = target.discover()
+    request = make_request(wipe=True)
+    job = make_job(target, make_source(tmp_path / "second"), disk, request)
+    await run_install(job, STEPS[:1])
+    assert not is_marked(target)
+    assert target.read(0, MIB) == bytes(MIB)
+
+
+async def test_only_the_mark_is_missing(tmp_path: Path) -> None:
+    """It may have booted from there, where the kernel isn't handed over: all that is left is done."""
+    target = FolderTarget(tmp_path / "disk", 10 * GIB)
+    await install(target, tmp_path / "first", cut_after=len(STEPS) - 1)
+    lines = await install(target, tmp_path / "second", kernel=False)
+    assert lines[0] == "everything but the mark of an installation is on the disk already"
+    assert len(lines) == 2 + len(LAST_STEPS)
+    assert is_marked(target)
+
+
+async def test_without_a_kernel_nothing_is_touched(tmp_path: Path) -> None:
+    target = FolderTarget(tmp_path / "disk", 10 * GIB)
+    with pytest.raises(UserError, match="the kernel image was not handed over"):
+        await install(target, tmp_path, kernel=False)
+    assert not target.table
+
+
+async def test_a_damaged_system_image_is_not_installed(tmp_path: Path) -> None:
+    target = FolderTarget(tmp_path / "disk", 10 * GIB)
+    source = make_source(tmp_path)
+    (tmp_path / "install/rootfs.sqsh").write_bytes(b"hsqs" * 5001)
+    job = make_job(target, source, make_disk(size=10 * GIB), make_request())
+    with pytest.raises(UserError, match="has the digest"):
+        await run_install(job)
+    assert not target.table
+
+
+async def test_a_disk_that_reads_differently_gets_no_mark(tmp_path: Path) -> None:
+    class LyingTarget(FolderTarget):
+        @contextmanager
+        def mount(self, placed: Placed, *, read_only: bool = False) -> Generator[Path]:
+            if read_only:
+                (self.root("BOOT") / "A/vmlinuz").write_bytes(b"something else")
+            with super().mount(placed, read_only=read_only) as root:
+                yield root
+
+    target = LyingTarget(tmp_path / "disk", 10 * GIB)
+    with pytest.raises(UserError, match="what was written reads differently"):
+        await install(target, tmp_path)
+    assert not is_marked(target)
+
+
+async def test_old_firmware_gets_nothing_on_large_sectors(tmp_path: Path) -> None:
+    target = FolderTarget(tmp_path / "disk", 10 * GIB, sector_size=4096)
+    lines = await install(target, tmp_path)
+    assert target.read(0, 512) == bytes(512)
+    assert any("only UEFI boots it" in line for line in lines)
+    assert f"start={PLACES['EFI'].start // 4096}, size={100 * MIB // 4096}" in target.table
+
+
+async def test_a_system_that_was_not_booted_from_an_initramfs(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"init is missing \(boot from an ISO or by PXE\)"):
+        load_source("v1", tmp_path)

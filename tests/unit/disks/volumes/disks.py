@@ -1,0 +1,143 @@
+"""A disk in memory, and power cuts: the twin of the kernel's disks."""
+
+from dataclasses import dataclass, field, replace
+
+from talos.disks.layout import GIB, INSTALLED, MIB, place_areas
+from talos.system.block.blkid import Content, Partition
+from talos.system.block.partitions import UNFINISHED, NewPartition, Table, name_partition
+from talos.system.errors import UserError
+
+DISK = "/dev/vda"
+HALF_MADE = Content(kind="filesystem", name="ext4", label="half")
+"""What a program left that was cut off: anything, also something misleading."""
+
+
+class PowerCutError(Exception):
+    """The power went."""
+
+
+@dataclass
+class MemoryBlocks:
+    """One disk. With ``cut`` the power goes at so many writes; half of that write may have happened."""
+
+    size: int = 10 * GIB
+    partitions: dict[int, Partition] = field(default_factory=dict[int, Partition])
+    contents: dict[int, Content] = field(default_factory=dict[int, Content])
+    heads: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    cut: int = -1
+    writes: list[str] = field(default_factory=list[str])
+    dirty_log: bool = False
+    stale: Content | None = None
+    """What lies in the free part of the disk since earlier times."""
+
+    def install(self) -> None:
+        """The partitions that an installer makes."""
+        for placed in place_areas(INSTALLED):
+            number = placed.number
+            self.partitions[number] = Partition(
+                number=number, start=placed.start, size=placed.area.size, label=placed.area.label
+            )
+            name = "talosmeta" if placed.area.label == "META" else placed.area.filesystem
+            self.contents[number] = Content(kind="filesystem" if name else "", name=name)
+
+    async def look(self, device: str) -> Content:
+        if device == DISK:
+            rows = tuple(self.partitions.values())
+            return Content(kind="partition-table", name="gpt", size=self.size, partitions=rows)
+        number = int(device.removeprefix(DISK))
+        return replace(self.contents.get(number, Content()), size=self.partitions[number].size)
+
+    async def read_head(self, device: str) -> bytes:
+        return self.heads.get(int(device.removeprefix(DISK)), bytes(4096))
+
+    async def read_table(self, disk: str) -> Table:
+        assert disk == DISK
+        return Table(
+            uuid="x",
+            sector_size=512,
+            first=MIB,
+            end=self.size - MIB,
+            partitions=tuple(self.partitions.values()),
+        )
+
+    async def erase(self, disk: str, start: int, size: int) -> None:
+        assert disk == DISK
+        assert size
+        self._write(f"erase {start}")
+        self.stale = None
+
+    async def append(self, disk: str, table: Table, part: NewPartition) -> Partition:
+        assert disk == DISK
+        assert all(row in self.partitions.values() for row in table.partitions)
+        number = max(self.partitions, default=0) + 1
+        for row in self.partitions.values():
+            assert part.start >= row.start + row.size or part.start + part.size <= row.start
+        assert part.start + part.size <= self.size - MIB
+        self._write(f"append {part.label}")
+        row = Partition(
+            number=number,
+            start=part.start,
+            size=part.size,
+            label=part.label,
+            flags=part.unfinished << UNFINISHED,
+        )
+        self.partitions[number] = row
+        if self.stale:
+            self.contents[number] = self.stale
+        self._may_cut()
+        return row
+
+    async def mark(self, disk: str, number: int, *, finished: bool) -> None:
+        assert disk == DISK
+        self._write(f"mark {number} {'finished' if finished else 'unfinished'}")
+        row = self.partitions[number]
+        self.partitions[number] = replace(row, flags=0 if finished else 1 << UNFINISHED)
+        self._may_cut()
+
+    async def grow(self, disk: str, number: int, size: int) -> None:
+        assert disk == DISK
+        self._write(f"grow {number}")
+        self.partitions[number] = replace(self.partitions[number], size=size)
+        self._may_cut()
+
+    async def format(self, device: str, label: str, size: int) -> None:
+        number = int(device.removeprefix(DISK))
+        assert self.partitions[number].flags, "a partition is formatted that doesn't say so"
+        self.contents[number] = HALF_MADE
+        self._write(f"format {label}")
+        self.contents[number] = Content(
+            kind="filesystem", name="xfs", label=label, uuid=str(len(self.writes)), filesystem_size=size
+        )
+        self._may_cut()
+
+    async def repair(self, device: str, *, drop_log: bool) -> bool:
+        self._write(f"repair {device}{' without its log' if drop_log else ''}")
+        number = int(device.removeprefix(DISK))
+        if self.heads.pop(number, b"").startswith(b"XFSB"):
+            self.contents[number] = Content(kind="filesystem", name="xfs")
+        return drop_log or not self.dirty_log
+
+    async def grow_filesystem(self, target: str) -> None:
+        self._write(f"grow filesystem {target}")
+
+    async def set_mode(self, target: str, mode: int) -> None:
+        self._write(f"mode {target} {mode:o}")
+
+    def name_partition(self, disk: str, number: int) -> str:
+        return name_partition(disk, number)
+
+    def _write(self, what: str) -> None:
+        self._may_cut()
+        self.writes.append(what)
+
+    def _may_cut(self) -> None:
+        if self.cut == 0:
+            raise PowerCutError
+        self.cut -= 1
+
+
+class FailingBlocks(MemoryBlocks):
+    """A disk whose table can't be changed."""
+
+    async def grow(self, disk: str, number: int, size: int) -> None:
+        raise UserError("sfdisk ended with 1: no", where=f"{disk} {number} {size}")

@@ -1,0 +1,291 @@
+"""Volumes from discovery to mount and back, by the controllers, on a disk in memory."""
+
+import errno
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+import trio
+
+from talos.api.definitions import block_pb2
+from talos.api.definitions import enums_pb2 as enums
+from talos.config.read.loader import load
+from talos.disks.layout import GIB
+from talos.disks.volumes.requests import (
+    DEVICES_ID,
+    begin_lifecycle,
+    end_lifecycle,
+    request_mount,
+    wait_until_settled,
+)
+from talos.disks.volumes.status import make_wish
+from talos.machined.controllers.block.system_disk import SystemDiskController
+from talos.machined.controllers.block.volume_config import VolumeConfigController, make_volumes
+from talos.machined.controllers.block.volume_manager import VolumeManagerController, VolumeParts
+from talos.machined.node.config_store import ACTIVE, publish_config
+from talos.resource import kinds
+from talos.resource.changes import modify, wait_for
+from talos.resource.controller.runtime import run_controllers
+from talos.resource.memory.state import MemoryState
+from talos.system.block.blkid import Content
+from talos.system.logging import Log
+from talos.system.mounts import MemoryMounts, MountPoint
+
+from .disks import DISK, MemoryBlocks
+
+CONFIG = b"""
+version: v1alpha1
+machine:
+  type: worker
+  token: abc
+"""
+
+
+class BrokenMounts(MemoryMounts):
+    """Mounting fails until the filesystem was repaired."""
+
+    def __init__(self, blocks: MemoryBlocks, number: int) -> None:
+        super().__init__()
+        self._blocks = blocks
+        self._number = number
+
+    def mount(self, point: MountPoint) -> None:
+        if not any(write.startswith("repair") for write in self._blocks.writes):
+            raise OSError(self._number, "Structure needs cleaning")
+        super().mount(point)
+
+
+@dataclass
+class World:
+    """A machine with one disk."""
+
+    blocks: MemoryBlocks = field(default_factory=MemoryBlocks)
+    mounts: MemoryMounts = field(default_factory=MemoryMounts)
+    state: MemoryState = field(default_factory=MemoryState)
+    lines: list[str] = field(default_factory=list[str])
+    refreshed: int = 0
+
+    @property
+    def log(self) -> Log:
+        return Log(write=self.lines.append)
+
+    @asynccontextmanager
+    async def run(self, *, has_partitions: bool = True) -> AsyncGenerator[None]:
+        async def refresh() -> None:
+            await trio.lowlevel.checkpoint()
+            self.refreshed += 1
+
+        parts = VolumeParts(
+            state=self.state, blocks=self.blocks, mounts=self.mounts, refresh=refresh, log=self.log
+        )
+        controllers = [
+            VolumeConfigController(has_partitions=has_partitions),
+            SystemDiskController(),
+            VolumeManagerController(parts),
+        ]
+        await begin_lifecycle(self.state)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run_controllers, self.state, controllers)
+            yield
+            nursery.cancel_scope.cancel()
+
+    async def discover(self, *, installed: bool = True) -> None:
+        """What udevd writes at the end of its first look."""
+
+        def change(spec: block_pb2.DiscoveredVolumeSpec) -> None:
+            spec.name = "talosmeta"
+            spec.partition_label = "META"
+            spec.parent = "vda"
+            spec.parent_dev_path = DISK
+
+        if installed:
+            self.blocks.install()
+            await modify(self.state, kinds.DISCOVERED_VOLUME, "vda4", change)
+
+        def ready(spec: object) -> None:
+            spec.ready = True  # pyright: ignore[reportAttributeAccessIssue]
+
+        await modify(self.state, kinds.DEVICES_STATUS, DEVICES_ID, ready)
+
+    async def wait(self, volume: str, phase: enums.BlockVolumePhase) -> block_pb2.VolumeStatusSpec:
+        found = await wait_for(
+            self.state, kinds.VOLUME_STATUS, volume, lambda status: status.spec.phase == phase
+        )
+        return found.spec
+
+
+async def test_a_machine_without_disks_goes_on() -> None:
+    world = World()
+    async with world.run():
+        await request_mount(world.state, "STATE")
+        await world.wait("META", enums.VOLUME_PHASE_WAITING)
+        await world.discover(installed=False)
+        assert not await wait_until_settled(world.state, "STATE", world.log)
+        await world.wait("META", enums.VOLUME_PHASE_MISSING)
+        await world.wait("STATE", enums.VOLUME_PHASE_MISSING)
+
+
+async def test_the_volumes_of_a_first_boot() -> None:
+    world = World()
+    async with world.run():
+        await request_mount(world.state, "STATE")
+        await world.discover()
+        meta = await world.wait("META", enums.VOLUME_PHASE_READY)
+        assert meta.location == "/dev/vda4"
+        disk = await wait_for(world.state, kinds.SYSTEM_DISK, "system-disk", lambda _: True)
+        assert (disk.spec.disk_id, disk.spec.dev_path) == ("vda", DISK)
+        assert not await wait_until_settled(world.state, "STATE", world.log)
+        assert world.blocks.writes == [], "without a config nothing is made"
+
+        await publish_config(world.state, ACTIVE, CONFIG)
+        assert await wait_for(world.state, kinds.VOLUME_MOUNT_STATUS, "sequencer-STATE", lambda _: True)
+        state = await world.wait("STATE", enums.VOLUME_PHASE_READY)
+        assert (state.location, state.pretty_size) == ("/dev/vda5", "105 MB")
+        assert (state.parent_location, state.filesystem) == (DISK, enums.FILESYSTEM_TYPE_XFS)
+        assert "mode /system/state 700" in world.blocks.writes
+        assert world.refreshed == 1
+        (mount,) = world.mounts.list()
+        assert mount.options == ("nosuid", "nodev", "noexec")
+        await world.wait("EPHEMERAL", enums.VOLUME_PHASE_WAITING)
+        assert len(world.blocks.partitions) == 5, "nobody has asked for EPHEMERAL yet"
+
+        await request_mount(world.state, "EPHEMERAL")
+        await world.wait("EPHEMERAL", enums.VOLUME_PHASE_READY)
+        assert world.blocks.writes[-1] == "mode /var 755"
+        mount = world.mounts.list()[-1]
+        assert (mount.target, mount.source, mount.options) == ("/var", "/dev/vda6", ("nosuid", "nodev"))
+        status = await wait_for(world.state, kinds.MOUNT_STATUS, "EPHEMERAL", lambda _: True)
+        assert (status.spec.target, status.spec.filesystem_type) == ("/var", "xfs")
+
+        await end_lifecycle(world.state, world.log)
+        assert world.mounts.list() == []
+        assert await world.state.list(kinds.VOLUME_MOUNT_STATUS) == []
+
+
+async def test_what_is_busy_at_the_end_is_named_and_made_read_only() -> None:
+    world = World()
+    async with world.run():
+        await publish_config(world.state, ACTIVE, CONFIG)
+        await request_mount(world.state, "STATE")
+        await world.discover()
+        await world.wait("STATE", enums.VOLUME_PHASE_READY)
+        world.mounts.busy.add("/system/state")
+        await end_lifecycle(world.state, world.log)
+    assert "ro" in world.mounts.list()[0].options
+    assert any("still in use" in line and "/system/state" in line for line in world.lines)
+
+
+async def test_a_foreign_filesystem_is_an_error_that_ends_with_its_cause() -> None:
+    world = World()
+    async with world.run():
+        await publish_config(world.state, ACTIVE, CONFIG)
+        await request_mount(world.state, "STATE")
+        await world.discover()
+        await world.wait("STATE", enums.VOLUME_PHASE_READY)
+    foreign = World(blocks=world.blocks)
+    foreign.blocks.contents[5] = Content(kind="filesystem", name="ext4", label="photos")
+    async with foreign.run():
+        await publish_config(foreign.state, ACTIVE, CONFIG)
+        await request_mount(foreign.state, "STATE")
+        await foreign.discover()
+        assert not await wait_until_settled(foreign.state, "STATE", foreign.log)
+        status = await foreign.wait("STATE", enums.VOLUME_PHASE_FAILED)
+        assert "STATE: /dev/vda5 holds ext4 (photos), no xfs" in status.error_message
+        assert status.pre_fail_phase == enums.VOLUME_PHASE_PROVISIONED
+        assert status.location == "/dev/vda5"
+        foreign.blocks.contents[5] = Content()
+        await modify(foreign.state, kinds.DISK, "vda", lambda spec: setattr(spec, "size", 1))
+        status = await foreign.wait("STATE", enums.VOLUME_PHASE_READY)
+        assert not status.error_message
+
+
+@pytest.mark.parametrize("number", [errno.EUCLEAN, errno.EBADMSG])
+@pytest.mark.parametrize("dirty", [False, True])
+async def test_a_broken_filesystem_is_repaired(number: int, *, dirty: bool) -> None:
+    blocks = MemoryBlocks(dirty_log=dirty)
+    world = World(blocks=blocks, mounts=BrokenMounts(blocks, number))
+    async with world.run():
+        await publish_config(world.state, ACTIVE, CONFIG)
+        await request_mount(world.state, "STATE")
+        await world.discover()
+        await world.wait("STATE", enums.VOLUME_PHASE_READY)
+    repairs = [write for write in blocks.writes if write.startswith("repair")]
+    dropped = ["repair /dev/vda5 without its log"] if dirty else []
+    assert repairs == ["repair /dev/vda5", *dropped]
+    assert any("is lost" in line for line in world.lines) == dirty
+
+
+async def test_a_disk_that_fails_is_not_repaired() -> None:
+    blocks = MemoryBlocks()
+    world = World(blocks=blocks, mounts=BrokenMounts(blocks, errno.EIO))
+    async with world.run():
+        await publish_config(world.state, ACTIVE, CONFIG)
+        await request_mount(world.state, "STATE")
+        await world.discover()
+        status = await world.wait("STATE", enums.VOLUME_PHASE_FAILED)
+    assert status.error_message.startswith("/dev/vda5: can't be mounted: ")
+    assert not any(write.startswith("repair") for write in blocks.writes)
+
+
+async def test_directories_in_a_container() -> None:
+    world = World()
+    world.mounts.mount(MountPoint(source="/dev/loop1", target="/var", type="xfs"))
+    async with world.run(has_partitions=False):
+        for volume in ("STATE", "EPHEMERAL"):
+            await request_mount(world.state, volume)
+            assert await wait_until_settled(world.state, volume, world.log)
+        mount = await wait_for(world.state, kinds.MOUNT_STATUS, "EPHEMERAL", lambda _: True)
+        assert (mount.id, mount.spec.source) == ("EPHEMERAL", "/dev/loop1")
+        await end_lifecycle(world.state, world.log)
+    assert [mount.target for mount in world.mounts.list()] == ["/var"], "what a launcher mounted is its own"
+
+
+@pytest.mark.parametrize(
+    ("provisioning", "minimum", "limit"),
+    [
+        ("", 2 * GIB, 100 * GIB),
+        ("{maxSize: 10GiB}", 2 * GIB, 10 * GIB),
+        ("{minSize: 4GiB, maxSize: 50%, grow: false}", 4 * GIB, 50 * GIB),
+        ("{maxSize: -20GiB}", 2 * GIB, 80 * GIB),
+        ("{maxSize: -25%}", 2 * GIB, 75 * GIB),
+    ],
+)
+def test_what_a_config_says_of_ephemeral(provisioning: str, minimum: int, limit: int) -> None:
+    document = (
+        f"---\napiVersion: v1alpha1\nkind: VolumeConfig\nname: EPHEMERAL\nprovisioning: {provisioning}\n"
+    )
+    config = load(CONFIG + (document if provisioning else "").encode())
+    spec, _ = make_volumes(config)["EPHEMERAL"]
+    wish = make_wish("EPHEMERAL", spec)
+    assert (wish.minimum, wish.limit(100 * GIB)) == (minimum, limit)
+    assert wish.grow == ("grow" not in provisioning)
+
+
+async def test_encryption_is_refused_before_anything_is_written() -> None:
+    document = (
+        b"---\napiVersion: v1alpha1\nkind: VolumeConfig\nname: EPHEMERAL\n"
+        b"encryption: {provider: luks2, keys: [{slot: 0, nodeID: {}}]}\n"
+    )
+    world = World()
+    async with world.run():
+        await publish_config(world.state, ACTIVE, CONFIG + document)
+        await request_mount(world.state, "EPHEMERAL")
+        await world.discover()
+        status = await world.wait("EPHEMERAL", enums.VOLUME_PHASE_FAILED)
+    assert status.error_message == "VolumeConfig EPHEMERAL: encryption is not supported by this version"
+    assert world.blocks.writes == []
+
+
+async def test_a_selector_names_another_disk_or_none() -> None:
+    document = (
+        b"---\napiVersion: v1alpha1\nkind: VolumeConfig\nname: EPHEMERAL\n"
+        b"provisioning: {diskSelector: {match: 'disk.transport == \"nvme\"'}}\n"
+    )
+    world = World()
+    async with world.run():
+        await publish_config(world.state, ACTIVE, CONFIG + document)
+        await request_mount(world.state, "EPHEMERAL")
+        await world.discover()
+        status = await world.wait("EPHEMERAL", enums.VOLUME_PHASE_FAILED)
+    assert 'no disk matches disk.transport == "nvme"' in status.error_message

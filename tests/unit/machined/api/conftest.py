@@ -1,0 +1,300 @@
+"""A node whose every part is in memory, and a caller of its handlers."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from google.protobuf.message import Message
+
+from talos.api.rpc import Call, Handler, Transport
+from talos.disks.reset import ResetPlan
+from talos.machined.api.services import make_services
+from talos.machined.node.meta_store import MetaStore
+from talos.machined.node.ports import (
+    Event,
+    Node,
+    Ports,
+    RebootMode,
+    SequenceLockedError,
+    ServiceEvent,
+    ServiceHealth,
+    ServiceRefusedError,
+    ServiceState,
+    ServiceStatus,
+    UnknownEventError,
+    UnknownLogError,
+    UnknownServiceError,
+)
+from talos.resource.memory.state import MemoryState
+from talos.system.files import KernelFiles
+from talos.system.process import Finished
+
+
+class FakeServices:
+    """Two services: apid runs and may not be touched, kubelet may be restarted."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, str]] = []
+        self.statuses = {
+            name: ServiceStatus(
+                id=name,
+                state=ServiceState.RUNNING,
+                health=ServiceHealth(unknown=False, healthy=True, last_message="fine", last_change=12.5),
+                events=(ServiceEvent(message="Started", state=ServiceState.RUNNING, time=10.0),),
+            )
+            for name in ("apid", "kubelet")
+        }
+
+    def list(self) -> Sequence[ServiceStatus]:
+        return [*self.statuses.values()]
+
+    def get(self, id: str) -> ServiceStatus:
+        if id not in self.statuses:
+            raise UnknownServiceError(id)
+        return self.statuses[id]
+
+    async def start(self, id: str) -> None:
+        self._act("start", id)
+
+    async def stop(self, id: str) -> None:
+        self._act("stop", id)
+
+    async def restart(self, id: str) -> None:
+        self._act("restart", id)
+
+    def _act(self, verb: str, id: str) -> None:
+        self.get(id)
+        if id == "apid":
+            raise ServiceRefusedError(id)
+        self.done.append((verb, id))
+
+
+class FakeEvents:
+    """A log of events whose followers get past ones, then wait."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, Any] = {}
+        self.past: list[Event] = []
+
+    def publish(self, payload: Message, *, actor_id: str = "") -> Event:
+        event = Event(id=f"{len(self.past):020d}", time=1.0, actor_id=actor_id, payload=payload)
+        self.past.append(event)
+        return event
+
+    def follow(self, **options: Any) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
+        self.asked = options
+        known = {event.id for event in self.past}
+
+        async def stream() -> AsyncGenerator[Event]:
+            for event in self.past:
+                yield event
+            await trio.sleep_forever()
+
+        @asynccontextmanager
+        async def context() -> AsyncGenerator[AsyncIterator[Event]]:
+            if options["after_id"] and options["after_id"] not in known:
+                raise UnknownEventError(options["after_id"])
+            async with aclosing(stream()) as events:
+                yield events
+
+        return context()
+
+
+class FakeLogs:
+    """Logs by id, each a list of chunks."""
+
+    def __init__(self) -> None:
+        self.chunks: dict[str, list[bytes]] = {"apid": [b"one\n", b"two\nthree\n"], "kubelet": [b"k\n"]}
+        self.asked: dict[str, Any] = {}
+
+    def ids(self) -> Sequence[str]:
+        return list(self.chunks)
+
+    def append(self, id: str, data: bytes) -> None:
+        self.chunks.setdefault(id, []).append(data)
+
+    def read(self, id: str, **options: Any) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        self.asked = {"id": id, **options}
+
+        @asynccontextmanager
+        async def context() -> AsyncGenerator[AsyncIterator[bytes]]:
+            if id not in self.chunks:
+                raise UnknownLogError(id)
+            async with aclosing(_stream(self.chunks[id], forever=options["follow"])) as chunks:
+                yield chunks
+
+        return context()
+
+
+class FakeKernelLog:
+    """Two lines."""
+
+    def read(self, *, follow: bool = False, tail: bool = False) -> Any:
+        @asynccontextmanager
+        async def context() -> AsyncGenerator[AsyncIterator[bytes]]:
+            lines = [] if tail else [b"kern: info: one\n", b"kern: info: two\n"]
+            async with aclosing(_stream(lines, forever=follow)) as stream:
+                yield stream
+
+        return context()
+
+
+async def _stream(chunks: Sequence[bytes], *, forever: bool) -> AsyncGenerator[bytes]:
+    for chunk in chunks:
+        yield chunk
+    if forever:
+        await trio.sleep_forever()
+
+
+@dataclass(kw_only=True)
+class FakePlatform:
+    name: str = "container"
+    mode: str = "container"
+    cmdline: str = ""
+
+
+class FakePower:
+    """Runs nothing; remembers."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.plan = ResetPlan()
+        self.locked = False
+
+    def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT) -> str:
+        return self._begin(f"reboot {mode.name}")
+
+    def shutdown(self, *, force: bool = False) -> str:
+        return self._begin(f"shutdown {force}")
+
+    def reset(self, plan: ResetPlan) -> str:
+        self.plan = plan
+        return self._begin("reset")
+
+    def _begin(self, what: str) -> str:
+        if self.locked:
+            raise SequenceLockedError
+        self.begun.append(what)
+        return "2f0c2f6e-6d32-4a4b-9d5f-3c1c1d3c0e5b"
+
+
+class FakeProcesses:
+    async def run(self, argv: Sequence[str], *, log: str = "") -> int:
+        raise AssertionError(f"no handler runs programs: {argv} {log}")
+
+    async def capture(self, argv: Sequence[str], stdin: bytes = b"") -> Finished:
+        raise AssertionError(f"no handler runs programs: {argv} {stdin!r}")
+
+
+@dataclass
+class FakeTransport:
+    """Answers calls from a table and remembers their metadata."""
+
+    replies: Mapping[str, Message]
+    metadata: list[Mapping[str, Sequence[str]]] = field(default_factory=list)
+
+    async def unary(
+        self,
+        method: str,
+        request: Message,
+        reply: type[Message],
+        *,
+        metadata: Mapping[str, Sequence[str]] | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - Transport's
+    ) -> Any:
+        self.metadata.append(metadata or {})
+        return reply.FromString(self.replies[method].SerializeToString())
+
+    def stream(self, *args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("not used")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Calls the handlers of a node as the server would."""
+
+    node: Node
+
+    def with_node(self, **changes: Any) -> "Caller":
+        return Caller(replace(self.node, **changes))
+
+    def handler(self, method: str, service: str = "machine.MachineService") -> Handler:
+        services = {found.descriptor.full_name: found for found in make_services(self.node)}
+        return services[service].handlers[method]
+
+    async def ask(self, method: str, request: Message, service: str = "machine.MachineService") -> Any:
+        """A unary call."""
+        return await self.handler(method, service)(request, _make_call(method))
+
+    async def read(self, method: str, request: Message) -> list[Any]:
+        """All frames of a stream that ends."""
+        frames: list[Any] = []
+
+        async def send(frame: Message) -> None:
+            await trio.lowlevel.checkpoint()
+            frames.append(frame)
+
+        await self.handler(method)(request, _make_call(method), send)
+        return frames
+
+    async def read_first(self, method: str, request: Message, count: int) -> list[Any]:
+        """The first frames of a stream without end, which is cancelled then."""
+        frames: list[Any] = []
+        async with trio.open_nursery() as nursery:
+
+            async def send(frame: Message) -> None:
+                frames.append(frame)
+                if len(frames) == count:
+                    nursery.cancel_scope.cancel()
+                await trio.lowlevel.checkpoint()
+
+            with trio.fail_after(10):
+                await self.handler(method)(request, _make_call(method), send)
+        return frames
+
+
+def _make_call(method: str) -> Call:
+    return Call(method=f"/machine.MachineService/{method}", metadata={}, deadline=inf, peer="unix:")
+
+
+def _connect_to_nothing(path: str) -> AbstractAsyncContextManager[Transport]:
+    raise AssertionError(f"no connection to {path} expected")
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    state_dir = tmp_path / "state"
+    state_dir.mkdir(mode=0o700)
+    return Node(
+        state=MemoryState(),
+        services=FakeServices(),
+        events=FakeEvents(),
+        logs=FakeLogs(),
+        kernel_log=FakeKernelLog(),
+        platform=FakePlatform(),
+        ports=Ports(files=KernelFiles(), state_dir=state_dir, now=lambda: 1000.0),
+        power=FakePower(),
+        processes=FakeProcesses(),
+        meta=MetaStore(),
+        connect=_connect_to_nothing,
+    )
+
+
+@pytest.fixture
+def caller(node: Node) -> Caller:
+    return Caller(node)
+
+
+@pytest.fixture
+def make_transport() -> Callable[[Mapping[str, Message]], FakeTransport]:
+    return FakeTransport
+
+
+@pytest.fixture
+def make_platform() -> Callable[..., FakePlatform]:
+    return FakePlatform

@@ -1,0 +1,275 @@
+"""ApplyConfiguration: what is checked, kept, put in force and taken back."""
+
+import base64
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from google.protobuf.duration_pb2 import Duration
+
+from talos.api.machine import machine_pb2 as pb
+from talos.api.rpc import Code, RpcError
+from talos.machined.api import apply_config
+from talos.machined.api.stamps import format_duration
+from talos.machined.node.config_store import ACTIVE, PERSISTENT, get_config, publish_config
+from talos.pki.authority import CertificateAuthority
+from talos.pki.keys import KeyType
+from talos.resource.kinds import MACHINE_CONFIG
+from talos.system.errors import UserError
+
+Mode = pb.ApplyConfigurationRequest
+
+CA = CertificateAuthority.generate(KeyType.ED25519, organizations=["talos"]).pem
+FIRST = b"""\
+version: v1alpha1
+machine:
+  type: worker # a comment
+  token: abcdef.0123456789abcdef
+  sysctls:
+    net.ipv4.ip_forward: "1"
+  ca:
+    crt: CA
+cluster:
+  clusterName: demo
+  id: 8XuV9TZHW08DOk3bVxQjH9ih_TBKjnh-j44tsCLSBzo=
+  secret: 8XuV9TZHW08DOk3bVxQjH9ih/TBKjnh+j44tsCLSBzo=
+""".replace(b"CA", base64.b64encode(CA.crt))
+SECOND = FIRST.replace(b'"1"', b'"0"')
+THIRD = FIRST.replace(b'"1"', b'"2"')
+
+
+def request(data: bytes, mode: Any = Mode.AUTO, **more: Any) -> pb.ApplyConfigurationRequest:
+    return pb.ApplyConfigurationRequest(data=data, mode=mode, **more)
+
+
+@pytest.fixture
+def apply(caller: Any) -> Callable[..., Any]:
+    """One handler for all calls of a test: it remembers the trial."""
+    handler = caller.handler("ApplyConfiguration")
+
+    async def call(*args: Any, **more: Any) -> Any:
+        reply = await handler(request(*args, **more), None)
+        return reply.messages[0]
+
+    return call
+
+
+def on_disk(caller: Any) -> bytes | None:
+    file: Path = caller.node.ports.state_dir / "config.yaml"
+    return file.read_bytes() if file.exists() else None
+
+
+async def in_force(caller: Any) -> bytes | None:
+    return await get_config(caller.node.state, ACTIVE)
+
+
+async def persistent(caller: Any) -> bytes | None:
+    return await get_config(caller.node.state, PERSISTENT)
+
+
+async def test_the_first_config_is_kept_and_put_in_force(caller: Any, apply: Any) -> None:
+    message = await apply(FIRST, Mode.REBOOT)
+    assert (message.mode, message.mode_details) == (
+        Mode.NO_REBOOT,
+        "Applied configuration without a reboot",
+    )
+    assert on_disk(caller) == await in_force(caller) == await persistent(caller) == FIRST
+    stored = await caller.node.state.get(MACHINE_CONFIG, ACTIVE)
+    assert stored.metadata.annotations == {"talos.dev/yaml-spec": "1"}
+    [file] = caller.node.ports.state_dir.iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+async def test_auto_replaces_it(caller: Any, apply: Any) -> None:
+    await apply(FIRST)
+    assert (await apply(SECOND)).mode == Mode.NO_REBOOT
+    assert on_disk(caller) == await in_force(caller) == SECOND
+
+
+async def test_staged_waits_for_the_reboot(caller: Any, apply: Any) -> None:
+    await apply(FIRST)
+    message = await apply(SECOND, Mode.STAGED)
+    assert message.mode_details == "Staged configuration to be applied after the next reboot"
+    assert on_disk(caller) == await persistent(caller) == SECOND
+    assert await in_force(caller) == FIRST
+
+
+async def test_dry_run_shows_the_change_and_makes_none(caller: Any, apply: Any) -> None:
+    await apply(FIRST)
+    message = await apply(SECOND, dry_run=True)
+    assert message.mode_details.startswith(
+        "Dry run summary:\nApplied configuration without a reboot (skipped in dry-run).\nConfig diff:\n"
+    )
+    assert '-    net.ipv4.ip_forward: "1"' in message.mode_details.replace("        ", "    ")
+    assert on_disk(caller) == await in_force(caller) == FIRST
+    same = await apply(FIRST.replace(b" # a comment", b""), dry_run=True)
+    assert same.mode_details.endswith("No changes.")
+
+
+async def test_try_reverts_by_itself(caller: Any, apply: Any, autojump_clock: trio.testing.MockClock) -> None:
+    del autojump_clock
+    await apply(FIRST)
+    message = await apply(SECOND, Mode.TRY)
+    assert message.mode_details == (
+        "The config is applied in 'try' mode and will be automatically reverted back in 1m0s"
+    )
+    assert (await in_force(caller), on_disk(caller), await persistent(caller)) == (SECOND, FIRST, FIRST)
+    await trio.sleep(59)
+    assert await in_force(caller) == SECOND
+    await trio.sleep(2)
+    assert await in_force(caller) == FIRST
+
+
+async def test_a_second_trial_goes_back_to_what_was_before_the_first(
+    caller: Any, apply: Any, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    await apply(FIRST)
+    await apply(SECOND, Mode.TRY, try_mode_timeout=Duration(seconds=10))
+    await trio.sleep(5)
+    await apply(THIRD, Mode.TRY, try_mode_timeout=Duration(seconds=20))
+    await trio.sleep(15)
+    assert await in_force(caller) == THIRD
+    await trio.sleep(10)
+    assert await in_force(caller) == FIRST
+
+
+async def test_a_real_change_ends_the_trial(
+    caller: Any, apply: Any, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    await apply(FIRST)
+    await apply(SECOND, Mode.TRY)
+    await apply(THIRD)
+    await trio.sleep(100)
+    assert await in_force(caller) == THIRD
+
+
+async def test_dry_run_leaves_the_trial_alone(
+    caller: Any, apply: Any, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    await apply(FIRST)
+    await apply(SECOND, Mode.TRY)
+    await apply(THIRD, dry_run=True)
+    await trio.sleep(100)
+    assert await in_force(caller) == FIRST
+
+
+async def test_what_is_wrong_is_told_all_at_once_and_changes_nothing(caller: Any, apply: Any) -> None:
+    await apply(FIRST)
+    bad = FIRST + b"nonsense: 1\nmachine2: {}\n"
+    with pytest.raises(UserError) as caught:
+        await apply(bad)
+    assert "nonsense" in str(caught.value)
+    assert "machine2" in str(caught.value)
+    assert on_disk(caller) == await in_force(caller) == FIRST
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\0\x01\x02",
+        b"- a\n",
+        b"a: &a [*a]\n",
+        b"version: v1alpha1\nversion: v1alpha1\n",
+        bytes(9 << 20),
+    ],
+)
+async def test_garbage_is_refused(apply: Any, data: bytes) -> None:
+    with pytest.raises(UserError):
+        await apply(data)
+
+
+async def test_a_running_machine_wants_its_main_document(caller: Any, apply: Any) -> None:
+    await apply(FIRST)
+    with pytest.raises(UserError) as caught:
+        await apply(b"apiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n")
+    assert "main document is missing" in str(caught.value)
+    assert await in_force(caller) == FIRST
+
+
+async def test_in_maintenance_a_part_of_a_config_is_kept_for_later(caller: Any, apply: Any) -> None:
+    part = b"apiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n"
+    await apply(part)
+    assert on_disk(caller) == await persistent(caller) == part
+    assert await in_force(caller) is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "running", "code"),
+    [
+        (Mode.REBOOT, True, Code.UNIMPLEMENTED),
+        (Mode.TRY, False, Code.FAILED_PRECONDITION),
+        (99, True, Code.INVALID_ARGUMENT),
+    ],
+)
+async def test_modes_that_can_not_be(apply: Any, mode: Any, running: bool, code: Code) -> None:
+    if running:
+        await apply(FIRST)
+    with pytest.raises(RpcError) as caught:
+        await apply(SECOND, mode)
+    assert caught.value.code is code
+
+
+async def test_one_at_a_time(apply: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    caught: list[RpcError] = []
+    entered = trio.Event()
+    go_on = trio.Event()
+    real = apply_config.in_thread
+
+    async def slow(function: Any, *args: Any, **more: Any) -> Any:
+        entered.set()
+        await go_on.wait()
+        return await real(function, *args, **more)
+
+    monkeypatch.setattr(apply_config, "in_thread", slow)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(apply, FIRST)
+        await entered.wait()
+        with pytest.raises(RpcError) as error:
+            await apply(SECOND)
+        caught.append(error.value)
+        go_on.set()
+    assert caught[0].code is Code.FAILED_PRECONDITION
+    assert caught[0].message == "another apply configuration is already in progress"
+    await apply(SECOND)
+
+
+async def test_a_full_disk_loses_nothing(caller: Any, apply: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    await apply(FIRST)
+
+    def fail(descriptor: int) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(RpcError) as caught:
+        await apply(SECOND)
+    assert caught.value.code is Code.RESOURCE_EXHAUSTED
+    assert on_disk(caller) == await in_force(caller) == FIRST
+    assert len(list(caller.node.ports.state_dir.iterdir())) == 1
+
+
+async def test_a_config_in_force_that_no_longer_loads_is_not_in_the_way(caller: Any, apply: Any) -> None:
+    await publish_config(caller.node.state, ACTIVE, b"version: v1alpha1\ngone: 1\n")
+    await apply(FIRST)
+    assert await in_force(caller) == FIRST
+
+
+@pytest.mark.parametrize(
+    ("duration", "text"),
+    [
+        (timedelta(seconds=30), "30s"),
+        (timedelta(minutes=1), "1m0s"),
+        (timedelta(hours=1, seconds=1.5), "1h0m1.5s"),
+        (timedelta(milliseconds=500), "0.5s"),
+    ],
+)
+def test_durations_read_as_in_go(duration: timedelta, text: str) -> None:
+    assert format_duration(duration.total_seconds()) == text

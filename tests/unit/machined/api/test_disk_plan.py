@@ -1,0 +1,70 @@
+"""What ApplyConfiguration tells of the installation that follows it on an empty machine."""
+
+from typing import Any
+
+import pytest
+from tests.unit.machined.api.test_apply_config import FIRST
+
+from talos.api.definitions import block_pb2
+from talos.api.definitions import enums_pb2 as enums
+from talos.api.machine import machine_pb2 as pb
+from talos.machined.node.config_store import ACTIVE, get_config
+from talos.resource import kinds
+from talos.resource.changes import modify
+from talos.system.errors import UserError
+
+INSTALL = FIRST.replace(b"cluster:", b"  install:\n    disk: /dev/vda\ncluster:")
+
+
+async def prepare(caller: Any, make_platform: Any, *disks: str) -> Any:
+    metal = caller.with_node(platform=make_platform(mode="metal", name="metal"))
+    state = metal.node.state
+    await modify(state, kinds.DEVICES_STATUS, "devices", lambda spec: setattr(spec, "ready", True))
+    for name in disks:
+
+        def change(spec: block_pb2.DiskSpec, name: str = name) -> None:
+            spec.size, spec.sector_size = 20 << 30, 512
+            spec.model, spec.serial, spec.dev_path = "QEMU", "S1", f"/dev/{name}"
+
+        await modify(state, kinds.DISK, name, change)
+    return metal
+
+
+def request(*, dry_run: bool) -> pb.ApplyConfigurationRequest:
+    return pb.ApplyConfigurationRequest(data=INSTALL, dry_run=dry_run)
+
+
+async def test_a_dry_run_shows_the_disk(caller: Any, make_platform: Any) -> None:
+    metal = await prepare(caller, make_platform, "vda")
+    reply = await metal.handler("ApplyConfiguration")(request(dry_run=True), None)
+    details = reply.messages[0].mode_details
+    assert "Dry run summary" in details
+    assert "will be installed to" in details
+    assert all(word in details for word in ("/dev/vda", "QEMU", "S1", "20 GiB"))
+    assert await get_config(metal.node.state, ACTIVE) is None
+
+
+async def test_a_disk_that_is_not_there_keeps_the_config_away(caller: Any, make_platform: Any) -> None:
+    metal = await prepare(caller, make_platform, "sda")
+    for dry_run in (True, False):
+        with pytest.raises(UserError, match="/dev/vda"):
+            await metal.handler("ApplyConfiguration")(request(dry_run=dry_run), None)
+    assert await get_config(metal.node.state, ACTIVE) is None
+
+
+async def test_an_installed_machine_is_not_installed_again(caller: Any, make_platform: Any) -> None:
+    metal = await prepare(caller, make_platform, "sda")
+    await modify(
+        metal.node.state,
+        kinds.VOLUME_STATUS,
+        "META",
+        lambda spec: setattr(spec, "phase", enums.VOLUME_PHASE_READY),
+    )
+    reply = await metal.handler("ApplyConfiguration")(request(dry_run=True), None)
+    assert "installed" not in reply.messages[0].mode_details
+
+
+async def test_disks_that_are_not_known_yet_are_no_reason_to_refuse(caller: Any, make_platform: Any) -> None:
+    metal = caller.with_node(platform=make_platform(mode="metal", name="metal"))
+    reply = await metal.handler("ApplyConfiguration")(request(dry_run=True), None)
+    assert "does not know its disks yet" in reply.messages[0].mode_details
