@@ -181,7 +181,7 @@ class TalosConfig:
 
     def dump(self) -> str:
         """The file's text."""
-        contexts = {name: _context_to_plain(context) for name, context in self.contexts.items()}
+        contexts = {name: _context_to_plain(context) for name, context in sorted(self.contexts.items())}
         return encode({"context": self.context, "contexts": contexts})
 
 

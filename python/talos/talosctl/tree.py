@@ -63,8 +63,8 @@ ROOT = Command(
             Lazy(name, tuple(aliases.split(",")) if aliases else (), summary, _module(name))
             for name, aliases, summary in _ROWS
         ),
-        Lazy("disks", (), "", _COMMANDS + "gone", hidden=True),
-        Lazy("interfaces", (), "", _COMMANDS + "gone", hidden=True),
-        Lazy("routes", ("route",), "", _COMMANDS + "gone", hidden=True),
+        Lazy("disks", (), "", _COMMANDS + "removed", hidden=True),
+        Lazy("interfaces", (), "", _COMMANDS + "removed", hidden=True),
+        Lazy("routes", ("route",), "", _COMMANDS + "removed", hidden=True),
     ),
 )

@@ -175,7 +175,9 @@ def test_shutdown_shows_the_progress(talosctl: Client, node: FakeNode) -> None:
     result = talosctl("shutdown", "-n", "10.0.0.2", "--force")
     assert result.code == 0, result.err
     assert result.err == (
-        "10.0.0.2: accepted, actor actor-1\n10.0.0.2: shutdown started\n10.0.0.2: phase stopServices\n"
+        "10.0.0.2: waiting for actor ID\n10.0.0.2: actor ID: actor-1\n"
+        "10.0.0.2: sequence: shutdown action: START\n10.0.0.2: phase: stopServices action: START\n"
+        "10.0.0.2: sequence: shutdown action: STOP\n10.0.0.2: events check condition met\n"
     )
     assert requests(node, "/machine.MachineService/Events")[0].with_actor_id == "actor-1"
     assert requests(node, "/machine.MachineService/Shutdown")[0].force
@@ -185,7 +187,7 @@ def test_shutdown_that_fails(talosctl: Client, node: FakeNode) -> None:
     serve_shutdown(node, sequence(machine.SequenceEvent.NOOP, error="disk on fire"))
     result = talosctl("shutdown", "-n", "10.0.0.2")
     assert result.code == 1
-    assert "the node could not do it: disk on fire" in result.err
+    assert "sequence error: disk on fire" in result.err
 
 
 def test_shutdown_ends_when_the_node_is_gone(talosctl: Client, node: FakeNode) -> None:
@@ -197,7 +199,7 @@ def test_shutdown_ends_when_the_node_is_gone(talosctl: Client, node: FakeNode) -
     node.on("/machine.MachineService/Events", machine.EventsRequest, events, stream=True)
     result = talosctl("shutdown", "-n", "10.0.0.2")
     assert result.code == 0
-    assert "10.0.0.2: gone" in result.err
+    assert "10.0.0.2: events check condition met\n" in result.err
 
 
 def test_reboot_waits_for_another_boot(talosctl: Client, node: FakeNode) -> None:
@@ -216,9 +218,9 @@ def test_reboot_waits_for_another_boot(talosctl: Client, node: FakeNode) -> None
         [sequence(machine.SequenceEvent.STOP)],
         stream=True,
     )
-    result = talosctl("reboot", "-n", "10.0.0.2", "-m", "powercycle")
+    result = talosctl("reboot", "-n", "10.0.0.2", "-m", "powercycle", "--debug")
     assert result.code == 0, result.err
-    assert "10.0.0.2: is back" in result.err
+    assert '"10.0.0.2": events check condition met\n"10.0.0.2": post check passed\n' in result.err
     assert requests(node, "/machine.MachineService/Reboot")[0].mode == machine.RebootRequest.POWERCYCLE
 
 
@@ -243,6 +245,17 @@ def test_events_table(talosctl: Client, node: FakeNode) -> None:
     assert (request.tail_events, request.tail_seconds, request.with_actor_id) == (-1, 2, "x")
 
 
+@pytest.mark.parametrize(
+    ("since", "after_id", "seconds"),
+    [("24h", "", 86400), ("1m30s", "", 90), ("c4q5f3kp7fg00802nf0g", "c4q5f3kp7fg00802nf0g", 0)],
+)
+def test_events_since(talosctl: Client, node: FakeNode, since: str, after_id: str, seconds: int) -> None:
+    node.on("/machine.MachineService/Events", machine.EventsRequest, [], stream=True)
+    assert talosctl("events", "-n", "10.0.0.2", "--since", since).code == 0
+    request = requests(node, "/machine.MachineService/Events")[0]
+    assert (request.tail_id, request.tail_seconds) == (after_id, seconds)
+
+
 def test_service_list_and_status(talosctl: Client, node: FakeNode) -> None:
     from google.protobuf.empty_pb2 import Empty
     from google.protobuf.timestamp_pb2 import Timestamp
@@ -265,6 +278,13 @@ def test_service_list_and_status(talosctl: Client, node: FakeNode) -> None:
     assert "EVENTS   [Running]: Started (" in status.out
     missing = talosctl("service", "none", "-n", "10.0.0.2")
     assert (missing.code, missing.err) == (1, 'error: 10.0.0.2: there is no service "none"\n')
+
+
+def test_list_names(talosctl: Client, node: FakeNode) -> None:
+    files = [machine.FileInfo(name="/etc", relative_name="."), machine.FileInfo(relative_name="hosts")]
+    node.on("/machine.MachineService/List", machine.ListRequest, files, stream=True)
+    result = talosctl("ls", "/etc", "-n", "10.0.0.2")
+    assert result.out == "NODE       NAME\n10.0.0.2   .\n10.0.0.2   hosts\n"
 
 
 def test_list_long(talosctl: Client, node: FakeNode) -> None:

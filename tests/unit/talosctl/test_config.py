@@ -1,6 +1,7 @@
 """``talosctl config``: the client's own file."""
 
 import json
+import re
 import stat
 from pathlib import Path
 
@@ -43,8 +44,9 @@ def test_a_context_from_add_to_remove(
     path = home / ".talos" / "config"
     assert run(["config", "add", "one", *pems]) == 0
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert run(["config", "add", "one", *pems]) == 1
-    assert 'there is a context "one" already' in capsys.readouterr().err
+    assert run(["config", "add", "one", *pems]) == 0, "replaced"
+    assert run(["config", "add", "one", "--crt", pems[3]]) == 1
+    assert "belong together" in capsys.readouterr().err
     assert run(["config", "context", "one"]) == 0
     assert run(["config", "endpoint", "10.0.0.1", "10.0.0.2"]) == 0
     assert run(["config", "node", "10.0.0.3"]) == 0
@@ -59,12 +61,18 @@ def test_a_context_from_add_to_remove(
     )
     assert run(["config", "info"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("Current context:       one\nNodes:                 10.0.0.3\n")
-    assert "Roles:                 os:admin\n" in out
-    assert "from now (" in out
+    assert out.startswith("Current context:     one\nNodes:               10.0.0.3\n")
+    assert "Roles:               os:admin\n" in out
+    assert re.search(r"^Certificate expires: .* from now \(\d{4}-\d\d-\d\d\)$", out, re.MULTILINE)
     assert run(["config", "remove", "two", "--dry-run"]) == 0
-    assert run(["config", "remove", "t*", "-y"]) == 0
-    assert run(["config", "remove", "one", "-y"]) == 1
+    assert capsys.readouterr().err == 'removing context "two"\n'
+    assert list(yaml.safe_load(path.read_text())["contexts"]) == ["one", "two"]
+    assert run(["config", "remove", "two"]) == 0, "nobody to ask"
+    assert capsys.readouterr().err == 'keeping context "two"\n'
+    assert run(["config", "remove", "*", "-y"]) == 0
+    err = capsys.readouterr().err
+    assert 'skipping removal of current context "one"' in err
+    assert 'removing context "two"\n' in err
     assert list(yaml.safe_load(path.read_text())["contexts"]) == ["one"]
     assert run(["config", "context", "two"]) == 1
     assert 'context "two" is not defined' in capsys.readouterr().err
@@ -77,7 +85,38 @@ def test_info_as_json(home: Path, pems: list[str], capsys: pytest.CaptureFixture
     assert run(["config", "info", "-o", "json"]) == 0
     info = json.loads(capsys.readouterr().out)
     assert (info["context"], info["roles"], info["nodes"]) == ("one", ["os:admin"], [])
-    assert run(["config", "info", "-o", "xml"]) == 1
+    assert len(info["certNotAfter"]) == len("2026-01-02")
+    assert run(["config", "info", "-o", "table"]) == 1
+    assert 'unknown output format: "table"' in capsys.readouterr().err
+    assert run(["config", "add", "bare"]) == 0
+    assert run(["config", "info", "-o", "json", "--context", "bare"]) == 0
+    assert json.loads(capsys.readouterr().out)["roles"] is None
+    assert run(["config", "info", "--context", "bare"]) == 0
+    assert "Roles" not in capsys.readouterr().out
+
+
+def test_endpoint_needs_an_argument(home: Path, pems: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    run(["config", "add", "one", *pems])
+    run(["config", "context", "one"])
+    run(["config", "endpoint", "10.0.0.1"])
+    assert run(["config", "endpoint"]) == 1
+    assert run(["config", "node", "10.0.0.2"]) == 0
+    assert run(["config", "node"]) == 0, "clears the nodes"
+    context = TalosConfig.parse((home / ".talos" / "config").read_text()).current
+    assert (context.endpoints, context.nodes) == (("10.0.0.1",), ())
+    capsys.readouterr()
+
+
+def test_merge_takes_several_files(home: Path, pems: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("zebra", "ant"):
+        run(["config", "add", name, *pems, "--talosconfig", str(home / name)])
+    assert run(["config", "merge", str(home / "zebra"), str(home / "ant")]) == 0
+    path = home / ".talos" / "config"
+    assert list(yaml.safe_load(path.read_text())["contexts"]) == ["ant", "zebra"], "sorted"
+    before = path.read_bytes()
+    assert run(["config", "merge", str(home / "ant"), str(home / "missing")]) == 1
+    assert path.read_bytes() == before, "all or none"
+    capsys.readouterr()
 
 
 def test_bad_endpoint_is_refused(home: Path, pems: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,7 +166,7 @@ def test_search_order(home: Path, pems: list[str], monkeypatch: pytest.MonkeyPat
 def test_without_any_context(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["memory"]) == 1
     error = capsys.readouterr().err
-    assert "it knows no cluster yet" in error
+    assert "failed to determine endpoints" in error
     assert error.count("\n") == 1
 
 

@@ -38,7 +38,7 @@ def test_config_from_secrets(folder: Path, secrets: str, capsys: pytest.CaptureF
     ]
     capsys.readouterr()
     assert run(words) == 1
-    assert "it exists already (use --force to overwrite it)" in capsys.readouterr().err
+    assert "already exists, use --force to overwrite" in capsys.readouterr().err
     assert run([*words, "--force"]) == 0
     config = load((folder / "controlplane.yaml").read_bytes())
     assert config.machine_type.value == "controlplane"
@@ -51,7 +51,7 @@ def test_generated_configs_are_valid(folder: Path, secrets: str, capsys: pytest.
     run(["gen", "config", "demo", "https://10.0.0.2:6443", "--with-secrets", secrets, "-o", "out"])
     for name in ("controlplane", "worker"):
         assert run(["validate", "-c", f"out/{name}.yaml", "-m", "metal"]) == 0
-        assert f"out/{name}.yaml is valid for metal mode" in capsys.readouterr().err
+        assert f"out/{name}.yaml is valid for metal mode" in capsys.readouterr().out
 
 
 def test_one_type_to_the_output(secrets: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """Commands against a node with real TLS."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,14 @@ def test_version_shows_client_and_nodes(talosctl: Client, node: FakeNode) -> Non
     assert result.out.startswith("Client:\n\tTag:         v")
     assert "Server:\n\tNODE:        10.0.0.2\n\tTag:         v1\n\tSHA:         abc\n" in result.out
     assert "\tEnabled:     RBAC\n" in result.out
+    result = talosctl("version", "--json", "-n", "10.0.0.2")
+    assert json.loads(result.out)["version"] == {
+        "tag": "v1",
+        "sha": "abc",
+        "goVersion": "CPython",
+        "os": "linux",
+        "arch": "amd64",
+    }
 
 
 def test_flags_before_the_command(talosctl: Client, node: FakeNode) -> None:
@@ -99,7 +108,7 @@ def test_read_is_raw_and_for_one_node(talosctl: Client, node: FakeNode) -> None:
     assert talosctl("read", "/etc/os-release", "-n", "10.0.0.2").out == "ab\n"
     result = talosctl("cat", "/etc/os-release")
     assert result.code == 1
-    assert "read works on one node at a time, 2 are set: 10.0.0.2, 10.0.0.3" in result.err
+    assert "read is not supported with multiple nodes: 10.0.0.2, 10.0.0.3" in result.err
 
 
 def test_permission_denied_names_the_roles(client: Client, node: FakeNode, pki: Pki) -> None:
@@ -126,7 +135,7 @@ def test_no_nodes_is_an_error(client: Client, node: FakeNode) -> None:
     client.configure([f"127.0.0.1:{node.port}"])
     result = client("memory")
     assert result.code == 1
-    assert "no nodes are set" in result.err
+    assert "nodes are not set" in result.err
     assert "--nodes" in result.err
 
 

@@ -29,7 +29,7 @@ def need_nodes(target: Target) -> tuple[str, ...]:
     """The nodes of the command line or the context."""
     if not target.nodes:
         raise UserError(
-            "no nodes are set for the command",
+            "nodes are not set for the command",
             hint="use --nodes, or `talosctl config node <address>...` for all commands",
         )
     return target.nodes
@@ -40,7 +40,7 @@ def need_one_node(target: Target, command: str) -> str:
     nodes = need_nodes(target)
     if len(nodes) > 1:
         raise UserError(
-            f"{command} works on one node at a time, {len(nodes)} are set: {', '.join(nodes)}",
+            f"{command} is not supported with multiple nodes: {', '.join(nodes)}",
             hint="use --nodes with one of them",
         )
     return next(iter(nodes))

@@ -15,7 +15,7 @@ def select_target(flags: Flags) -> Target:
     name = flags.text("context") or config.context
     if not name and not config.contexts:
         raise UserError(
-            "it knows no cluster yet",
+            "failed to determine endpoints: it has no context yet",
             where=str(path),
             hint="`talosctl config merge <file>` takes one over, --talosconfig names another file, "
             "`talosctl cluster create` makes a cluster",
@@ -42,12 +42,12 @@ def select_target(flags: Flags) -> Target:
 
 
 def _insecure_target(flags: Flags) -> Target:
-    # A node in maintenance mode is nobody's yet: no context is about it.
+    # A node in maintenance mode belongs to no cluster: no context describes it.
     fingerprints = flags.texts("cert-fingerprint") if flags.has("cert-fingerprint") else ()
     nodes = flags.texts("nodes")
     if not nodes:
         raise UserError(
-            "no nodes are set for the command", hint="with --insecure name them: --nodes <address>"
+            "nodes are not set for the command", hint="with --insecure name them: --nodes <address>"
         )
     return Target(endpoints=(), nodes=nodes, insecure=True, fingerprints=fingerprints)
 
@@ -56,7 +56,7 @@ def _context(config: TalosConfig, name: str, flags: Flags) -> Context:
     context = config.get(name)
     if not (flags.texts("endpoints") or context.endpoints):
         raise UserError(
-            "there is no endpoint to talk to",
+            "failed to determine endpoints: it has none",
             where=f'context "{name}"',
             hint="set some with `talosctl config endpoint <address>...` or give --endpoints",
         )

@@ -200,7 +200,7 @@ async def open_session(target: Target) -> AsyncGenerator[Session]:
     """A session for the time of the context."""
     if not target.endpoints and not target.insecure:
         raise UserError(
-            "there is no endpoint to talk to",
+            "failed to determine endpoints: it has none",
             where=f'context "{target.context}"',
             hint="set some with `talosctl config endpoint <address>...` or give --endpoints",
         )

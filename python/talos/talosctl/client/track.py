@@ -1,7 +1,8 @@
 """Following an action that a node runs in the background: reboot, shutdown, reset, upgrade.
 
-The node answers such a call at once with an actor id; what it then does it tells as events of that
-actor. The stream breaks when the node goes down, which is no error here.
+The node answers such a call at once with an actor id and sends what it then does as events of that
+actor. The stream breaks when the node goes down, which is no error here. The texts of the progress are
+those of the existing client, which scripts look for.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from talos.talosctl.output import console
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 POLL_INTERVAL = 1.0
-_GONE = frozenset({Code.UNAVAILABLE, Code.CANCELLED, Code.INTERNAL, Code.UNKNOWN, Code.DEADLINE_EXCEEDED})
+_DOWN = frozenset({Code.UNAVAILABLE, Code.CANCELLED, Code.INTERNAL, Code.UNKNOWN, Code.DEADLINE_EXCEEDED})
 """What a call may end with when its node goes down."""
 
 type Act = Callable[[Session, str], Awaitable[str]]
@@ -47,83 +48,102 @@ async def act_and_track(
     session: Session, node: str, act: Act, *, seconds: float, is_reboot: bool, is_debug: bool
 ) -> str:
     """Start the action, show its progress, and wait until the node is down or, after a reboot, back."""
+    report = Report(node, is_quoted=is_debug)
     boot_id = await read_boot_id(session, node) if is_reboot else ""
+    kernel_log: asyncio.Task[None] | None = None
     try:
         async with asyncio.timeout(seconds or None):
+            report("waiting for actor ID")
             actor = await act(session, node)
-            console.note(f"{node}: accepted, actor {actor}")
-            kernel_log = asyncio.create_task(_show_kernel_log(session, node)) if is_debug else None
-            try:
-                await _follow(session, node, actor)
-            finally:
-                if kernel_log:
-                    kernel_log.cancel()
+            report(f"actor ID: {actor}")
+            if is_debug:
+                kernel_log = asyncio.create_task(_show_kernel_log(session, report))
+            await _follow(session, report, actor)
+            report("events check condition met")
             if is_reboot:
-                await _wait_for_boot(session, node, boot_id)
+                await _wait_for_boot(session, report, boot_id)
+                report("post check passed")
     except TimeoutError as error:
         what = "is not back" if is_reboot else "is not done"
         raise RpcError(Code.DEADLINE_EXCEEDED, f"the node {what} after {seconds:g} s") from error
+    finally:
+        if kernel_log:
+            kernel_log.cancel()
     return actor
 
 
-async def _follow(session: Session, node: str, actor: str) -> None:
+class Report:
+    """Lines of progress of one node, on the error output. A script finds a quoted node by its quotes."""
+
+    def __init__(self, node: str, *, is_quoted: bool) -> None:
+        self.node = node
+        self._prefix = f'"{node}"' if is_quoted else node
+        self._last = ""
+
+    def __call__(self, text: str) -> None:
+        """Show a line, unless it repeats the last one."""
+        if text != self._last:
+            console.note(f"{self._prefix}: {text}")
+            self._last = text
+
+
+async def _follow(session: Session, report: Report, actor: str) -> None:
     request = EventsRequest(tail_events=-1, with_actor_id=actor)
     try:
-        async with session.stream(node, "/machine.MachineService/Events", request, Event) as events:
+        async with session.stream(report.node, "/machine.MachineService/Events", request, Event) as events:
             async for event in events:
-                if _is_end(node, unpack_event(event)):
+                if _is_end(report, unpack_event(event)):
                     return
     except RpcError as error:
-        if error.code not in _GONE:
+        if error.code not in _DOWN:
             raise
-    console.note(f"{node}: gone")
+        report("unavailable: the node went down")
 
 
-def _is_end(node: str, message: object) -> bool:
+def _is_end(report: Report, message: object) -> bool:
     """Show an event; whether the action is done. One that failed raises."""
-    if isinstance(message, SequenceEvent):
-        if message.HasField("error"):
-            raise RpcError(Code.ABORTED, f"the node could not do it: {message.error.message}")
-        if message.action == SequenceEvent.STOP:
-            return True
+    if isinstance(message, SequenceEvent) and message.HasField("error"):
+        raise RpcError(Code.ABORTED, f"sequence error: {message.error.message}")
     if line := _progress(message):
-        console.note(f"{node}: {line}")
-    return False
+        report(line)
+    return isinstance(message, SequenceEvent) and message.action == SequenceEvent.STOP
 
 
 def _progress(message: object) -> str:
     match message:
-        case SequenceEvent(action=SequenceEvent.START):
-            return f"{message.sequence} started"
-        case PhaseEvent(action=PhaseEvent.START):
-            return f"phase {message.phase}"
-        case TaskEvent(action=TaskEvent.START):
-            return f"task {message.task}"
+        case SequenceEvent():
+            return f"sequence: {message.sequence} action: {SequenceEvent.Action.Name(message.action)}"
+        case PhaseEvent():
+            return f"phase: {message.phase} action: {PhaseEvent.Action.Name(message.action)}"
+        case TaskEvent():
+            return f"task: {message.task} action: {TaskEvent.Action.Name(message.action)}"
         case MachineStatusEvent():
-            return f"stage {MachineStatusEvent.MachineStage.Name(message.stage)}"
+            stage = MachineStatusEvent.MachineStage.Name(message.stage)
+            unmet = ", ".join(condition.name for condition in message.status.unmet_conditions)
+            return f"stage: {stage} ready: {str(message.status.ready).lower()} unmetCond: [{unmet}]"
         case _:
             return ""
 
 
-async def _show_kernel_log(session: Session, node: str) -> None:
+async def _show_kernel_log(session: Session, report: Report) -> None:
     request = DmesgRequest(follow=True, tail=True)
     with contextlib.suppress(RpcError):
-        async with session.stream(node, "/machine.MachineService/Dmesg", request, Data) as messages:
+        async with session.stream(report.node, "/machine.MachineService/Dmesg", request, Data) as messages:
             async for message in messages:
-                console.note(f"{node}: {message.bytes.decode('utf-8', 'replace').rstrip()}")
+                report(message.bytes.decode("utf-8", "replace").rstrip())
 
 
-async def _wait_for_boot(session: Session, node: str, old_boot_id: str) -> None:
+async def _wait_for_boot(session: Session, report: Report, old_boot_id: str) -> None:
     while True:
         try:
             # A fresh connection each time: an endpoint that went down may be the node itself.
             async with open_session(session.target) as fresh, asyncio.timeout(5 * POLL_INTERVAL):
-                if await read_boot_id(fresh, node) != old_boot_id:
-                    console.note(f"{node}: is back")
+                if await read_boot_id(fresh, report.node) != old_boot_id:
                     return
         except RpcError as error:
-            if error.code not in _GONE:
+            if error.code not in _DOWN:
                 raise
+            report("unavailable, retrying...")
         except TimeoutError:
-            pass
+            report("unavailable, retrying...")
         await asyncio.sleep(POLL_INTERVAL)

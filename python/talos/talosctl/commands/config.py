@@ -1,12 +1,13 @@
 """``talosctl config``: the client's own configuration."""
 
+import fnmatch
 from dataclasses import replace
 from pathlib import Path
 
 from talos.config.talosconfig import Context, TalosConfig, open_talosconfig, save
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation, Lazy
-from talos.talosctl.cli.flag import Flag, Flags
+from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.contexts import complete_contexts
 from talos.talosctl.client.endpoint import parse_endpoint
 from talos.talosctl.client.flags import CLIENT_FLAGS
@@ -27,16 +28,14 @@ def _change(flags: Flags, **changes: object) -> int:
 
 
 def run_add(invocation: Invocation) -> int:
-    """Add a context from PEM files."""
-    name = invocation.args[0]
-    config, path = _open(invocation.flags)
-    if name in config.contexts:
-        raise UserError(
-            f'there is a context "{name}" already', hint="choose another name or remove that one first"
-        )
-    files = {key: _read(invocation.flags.text(key)) for key in ("ca", "crt", "key")}
+    """Add a context from PEM files, or replace the one of that name."""
+    flags = invocation.flags
+    config, path = _open(flags)
+    if bool(flags.text("crt")) != bool(flags.text("key")):
+        raise UserError("a client certificate and its key belong together", hint="give both --crt and --key")
+    files = {key: _read(flags.text(key)) for key in ("ca", "crt", "key")}
     context = Context(ca=files["ca"], crt=files["crt"], key=files["key"])
-    save(config.with_context(name, context), path)
+    save(config.with_context(invocation.args[0], context), path)
     return 0
 
 
@@ -90,13 +89,41 @@ def run_proxy_url(invocation: Invocation) -> int:
 
 
 def run_merge(invocation: Invocation) -> int:
-    """Take over the contexts of another file."""
-    source = invocation.args[0]
+    """Take over the contexts of other files; when one can't be read, none is."""
     config, path = _open(invocation.flags)
-    merged, renames = config.merge(TalosConfig.parse(_read(source), source=source))
-    save(merged, path)
-    for old, new in renames.items():
-        console.note(f'renamed talosconfig context "{old}" -> "{new}"')
+    notes: list[str] = []
+    for source in invocation.args:
+        config, renames = config.merge(TalosConfig.parse(_read(source), source=source))
+        notes += [f'renamed talosconfig context "{old}" -> "{new}"' for old, new in renames.items()]
+    save(config, path)
+    for note in notes:
+        console.note(note)
+    return 0
+
+
+def run_remove(invocation: Invocation) -> int:
+    """Remove the contexts that a pattern matches, except the current one, after asking for each."""
+    flags = invocation.flags
+    pattern = invocation.args[0]
+    config, path = _open(flags)
+    names = sorted(fnmatch.filter(config.contexts, pattern))
+    if not names:
+        known = ", ".join(sorted(config.contexts)) or "none"
+        raise UserError(f'no context matches "{pattern}"', where=str(path), hint=f"contexts: {known}")
+    is_dry_run = flags.is_set("dry-run")
+    is_asking = not flags.is_set("noconfirm") and not is_dry_run
+    changed = config
+    for name in names:
+        if name == config.context:
+            hint = "select another one first: talosctl config context"
+            console.note(f'skipping removal of current context "{name}" ({hint})')
+        elif is_asking and not console.ask(f'remove context "{name}" and its keys?'):
+            console.note(f'keeping context "{name}"')
+        else:
+            console.note(f'removing context "{name}"')
+            changed = changed.without_context(name)
+    if changed is not config and not is_dry_run:
+        save(changed, path)
     return 0
 
 
@@ -112,7 +139,7 @@ COMMAND = Command(
         Command(
             name="add",
             usage="<context>",
-            summary="Add a context",
+            summary="Add or replace a context",
             flags=(
                 Flag(name="ca", help="the file of the cluster's CA certificate"),
                 Flag(name="crt", help="the file of the client certificate"),
@@ -138,6 +165,7 @@ COMMAND = Command(
             aliases=("endpoints",),
             usage="<endpoint>...",
             summary="Set the endpoints of the current context",
+            least=1,
             most=-1,
             run=run_endpoint,
         ),
@@ -145,10 +173,10 @@ COMMAND = Command(
         Command(
             name="merge",
             usage="<from>",
-            summary="Take over the contexts of another file",
-            details="Takes over the contexts of another talosconfig. A name that is taken gets a number.",
+            summary="Take over the contexts of other files",
+            details="Takes over the contexts of other talosconfigs. A name that is taken gets a number.",
             least=1,
-            most=1,
+            most=-1,
             run=run_merge,
         ),
         Lazy("new", (), "Let the node issue a new client configuration", _HERE + "config_new"),
@@ -164,10 +192,24 @@ COMMAND = Command(
             name="proxy-url",
             usage="[url]",
             summary="Show or set the proxy of the current context",
-            details="Shows the proxy of the current context, or sets it. An empty text takes it away.",
+            details="Shows the proxy of the current context, or sets it. An empty text removes it.",
             most=1,
             run=run_proxy_url,
         ),
-        Lazy("remove", (), "Remove contexts", _HERE + "config_remove"),
+        Command(
+            name="remove",
+            usage="<context>",
+            summary="Remove contexts",
+            details="Removes the context, or every one that a pattern such as 'test-*' matches. The current "
+            "context is never removed.",
+            flags=(
+                Flag(name="dry-run", type=Type.BOOL, default="false", help="only show which"),
+                Flag(name="noconfirm", short="y", type=Type.BOOL, default="false", help="do not ask"),
+            ),
+            least=1,
+            most=1,
+            run=run_remove,
+            complete=complete_contexts,
+        ),
     ),
 )

@@ -8,9 +8,9 @@ from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag
 from talos.talosctl.output import console
-from talos.talosctl.output.table import format_table
 from talos.talosctl.output.yaml_text import dump_yaml
 
+FORMATS = ("text", "json", "yaml")
 _LARGER = (
     (365 * 86400, "year"),
     (30 * 86400, "month"),
@@ -24,42 +24,41 @@ _LARGER = (
 def run_info(invocation: Invocation) -> int:
     """Show who one is, and where."""
     flags = invocation.flags
+    output = flags.text("output")
+    if output not in FORMATS:
+        raise UserError(f'unknown output format: "{output}"', hint=f"use {', '.join(FORMATS)}")
     config, _ = open_talosconfig(flags.text("talosconfig"))
     name = flags.text("context") or config.context
     context = config.get(name)
     roles, expires = _identity(context)
-    now = datetime.datetime.now(datetime.UTC)
-    output = flags.text("output")
+    distance = describe_time(expires, datetime.datetime.now(datetime.UTC)) if expires else ""
+    date = expires.strftime("%Y-%m-%d") if expires else ""
     if output == "text":
-        console.write(
-            format_table(
-                [
-                    ("Current context:", name),
-                    ("Nodes:", ", ".join(context.nodes) or "not defined"),
-                    ("Endpoints:", ", ".join(context.endpoints) or "not defined"),
-                    ("Roles:", ", ".join(roles) or "not defined"),
-                    (
-                        "Certificate expires:",
-                        f"{describe_time(expires, now)} ({expires:%Y-%m-%d})" if expires else "not defined",
-                    ),
-                ]
-            )
-        )
+        rows = [
+            ("Current context:", name),
+            ("Nodes:", ", ".join(context.nodes) or "not defined"),
+            ("Endpoints:", ", ".join(context.endpoints) or "not defined"),
+        ]
+        if roles:
+            rows.append(("Roles:", ", ".join(roles)))
+        if expires:
+            rows.append(("Certificate expires:", f"{distance} ({date})"))
+        for label, value in rows:
+            console.write_line(f"{label:<20} {value}")
         return 0
     fields: dict[str, object] = {
         "context": name,
         "nodes": list(context.nodes),
         "endpoints": list(context.endpoints),
         "roles": roles,
-        "certTTL": describe_time(expires, now) if expires else "",
-        "certNotAfter": expires.strftime("%Y-%m-%dT%H:%M:%SZ") if expires else "",
+        "certTTL": distance,
+        "certNotAfter": date,
     }
     if output == "json":
-        console.write_line(json.dumps(fields, indent=2))
-    elif output == "yaml":
-        console.write(dump_yaml(fields))
+        # Without a certificate nothing is known of the roles.
+        console.write_line(json.dumps({**fields, "roles": roles if context.crt else None}, indent=2))
     else:
-        raise UserError(f'"{output}" is no output format', where="--output", hint="use text, json or yaml")
+        console.write(dump_yaml(fields))
     return 0
 
 

@@ -1,11 +1,13 @@
 """``talosctl events``."""
 
+import contextlib
 import math
 from collections.abc import AsyncIterator
 
 from talos.api.machine.machine_pb2 import Event, EventsRequest
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.cli.values import parse_duration
 from talos.talosctl.client.command import need_nodes, raise_error, run_async
 from talos.talosctl.client.events import describe_event
 from talos.talosctl.client.fanout import ask_nodes, report_failures
@@ -23,10 +25,14 @@ WIDTHS = (0, 20, 41, 36, 16)
 def run_events(invocation: Invocation) -> int:
     """Print events as they happen."""
     flags = invocation.flags
+    after_id, seconds = flags.text("since"), flags.seconds("duration")
+    # Neither form can be read as the other: an id has 20 characters and no unit at its end.
+    with contextlib.suppress(ValueError):
+        after_id, seconds = "", parse_duration(after_id)
     request = EventsRequest(
         tail_events=flags.number("tail"),
-        tail_seconds=math.ceil(flags.seconds("duration")),
-        tail_id=flags.text("since"),
+        tail_seconds=math.ceil(seconds),
+        tail_id=after_id,
         with_actor_id=flags.text("actor-id"),
     )
     table = GrowingTable(HEADER, WIDTHS)
@@ -60,7 +66,7 @@ COMMAND = Command(
         *CLIENT_FLAGS,
         Flag(name="tail", type=Type.INT32, default="", help="begin with this many past events, -1 for all"),
         Flag(name="duration", type=Type.DURATION, help="begin with the events of this long ago"),
-        Flag(name="since", help="begin after the event with this ID"),
+        Flag(name="since", help="begin after the event with this ID, or with the events of this long ago"),
         Flag(name="actor-id", help="only events of this actor, as reboot and shutdown name it"),
     ),
     run=run_events,

@@ -58,10 +58,8 @@ def run_list(invocation: Invocation) -> int:
             outcomes = await ask_nodes(session, need_nodes(target), ask)
         if is_long:
             print_table(outcomes, _long_header(is_human=is_human), long_rows)
-        elif len(outcomes) > 1:
-            print_table(outcomes, ("NODE", "NAME"), _short_rows)
         else:
-            _print_names(outcomes[0])
+            print_table(outcomes, ("NODE", "NAME"), _short_rows)
         return report_failures(session, outcomes) | _report_errors(outcomes)
 
     def long_rows(node: str, answer: Files) -> Iterable[Row]:
@@ -72,11 +70,6 @@ def run_list(invocation: Invocation) -> int:
 
 def _short_rows(node: str, answer: Files) -> Iterable[Row]:
     return ((node, info.relative_name) for info in answer[0])
-
-
-def _print_names(outcome: Outcome[Files]) -> None:
-    for info in outcome.value[0] if outcome.value else ():
-        console.write_line(info.relative_name)
 
 
 def _report_errors(outcomes: Sequence[Outcome[Files]]) -> int:

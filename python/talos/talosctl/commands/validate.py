@@ -13,18 +13,18 @@ MODES = tuple(mode.value for mode in Mode)
 
 
 def run_validate(invocation: Invocation) -> int:
-    """Say everything that is wrong with a config, or that nothing is."""
+    """Report everything that is wrong with a config, or that it is valid."""
     flags = invocation.flags
     path, mode = flags.text("config"), flags.text("mode").lower()
     if mode not in MODES:
         raise UserError(f'there is no mode "{mode}"', where="--mode", hint=f"use {', '.join(MODES)}")
-    report = validate(load(read_file(path), source=path), Mode(mode))
+    report = validate(load(read_file(path), source=path), Mode(mode), partial=True)
     for problem in report.warnings:
         console.note(f"WARNING: {problem}")
     errors = (*report.errors, *(report.warnings if flags.is_set("strict") else ()))
     if errors:
         raise ConfigError(errors)
-    console.note(f"{path} is valid for {mode} mode")
+    console.write_line(f"{path} is valid for {mode} mode")
     return 0
 
 

@@ -9,7 +9,9 @@ from talos.talosctl.output import console
 
 
 def run_version(invocation: Invocation) -> int:
-    """Print the client's version, then each node's."""
+    """Print the client's version, then each node's; as JSON the nodes' alone."""
+    if invocation.flags.is_set("json"):
+        return _run_nodes(invocation)
     version = client_version()
     console.write_line("Client:")
     if invocation.flags.is_set("short"):
@@ -20,6 +22,11 @@ def run_version(invocation: Invocation) -> int:
         return 0
     console.write_line("Server:")
     console.flush()
+    return _run_nodes(invocation)
+
+
+def _run_nodes(invocation: Invocation) -> int:
+    # Imported late: without nodes the client is not needed.
     from talos.talosctl.commands.version_nodes import run_node_versions
 
     return run_node_versions(invocation)
@@ -45,6 +52,7 @@ COMMAND = Command(
         *INSECURE_FLAGS,
         Flag(name="client", type=Type.BOOL, default="false", help="ask no node"),
         Flag(name="short", type=Type.BOOL, default="false", help="only the version number"),
+        Flag(name="json", type=Type.BOOL, default="false", help="the nodes' versions as JSON", hidden=True),
     ),
     run=run_version,
 )

@@ -16,9 +16,15 @@ async def _ask(session: Session, node: str) -> list[Version]:
 
 def run_node_versions(invocation: Invocation) -> int:
     """Print each node's version."""
-    is_short = invocation.flags.is_set("short")
+    is_short, is_json = invocation.flags.is_set("short"), invocation.flags.is_set("json")
 
     def show(node: str, versions: list[Version]) -> None:
+        if is_json:
+            from google.protobuf.json_format import MessageToJson
+
+            for message in versions:
+                console.write_line(MessageToJson(message, indent=None))
+            return
         for message in versions:
             info = message.version
             console.write_line(f"\t{'NODE:':<12} {node}")

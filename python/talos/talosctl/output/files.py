@@ -1,4 +1,4 @@
-"""Files that commands write and read for the person."""
+"""Files that commands read and write."""
 
 import os
 import secrets
@@ -18,7 +18,7 @@ def read_file(path: str) -> bytes:
 def write_file(path: Path, content: str | bytes, *, force: bool, mode: int = 0o600) -> None:
     """Write a file whole or not at all; one that exists is only replaced by force."""
     if path.exists() and not force:
-        raise UserError("it exists already", where=str(path), hint="use --force to overwrite it")
+        raise UserError(f'file "{path}" already exists, use --force to overwrite')
     data = content.encode() if isinstance(content, str) else content
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:

@@ -1,4 +1,4 @@
-"""Commands of older clients, which say what to use instead."""
+"""Commands of older clients; they name their replacement."""
 
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
@@ -9,11 +9,11 @@ _INSTEAD = {"disks": "disks", "interfaces": "addresses", "routes": "routes"}
 
 def _run(invocation: Invocation) -> int:
     name = invocation.path[-1]
-    raise UserError(f"talosctl {name} is no more", hint=f"use talosctl get {_INSTEAD.get(name, 'rd')}")
+    raise UserError(f"talosctl {name} was removed", hint=f"use talosctl get {_INSTEAD.get(name, 'rd')}")
 
 
 COMMAND = Command(
-    name="gone",
+    name="removed",
     summary="",
     flags=(*CLIENT_FLAGS, *INSECURE_FLAGS),
     most=-1,
