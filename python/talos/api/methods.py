@@ -1,4 +1,8 @@
-"""The API's methods, as the table ``api/roles.tsv`` has them."""
+"""The API's methods: who may call each, and how large its requests may be.
+
+Roles and arities are upstream's facts (``api/roles.tsv``), the sizes are this system's
+(``api/requests.tsv``).
+"""
 
 import enum
 import functools
@@ -8,6 +12,9 @@ from dataclasses import dataclass
 
 from talos.api.rpc import Code, RpcError
 from talos.api.tables import read_table
+
+DEFAULT_REQUEST = 256 * 1024
+"""Bytes of a request of a method without a row in ``api/requests.tsv``."""
 
 
 class StreamKind(enum.Enum):
@@ -34,7 +41,8 @@ class Method:
     """One row: a method, who may call it, and how it may be reached.
 
     ``roles`` are those one of which the caller must have. A reader may call a method
-    with ``maintenance_reader`` while the machine has no configuration yet.
+    with ``maintenance_reader`` while the machine has no configuration yet. ``max_request`` is
+    the size of its largest request message, in bytes; of a stream, of each message.
     """
 
     path: str
@@ -44,12 +52,13 @@ class Method:
     one_to_many: bool = False
     control_plane_only: bool = False
     in_maintenance: bool = False
+    max_request: int = DEFAULT_REQUEST
 
 
 _ROLE = re.compile(r"os:[a-z:]*[a-z]")
 
 
-def _parse_row(row: Mapping[str, str]) -> Method:
+def _parse_row(row: Mapping[str, str], sizes: Mapping[str, int]) -> Method:
     cell = row["roles_any_of"]
     always, _, note = cell.partition(" (")
     return Method(
@@ -60,19 +69,34 @@ def _parse_row(row: Mapping[str, str]) -> Method:
         one_to_many=row["one2many_via_nodes"] == "yes",
         control_plane_only=row["controlplane_only"] == "yes",
         in_maintenance=row["insecure_maintenance"].startswith("yes"),
+        max_request=sizes.get(row["method"], DEFAULT_REQUEST),
     )
 
 
 @functools.cache
 def methods() -> Mapping[str, Method]:
     """Every method of the API by its path."""
-    return {method.path: method for method in map(_parse_row, read_table("roles.tsv"))}
+    sizes = {row["method"]: int(row["max_request"]) for row in read_table("requests.tsv")}
+    found = [_parse_row(row, sizes) for row in read_table("roles.tsv")]
+    return {method.path: method for method in found}
 
 
 def stream_kind(path: str) -> StreamKind:
     """How a method streams; of one that is not in the table anything may come."""
     method = methods().get(path)
     return StreamKind.BOTH if method is None else method.stream
+
+
+def max_request(path: str) -> int:
+    """Bytes of the largest request message of a method, whether it is in the table or not."""
+    method = methods().get(path)
+    return DEFAULT_REQUEST if method is None else method.max_request
+
+
+@functools.cache
+def largest_request() -> int:
+    """Bytes of the largest request message of any method."""
+    return max(method.max_request for method in methods().values())
 
 
 def split_path(path: str) -> tuple[str, str]:

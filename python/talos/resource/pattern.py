@@ -5,12 +5,22 @@ PID 1. Python's own matcher backtracks: ``(a+)+$`` would stop it for hours. The 
 the useful part of Go's RE2, whose users write these patterns.
 """
 
+import itertools
 import string
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-MAX_STATES = 1000
-"""Size of the automaton at most; RE2 has the same bound for a counted repetition."""
+MAX_LENGTH = 1024
+"""Characters of a pattern; checked before anything is built for it."""
+
+MAX_REPETITION = 1000
+"""Largest count of a repetition, as in RE2."""
+
+MAX_STATES = 400
+"""Size of the automaton at most. A search takes up to this many steps for each character of an id."""
+
+MAX_MEMBERS = 256
+"""Characters and ranges of one set: each is tested for every character of a text."""
 
 type Test = Callable[[str], bool]
 type Node = _Char | _Edge | _Sequence | _Choice | _Repeat
@@ -69,9 +79,11 @@ class _State:
 
 
 class Pattern:
-    """A compiled pattern; PatternError when there is no such one."""
+    """A compiled pattern; PatternError when it is malformed or too large."""
 
     def __init__(self, pattern: str) -> None:
+        if len(pattern) > MAX_LENGTH:
+            raise PatternError(f"{len(pattern)} characters are too many, at most {MAX_LENGTH} are allowed")
         self.pattern = pattern
         # State 0 is the match.
         self._states = [_State()]
@@ -230,7 +242,9 @@ class _Parser:
             return None
         self._position += len(text) + 2
         bounds = int(low), (int(high) if high else None) if comma else int(low)
-        if bounds[0] > MAX_STATES or (bounds[1] is not None and not bounds[0] <= bounds[1] <= MAX_STATES):
+        if bounds[0] > MAX_REPETITION or (
+            bounds[1] is not None and not bounds[0] <= bounds[1] <= MAX_REPETITION
+        ):
             raise PatternError(f"bad repetition {{{text}}}")
         return bounds
 
@@ -307,7 +321,9 @@ class _Parser:
         is_negated = self._peek() == "^"
         if is_negated:
             self._take()
-        tests = list(self._members())
+        tests = list(itertools.islice(self._members(), MAX_MEMBERS + 1))
+        if len(tests) > MAX_MEMBERS:
+            raise PatternError(f"a set has more than {MAX_MEMBERS} members")
         return lambda char: any(test(char) for test in tests) is not is_negated
 
     def _members(self) -> Iterator[Test]:

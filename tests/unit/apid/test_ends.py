@@ -10,12 +10,14 @@ from pathlib import Path
 import grpc
 import pytest
 
+from talos.api.methods import max_request
 from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.proxy.grpc_call import GrpcCall
 from talos.rpc.proxy.raw import OK, Status
 
 from .backends import two_nodes
 from .world import (
+    APPLY,
     READ,
     RECOVER,
     RUN,
@@ -106,7 +108,7 @@ class TestEnds:
         pki = Pki()
         run(test)
 
-    def test_messages_up_to_the_limit(self, tmp_path: Path) -> None:
+    def test_requests_up_to_the_limit_of_their_method(self, tmp_path: Path) -> None:
         async def echo(call: GrpcCall) -> Status:
             await call.send(await call.receive() or b"")
             return OK
@@ -116,17 +118,34 @@ class TestEnds:
                 node(tmp_path, pki, echo) as a,
                 client(a, pki, pki.client("os:admin")) as channel,
             ):
-                message = bytes(MAX_MESSAGE - 16)
-                assert await call(channel, request=message) == message
-                for method in (VERSION, READ, RUN, RECOVER):
-                    rpc = channel.stream_stream(method)(iter([bytes(33 * 1024 * 1024)]))
+                for method in (APPLY, VERSION, READ, RUN, RECOVER):
+                    limit = max_request(method)
+                    message = bytes(limit)
+                    assert await channel.stream_stream(method)(iter([message])).read() == message
+                    rpc = channel.stream_stream(method)(iter([bytes(limit + 1)]))
                     assert await rpc.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
                     assert (
                         await rpc.details()
-                        == "grpc: received message larger than max (34603008 vs. 33554432)"
+                        == f"grpc: received message larger than max ({limit + 1} vs. {limit})"
                     )
                 # The same connection goes on.
                 assert await call(channel, request=b"x") == b"x"
+
+        pki = Pki()
+        run(test)
+
+    def test_replies_up_to_the_limit(self, tmp_path: Path) -> None:
+        async def large(call: GrpcCall) -> Status:
+            await call.receive()
+            await call.send(bytes(MAX_MESSAGE - 16))
+            return OK
+
+        async def test() -> None:
+            async with (
+                node(tmp_path, pki, large) as a,
+                client(a, pki, pki.client("os:admin")) as channel,
+            ):
+                assert await call(channel) == bytes(MAX_MESSAGE - 16)
 
         pki = Pki()
         run(test)

@@ -30,6 +30,7 @@ from talos.system.logging import Log
 
 VERSION = "/machine.MachineService/Version"
 MEMORY = "/machine.MachineService/Memory"
+APPLY = "/machine.MachineService/ApplyConfiguration"
 READ = "/machine.MachineService/Read"
 EVENTS = "/machine.MachineService/Events"
 RECOVER = "/machine.MachineService/EtcdRecover"

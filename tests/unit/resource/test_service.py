@@ -104,6 +104,22 @@ async def test_list_streams_one_resource_per_message(
     ("options", "code"),
     [
         (state_pb2.ListOptions(id_query=resource_pb2.IDQuery(regexp="(")), Code.INVALID_ARGUMENT),
+        (state_pb2.ListOptions(id_query=resource_pb2.IDQuery(regexp="a" * 2000)), Code.INVALID_ARGUMENT),
+        (state_pb2.ListOptions(label_query=[resource_pb2.LabelQuery()] * 65), Code.INVALID_ARGUMENT),
+        (
+            state_pb2.ListOptions(
+                label_query=[resource_pb2.LabelQuery(terms=[resource_pb2.LabelTerm(key="k")] * 65)]
+            ),
+            Code.INVALID_ARGUMENT,
+        ),
+        (
+            state_pb2.ListOptions(
+                label_query=[
+                    resource_pb2.LabelQuery(terms=[resource_pb2.LabelTerm(key="k", value=["v"] * 65)])
+                ]
+            ),
+            Code.INVALID_ARGUMENT,
+        ),
         (
             state_pb2.ListOptions(
                 label_query=[
@@ -122,6 +138,7 @@ async def test_bad_queries(transport: LoopbackTransport, options: state_pb2.List
         async with transport.stream(SERVICE + "List", request, state_pb2.ListResponse) as replies:
             await anext(replies)
     assert error.value.code is code
+    assert len(error.value.message) < 1024
 
 
 async def test_refusals_have_their_codes(memory: MemoryState, transport: LoopbackTransport) -> None:

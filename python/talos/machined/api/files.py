@@ -18,6 +18,9 @@ from talos.machined.node.ports import Node
 _BATCH = 64
 """Files looked at in one go: a change of threads costs as much as several lstat calls."""
 
+MAX_PATHS = 64
+"""Paths of one DiskUsage call: each is a walk through directories."""
+
 _TYPES = {
     machine_pb2.ListRequest.REGULAR: stat.S_IFREG,
     machine_pb2.ListRequest.DIRECTORY: stat.S_IFDIR,
@@ -95,6 +98,8 @@ def _read_xattrs(path: str) -> list[machine_pb2.Xattr]:
 async def run_disk_usage(request: machine_pb2.DiskUsageRequest, call: Call, send: Send) -> None:
     """One frame a directory, with all below it summed up; with ``all`` one a file, too."""
     del call
+    if len(request.paths) > MAX_PATHS:
+        raise RpcError(Code.INVALID_ARGUMENT, f"{len(request.paths)} paths, at most {MAX_PATHS} are allowed")
     paths = [check_path(path) for path in request.paths or ["/"]]
 
     async def send_all(frames: Sequence[machine_pb2.DiskUsageInfo]) -> None:

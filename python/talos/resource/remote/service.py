@@ -197,17 +197,28 @@ def _wants_yaml(call: Call) -> bool:
     return any(call.metadata.get(key) != value for key, value in PLAIN_SPECS.items())
 
 
+MAX_TERMS = 64
+"""Label terms of a query: all of them are compared with the labels of every resource."""
+
+MAX_VALUES = 64
+"""Values of one label term."""
+
+SHOWN_PATTERN = 128
+"""Characters of a refused pattern that the error repeats."""
+
+
 def parse_query(label_queries: Sequence[resource_pb2.LabelQuery], id_query: resource_pb2.IDQuery) -> Query:
-    """A query from the wire; RpcError when it asks for what there is not."""
+    """A query from the wire; RpcError when it is malformed, not supported or too large."""
+    if len(label_queries) > MAX_TERMS or sum(len(query.terms) for query in label_queries) > MAX_TERMS:
+        raise RpcError(Code.INVALID_ARGUMENT, f"a query has at most {MAX_TERMS} label terms")
     labels = tuple(tuple(_parse_term(term) for term in label_query.terms) for label_query in label_queries)
     if not labels and not id_query.regexp:
         return ALL
     try:
         pattern = Pattern(id_query.regexp) if id_query.regexp else None
     except PatternError as error:
-        raise RpcError(
-            Code.INVALID_ARGUMENT, f"id query {id_query.regexp!r} is no pattern: {error}"
-        ) from error
+        shown = repr(id_query.regexp[:SHOWN_PATTERN])
+        raise RpcError(Code.INVALID_ARGUMENT, f"the id query {shown} is not supported: {error}") from error
     return Query(labels=labels, id_pattern=pattern)
 
 
@@ -216,6 +227,8 @@ def _parse_term(term: resource_pb2.LabelTerm) -> LabelTerm:
         operator = Operator(term.op)
     except ValueError as error:
         raise RpcError(Code.UNIMPLEMENTED, f"unsupported label query operator: {term.op}") from error
+    if len(term.value) > MAX_VALUES:
+        raise RpcError(Code.INVALID_ARGUMENT, f"a label term has at most {MAX_VALUES} values")
     return LabelTerm(key=term.key, operator=operator, values=tuple(term.value), invert=term.invert)
 
 

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote_from_bytes
 
 from talos.api.rpc import Code, RpcError
-from talos.rpc.limits import MAX_MESSAGE
-from talos.rpc.proxy.raw import RECEIVED_LIMIT, Metadata, Peer, Status, check_size, is_transport_key
+from talos.rpc.proxy.raw import (
+    RECEIVED_LIMIT,
+    Metadata,
+    Peer,
+    Status,
+    check_request,
+    check_size,
+    is_transport_key,
+)
 
 if TYPE_CHECKING:
     from talos.rpc.port.connection import Http2Connection
@@ -152,10 +159,7 @@ class Http2Call:
         size = int.from_bytes(self._buffer[1:_PREFIX])
         if self._buffer[0] != 0:
             raise RpcError(Code.UNIMPLEMENTED, "compressed messages are not supported")
-        if size > MAX_MESSAGE:
-            raise RpcError(
-                Code.RESOURCE_EXHAUSTED, f"grpc: received message larger than max ({size} vs. {MAX_MESSAGE})"
-            )
+        check_request(self.method, size)
         self._reserved = self._connection.budget.take(size)
         await self._fill(_PREFIX + size)
         message = bytes(memoryview(self._buffer)[_PREFIX : _PREFIX + size])

@@ -7,9 +7,8 @@ from typing import cast
 import grpc
 import grpc.aio
 
-from talos.api.methods import StreamKind, stream_kind
-from talos.rpc.limits import MESSAGE_OPTIONS
-from talos.rpc.proxy.raw import Metadata, Status, passed_on
+from talos.api.methods import StreamKind, largest_request, stream_kind
+from talos.rpc.proxy.raw import Metadata, Status, check_request, passed_on
 from talos.rpc.status import STATUS_CODES, to_rpc_error
 from talos.system.logging import Log
 
@@ -36,10 +35,13 @@ class GrpcCall:
     async def receive(self) -> bytes | None:
         """The next request; None after the last one."""
         if self._unary:
-            request, self._request = self._request, None
-            return request
-        message = cast("object", await self._context.read())
-        return message if isinstance(message, bytes) else None  # else the library's EOF
+            message, self._request = self._request, None
+        else:
+            read = cast("object", await self._context.read())
+            message = read if isinstance(read, bytes) else None  # else the library's EOF
+        if message is not None:
+            check_request(self.method, len(message))
+        return message
 
     async def send_headers(self, metadata: Metadata) -> None:
         """Begin the reply; nothing happens when it has begun."""
@@ -99,4 +101,8 @@ class RawGrpcHandler(grpc.GenericRpcHandler):
 
 def make_server(handler: GrpcHandler, log: Log) -> grpc.aio.Server:
     """A server that gives every call to one handler."""
-    return grpc.aio.server(handlers=(RawGrpcHandler(handler, log),), options=MESSAGE_OPTIONS)
+    options = (
+        ("grpc.max_receive_message_length", largest_request()),
+        ("grpc.max_send_message_length", -1),
+    )
+    return grpc.aio.server(handlers=(RawGrpcHandler(handler, log),), options=options)
