@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from google.protobuf.message import Message
-
 from talos.api.definitions import block_pb2
 from talos.disks.layout import INSTALLED, META, place_areas
 from talos.resource.kinds import DISCOVERED_VOLUME, DISK, SYSTEM_DISK
@@ -97,9 +95,9 @@ class Disk:
         parts = [str(content) for content in self.contents]
         return f"{self.kind or 'something'}" + (f" ({'; '.join(parts)})" if parts else "")
 
-    def facts(self) -> Mapping[str, Any]:
-        """Names that an expression may use."""
-        return {"disk": _make_fields(self.spec), "system_disk": self.is_system}
+    def variables(self) -> Mapping[str, Any]:
+        """What an expression that chooses disks knows of this one."""
+        return {"disk": self.spec, "system_disk": self.is_system}
 
 
 async def read_disks(state: State) -> tuple[Disk, ...]:
@@ -150,12 +148,3 @@ async def _find_system_disk(state: State) -> str:
         return (await state.get(SYSTEM_DISK, "system-disk")).spec.disk_id
     except NotFoundError:
         return ""
-
-
-def _make_fields(message: Message) -> Mapping[str, Any]:
-    """Every field by its name, absent ones with their default."""
-    values: dict[str, Any] = {}
-    for field in message.DESCRIPTOR.fields:
-        value = getattr(message, field.name)
-        values[field.name] = list(value) if field.is_repeated else value
-    return values

@@ -1,17 +1,17 @@
 """What a config asks of the installer."""
 
 import operator
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from talos.config.cel.compile import compile_expression
+from talos.config.cel.environments import DISK
 from talos.config.documents.runtime.unattended_install import UnattendedInstallConfig
 from talos.config.documents.v1alpha1.install import InstallConfig, InstallDiskSelector
 from talos.config.model import Config
 from talos.config.values import ByteSize
 from talos.disks.disk import Disk
-from talos.disks.expression import parse_expression
 from talos.system.errors import UserError
 
 type Matches = Callable[[Disk], bool]
@@ -26,7 +26,6 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
-_SIZE = re.compile(r"\s*(==|>=|<=|>|<|)\s*(.*?)\s*")
 _TEXTS = ("model", "serial", "modalias", "uuid", "wwid", "bus_path")
 _TYPES: Mapping[str, Matches] = {
     "nvme": lambda disk: disk.spec.transport == "nvme",
@@ -73,13 +72,13 @@ def _read_document(document: UnattendedInstallConfig) -> InstallRequest:
     match = provisioning and provisioning.disk_selector and provisioning.disk_selector.match
     if not match:
         raise UserError("says not which disk", where=SELECTOR, hint='such as disk.dev_path == "/dev/sda"')
-    expression = parse_expression(match, where=SELECTOR)
+    expression = compile_expression(match, DISK, where=SELECTOR)
     wipe = provisioning.wipe if provisioning else None
     image = document.installer.image if document.installer else None
     return InstallRequest(
         where=SELECTOR,
         wanted=match,
-        matches=lambda disk: expression.is_true(disk.facts()),
+        matches=lambda disk: expression.is_true(disk.variables()),
         wipe=wipe is not False,
         wipe_option=f"{UNATTENDED} provisioning.wipe",
         unattended=True,
@@ -138,11 +137,11 @@ def _make_matches(selector: InstallDiskSelector, where: str) -> Matches:
 
 
 def _make_size_test(text: str, where: str) -> Matches:
-    match = _SIZE.fullmatch(text)
-    assert match is not None
+    digits = text.strip().lstrip("=<>")
+    sign = text.strip().removesuffix(digits)
     try:
-        size = ByteSize.parse(match[2]).bytes
-    except ValueError:
+        compare = _COMPARISONS[sign]
+        size = ByteSize.parse(digits.strip()).bytes
+    except (KeyError, ValueError):
         raise UserError(f"{text!r} is no size to compare with", where=where, hint="such as >= 1TB") from None
-    compare = _COMPARISONS[match[1]]
     return lambda disk: compare(disk.spec.size, size)

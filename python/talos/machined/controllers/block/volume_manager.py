@@ -9,8 +9,9 @@ import trio
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
+from talos.config.cel.compile import compile_expression
+from talos.config.cel.environments import DISK
 from talos.disks.disk import read_disks
-from talos.disks.expression import parse_expression
 from talos.disks.layout import META
 from talos.disks.volumes.blocks import Blocks
 from talos.disks.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
@@ -188,9 +189,9 @@ class VolumeManagerController(Controller):
         if not text:
             return found
         where = f"VolumeConfig {config.id} provisioning.diskSelector.match"
-        expression = parse_expression(text, where=where)
+        expression = compile_expression(text, DISK, where=where)
         disks = [disk for disk in await read_disks(self._parts.state) if not disk.obstacle]
-        found = [disk.path for disk in disks if expression.is_true(disk.facts())]
+        found = [disk.path for disk in disks if expression.is_true(disk.variables())]
         if not found:
             raise UserError(f"no disk matches {text}", where=where)
         return sorted(found, key=lambda path: (path != system, path))
