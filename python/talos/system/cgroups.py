@@ -28,6 +28,14 @@ class Limits:
     swap: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What the processes of a group use: memory in bytes, processor time in ns."""
+
+    memory: int = 0
+    cpu: int = 0
+
+
 class Groups(Protocol):
     """The node's groups, by path from the root of its cgroup namespace (``system/apid``)."""
 
@@ -41,6 +49,10 @@ class Groups(Protocol):
 
     def leave_root(self, path: str) -> None:
         """Move every process of the root, but the kernel's threads, into a group."""
+        ...
+
+    def read_usage(self, path: str) -> Usage:
+        """What a group uses; zeros for what the kernel doesn't count or a group that isn't there."""
         ...
 
 
@@ -97,6 +109,14 @@ class UnifiedGroups:
         for pid in _read_pids(self._root):
             self.join(path, pid)
 
+    def read_usage(self, path: str) -> Usage:
+        """What a group uses."""
+        times = dict(line.split(maxsplit=1) for line in _read(self._root / path / "cpu.stat").splitlines())
+        return Usage(
+            memory=int(_read(self._root / path / "memory.current") or 0),
+            cpu=int(times.get("usage_usec", 0)) * 1000,
+        )
+
 
 class SplitGroups:
     """Version 1."""
@@ -134,6 +154,15 @@ class SplitGroups:
             for pid in _read_pids(hierarchy):
                 (hierarchy / path / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
+    def read_usage(self, path: str) -> Usage:
+        """What a group uses."""
+        found = {hierarchy.name: hierarchy / path for hierarchy in self._hierarchies}
+        memory, cpu = found.get("memory"), found.get("cpuacct")
+        return Usage(
+            memory=int(_read(memory / "memory.usage_in_bytes") or 0) if memory else 0,
+            cpu=int(_read(cpu / "cpuacct.usage") or 0) if cpu else 0,
+        )
+
 
 class NoGroups:
     """Where no cgroup filesystem is mounted."""
@@ -146,6 +175,18 @@ class NoGroups:
 
     def leave_root(self, path: str) -> None:
         """There is no root."""
+
+    def read_usage(self, path: str) -> Usage:
+        """Nothing is counted."""
+        del path
+        return Usage()
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="ascii")
+    except OSError:
+        return ""
 
 
 def _read_pids(group: Path) -> Sequence[int]:

@@ -1,28 +1,26 @@
-"""Containers and Stats, from containerd."""
+"""Containers, Stats and Restart: of the daemons, and of what containerd runs."""
 
 import json
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+import signal
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.empty_pb2 import Empty
 
 from talos.api.containerd import cgroups_v1_pb2, cgroups_v2_pb2, containers_pb2, task_pb2, tasks_pb2
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError, Transport
+from talos.machined.api import containerd
 from talos.machined.api.pump import in_thread
-from talos.machined.node.ports import Node
+from talos.machined.node.ports import Node, ServiceStatus
+from talos.system.cgroups import Usage
 
-_TIMEOUT = 10.0
-_SYSTEM, _PODS = "system", "k8s.io"
-SOCKETS = {
-    _SYSTEM: "/system/run/containerd/containerd.sock",
-    _PODS: "/run/containerd/containerd.sock",
-}
 _LIST_CONTAINERS = "/containerd.services.containers.v1.Containers/List"
 _LIST_TASKS = "/containerd.services.tasks.v1.Tasks/List"
 _METRICS = "/containerd.services.tasks.v1.Tasks/Metrics"
+_KILL = "/containerd.services.tasks.v1.Tasks/Kill"
 
 # Labels that containerd's CRI plugin and the kubelet put on what they create.
 _KIND = "io.cri-containerd.kind"
@@ -45,45 +43,46 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
     async def containers(request: pb.ContainersRequest, call: Call) -> pb.ContainersResponse:
         del call
-        async with await _connect(node, request.namespace) as transport:
-            found = await _list(transport, request.namespace)
+        found = await list_containers(node, request.namespace)
         infos = [make_info(row, request.namespace) for row in found]
         return pb.ContainersResponse(messages=[pb.Container(containers=infos)])
 
     async def stats(request: pb.StatsRequest, call: Call) -> pb.StatsResponse:
         del call
-        async with await _connect(node, request.namespace) as transport:
-            found = await _list(transport, request.namespace)
-            reply = await transport.unary(
-                _METRICS,
-                tasks_pb2.MetricsRequest(),
-                tasks_pb2.MetricsResponse,
-                metadata={"containerd-namespace": [request.namespace]},
-                timeout=_TIMEOUT,
-            )
-        usage = {metric.id: parse_usage(metric.data) for metric in reply.metrics}
+        found = await list_containers(node, request.namespace)
+        usage = await read_usage(node, request.namespace, found)
         rows = [make_stat(row, request.namespace, usage[row.id]) for row in found if row.id in usage]
         return pb.StatsResponse(messages=[pb.Stats(stats=rows)])
 
-    return {"Containers": containers, "Stats": stats}
+    async def restart(request: pb.RestartRequest, call: Call) -> pb.RestartResponse:
+        del call
+        found = await list_containers(node, request.namespace)
+        row = next((row for row in found if request.id in (row.display, row.id)), None)
+        if row is None:
+            raise RpcError(Code.UNKNOWN, f'container "{request.id}" not found')
+        if row.group:
+            await node.services.terminate(row.id)
+        else:
+            # Starting it again is up to whoever made it: the kubelet, or the runner of its service.
+            async with await containerd.connect(node, request.namespace) as transport:
+                await transport.unary(
+                    _KILL,
+                    tasks_pb2.KillRequest(container_id=row.id, signal=signal.SIGTERM),
+                    Empty,
+                    metadata=containerd.in_namespace(request.namespace),
+                    timeout=containerd.TIMEOUT,
+                )
+        return pb.RestartResponse(messages=[pb.Restart()])
 
-
-async def _connect(node: Node, namespace: str) -> AbstractAsyncContextManager[Transport]:
-    socket = SOCKETS.get(namespace)
-    if socket is None:
-        known = ", ".join(SOCKETS)
-        raise RpcError(Code.INVALID_ARGUMENT, f'namespace "{namespace}" is not known, use one of: {known}')
-    if not await in_thread(node.ports.files.exists, socket):
-        # Without this the connection would be tried until the caller's deadline.
-        raise RpcError(
-            Code.UNAVAILABLE, f'containerd of the namespace "{namespace}" does not run: no {socket}'
-        )
-    return node.connect(socket)
+    return {"Containers": containers, "Stats": stats, "Restart": restart}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A container with its task, if it has one. ``pod`` is empty outside of Kubernetes."""
+    """A container with its task, if it has one. ``pod`` is empty outside of Kubernetes.
+
+    ``group`` is the control group of a daemon, which containerd doesn't know.
+    """
 
     id: str
     image: str
@@ -93,6 +92,7 @@ class Row:
     pod_uid: str = ""
     container: str = ""
     network_namespace: str = ""
+    group: str = ""
 
     @property
     def display(self) -> str:
@@ -113,7 +113,7 @@ class Row:
 
     @property
     def state(self) -> str:
-        """The status in the words of the interface that made the container."""
+        """The status as the interface names it that made the container."""
         if not self.pod:
             return task_pb2.Status.Name(self.status)
         if self.container:
@@ -121,27 +121,61 @@ class Row:
         return _SANDBOX_STATES.get(self.status, "SANDBOX_NOTREADY")
 
 
+async def list_containers(node: Node, namespace: str) -> list[Row]:
+    """What is in a namespace, the daemons with the system's."""
+    if namespace == containerd.PODS and not await containerd.is_running(node, namespace):
+        return []  # a node without Kubernetes has no pods
+    async with await containerd.connect(node, namespace) as transport:
+        found = await _list(transport, namespace)
+    if namespace == containerd.SYSTEM:
+        daemons = [make_daemon_row(service) for service in node.services.list() if service.is_daemon]
+        found = sorted([*daemons, *found], key=lambda row: row.id)
+    return found
+
+
+async def read_usage(node: Node, namespace: str, rows: Sequence[Row]) -> Mapping[str, Usage]:
+    """What containers use, by id: of daemons as their groups count, of the rest as containerd does."""
+    usage = {row.id: await in_thread(node.ports.groups.read_usage, row.group) for row in rows if row.group}
+    if len(usage) < len(rows):
+        async with await containerd.connect(node, namespace) as transport:
+            reply = await transport.unary(
+                _METRICS,
+                tasks_pb2.MetricsRequest(),
+                tasks_pb2.MetricsResponse,
+                metadata=containerd.in_namespace(namespace),
+                timeout=containerd.TIMEOUT,
+            )
+        usage |= {metric.id: parse_usage(metric.data) for metric in reply.metrics}
+    return usage
+
+
 async def _list(transport: Transport, namespace: str) -> list[Row]:
     """Containers ordered by pod, its sandbox first."""
-    metadata = {"containerd-namespace": [namespace]}
+    metadata = containerd.in_namespace(namespace)
     listed = await transport.unary(
         _LIST_CONTAINERS,
         containers_pb2.ListContainersRequest(),
         containers_pb2.ListContainersResponse,
         metadata=metadata,
-        timeout=_TIMEOUT,
+        timeout=containerd.TIMEOUT,
     )
     running = await transport.unary(
         _LIST_TASKS,
         tasks_pb2.ListTasksRequest(),
         tasks_pb2.ListTasksResponse,
         metadata=metadata,
-        timeout=_TIMEOUT,
+        timeout=containerd.TIMEOUT,
     )
     # The id of a task is its container's; older versions fill in one of the two fields only.
     tasks = {task.container_id or task.id: task for task in running.tasks}
     rows = [make_row(container, tasks.get(container.id)) for container in listed.containers]
     return sorted(rows, key=lambda row: (row.pod_id, row.container, row.id))
+
+
+def make_daemon_row(service: ServiceStatus) -> Row:
+    """A daemon as existing clients know it: a container named like its service."""
+    status = task_pb2.RUNNING if service.pid else task_pb2.STOPPED
+    return Row(id=service.id, image="", pid=service.pid, status=status, group=service.group)
 
 
 def make_row(container: containers_pb2.Container, task: task_pb2.Process | None) -> Row:
@@ -173,7 +207,7 @@ def parse_network_namespace(spec: bytes) -> str:
 
 
 def make_info(row: Row, namespace: str) -> pb.ContainerInfo:
-    """A container in the API's words."""
+    """A container as the API shows it."""
     return pb.ContainerInfo(
         namespace=namespace,
         id=row.display,
@@ -186,14 +220,6 @@ def make_info(row: Row, namespace: str) -> pb.ContainerInfo:
         name=row.name,
         network_namespace=row.network_namespace,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """Memory in bytes, processor time in ns."""
-
-    memory: int = 0
-    cpu: int = 0
 
 
 def parse_usage(data: AnyMessage) -> Usage:
@@ -211,7 +237,7 @@ def parse_usage(data: AnyMessage) -> Usage:
 
 
 def make_stat(row: Row, namespace: str, usage: Usage) -> pb.Stat:
-    """A container's measurements in the API's words."""
+    """A container's measurements as the API shows them."""
     return pb.Stat(
         namespace=namespace,
         id=row.display,

@@ -7,7 +7,8 @@ from google.protobuf.any_pb2 import Any
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
-from talos.machined.node.ports import Event, Node, UnknownEventError
+from talos.config.values import Duration
+from talos.machined.node.ports import Event, Node
 
 _XID = re.compile(r"[0-9a-v]{20}")
 """An xid: 12 bytes in base32 with the extended hexadecimal alphabet."""
@@ -18,27 +19,33 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
     async def events(request: pb.EventsRequest, call: Call, send: Send) -> None:
         del call
-        if request.tail_id and not _XID.fullmatch(request.tail_id):
-            raise RpcError(
-                Code.INVALID_ARGUMENT, f'error parsing tail_id: "{request.tail_id}" is no event id'
-            )
-        try:
-            async with node.events.follow(
-                tail=request.tail_events,
-                after_id=request.tail_id,
-                seconds=max(request.tail_seconds, 0),
-                actor_id=request.with_actor_id,
-            ) as stream:
-                # Says that nothing is missed from here on.
-                await send(pb.Event())
-                async for event in stream:
-                    await send(make_event(event))
-        except UnknownEventError:
-            raise RpcError(
-                Code.NOT_FOUND, f'event "{request.tail_id}" is not in the log, which keeps the newest only'
-            ) from None
+        after_id, seconds = parse_start(request)
+        async with node.events.follow(
+            tail=request.tail_events, after_id=after_id, seconds=seconds, actor_id=request.with_actor_id
+        ) as stream:
+            # Nothing is missed from here on. Clients tell this frame by its empty type.
+            await send(pb.Event(data=Any(), id=node.events.make_id(), actor_id=request.with_actor_id))
+            async for event in stream:
+                await send(make_event(event))
 
     return {"Events": events}
+
+
+def parse_start(request: pb.EventsRequest) -> tuple[str, float]:
+    """The event after which the stream begins, and how many seconds ago.
+
+    A duration in place of the event's id means that long ago.
+    """
+    seconds = float(max(request.tail_seconds, 0))
+    if not request.tail_id or _XID.fullmatch(request.tail_id):
+        return request.tail_id, seconds
+    ago = Duration(request.tail_id)
+    try:
+        ago.check()
+    except ValueError:
+        text = f'error parsing tail_id: "{request.tail_id}" is neither an event id nor a duration such as 24h'
+        raise RpcError(Code.INVALID_ARGUMENT, text) from None
+    return "", seconds or max(ago.seconds, 0.0)
 
 
 def make_event(event: Event) -> pb.Event:

@@ -125,7 +125,9 @@ def make_node(machine: Machine) -> Node:
         logs=machine.logs,
         kernel_log=machine.kernel_log,
         platform=machine.platform,
-        ports=Ports(files=machine.ports.files, state_dir=STATE_DIR, now=time.time),
+        ports=Ports(
+            files=machine.ports.files, groups=machine.ports.groups, state_dir=STATE_DIR, now=time.time
+        ),
         power=machine.power,
         processes=machine.processes,
         meta=machine.meta,

@@ -1,6 +1,5 @@
 """The node's event log."""
 
-import itertools
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -9,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 import trio
 from google.protobuf.message import Message
 
-from talos.machined.node.ports import Event, UnknownEventError
+from talos.machined.node.ports import Event
 from talos.machined.node.xid import XidGenerator
 
 CAPACITY = 1000
@@ -17,7 +16,7 @@ CAPACITY = 1000
 
 
 class EventLog:
-    """A ring of the newest events, and whoever follows it."""
+    """A ring of the newest events, and their followers."""
 
     def __init__(self, capacity: int = CAPACITY, now: Callable[[], float] = time.time) -> None:
         self._events: deque[Event] = deque(maxlen=capacity)
@@ -25,6 +24,10 @@ class EventLog:
         self._now = now
         self._next = 0  # number of the next event
         self._more = trio.Event()
+
+    def make_id(self) -> str:
+        """An event id for the present moment."""
+        return self._xids.make(self._now())
 
     def publish(self, payload: Message, *, actor_id: str = "") -> Event:
         """Add an event."""
@@ -42,21 +45,15 @@ class EventLog:
     ) -> AsyncGenerator[AsyncIterator[Event]]:
         """Events from now on; see :meth:`talos.machined.node.Events.follow`."""
         past = list(self._events)
-        if after_id:
-            past = self._after(after_id)
-        elif seconds > 0:
+        if seconds > 0:
             past = [event for event in past if event.time >= self._now() - seconds]
+        elif after_id:
+            past = [event for event in past if event.id > after_id]
         elif tail >= 0:
             past = past[len(past) - min(tail, len(past)) :]
         past = [event for event in past if actor_id in ("", event.actor_id)]
         async with aclosing(self._iterate(past, self._next, actor_id)) as events:
             yield events
-
-    def _after(self, id: str) -> list[Event]:
-        for index, event in enumerate(self._events):
-            if event.id == id:
-                return list(itertools.islice(self._events, index + 1, None))
-        raise UnknownEventError(id)
 
     async def _iterate(self, past: list[Event], position: int, actor_id: str) -> AsyncGenerator[Event]:
         for event in past:

@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from talos.api.rpc import Transport
 from talos.disks.reset import ResetPlan
 from talos.resource.state import State
+from talos.system.cgroups import Groups
 from talos.system.files import Files
 from talos.system.process import Finished
 
@@ -56,13 +57,19 @@ class ServiceEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceStatus:
-    """A service as the API shows it; ``events`` oldest first, ``pid`` 0 when no process runs."""
+    """A service as the API shows it; ``events`` oldest first, ``pid`` 0 when no process runs.
+
+    ``is_daemon``: it is one of the system's own daemons, which existing clients know as containers
+    of the namespace ``system``. ``group`` is its control group.
+    """
 
     id: str
     state: ServiceState
     health: ServiceHealth
     events: tuple[ServiceEvent, ...]
     pid: int = 0
+    is_daemon: bool = False
+    group: str = ""
 
 
 class UnknownServiceError(Exception):
@@ -96,6 +103,10 @@ class Services(Protocol):
         """Stop and start a service on a user's behalf; UnknownServiceError, ServiceRefusedError."""
         ...
 
+    async def terminate(self, id: str) -> None:
+        """Have a service's process end; it is started again. UnknownServiceError."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
@@ -107,12 +118,12 @@ class Event:
     payload: Message
 
 
-class UnknownEventError(Exception):
-    """The event log holds no event with this id."""
-
-
 class Events(Protocol):
-    """The node's event log: a ring of the newest events, and whoever follows it."""
+    """The node's event log: a ring of the newest events, and their followers."""
+
+    def make_id(self) -> str:
+        """An event id for the present moment."""
+        ...
 
     def publish(self, payload: Message, *, actor_id: str = "") -> Event:
         """Add an event."""
@@ -123,8 +134,9 @@ class Events(Protocol):
     ) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
         """Events from now on, without end; before them past ones, when asked for.
 
-        ``tail``: this many (negative: all that are kept); ``after_id``: those after this event
-        (UnknownEventError); ``seconds``: those of the last seconds. ``actor_id`` limits to one actor.
+        ``tail``: this many (negative: all that are kept); ``after_id``: those with a later id, whether
+        or not that event is still kept; ``seconds``: those of the last seconds. Of several, the last
+        named here counts. ``actor_id`` limits to one actor.
         A follower that falls a whole ring behind misses the oldest events.
         """
         ...
@@ -245,6 +257,7 @@ class Ports:
     """The doors to the kernel that handlers use."""
 
     files: Files
+    groups: Groups
     state_dir: Path
     """STATE, where the config is kept."""
     now: Callable[[], float]

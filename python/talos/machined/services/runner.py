@@ -4,7 +4,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import trio
 
 from talos.daemon.ready import READY_MESSAGE
 from talos.machined.logs.store import LineSplitter, LogStore
-from talos.machined.node.ports import ServiceState
+from talos.machined.node.ports import ServiceState, ServiceStatus
 from talos.machined.services.health import Connect, HealthCheck
 from talos.machined.services.lifecycle import Lifecycle
 from talos.machined.services.reaper import Child, Reaper
@@ -87,6 +87,11 @@ class Runner:
             self.life.step(ServiceState.STOPPING, "Stopping service")
         self.life.step(ServiceState.FINISHED, "Service finished successfully")
 
+    def snapshot(self) -> ServiceStatus:
+        """The service as the API shows it."""
+        is_daemon = isinstance(self.spec.start, Fork)
+        return replace(self.life.snapshot(), is_daemon=is_daemon, group=self.spec.group)
+
     async def stop(self) -> None:
         """End it: SIGTERM, then after a while SIGKILL. Returns when it has ended."""
         if self.life.state in (
@@ -101,6 +106,11 @@ class Runner:
             self._scope.cancel()
         await self._end_process()
         await self.life.wait(lambda life: life.state in (ServiceState.FINISHED, ServiceState.FAILED))
+
+    def terminate(self) -> None:
+        """Send SIGTERM to the process, if there is one; the runner starts the next."""
+        if self._child is not None:
+            _signal(self._child, signal.SIGTERM)
 
     async def _end_process(self) -> None:
         child = self._child

@@ -60,14 +60,14 @@ class Supervisor:
     def list(self) -> Sequence[ServiceStatus]:
         """Every service that was ever started, ordered by id."""
         return [
-            runner.life.snapshot()
+            runner.snapshot()
             for _, runner in sorted(self._runners.items())
             if runner.life.state is not ServiceState.INITIALIZED
         ]
 
     def get(self, id: str) -> ServiceStatus:
         """One service; UnknownServiceError."""
-        return self._find(id).life.snapshot()
+        return self._find(id).snapshot()
 
     async def start(self, id: str) -> None:
         """Start a service on a user's behalf."""
@@ -84,6 +84,10 @@ class Supervisor:
         self._check_action(id, ApiAction.RESTART)
         await self._find(id).stop()
         self.begin([id])
+
+    async def terminate(self, id: str) -> None:
+        """Have a service's process end; it is started again."""
+        self._find(id).terminate()
 
     def _check_action(self, id: str, action: ApiAction) -> None:
         if action not in self._find(id).spec.actions:

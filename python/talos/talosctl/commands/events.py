@@ -44,8 +44,8 @@ def run_events(invocation: Invocation) -> int:
     async def _print(node: str, events: AsyncIterator[Event]) -> None:
         async for event in events:
             raise_error(event)
-            if not event.id and not event.data.type_url:
-                continue  # the hello that opens every stream
+            if not event.data.type_url:
+                continue  # the frame that opens every stream
             name, source, message = describe_event(event)
             console.write(table.add([(node, event.id, name, event.actor_id, source, message)]))
             console.flush()

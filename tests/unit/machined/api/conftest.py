@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, override
 
 import pytest
 import trio
@@ -26,17 +26,17 @@ from talos.machined.node.ports import (
     ServiceRefusedError,
     ServiceState,
     ServiceStatus,
-    UnknownEventError,
     UnknownLogError,
     UnknownServiceError,
 )
 from talos.resource.memory.state import MemoryState
+from talos.system.cgroups import NoGroups, Usage
 from talos.system.files import KernelFiles
 from talos.system.process import Finished
 
 
 class FakeServices:
-    """Two services: apid runs and may not be touched, kubelet may be restarted."""
+    """Two services: apid is a daemon and may not be restarted, kubelet may be."""
 
     def __init__(self) -> None:
         self.done: list[tuple[str, str]] = []
@@ -46,8 +46,11 @@ class FakeServices:
                 state=ServiceState.RUNNING,
                 health=ServiceHealth(unknown=False, healthy=True, last_message="fine", last_change=12.5),
                 events=(ServiceEvent(message="Started", state=ServiceState.RUNNING, time=10.0),),
+                pid=pid,
+                is_daemon=pid > 0,
+                group=f"system/{name}" if pid else "",
             )
-            for name in ("apid", "kubelet")
+            for name, pid in (("apid", 47), ("kubelet", 0))
         }
 
     def list(self) -> Sequence[ServiceStatus]:
@@ -67,6 +70,10 @@ class FakeServices:
     async def restart(self, id: str) -> None:
         self._act("restart", id)
 
+    async def terminate(self, id: str) -> None:
+        self.get(id)
+        self.done.append(("terminate", id))
+
     def _act(self, verb: str, id: str) -> None:
         self.get(id)
         if id == "apid":
@@ -81,6 +88,9 @@ class FakeEvents:
         self.asked: dict[str, Any] = {}
         self.past: list[Event] = []
 
+    def make_id(self) -> str:
+        return "c" * 20
+
     def publish(self, payload: Message, *, actor_id: str = "") -> Event:
         event = Event(id=f"{len(self.past):020d}", time=1.0, actor_id=actor_id, payload=payload)
         self.past.append(event)
@@ -88,7 +98,6 @@ class FakeEvents:
 
     def follow(self, **options: Any) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
         self.asked = options
-        known = {event.id for event in self.past}
 
         async def stream() -> AsyncGenerator[Event]:
             for event in self.past:
@@ -97,8 +106,6 @@ class FakeEvents:
 
         @asynccontextmanager
         async def context() -> AsyncGenerator[AsyncIterator[Event]]:
-            if options["after_id"] and options["after_id"] not in known:
-                raise UnknownEventError(options["after_id"])
             async with aclosing(stream()) as events:
                 yield events
 
@@ -197,6 +204,7 @@ class FakeTransport:
 
     replies: Mapping[str, Message]
     metadata: list[Mapping[str, Sequence[str]]] = field(default_factory=list)
+    methods: list[str] = field(default_factory=list)
 
     async def unary(
         self,
@@ -208,10 +216,19 @@ class FakeTransport:
         timeout: float | None = None,  # noqa: ASYNC109 - Transport's
     ) -> Any:
         self.metadata.append(metadata or {})
+        self.methods.append(method)
         return reply.FromString(self.replies[method].SerializeToString())
 
     def stream(self, *args: Any, **kwargs: Any) -> Any:
         raise AssertionError("not used")
+
+
+class FakeGroups(NoGroups):
+    """Every group uses the same."""
+
+    @override
+    def read_usage(self, path: str) -> Usage:
+        return Usage(memory=1 << 20, cpu=5_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +294,7 @@ def node(tmp_path: Path) -> Node:
         logs=FakeLogs(),
         kernel_log=FakeKernelLog(),
         platform=FakePlatform(),
-        ports=Ports(files=KernelFiles(), state_dir=state_dir, now=lambda: 1000.0),
+        ports=Ports(files=KernelFiles(), groups=FakeGroups(), state_dir=state_dir, now=lambda: 1000.0),
         power=FakePower(),
         processes=FakeProcesses(),
         meta=MetaStore(),

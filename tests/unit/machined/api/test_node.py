@@ -105,7 +105,7 @@ async def test_long_logs_come_in_pieces(caller: Any) -> None:
 @pytest.mark.parametrize(
     ("namespace", "id", "code"),
     [
-        ("system", "nope", Code.NOT_FOUND),
+        ("system", "nope", Code.UNKNOWN),
         ("k8s.io", "kube-system/pod", Code.UNIMPLEMENTED),
         ("moby", "x", Code.INVALID_ARGUMENT),
     ],
@@ -114,6 +114,7 @@ async def test_logs_that_are_not_there(caller: Any, namespace: str, id: str, cod
     with pytest.raises(RpcError) as caught:
         await caller.read("Logs", pb.LogsRequest(namespace=namespace, id=id))
     assert caught.value.code is code
+    assert id != "nope" or caught.value.message.endswith('log "nope" was not registered')
 
 
 async def test_logs_containers(caller: Any) -> None:
@@ -132,7 +133,8 @@ async def test_events_begin_with_a_hello(caller: Any) -> None:
     caller.node.events.publish(pb.RestartEvent(cmd=3), actor_id="actor")
     request = pb.EventsRequest(tail_events=-1, tail_seconds=60, with_actor_id="actor")
     hello, event = await caller.read_first("Events", request, 2)
-    assert hello == pb.Event()
+    assert (hello.data.type_url, hello.actor_id, len(hello.id)) == ("", "actor", 20)
+    assert hello.HasField("data")
     assert event.data.type_url == "talos/runtime/machine.RestartEvent"
     assert pb.RestartEvent.FromString(event.data.value).cmd == 3
     assert (event.actor_id, len(event.id)) == ("actor", 20)
@@ -144,11 +146,23 @@ async def test_events_begin_with_a_hello(caller: Any) -> None:
     }
 
 
-@pytest.mark.parametrize(("id", "code"), [("x", Code.INVALID_ARGUMENT), ("9" * 20, Code.NOT_FOUND)])
-async def test_events_after_one_that_is_unknown(caller: Any, id: str, code: Code) -> None:
-    with pytest.raises(RpcError) as caught:
-        await caller.read("Events", pb.EventsRequest(tail_id=id))
-    assert caught.value.code is code
+@pytest.mark.parametrize(
+    ("tail_id", "after_id", "seconds"), [("9" * 20, "9" * 20, 0), ("24h", "", 86400), ("1m30s", "", 90)]
+)
+async def test_events_since(caller: Any, tail_id: str, after_id: str, seconds: float) -> None:
+    await caller.read_first("Events", pb.EventsRequest(tail_id=tail_id), 1)
+    assert caller.node.events.asked == {
+        "tail": 0,
+        "after_id": after_id,
+        "seconds": seconds,
+        "actor_id": "",
+    }
+
+
+async def test_events_since_what_is_no_time(caller: Any) -> None:
+    with pytest.raises(RpcError, match="error parsing tail_id") as caught:
+        await caller.read("Events", pb.EventsRequest(tail_id="x"))
+    assert caught.value.code is Code.INVALID_ARGUMENT
 
 
 async def test_reboot_and_shutdown_answer_with_an_actor(caller: Any) -> None:
@@ -251,6 +265,7 @@ def make_replies() -> Mapping[str, Message]:
                 ),
             ]
         ),
+        "/containerd.services.tasks.v1.Tasks/Kill": Empty(),
     }
 
 
@@ -285,9 +300,23 @@ async def test_containers_of_pods_and_of_the_system(contained: tuple[Any, Any]) 
 
 async def test_stats_of_both_kinds_of_control_groups(contained: tuple[Any, Any]) -> None:
     [message] = (await contained[0].ask("Stats", pb.StatsRequest(namespace="system"))).messages
-    etcd, sandbox = message.stats
+    apid, etcd, sandbox = message.stats
+    assert (apid.id, apid.memory_usage, apid.cpu_usage) == ("apid", 1 << 20, 5_000)
     assert (etcd.id, etcd.memory_usage, etcd.cpu_usage) == ("etcd", 4096, 77)
     assert (sandbox.id, sandbox.memory_usage, sandbox.cpu_usage) == ("kube-system/flannel-x", 8192, 5000)
+
+
+async def test_daemons_are_containers_of_the_system(contained: tuple[Any, Any]) -> None:
+    caller, transport = contained
+    [message] = (await caller.ask("Containers", pb.ContainersRequest(namespace="system"))).messages
+    apid = message.containers[0]
+    assert (apid.id, apid.pod_id, apid.name, apid.pid, apid.status) == ("apid", "apid", "apid", 47, "RUNNING")
+    await caller.ask("Restart", pb.RestartRequest(namespace="system", id="apid"))
+    assert caller.node.services.done == [("terminate", "apid")]
+    await caller.ask("Restart", pb.RestartRequest(namespace="k8s.io", id="kube-system/flannel-x"))
+    assert transport.methods[-1] == "/containerd.services.tasks.v1.Tasks/Kill"
+    code, text = await fail(caller, "Restart", pb.RestartRequest(namespace="system", id="nope"))
+    assert (code, text) == (Code.UNKNOWN, 'container "nope" not found')
 
 
 async def test_containers_without_containerd(caller: Any) -> None:
@@ -297,5 +326,7 @@ async def test_containers_without_containerd(caller: Any) -> None:
     )
     assert code is Code.UNAVAILABLE
     assert "/system/run/containerd/containerd.sock" in text
+    reply = await caller.with_node(ports=ports).ask("Containers", pb.ContainersRequest(namespace="k8s.io"))
+    assert not reply.messages[0].containers
     code, _ = await fail(caller, "Stats", pb.StatsRequest(namespace="moby"))
     assert code is Code.INVALID_ARGUMENT

@@ -1,0 +1,44 @@
+"""The containerd instances of a node: one for the system, one for Kubernetes."""
+
+from contextlib import AbstractAsyncContextManager
+
+from talos.api.rpc import Code, RpcError, Transport
+from talos.machined.api.pump import in_thread
+from talos.machined.node.ports import Node
+
+TIMEOUT = 10.0
+SYSTEM, PODS = "system", "k8s.io"
+SOCKETS = {
+    SYSTEM: "/system/run/containerd/containerd.sock",
+    PODS: "/run/containerd/containerd.sock",
+}
+
+
+def get_socket(namespace: str) -> str:
+    """The socket of the instance that holds a namespace; INVALID_ARGUMENT for an unknown one."""
+    socket = SOCKETS.get(namespace)
+    if socket is None:
+        known = ", ".join(SOCKETS)
+        raise RpcError(Code.INVALID_ARGUMENT, f'namespace "{namespace}" is not known, use one of: {known}')
+    return socket
+
+
+async def is_running(node: Node, namespace: str) -> bool:
+    """Whether the instance of a namespace has been started."""
+    return await in_thread(node.ports.files.exists, get_socket(namespace))
+
+
+async def connect(node: Node, namespace: str) -> AbstractAsyncContextManager[Transport]:
+    """A channel to the instance of a namespace; UNAVAILABLE when it doesn't run."""
+    socket = get_socket(namespace)
+    if not await is_running(node, namespace):
+        # Without this the connection would be tried until the caller's deadline.
+        raise RpcError(
+            Code.UNAVAILABLE, f'containerd of the namespace "{namespace}" does not run: no {socket}'
+        )
+    return node.connect(socket)
+
+
+def in_namespace(namespace: str) -> dict[str, list[str]]:
+    """The metadata by which containerd knows the namespace of a call."""
+    return {"containerd-namespace": [namespace]}
