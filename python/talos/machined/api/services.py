@@ -12,6 +12,7 @@ from talos.api.rpc import Code, Handler, RpcError, Service
 from talos.api.storage import storage_pb2
 from talos.machined.api import (
     apply_config,
+    capture,
     client_config,
     containers,
     disks,
@@ -40,6 +41,7 @@ _MACHINE: tuple[Group, ...] = (
     processes.handlers,
     netstat.handlers,
     containers.handlers,
+    capture.handlers,
     files.handlers,
     power.handlers,
     meta.handlers,

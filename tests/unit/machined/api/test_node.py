@@ -319,6 +319,13 @@ async def test_daemons_are_containers_of_the_system(contained: tuple[Any, Any]) 
     assert (code, text) == (Code.UNKNOWN, 'container "nope" not found')
 
 
+@pytest.mark.parametrize(("name", "code"), [("", Code.INVALID_ARGUMENT), ("nope0", Code.NOT_FOUND)])
+async def test_captures_need_an_interface(caller: Any, name: str, code: Code) -> None:
+    with pytest.raises(RpcError) as caught:
+        await caller.read("PacketCapture", pb.PacketCaptureRequest(interface=name))
+    assert caught.value.code is code
+
+
 async def test_containers_without_containerd(caller: Any) -> None:
     ports = replace(caller.node.ports, files=MemoryFiles({"/run/x": ""}))
     code, text = await fail(
