@@ -2,10 +2,10 @@
 
 from talos.apid.routes import NODE, NODES, PROXY_FROM, values_of
 from talos.rpc.proxy.raw import Metadata, Peer
+from talos.rpc.proxy.roles import READER
 
 ROLE = "talos-role"
 IMPERSONATOR = "os:impersonator"
-READER = "os:reader"
 
 
 def roles_of(peer: Peer, metadata: Metadata, *, anonymous: bool) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import grpc.aio
 
 from talos.api.methods import methods
 from talos.api.rpc import Code, RpcError
-from talos.apid.caller import READER, make_local_metadata, make_peer_metadata, roles_of
+from talos.apid.caller import make_local_metadata, make_peer_metadata, roles_of
 from talos.apid.many import Upstream, forward_to_many
 from talos.apid.peers import Peers
 from talos.apid.routes import NODE, NODES, Local, OneToMany, OneToOne, Routing, choose_route, values_of
@@ -15,6 +15,7 @@ from talos.apid.wire import code_name
 from talos.rpc.port.call import Http2Call
 from talos.rpc.proxy.forward import forward
 from talos.rpc.proxy.raw import Metadata, RawCall, Status
+from talos.rpc.proxy.roles import READER, check_roles
 from talos.system.logging import Log
 
 
@@ -61,6 +62,7 @@ class Proxy:
         )
 
     async def _pass_on(self, call: Http2Call, roles: tuple[str, ...]) -> Status:
+        check_roles(call.method, roles, maintenance=self.maintenance)
         routing = Routing(
             enabled=not self.maintenance, may_forward=self.peers is not None, is_own=self.is_own
         )

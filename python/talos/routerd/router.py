@@ -1,4 +1,4 @@
-"""Calls from apid: allow or refuse each, and pass it to the daemon that owns its service."""
+"""Calls from apid: authorize each once more, and pass it to the daemon that owns its service."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 import grpc.aio
 
 from talos.routerd.routes import OWNERS, Owner, owner_of
-from talos.routerd.rules import check_roles
 from talos.rpc.proxy.forward import forward, open_local
 from talos.rpc.proxy.grpc_call import GrpcCall
 from talos.rpc.proxy.raw import Status
+from talos.rpc.proxy.roles import check_roles
 
 ROLE_KEY = "talos-role"
 """The metadata key that holds the caller's roles, one value each; apid vouches for it."""
@@ -18,7 +18,7 @@ ROLE_KEY = "talos-role"
 class Router:
     """Authorizes and routes. Make it on asyncio; ``sockets`` replace those of the table.
 
-    ``maintenance`` is true while the machine has no config and serves strangers.
+    ``maintenance`` is true while the machine has no config and serves unauthenticated callers.
     """
 
     def __init__(self, sockets: Mapping[str, Path] | None = None) -> None:

@@ -137,23 +137,30 @@ class Session:
         self.flush()
         return events
 
-    async def request(self, headers: dict[str, str], body: bytes = b"\0\0\0\0\0") -> dict[str, str]:
+    async def request(
+        self, headers: dict[str, str], body: bytes = b"\0\0\0\0\0", *, path: str = VERSION
+    ) -> dict[str, str]:
         """All headers of the reply, trailers included."""
-        stream = self.begin(headers)
+        stream = self.begin(headers, path)
         self.h2.send_data(stream, body, end_stream=True)
+        return await self.answer(stream)
+
+    async def answer(self, stream: int) -> dict[str, str]:
+        """All headers of the reply to a request that was begun, trailers included."""
         self.flush()
         found: dict[str, str] = {}
         while True:
             for event in await self.events():
                 if isinstance(event, h2.events.ResponseReceived | h2.events.TrailersReceived):
                     found |= {str(key): str(value) for key, value in event.headers or ()}
-                if isinstance(event, h2.events.StreamEnded):
+                if isinstance(event, h2.events.StreamEnded) and event.stream_id == stream:
                     return found
                 if isinstance(event, h2.events.ConnectionTerminated):
                     raise ConnectionError
 
 
 @asynccontextmanager
-async def http2_client(target: Node, pki: Pki) -> AsyncGenerator[Session]:
-    async with tls(target, client_context(pki, pki.client("os:admin"))) as (reader, writer):
+async def http2_client(target: Node, pki: Pki, *roles: str) -> AsyncGenerator[Session]:
+    context = client_context(pki, pki.client(*(roles or ("os:admin",))))
+    async with tls(target, context) as (reader, writer):
         yield Session(reader, writer)

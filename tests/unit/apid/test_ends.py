@@ -11,11 +11,13 @@ import grpc
 import pytest
 
 from talos.api.methods import max_request
+from talos.api.rpc import Code
 from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.proxy.grpc_call import GrpcCall
 from talos.rpc.proxy.raw import OK, Status
 
 from .backends import two_nodes
+from .knocking import http2_client
 from .world import (
     APPLY,
     READ,
@@ -146,6 +148,50 @@ class TestEnds:
                 client(a, pki, pki.client("os:admin")) as channel,
             ):
                 assert await call(channel) == bytes(MAX_MESSAGE - 16)
+
+        pki = Pki()
+        run(test)
+
+    @pytest.mark.parametrize("target", ["127.0.0.1", "127.0.0.2"])
+    def test_a_stream_that_is_refused_early_ends_with_the_reason(self, tmp_path: Path, target: str) -> None:
+        """Writing to a call that has ended must not hide how it ended."""
+
+        async def refuse(call: GrpcCall) -> Status:
+            return Status(code=Code.UNIMPLEMENTED, message=f"no {call.method}")
+
+        async def test() -> None:
+            # Not grpc.aio's client, which has the very fault.
+            async with (
+                two_nodes(tmp_path, pki, refuse, refuse) as (a, _),
+                http2_client(a, pki) as session,
+            ):
+                for number in range(100):
+                    method = (RUN, RECOVER)[number % 2]
+                    reply = await session.request({"node": target}, b"\0\0\0\0\1a" * 3, path=method)
+                    assert (reply["grpc-status"], reply["grpc-message"]) == ("12", f"no {method}")
+
+        pki = Pki()
+        run(test)
+
+
+class TestRefusals:
+    def test_a_caller_without_the_role_is_refused_before_its_request_arrives(self, tmp_path: Path) -> None:
+        reached: list[str] = []
+
+        async def backend(call: GrpcCall) -> Status:
+            reached.append(call.method)
+            return OK
+
+        async def test() -> None:
+            async with (
+                two_nodes(tmp_path, pki, backend, backend) as (a, _),
+                http2_client(a, pki, "os:reader") as session,
+            ):
+                for method in (APPLY, READ, RUN, "/unknown.Service/Method"):
+                    for headers in ({}, {"node": "127.0.0.2"}, {"nodes": "192.0.2.1"}):
+                        reply = await session.answer(session.begin(headers, method))
+                        assert (reply["grpc-status"], reply["grpc-message"]) == ("7", "not authorized")
+            assert not reached
 
         pki = Pki()
         run(test)

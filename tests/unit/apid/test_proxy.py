@@ -185,7 +185,7 @@ class TestRoles:
                 node(tmp_path, pki, tagged("a")) as a,
                 client(a, pki, pki.client(*roles)) as channel,
             ):
-                rpc = channel.stream_stream(method)(iter([b""]))
+                rpc = channel.unary_stream(method)(b"")
                 if allowed:
                     assert await rpc.read()
                     return

@@ -1,8 +1,8 @@
 """Passing a call on over grpc.aio, as bytes and unchanged. It runs on asyncio alone."""
 
 import asyncio
-from collections.abc import Iterable
-from typing import cast
+from collections.abc import Coroutine, Iterable
+from typing import Any, cast
 
 import grpc
 import grpc.aio
@@ -40,6 +40,14 @@ LOCAL_OPTIONS: tuple[tuple[str, int | str], ...] = (
 )
 """Channel options for a unix socket on the same node."""
 
+type StreamCall = grpc.aio.StreamStreamCall[bytes, bytes] | grpc.aio.UnaryStreamCall[bytes, bytes]
+
+_FAILED_WRITE = "Internal error from Core"
+"""What grpc.aio makes of a call when a write fails."""
+
+_STATUS_ATTEMPTS, _STATUS_PAUSE = 200, 0.005
+"""The wait for the status of a call after a failed write, in seconds each: it is on its way."""
+
 _NOT_CONNECTED = ("failed to connect to all addresses", "connections to all backends failing")
 
 
@@ -63,7 +71,7 @@ async def forward(call: RawCall, channel: grpc.aio.Channel, metadata: Metadata, 
     try:
         if kind is StreamKind.UNARY:
             return await _forward_unary(call, channel, metadata)
-        return await _forward_stream(call, channel, metadata, kind)
+        return await _forward_stream(call, channel, metadata, kind, to=to)
     except grpc.aio.AioRpcError as error:
         return status_of(error, to=to)
 
@@ -85,7 +93,7 @@ async def _forward_unary(call: RawCall, channel: grpc.aio.Channel, metadata: Met
 
 
 async def _forward_stream(
-    call: RawCall, channel: grpc.aio.Channel, metadata: Metadata, kind: StreamKind
+    call: RawCall, channel: grpc.aio.Channel, metadata: Metadata, kind: StreamKind, *, to: str
 ) -> Status:
     upload: asyncio.Task[None] | None = None
     if kind is StreamKind.SERVER:
@@ -98,11 +106,14 @@ async def _forward_stream(
             metadata=metadata, timeout=call.time_remaining()
         )
         upload = asyncio.get_running_loop().create_task(_upload(call, rpc))
+    ending = _Ending(rpc)
     try:
         await call.send_headers(passed_on(await rpc.initial_metadata()))
         while isinstance(message := await rpc.read(), bytes):
             await call.send(message)
         return Status(trailers=passed_on(await rpc.trailing_metadata()))
+    except grpc.aio.AioRpcError as error:
+        return await ending.status(error, to=to)
     except asyncio.CancelledError:
         # Not by our caller, but by the upload because of a request that is too large, say.
         if upload is not None and upload.done() and not upload.cancelled() and (error := upload.exception()):
@@ -115,6 +126,53 @@ async def _forward_stream(
             upload.cancel()
 
 
+class _Ending:
+    """How a stream ended at the other side.
+
+    When a request is written to a call that the other side has ended, grpc.aio sets the call's
+    status to Internal, even if the real one has arrived before; or the real one replaces that.
+    """
+
+    def __init__(self, rpc: "StreamCall") -> None:
+        self._rpc = rpc
+        self._first: grpc.aio.AioRpcError | None = None
+        rpc.add_done_callback(self._note)
+
+    def _note(self, _: object) -> None:
+        self._first = _finished(_error_of(self._rpc))
+
+    async def status(self, error: grpc.aio.AioRpcError, *, to: str) -> Status:
+        """The status that the other side has sent, given the error of reading."""
+        for _ in range(_STATUS_ATTEMPTS):
+            if not _is_failed_write(error):
+                break
+            if self._first is not None and not _is_failed_write(self._first):
+                error = self._first
+                break
+            await asyncio.sleep(_STATUS_PAUSE)
+            error = await _error_of(self._rpc)
+        return status_of(error, to=to)
+
+
+async def _error_of(rpc: "StreamCall") -> grpc.aio.AioRpcError:
+    return grpc.aio.AioRpcError(
+        await rpc.code(), await rpc.initial_metadata(), await rpc.trailing_metadata(), await rpc.details()
+    )
+
+
+def _finished[T](ready: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that has nothing to wait for."""
+    try:
+        ready.send(None)
+    except StopIteration as done:
+        return cast("T", done.value)
+    raise RuntimeError("the coroutine waits")
+
+
+def _is_failed_write(error: grpc.aio.AioRpcError) -> bool:
+    return error.code() is grpc.StatusCode.INTERNAL and error.details() == _FAILED_WRITE
+
+
 async def _upload(call: RawCall, rpc: "grpc.aio.StreamStreamCall[bytes, bytes]") -> None:
     """Pass requests on until there are no more or the call has ended."""
     try:
@@ -122,7 +180,7 @@ async def _upload(call: RawCall, rpc: "grpc.aio.StreamStreamCall[bytes, bytes]")
             await rpc.write(message)
         await rpc.done_writing()
     except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-        pass  # the call has ended; how, the reader of its replies tells
+        pass  # the call has ended; how, the reader of its replies finds out
     except Exception:
         rpc.cancel()
         raise

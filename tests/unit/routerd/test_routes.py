@@ -7,19 +7,10 @@ import pytest
 from google.protobuf.descriptor import MethodDescriptor
 
 import talos.api
-from talos.api.methods import Method, StreamKind, methods, split_path, stream_kind
+from talos.api.methods import methods, split_path, stream_kind
 from talos.api.rpc import Code, RpcError
 from talos.routerd.routes import MACHINED, SERVICES, TIMED, owner_of
-from talos.routerd.rules import check_roles
 
-BUILT_IN = (
-    "os:admin",
-    "os:operator",
-    "os:reader",
-    "os:etcd:backup",
-    "os:image:verifier",
-    "os:meta:writer",
-)
 NOT_ON_NODES = ("securityapi.", "signerapi.", "sidero.", "events.", "cosi.internal.", "containerd.")
 
 
@@ -35,61 +26,19 @@ def registered() -> dict[str, MethodDescriptor]:
     return found
 
 
-def is_allowed(path: str, roles: tuple[str, ...], *, maintenance: bool = False) -> bool:
-    try:
-        check_roles(path, roles, maintenance=maintenance)
-    except RpcError as error:
-        return (error.code, error.message) != (Code.PERMISSION_DENIED, "not authorized")
-    return True
-
-
 def test_the_table_has_every_method_and_no_other() -> None:
     assert set(methods()) == set(registered())
 
 
 @pytest.mark.parametrize("path", sorted(methods()))
 def test_every_method(path: str) -> None:
-    method = methods()[path]
     descriptor = registered()[path]
     kind = stream_kind(path)
     assert (kind.streams_requests, kind.streams_replies) == (
         descriptor.client_streaming,
         descriptor.server_streaming,
     )
-    assert method.roles <= set(BUILT_IN)
-    for role in BUILT_IN:
-        assert is_allowed(path, (role,)) == (role in method.roles)
-    assert is_allowed(path, ("os:admin",))
-    assert not is_allowed(path, ())
-    assert not is_allowed(path, ("os:impersonator", "admin", "os:adminx", ""))
-    assert is_allowed(path, ("nonsense", "os:admin"))
     assert owner_of(path) is (TIMED if path.startswith("/time.") else MACHINED)
-
-
-@pytest.mark.parametrize("path", sorted(methods()))
-def test_maintenance_agrees_with_the_table(path: str) -> None:
-    """The last column of the table says what a reader may call in maintenance."""
-    assert is_allowed(path, ("os:reader",), maintenance=True) == methods()[path].in_maintenance
-
-
-def test_who_may_do_what() -> None:
-    assert methods()["/machine.MachineService/Reset"] == Method(
-        path="/machine.MachineService/Reset",
-        stream=StreamKind.UNARY,
-        roles=frozenset({"os:admin"}),
-        one_to_many=True,
-    )
-    assert methods()["/machine.MachineService/EtcdSnapshot"].roles == {
-        "os:admin",
-        "os:operator",
-        "os:etcd:backup",
-    }
-    assert methods()["/cosi.resource.State/Create"].roles == {"os:admin"}
-
-
-def test_unknown_methods_are_the_admins() -> None:
-    assert is_allowed("/machine.MachineService/New", ("os:admin",))
-    assert not is_allowed("/machine.MachineService/New", ("os:reader", "os:operator"))
 
 
 def test_unknown_method_of_a_known_service() -> None:

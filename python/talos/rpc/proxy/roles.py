@@ -1,4 +1,8 @@
-"""Who may call what: the one place where a call is allowed or refused."""
+"""Authorization of a call by its caller's roles.
+
+apid checks before it reads a request or connects anywhere, so that a caller without the role
+costs nothing; routerd checks every call again, whatever apid has let through.
+"""
 
 from collections.abc import Collection
 
@@ -6,7 +10,7 @@ from talos.api.methods import methods
 from talos.api.rpc import Code, RpcError
 
 FALLBACK = frozenset({"os:admin"})
-"""Who may call a method that the table does not have."""
+"""Roles for a method that is not in the table."""
 
 READER = "os:reader"
 
