@@ -2,6 +2,7 @@
 
 floors      nobody imports upward, a daemon never imports another daemon
 one door    subprocesses are started by talos.system.process only
+kernel      ioctl, ctypes, termios, netlink and packet sockets are used in talos.system only
 size        no file over 600 lines
 namespace   no __init__.py: `talos` is one namespace, assembled from a derivation per folder
 """
@@ -20,6 +21,10 @@ FLOORS: dict[str, dict[str, Any]] = tomllib.loads((ROOT / "floors.toml").read_te
 MAX_LINES = 600
 PROCESS_MODULES = {"subprocess"}
 THE_DOOR = Path("talos/system/process.py")
+KERNEL_MODULES = {"ctypes", "fcntl", "pyroute2", "pyudev", "termios"}
+KERNEL_NAMES = {"AF_NETLINK", "AF_PACKET"}
+MESSAGE_FORMATS = ("pyroute2.dhcp.",)
+"""Parts of those modules that only encode and decode."""
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -55,6 +60,8 @@ def check_imports(name: Path, tree: ast.AST) -> Iterator[str]:
             yield f"{where}: relative import; write the name from `talos` on"
         if module.split(".")[0] in PROCESS_MODULES and name != THE_DOOR:
             yield f"{where}: imports {module}; start processes through talos.system.process"
+        if module.split(".")[0] in KERNEL_MODULES and is_far_from_kernel(folder, module):
+            yield f"{where}: imports {module}; only talos.system touches the kernel"
         words = module.split(".")
         if words[0] != "talos" or len(words) == 1:
             continue
@@ -62,6 +69,21 @@ def check_imports(name: Path, tree: ast.AST) -> Iterator[str]:
             yield f"{where}: talos.{words[1]} has no floor; give it one in python/floors.toml"
         elif not may_import(folder, words[1]):
             yield f"{where}: talos.{folder} must not import {module}: it is not on a floor below"
+
+
+def is_far_from_kernel(folder: str, module: str) -> bool:
+    """Tell whether a folder has to leave such modules to talos.system; the workstation's are free."""
+    on_node = "node" in FLOORS[folder]["on"] and folder != "system"
+    return on_node and not module.startswith(MESSAGE_FORMATS)
+
+
+def check_names(name: Path, tree: ast.AST) -> Iterator[str]:
+    """Report kinds of sockets that only talos.system opens."""
+    if not is_far_from_kernel(name.parts[1], ""):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in KERNEL_NAMES:
+            yield f"{name}:{node.lineno}: {node.attr}; only talos.system touches the kernel"
 
 
 def check_file(root: Path, path: Path) -> Iterator[str]:
@@ -76,7 +98,9 @@ def check_file(root: Path, path: Path) -> Iterator[str]:
     if name.parts[1] not in FLOORS:
         yield f"{name}: talos.{name.parts[1]} has no floor; give it one in python/floors.toml"
         return
-    yield from check_imports(name, ast.parse(text, filename=str(path)))
+    tree = ast.parse(text, filename=str(path))
+    yield from check_imports(name, tree)
+    yield from check_names(name, tree)
 
 
 def main() -> int:

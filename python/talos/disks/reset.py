@@ -8,8 +8,8 @@ from pathlib import Path
 from talos.api.machine.machine_pb2 import ResetRequest
 from talos.disks.disk import Content, Disk, read_disks
 from talos.disks.layout import META
-from talos.disks.wipe import WipeMethod, wipe_device, wipe_edges
 from talos.resource.state import State
+from talos.system.block.wipe import WipeMethod, wipe_device, wipe_edges
 from talos.system.errors import UserError
 
 WIPE_ARGUMENT = "talos.experimental.wipe"

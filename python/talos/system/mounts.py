@@ -1,6 +1,6 @@
 """Mounting, through a port."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -81,44 +81,3 @@ class KernelMounts:
     def remount_read_only(self, target: str) -> None:
         """Let nothing more be written to the filesystem at this mount point."""
         kernel.mount("none", target, flags=kernel.MS_REMOUNT | kernel.MS_RDONLY)
-
-
-@dataclass(slots=True)
-class MemoryMounts:
-    """The twin for tests: remembers what was mounted; mounts in ``busy`` can't be unmounted."""
-
-    mounts: list[Mount] = field(default_factory=list[Mount])
-    busy: set[str] = field(default_factory=set[str])
-
-    def list(self) -> list[Mount]:
-        """Every mount, oldest first."""
-        return [*self.mounts]
-
-    def mount(self, point: MountPoint) -> None:
-        """Remember a mount."""
-        self.mounts.append(
-            Mount(source=point.source, target=point.target, type=point.type, options=point.options)
-        )
-
-    def bind(self, source: str, target: str, *, read_only: bool = False) -> None:
-        """Remember a bind mount."""
-        options = ("bind", "ro") if read_only else ("bind",)
-        self.mounts.append(Mount(source=source, target=target, type="", options=options))
-
-    def unmount(self, target: str, *, lazy: bool = False) -> None:
-        """Forget the newest mount at a place; EBUSY when it is busy, unless lazy."""
-        if target in self.busy and not lazy:
-            raise OSError(16, "Device or resource busy", target)
-        for index in range(len(self.mounts) - 1, -1, -1):
-            if self.mounts[index].target == target:
-                del self.mounts[index]
-                return
-        raise OSError(22, "Invalid argument", target)
-
-    def remount_read_only(self, target: str) -> None:
-        """Mark the mounts at a place as read-only."""
-        for index, mount in enumerate(self.mounts):
-            if mount.target == target:
-                self.mounts[index] = Mount(
-                    source=mount.source, target=target, type=mount.type, options=(*mount.options, "ro")
-                )

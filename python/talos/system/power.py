@@ -2,7 +2,6 @@
 
 import enum
 import os
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from talos.system import kernel
@@ -38,19 +37,3 @@ class KernelPower:
     def flush(self) -> None:
         """Write what is still in memory to the disks."""
         os.sync()
-
-
-@dataclass(slots=True)
-class MemoryPower:
-    """The twin for tests: remembers."""
-
-    pressed: list[PowerAction] = field(default_factory=list[PowerAction])
-    flushed: int = 0
-
-    def press(self, action: PowerAction) -> None:
-        """Remember what was asked for."""
-        self.pressed.append(action)
-
-    def flush(self) -> None:
-        """Count."""
-        self.flushed += 1

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from talos.system.block.ata import IDENTIFY_BYTES
 from talos.system.block.sysfs import SysDevice
 from talos.udevd.escape import replace
 
@@ -17,7 +18,6 @@ type Identify = Callable[[str], bytes]
 
 # VPD page 0x89, "ATA Information" (SAT-4): IDENTIFY data begins at byte 60.
 _PAGE_89_IDENTIFY = 60
-IDENTIFY_BYTES = 512
 _HAS_WWN = 1 << 8  # of words 84 and 87 (ACS-3)
 _CDROM_TYPE = "5"
 _WWN_DIGITS = 16

@@ -18,15 +18,16 @@ from talos.resource.controller.graph import Edge
 from talos.resource.controller.runtime import dependencies, make_inspect_service, run_controllers
 from talos.resource.remote.mirror import mirror
 from talos.rpc.server import serve
+from talos.system.block.ata import identify
 from talos.system.block.sysfs import Sysfs
 from talos.system.logging import Log
+from talos.system.net.interfaces import rename_link
 from talos.system.net.uevents import open_uevents
 from talos.system.proc.cmdline import Cmdline, parse_cmdline
 from talos.udevd.blocks import probe_safely
 from talos.udevd.controllers import STATUS_ID, make_controllers
 from talos.udevd.devices import Devices, Ports
 from talos.udevd.hub import Hub
-from talos.udevd.kernel_ports import identify, rename_link
 
 SOCKET = "/system/run/udevd/udevd.sock"
 CMDLINE = Path("/proc/cmdline")

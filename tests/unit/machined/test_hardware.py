@@ -3,7 +3,7 @@
 from talos.machined.boot.hardware import FOLDER, describe_hardware
 from talos.resource import kinds
 from talos.resource.memory.state import MemoryState
-from talos.system.files import MemoryFiles
+from talos.testing.files import MemoryFiles
 
 
 async def test_what_the_firmware_says() -> None:

@@ -17,8 +17,10 @@ from talos.machined.platform.network import parse_network
 from talos.machined.platform.platform import detect_platform
 from talos.system import kernel
 from talos.system.errors import UserError
-from talos.system.files import KernelFiles, MemoryFiles
-from talos.system.mounts import MemoryMounts, MountPoint
+from talos.system.files import KernelFiles
+from talos.system.mounts import MountPoint
+from talos.testing.files import MemoryFiles
+from talos.testing.mounts import MemoryMounts
 
 NETWORK = """
 hostname: node-1

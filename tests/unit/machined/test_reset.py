@@ -15,14 +15,15 @@ from talos.disks.reset import (
     parse_wipe_argument,
     plan_reset,
 )
-from talos.disks.wipe import WipeMethod, wipe_device
 from talos.machined.boot.phases.reset import make_reset, unmount_disk
 from talos.resource.kinds import DISCOVERED_VOLUME, DISK, SYSTEM_DISK
 from talos.resource.memory.state import MemoryState
 from talos.resource.resource import make_resource
+from talos.system.block.wipe import WipeMethod, wipe_device
 from talos.system.errors import UserError
 from talos.system.logging import Log
-from talos.system.mounts import MemoryMounts, MountPoint
+from talos.system.mounts import MountPoint
+from talos.testing.mounts import MemoryMounts
 
 MIB = 1 << 20
 LABELS = ("EFI", "META", "STATE", "EPHEMERAL")

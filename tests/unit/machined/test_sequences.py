@@ -16,8 +16,10 @@ from talos.machined.node.events import EventLog
 from talos.machined.node.ports import RebootMode, SequenceLockedError
 from talos.machined.node.stage import MachineStage
 from talos.system.logging import Log
-from talos.system.mounts import MemoryMounts, MountPoint
-from talos.system.power import MemoryPower, PowerAction
+from talos.system.mounts import MountPoint
+from talos.system.power import PowerAction
+from talos.testing.mounts import MemoryMounts
+from talos.testing.power import MemoryPower
 
 
 def quiet() -> Log:

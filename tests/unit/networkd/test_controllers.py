@@ -36,8 +36,8 @@ from talos.system.net.links import (
     ARPHRD_LOOPBACK,
     AddressState,
     LinkState,
-    MemoryLinks,
 )
+from talos.testing.links import MemoryLinks
 
 CONFIG = """\
 version: v1alpha1

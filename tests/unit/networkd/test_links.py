@@ -15,7 +15,8 @@ from talos.resource import kinds
 from talos.resource.changes import modify
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
-from talos.system.net.links import ARPHRD_ETHER, ARPHRD_LOOPBACK, LinkState, MemoryLinks
+from talos.system.net.links import ARPHRD_ETHER, ARPHRD_LOOPBACK, LinkState
+from talos.testing.links import MemoryLinks
 
 MAIN = "version: v1alpha1\nmachine:\n  type: worker\n"
 

@@ -44,11 +44,8 @@ def loop(request: pytest.FixtureRequest, image: Path) -> Generator[str]:
 
 
 async def make_disk(disk: str) -> partitions.Table:
-    parts = [
-        NewPartition(label="BOOT", start=MIB, size=9 * MIB),
-        NewPartition(label="META", start=10 * MIB, size=MIB),
-    ]
-    await partitions.create_table(run, disk, parts)
+    script = "label: gpt\n1 : start=1MiB, size=9MiB, name=BOOT\n2 : start=10MiB, size=1MiB, name=META\n"
+    await partitions.write_table(run, disk, script)
     return await partitions.read_table(run, disk)
 
 

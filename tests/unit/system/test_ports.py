@@ -7,12 +7,13 @@ import pytest
 
 from talos.system.cgroups import MIB, Limits, find_groups, make_weight
 from talos.system.errors import UserError
-from talos.system.files import MemoryFiles
 from talos.system.kmsg import format_message, parse_record
-from talos.system.mounts import MemoryMounts, MountPoint
+from talos.system.mounts import MountPoint
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.proc.sysctl import KernelSysctls, path_of
 from talos.system.process import describe_exit, format_command, run_command
+from talos.testing.files import MemoryFiles
+from talos.testing.mounts import MemoryMounts
 
 
 def test_cmdline() -> None:

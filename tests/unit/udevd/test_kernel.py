@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 import trio
 
+from talos.system.block.ata import identify
 from talos.system.block.sysfs import Sysfs
+from talos.system.net.interfaces import rename_link
 from talos.system.net.uevents import open_uevents
 from talos.udevd.blocks import probe_safely
 from talos.udevd.devices import Devices, Ports
-from talos.udevd.kernel_ports import identify, rename_link
 
 # <linux/loop.h>
 LOOP_SET_FD = 0x4C00

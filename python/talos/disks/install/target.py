@@ -1,15 +1,15 @@
 """A disk that is installed to, through a port: the kernel's block device, or a file with folders in tests."""
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from talos.disks.layout import Placed
-from talos.disks.wipe import drop_cache
-from talos.system.block.partitions import MKFS_VFAT, MKFS_XFS, SFDISK, Run, name_partition
-from talos.system.errors import UserError
+from talos.system.block import partitions
+from talos.system.block.partitions import Run, name_partition
+from talos.system.block.wipe import drop_cache
 from talos.system.mounts import HARDENED, MountPoint, Mounts
 
 MOUNTS = Path("/system/run/installer")
@@ -69,17 +69,15 @@ class BlockTarget:
 
     async def write_table(self, text: str) -> None:
         """Replace the partition table by one in sfdisk's words."""
-        await self._check([SFDISK, "--quiet", "--wipe=always", "--wipe-partitions=always", self.path], text)
+        await partitions.write_table(self._run, self.path, text)
 
     async def make_filesystem(self, placed: Placed) -> None:
         """Make the filesystem of a partition."""
-        device, label = self.partition(placed), placed.area.label
-        if placed.area.filesystem == "xfs":
-            await self._check([MKFS_XFS, "-q", "-f", "-L", label, device])
-            return
-        # FAT32 wants 65525 clusters: 100 MiB hold as many only where sectors are small.
-        width = ["-F", "32"] if self.sector_size == 512 else []
-        await self._check([MKFS_VFAT, *width, "-n", label, device])
+        kind = "xfs" if placed.area.filesystem == "xfs" else "vfat"
+        device = self.partition(placed)
+        await partitions.make_filesystem(
+            self._run, device, kind, placed.area.label, sector_size=self.sector_size
+        )
 
     @contextmanager
     def mount(self, placed: Placed, *, read_only: bool = False) -> Generator[Path]:
@@ -97,12 +95,6 @@ class BlockTarget:
         finally:
             self._mounts.unmount(str(place))
             place.rmdir()
-
-    async def _check(self, argv: Sequence[str], text: str = "") -> None:
-        done = await self._run(argv, text.encode())
-        if done.code != 0:
-            words = (done.stderr.strip() or done.stdout.strip()).decode(errors="replace")
-            raise UserError(f"{' '.join(argv)} ended with {done.code}: {words}", where=self.path)
 
 
 def _drop_cache(device: str) -> None:

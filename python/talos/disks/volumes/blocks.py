@@ -10,9 +10,7 @@ from talos.system.block import partitions
 from talos.system.block.blkid import Content, Partition, probe
 from talos.system.block.blkpg import tell_kernel
 from talos.system.block.partitions import NewPartition, Run, Table
-
-EDGE = 1 << 20
-"""Bytes at each end of a partition; every signature that libblkid knows is within them."""
+from talos.system.block.wipe import EDGE, wipe_edges
 
 
 class Blocks(Protocol):
@@ -138,11 +136,9 @@ def _read_head(device: str) -> bytes:
 
 
 def _erase(disk: str, start: int, size: int) -> None:
-    edge = min(EDGE, size)
     descriptor = os.open(disk, os.O_WRONLY | os.O_CLOEXEC)
     try:
-        for place in (start, start + size - edge):
-            os.pwrite(descriptor, bytes(edge), place)
+        wipe_edges(descriptor, start, size)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

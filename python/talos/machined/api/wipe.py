@@ -1,6 +1,6 @@
 """storage.StorageService/BlockDeviceWipe: erasing a disk or partition that nobody uses."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 import trio
@@ -9,13 +9,14 @@ from talos.api.definitions import block_pb2
 from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.api.storage import storage_pb2 as pb
 from talos.disks.refresh import refresh_discovery
-from talos.disks.wipe import WipeMethod, wipe_device
 from talos.machined.node.ports import Node
 from talos.resource.kinds import BLOCK_DEVICE, DISCOVERED_VOLUME, DISK, SYSTEM_DISK, VOLUME_STATUS
 from talos.resource.resource import Resource
 from talos.resource.state import NotFoundError, State
+from talos.system.block.partitions import delete_partitions
+from talos.system.block.wipe import WipeMethod, wipe_device
+from talos.system.errors import UserError
 
-SFDISK = "/usr/sbin/sfdisk"
 REFRESH_LIMIT = 30.0
 """Seconds in which the change should be visible; the disks are erased all the same."""
 
@@ -117,7 +118,9 @@ async def _wipe(device: Resource[block_pb2.DeviceSpec], method: WipeMethod) -> N
 
 async def _drop_partition(node: Node, device: Resource[block_pb2.DeviceSpec]) -> None:
     spec = device.spec
-    words: Sequence[str] = (SFDISK, "--delete", f"/dev/{spec.parent}", str(spec.partition_number))
-    code = await node.processes.run(words)
-    if code != 0:
-        raise RpcError(Code.INTERNAL, f"{' '.join(words)} ended with {code}, see the log of machined")
+    try:
+        await delete_partitions(node.processes.capture, f"/dev/{spec.parent}", [spec.partition_number])
+    except UserError as error:
+        raise RpcError(
+            Code.INTERNAL, f'blockdevice "{device.id}" is erased, but not dropped: {error}'
+        ) from error

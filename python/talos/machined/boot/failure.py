@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from talos.machined.screen.messages import show_messages
 from talos.system import kernel
+from talos.system.terminal import show_messages
 
 DELAY = 10.0
 """Seconds in which somebody may read the reason."""

@@ -8,20 +8,15 @@ from google.protobuf.message import Message
 from talos.machined.boot.machine import Machine
 from talos.machined.screen.collect import WATCHED, Collector
 from talos.machined.screen.detect import has_screen
-from talos.machined.screen.messages import show_messages
+from talos.machined.screen.painter import Painter
 from talos.machined.screen.render import render
-from talos.machined.screen.terminal import (
-    NUMBER,
-    Painter,
-    Terminal,
-    VirtualTerminal,
-)
 from talos.pki.certificate import parse_certificate, spki_fingerprint
 from talos.resource.kind import Kind
 from talos.resource.state import State
 from talos.system.kmsg import KmsgReader
 from talos.system.logging import Log
 from talos.system.proc.cmdline import Cmdline
+from talos.system.terminal import NUMBER, Terminal, VirtualTerminal, show_messages
 
 PAUSE = 1.0
 """Seconds between two drawings."""

@@ -1,6 +1,5 @@
 """How DHCP messages travel while a link has no address yet: raw packets, behind a port."""
 
-import ctypes
 import socket
 import struct
 from collections.abc import AsyncGenerator, Callable
@@ -11,13 +10,12 @@ from typing import Protocol
 
 import trio
 
+from talos.system.net.packets import ETH_P_IP, open_packet_socket
+
 CLIENT_PORT = 68
 SERVER_PORT = 67
 BROADCAST = b"\xff" * 6
 
-_ETH_P_IP = 0x0800
-# <asm-generic/socket.h>
-_SO_ATTACH_FILTER = 26
 _RECEIVE_SIZE = 4096
 _TTL = 64
 # Classic BPF on an IPv4 packet: unfragmented UDP to the client's port.
@@ -74,7 +72,7 @@ class PacketWire:
         destination = to.address if to is not None else IPv4Address(0xFFFFFFFF)
         packet = make_packet(message, source or IPv4Address(0), destination)
         hardware = to.hardware_address if to is not None else BROADCAST
-        await self._packets.sendto(packet, (self._link, _ETH_P_IP, 0, 0, hardware))
+        await self._packets.sendto(packet, (self._link, ETH_P_IP, 0, 0, hardware))
 
     async def receive(self) -> tuple[bytes, Peer]:
         """The next message to a client on the link."""
@@ -88,16 +86,7 @@ class PacketWire:
 @asynccontextmanager
 async def open_packets(link: str) -> AsyncGenerator[Wire]:
     """The wire of a link. Needs CAP_NET_RAW; OSError."""
-    raw = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC, 0)
-    try:
-        _attach_filter(raw)
-        # Bound after the filter is set: what came before it would get past.
-        raw.bind((link, _ETH_P_IP))
-        packets = trio.socket.from_stdlib_socket(raw)
-    except BaseException:
-        raw.close()
-        raise
-    with packets:
+    with trio.socket.from_stdlib_socket(open_packet_socket(link, ETH_P_IP, _FILTER)) as packets:
         yield PacketWire(link, packets)
 
 
@@ -137,10 +126,3 @@ def checksum(data: bytes) -> int:
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF
-
-
-def _attach_filter(raw: socket.socket) -> None:
-    code = b"".join(struct.pack("=HBBI", *line) for line in _FILTER)
-    buffer = ctypes.create_string_buffer(code)
-    program = struct.pack("@HP", len(_FILTER), ctypes.addressof(buffer))
-    raw.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)

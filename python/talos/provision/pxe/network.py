@@ -1,19 +1,11 @@
 """Where the boot server stands: an interface and its IPv4 address."""
 
-import fcntl
 import socket
-import struct
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface
 
 from talos.system.errors import UserError
-
-# linux/sockios.h
-SIOCGIFADDR = 0x8915
-SIOCGIFNETMASK = 0x891B
-_NAME_SIZE = 15
-_ADDRESS = slice(20, 24)
-"""Of a ``struct ifreq``: behind the name, the family and the port."""
+from talos.system.net import interfaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,20 +35,16 @@ class Place:
 
 
 def find_address(interface: str) -> IPv4Interface:
-    """The interface's IPv4 address and prefix."""
-    request = struct.pack("256s", interface.encode()[:_NAME_SIZE])
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            address = fcntl.ioctl(probe, SIOCGIFADDR, request)[_ADDRESS]
-            mask = fcntl.ioctl(probe, SIOCGIFNETMASK, request)[_ADDRESS]
-        except OSError as error:
-            known = ", ".join(name for _, name in socket.if_nameindex())
-            raise UserError(
-                f"{interface!r} has no IPv4 address: {error.strerror}",
-                where="--interface",
-                hint=f"one of {known}, with an address",
-            ) from None
-    return IPv4Interface(f"{IPv4Address(address)}/{IPv4Address(mask)}")
+    """The interface's IPv4 address and prefix; UserError when it has none."""
+    try:
+        return interfaces.find_address(interface)
+    except OSError as error:
+        known = ", ".join(name for _, name in socket.if_nameindex())
+        raise UserError(
+            f"{interface!r} has no IPv4 address: {error.strerror}",
+            where="--interface",
+            hint=f"one of {known}, with an address",
+        ) from None
 
 
 def parse_lease(text: str, address: IPv4Interface) -> Lease:

@@ -125,11 +125,9 @@ async def read_table(run: Run, disk: str) -> Table:
     )
 
 
-async def create_table(run: Run, disk: str, parts: Sequence[NewPartition]) -> None:
-    """Replace whatever table there is by a GPT with these partitions, numbered from 1."""
-    lines = ["label: gpt", *(_describe(number, part) for number, part in enumerate(parts, 1))]
-    argv = [SFDISK, "--quiet", "--wipe=always", "--wipe-partitions=always", disk]
-    await _check(run, argv, disk, "\n".join(lines) + "\n")
+async def write_table(run: Run, disk: str, script: str) -> None:
+    """Replace whatever table there is by one in sfdisk's script language; old signatures are erased."""
+    await _check(run, [SFDISK, "--quiet", "--wipe=always", "--wipe-partitions=always", disk], disk, script)
 
 
 async def append_partition(run: Run, disk: str, table: Table, part: NewPartition) -> Partition:
@@ -174,11 +172,13 @@ async def delete_partitions(run: Run, disk: str, numbers: Sequence[int]) -> None
 
 
 async def make_filesystem(
-    run: Run, device: str, type: Literal["xfs", "vfat"], label: str, *, size: int = 0
+    run: Run, device: str, type: Literal["xfs", "vfat"], label: str, *, size: int = 0, sector_size: int = 512
 ) -> None:
     """Make a filesystem, whatever was there before. ``size`` of the device in bytes, when it is known."""
     if type == "vfat":
-        await _check(run, [MKFS_VFAT, "-n", label, device], device)
+        # FAT32 wants 65525 clusters: 100 MiB hold as many only where sectors are small.
+        width = ["-F", "32"] if sector_size == 512 else []
+        await _check(run, [MKFS_VFAT, *width, "-n", label, device], device)
         return
     small = ["--unsupported"] if 0 < size < _XFS_SUPPORTED else []
     await _check(run, [MKFS_XFS, "-q", "-f", *small, "-L", label, device], device)

@@ -30,7 +30,8 @@ from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
 from talos.system.block.blkid import Content
 from talos.system.logging import Log
-from talos.system.mounts import MemoryMounts, MountPoint
+from talos.system.mounts import MountPoint
+from talos.testing.mounts import MemoryMounts
 
 from .disks import DISK, MemoryBlocks
 

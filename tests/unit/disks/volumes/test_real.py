@@ -128,7 +128,7 @@ def blocks(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[LoopBloc
     with image.open("wb") as file:
         file.truncate(2 * GIB)
     disk = LoopBlocks(image=image, sectors=request.param)
-    trio.run(partitions.create_table, run, disk.disk, [NewPartition(label="META", start=MIB, size=MIB)])
+    trio.run(partitions.write_table, run, disk.disk, "label: gpt\n1 : start=1MiB, size=1MiB, name=META\n")
     yield disk
     disk.stop()
 

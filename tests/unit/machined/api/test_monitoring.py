@@ -11,7 +11,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Code, RpcError
-from talos.system.files import MemoryFiles
+from talos.testing.files import MemoryFiles
 
 OWN_EXECUTABLE = str(Path("/proc/self/exe").readlink())
 

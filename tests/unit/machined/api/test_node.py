@@ -26,8 +26,8 @@ from talos.api.storage import storage_pb2
 from talos.machined.api.services import make_services
 from talos.resource.kinds import DISK, MACHINE_CONFIG, SYSTEM_DISK
 from talos.resource.resource import make_resource
-from talos.system.files import MemoryFiles
 from talos.system.version import get_version
+from talos.testing.files import MemoryFiles
 
 
 async def fail(caller: Any, method: str, request: Message) -> tuple[Code, str]:

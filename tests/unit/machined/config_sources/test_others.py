@@ -21,9 +21,10 @@ from talos.resource.changes import modify
 from talos.resource.memory.state import MemoryState
 from talos.system.errors import UserError
 from talos.system.files import KernelFiles
-from talos.system.mounts import MemoryMounts, MountPoint
+from talos.system.mounts import MountPoint
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.zstd import LIBRARY, ZstdError, unpack_zstd
+from talos.testing.mounts import MemoryMounts
 
 
 def pack(data: bytes) -> bytes:

@@ -10,9 +10,7 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 
-from talos.disks.layout import MIB
-
-EDGE = MIB
+EDGE = 1 << 20
 """Bytes erased at each end by the quick way; every signature that is known is within them."""
 STEP = 1 << 30
 """Bytes erased by one call to the kernel: so much goes on after one has given up."""
