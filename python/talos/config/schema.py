@@ -14,7 +14,7 @@ import dataclasses
 import enum
 import functools
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAliasType, get_args, get_origin
 
@@ -36,7 +36,7 @@ class Merge(enum.Enum):
     APPEND = "append"
     REPLACE = "replace"
     BY_KEY = "by key"
-    DEEP = "deep"
+    REPLACE_BY_KEY = "replace by key"
 
 
 UINT8 = (0, 2**8 - 1)
@@ -87,7 +87,8 @@ def setting(
 
     ``key`` is the YAML key where it is not the field's name in camel case. ``allowed``,
     ``bounds`` and ``schemes`` hold for the value, or for each element of a list.
-    ``merge_key`` names the keys, joined by ``|``, by whose values elements of a list are matched in a patch.
+    ``merge_key`` names the keys, joined by ``|``, by whose values elements of a list are matched in a patch;
+    what matches is merged, or replaced with REPLACE_BY_KEY.
     """
     meta = Setting(
         doc=doc,
@@ -98,7 +99,7 @@ def setting(
         schemes=schemes,
         secret=secret,
         applies=applies,
-        merge=Merge.BY_KEY if merge_key else merge,
+        merge=merge or (Merge.BY_KEY if merge_key else None),
         merge_key=merge_key,
         replaced_by=replaced_by,
     )
@@ -195,6 +196,20 @@ def shape_of(annotation: Any) -> Shape:
     if issubclass(annotation, Section):
         return Shape(Form.SECTION, annotation)
     return Shape(Form.SCALAR, annotation)
+
+
+def section_at(section: type[Section], path: Sequence[str]) -> type[Section] | None:
+    """The section that a path of keys leads to, ``[]`` for an item; None for anything else."""
+    shape: Shape | None = Shape(Form.SECTION, section)
+    for part in path:
+        if shape is None:
+            return None
+        if shape.form is Form.SECTION:
+            field = fields_of(shape.type).get(part)
+            shape = field.shape if field else None
+        else:
+            shape = shape.item
+    return shape.type if shape is not None and shape.form is Form.SECTION else None
 
 
 def camel_case(name: str) -> str:

@@ -51,23 +51,26 @@ class CertificateAuthority:
         *,
         common_name: str = "",
         organizations: Sequence[str] = (),
+        ips: Sequence[IPAddress | str] = (),
         ttl: timedelta = CA_LIFETIME,
         not_before: datetime | None = None,
     ) -> "CertificateAuthority":
         """A new self-signed authority, valid from ``not_before``, by default from now on."""
+        names = make_alternative_names((), ips)
         key = make_key(key_type)
         subject = make_subject(common_name, organizations)
         identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-        certificate = (
+        builder = (
             _builder(subject, subject, not_before, ttl)
             .public_key(key.public_key())
             .add_extension(_key_usage(signs_certificates=True), critical=True)
             .add_extension(_extended_usage(Usage.BOTH), critical=False)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(identifier, critical=False)
-            .sign(key, signature_hash(key))
         )
-        return cls(certificate, key)
+        if names is not None:
+            builder = builder.add_extension(names, critical=False)
+        return cls(builder.sign(key, signature_hash(key)), key)
 
     @classmethod
     def from_pem(cls, crt: bytes, key: bytes, *, where: str = "CA") -> "CertificateAuthority":

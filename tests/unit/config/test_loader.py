@@ -25,7 +25,10 @@ def document(kind: str, body: str = "") -> str:
             ['c:2:21: machine.kubelet.imag: unknown key (did you mean "image"?)'],
         ),
         (MAIN + "machine: {xyzzy: 1}\n", ["c:2:11: machine.xyzzy: unknown key"]),
-        (MAIN + "machine: {$patch: delete}\n", ["c:2:11: machine.$patch: unknown key (only in patches)"]),
+        (
+            MAIN + "machine: {$patch: delete}\n",
+            ['c:2:11: machine.$patch: unknown key (only in patches, and only "$patch: delete")'],
+        ),
         (
             document("HostnamConfig"),
             ['c:2:7: HostnamConfig kind: unknown kind "HostnamConfig" (did you mean "HostnameConfig"?)'],

@@ -1,4 +1,5 @@
 # ruff: noqa: E501 - messages stand whole, so that they can be searched for
+import json
 from typing import Any
 
 import pytest
@@ -74,14 +75,181 @@ def test_deletion_of_document_section_key_and_item() -> None:
     )
     (main,) = documents
     assert main["machine"]["sysctls"] == {"b": "2"}
-    assert main["machine"]["network"] == {"interfaces": []}
+    assert main["machine"]["network"] == {}
     assert main["cluster"] == {}
 
 
-def test_deleting_what_is_not_there_is_no_error() -> None:
+def test_an_unset_key_and_a_missing_document_may_be_deleted() -> None:
     assert patched(
         "machine: {kubelet: {$patch: delete}}\n---\napiVersion: v1alpha1\nkind: KubeSpanConfig\n$patch: delete\n"
     ) == patched("machine: {}")
+
+
+@pytest.mark.parametrize(
+    ("patch", "message"),
+    [
+        (
+            "machine: {kubelet: {image: {$patch: delete}}}",
+            "patch:1:28: machine.kubelet.image: there is nothing to delete",
+        ),
+        (
+            "machine: {sysctls: {zz: {$patch: delete}}}",
+            "patch:1:25: machine.sysctls.zz: there is nothing to delete",
+        ),
+        (
+            "machine: {network: {interfaces: [{interface: eth7, $patch: delete}]}}",
+            "patch:1:34: machine.network.interfaces[]: there is nothing to delete",
+        ),
+        (
+            "machine: {certSANs: [{$patch: delete}]}",
+            "patch:1:22: machine.certSANs: no item is named (put a key of the item beside $patch)",
+        ),
+        (
+            "machine: {network: {interfaces: [{interface: eth0, mtu: {$patch: delete}}]}}",
+            "patch:1:57: machine.network.interfaces.mtu: a key inside of a list's item can't be deleted (delete the whole item and add it anew)",
+        ),
+        (
+            "$patch: delete",
+            "patch:1:1: the main document can't be deleted (name a document by its apiVersion and kind)",
+        ),
+        ("{}", "patch:1:1: the patch is empty"),
+        ("", "patch: the patch is empty"),
+        (
+            "machine: {$patch: replace}",
+            'patch:1:11: machine.$patch: unknown key (only in patches, and only "$patch: delete")',
+        ),
+    ],
+)
+def test_what_cannot_be_deleted(patch: str, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        patched(patch)
+    assert str(raised.value) == message
+
+
+FIREWALL = """apiVersion: v1alpha1
+kind: NetworkRuleConfig
+name: test
+portSelector: {ports: [80], protocol: tcp}
+ingress:
+- subnet: 10.0.0.0/8
+- subnet: 2001::/16
+"""
+HEADER = "apiVersion: v1alpha1\nkind: "
+
+
+def patched_one(base: str, *patches: str) -> Any:
+    (document,) = yaml_text.read_all(apply_patches(base, [parse_patch(patch) for patch in patches]))
+    return document
+
+
+def test_one_item_of_a_replaced_list_is_deleted_alone() -> None:
+    head = HEADER + "NetworkRuleConfig\nname: test\n"
+    left = patched_one(FIREWALL, head + "ingress: [{subnet: '2001::/16', $patch: delete}]")
+    assert left["ingress"] == [{"subnet": "10.0.0.0/8"}]
+    left = patched_one(
+        FIREWALL, head + "ingress: [{subnet: 10.0.0.0/8, $patch: delete}, {subnet: 192.168.0.0/16}]"
+    )
+    assert left["ingress"] == [{"subnet": "192.168.0.0/16"}]
+    assert "ingress" not in patched_one(FIREWALL, head + "ingress: {$patch: delete}")
+
+
+def test_one_key_of_a_replaced_object_is_deleted_alone() -> None:
+    base = (
+        HEADER
+        + "KubeAuditPolicyConfig\nconfiguration: {apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: None}]}"
+    )
+    left = patched_one(base, HEADER + "KubeAuditPolicyConfig\nconfiguration: {rules: {$patch: delete}}")
+    assert left["configuration"] == {"apiVersion": "audit.k8s.io/v1", "kind": "Policy"}
+
+
+def test_deletions_come_before_the_merge() -> None:
+    main, _ = patched(
+        "machine: {network: {interfaces: [{interface: eth0, $patch: delete}, {interface: eth0, dummy: true}]}}"
+    )
+    assert main["machine"]["network"]["interfaces"] == [{"interface": "eth0", "dummy": True}]
+    mirror = HEADER + "RegistryMirrorConfig\nname: r\n"
+    left = patched_one(
+        mirror + "endpoints: [{url: 'http://a'}]",
+        f"{mirror}endpoints: {{$patch: delete}}\n---\n{mirror}endpoints: [{{url: 'http://b'}}]",
+    )
+    assert left["endpoints"] == [{"url": "http://b"}]
+
+
+def test_an_argument_is_deleted() -> None:
+    main, _ = patched(
+        "cluster: {proxy: {extraArgs: {a: '1', b: '2'}}}",
+        "cluster: {proxy: {extraArgs: {a: {$patch: delete}}}}",
+    )
+    assert main["cluster"]["proxy"]["extraArgs"] == {"b": "2"}
+
+
+REPLACED: dict[str, tuple[str, str, Any, Any]] = {
+    "KubeStaticPodConfig": ("name: a\n", "pod", {"a": [1]}, {"b": [2]}),
+    "KubeCredentialProviderConfig": ("", "configuration", {"a": [1]}, {"b": [2]}),
+    "KubeAuthenticationConfig": ("", "configuration", {"anonymous": {}}, {"jwt": []}),
+    "KubeAuditPolicyConfig": ("", "configuration", {"a": 1}, {"b": 2}),
+    "CRIBaseRuntimeSpecConfig": ("", "overrides", {"a": 1}, {"b": 2}),
+    "BGPInstanceConfig": ("name: a\nlocalASN: 1\n", "advertise", ["eth0"], ["eth1"]),
+    "KubeNetworkConfig": (
+        "dnsDomain: a\nserviceSubnets: [10.1.0.0/16]\n",
+        "podSubnets",
+        ["10.0.0.0/16"],
+        ["10.9.0.0/16"],
+    ),
+    "NetworkRuleConfig": ("name: a\n", "ingress", [{"subnet": "10.0.0.0/8"}], [{"subnet": "11.0.0.0/8"}]),
+}
+
+
+@pytest.mark.parametrize("kind", REPLACED)
+def test_what_a_patch_replaces(kind: str) -> None:
+    rest, key, old, new = REPLACED[kind]
+    head = f"{HEADER}{kind}\n{rest}"
+    assert patched_one(f"{head}{key}: {json.dumps(old)}", f"{head}{key}: {json.dumps(new)}")[key] == new
+
+
+def test_encryption_keys_of_etcd_are_kept() -> None:
+    head = HEADER + "KubeEtcdEncryptionConfig\n"
+    left = patched_one(
+        head + "config: {resources: [{resources: [a]}]}", head + "config: {resources: [{resources: [b]}]}"
+    )
+    assert left["config"] == {"resources": [{"resources": ["a"]}, {"resources": ["b"]}]}
+
+
+def test_rules_for_images_are_replaced_by_their_pattern() -> None:
+    head = HEADER + "ImageVerificationConfig\n"
+    base = head + "rules: [{image: a, skip: true}, {image: b, skip: true}]"
+    left = patched_one(base, head + "rules: [{image: b, deny: true}, {image: c, skip: true}]")
+    assert left["rules"] == [
+        {"image": "a", "skip": True},
+        {"image": "b", "deny": True},
+        {"image": "c", "skip": True},
+    ]
+
+
+def test_unset_values_leave_what_is_there() -> None:
+    main, link = patched(
+        "machine: {sysctls: {a: '', b: 0}, nodeTaints: {}, token: ''}",
+        "apiVersion: v1alpha1\nkind: LinkConfig\nname: eth1\nmtu: 0\nup: false\naddresses: []",
+    )
+    assert main["machine"]["sysctls"] == {"a": "1", "b": "0"}
+    assert "nodeTaints" not in main["machine"]
+    assert link == {"apiVersion": "v1alpha1", "kind": "LinkConfig", "name": "eth1", "up": False, "mtu": 1500}
+
+
+def test_entries_of_a_keyed_list_within_one_patch_merge() -> None:
+    base = "version: v1alpha1\nmachine: {type: worker, token: x}\ncluster: {}\n"
+    interfaces = "[{interface: eth0, mtu: 9000, vlans: [{vlanId: 5}, {vlanId: 5, mtu: 3}]}, {interface: eth0, dhcp: true}]"
+    (entry,) = patched_one(base, f"machine: {{network: {{interfaces: {interfaces}}}}}")["machine"]["network"][
+        "interfaces"
+    ]
+    assert (entry["mtu"], entry["dhcp"], len(entry["vlans"])) == (9000, True, 1)
+
+
+def test_free_form_values_of_two_kinds_do_not_merge() -> None:
+    head = HEADER + "KubeletConfig\nimage: x\n"
+    with pytest.raises(ConfigError) as raised:
+        patched_one(head + "config: {a: {b: [1]}}", head + "config: {a: {b: text}}")
+    assert str(raised.value) == "patch: KubeletConfig config.a.b: it is a list, the patch has a text"
 
 
 def test_free_form_objects_merge_deeply() -> None:

@@ -1,15 +1,18 @@
 """``talosctl gen``, ``validate`` and ``machineconfig``: all of it without a node."""
 
 import stat
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from talos.config.read.loader import load
 from talos.config.secrets.bundle import SecretsBundle
 from talos.config.talosconfig import TalosConfig
 from talos.pki.certificate import parse_certificate
+from talos.pki.keys import parse_key
 from talos.talosctl.main import run
 
 
@@ -105,6 +108,12 @@ def test_patch(folder: Path, secrets: str, capsys: pytest.CaptureFixture[str]) -
     capsys.readouterr()
     assert run(["mc", "patch", "w.yaml", "-p", "@patch.yaml", "-o", "new.yaml"]) == 0
     assert "one.example" in (folder / "new.yaml").read_text()
+    assert run(["mc", "patch", "w.yaml", "-p", "patch.yaml"]) == 0
+    assert capsys.readouterr().out == (folder / "new.yaml").read_text() + "\n"
+    assert run(["mc", "patch", "w.yaml"]) == 0
+    assert capsys.readouterr().out == (folder / "w.yaml").read_text() + "\n"
+    assert run(["mc", "patch", "w.yaml", "-p", "none.yaml"]) == 1
+    assert "none.yaml: can't be read" in capsys.readouterr().err
     assert run(["machineconfig", "patch", "w.yaml", "-p", "machine: {certSANS: []}"]) == 1
     assert "certSANS" in capsys.readouterr().err
     assert run(["machineconfig", "patch", "none.yaml", "-p", "machine: {}"]) == 1
@@ -136,8 +145,44 @@ def test_keys_and_certificates(folder: Path) -> None:
     assert [str(ip) for ip in names.get_values_for_type(x509.IPAddress)] == ["10.0.0.2"]
     assert len((folder / "demo.sha256").read_text()) == 64
     assert (folder / "admin.key").read_text().startswith("-----BEGIN ED25519 PRIVATE KEY-----")
-    assert run(["gen", "keypair", "--organization", "pair", "--ip", "10.0.0.9"]) == 0
-    assert (folder / "pair.crt").exists()
+    usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+
+
+@pytest.mark.parametrize("address", [(), ("--ip", "10.0.0.9")])
+def test_keypair_signs_itself(folder: Path, address: tuple[str, ...]) -> None:
+    assert run(["gen", "keypair", "--organization", "pair", *address]) == 0
+    certificate = parse_certificate((folder / "pair.crt").read_bytes())
+    certificate.verify_directly_issued_by(certificate)
+    key = parse_key((folder / "pair.key").read_bytes())
+    assert certificate.public_key() == key.public_key()
+    assert certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    assert certificate.not_valid_after_utc - certificate.not_valid_before_utc == timedelta(hours=24)
+    if address:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        assert [str(ip) for ip in names.get_values_for_type(x509.IPAddress)] == ["10.0.0.9"]
+
+
+def test_several_files_are_written_or_none(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "pair.key").write_text("mine")
+    assert run(["gen", "keypair", "--organization", "pair"]) == 1
+    assert 'file "pair.key" already exists, use --force to overwrite' in capsys.readouterr().err
+    assert [path.name for path in folder.iterdir()] == ["pair.key"]
+
+
+def test_request_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["gen", "key", "--name", "admin"])
+    assert run(["gen", "csr", "--key", "admin.key"]) == 1
+    assert "ip" in capsys.readouterr().err
+    assert run(["gen", "csr", "--key", "admin.key", "--ip", "10.0.0.2", "--roles", "os:admin,bogus"]) == 1
+    assert "unknown roles: bogus" in capsys.readouterr().err
+    assert not (folder / "admin.csr").exists()
+
+
+def test_secrets_to_the_output(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["gen", "secrets", "-o", "-"]) == 0
+    assert SecretsBundle.parse(capsys.readouterr().out)
+    assert not list(folder.iterdir())
 
 
 def test_secrets_come_back_from_a_config(folder: Path, secrets: str) -> None:

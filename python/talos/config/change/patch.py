@@ -5,32 +5,46 @@
 
 A patch is a config with a part of the documents and keys. Mappings merge; lists are
 appended, replaced, or merged by a key, as their declaration says; ``$patch: delete`` removes
-the document, section or list item it stands in. A list at the top is a JSON patch (RFC 6902),
+the document, section, key or list item it stands in. A list at the top is a JSON patch (RFC 6902),
 which only fits a config of one document.
 """
 
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
+from talos.config.change.deletion import Deletion, Plain, delete, split_deletions
 from talos.config.change.json_patch import Operation, apply_operations, parse_operations
-from talos.config.documents.registry import MODULES, document_type
+from talos.config.change.merge import (
+    document_id,
+    find_document,
+    merge_documents,
+    without_empty,
+)
+from talos.config.documents.registry import document_type
 from talos.config.problem import ConfigError, Problem
-from talos.config.read.loader import dump, dump_plain, load, read_document
-from talos.config.read.reader import PATCH_KEY, SectionReader
-from talos.config.read.tree import Node, SequenceNode, parse_documents, plain
-from talos.config.schema import Form, Merge, Section, Setting, Shape, fields_of
+from talos.config.read.loader import dump_plain, load, read_document
+from talos.config.read.reader import SectionReader
+from talos.config.read.tree import MappingNode, Node, SequenceNode, parse_documents, plain
 from talos.config.write.plain import to_plain
 
-type Plain = dict[str, Any]
+_HEADER = ("version", "apiVersion", "kind", "name")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentPatch:
+    """What to change in one document: first what to delete, then what to merge."""
+
+    header: Plain
+    deletions: tuple[Deletion, ...] = ()
+    content: Plain | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrategicPatch:
     """Parts of documents to merge."""
 
-    documents: tuple[Plain, ...]
+    documents: tuple[DocumentPatch, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +68,17 @@ def parse_patch(text: str | bytes, *, source: str = "patch") -> Patch:
     if len(nodes) == 1 and isinstance(nodes[0], SequenceNode):
         return JsonPatch(operations=parse_operations(plain(nodes[0]), source=source), source=source)
     problems: list[Problem] = []
+    documents: list[DocumentPatch] = []
     for node in nodes:
-        problems += _check(node, source)
+        try:
+            documents.append(_parse_document(node, source))
+        except ConfigError as error:
+            problems += error.problems
+    if not nodes:
+        problems.append(Problem(message="the patch is empty", source=source))
     if problems:
         raise ConfigError(problems)
-    return StrategicPatch(documents=tuple(plain(node) for node in nodes))
+    return StrategicPatch(documents=tuple(documents))
 
 
 def apply_patches(text: str | bytes, patches: Sequence[Patch], *, source: str = "") -> str:
@@ -75,123 +95,45 @@ def apply_patches(text: str | bytes, patches: Sequence[Patch], *, source: str = 
         if isinstance(patch, JsonPatch):
             documents = _apply_json(documents, patch)
         else:
-            documents = merge_documents(documents, patch.documents)
-    return dump(load(dump_plain(documents), source="the patched config"))
+            for part in patch.documents:
+                documents = _apply_document(documents, part)
+    patched = load(dump_plain(documents), source="the patched config")
+    return dump_plain([without_empty(type(document), to_plain(document)) for document in patched.documents])
 
 
-def merge_documents(base: Sequence[Plain], patches: Sequence[Plain]) -> list[Plain]:
-    """Merge documents into others of the same kind and name; the rest is added at the end."""
-    result = [copy.deepcopy(document) for document in base]
-    for patch in patches:
-        index = next((at for at, document in enumerate(result) if _id(document) == _id(patch)), None)
-        if patch.get(PATCH_KEY) == "delete":
-            if index is not None:
-                del result[index]
-        elif index is None:
-            result.append(_without_instructions(patch))
-        else:
-            merge_section(_type_of(patch), result[index], patch)
-    return result
-
-
-def merge_section(section: type[Section], base: Plain, patch: Plain) -> None:
-    """Merge a part of a section into it, in place."""
-    fields = fields_of(section)
-    for key, value in patch.items():
-        field = fields.get(key)
-        if field is None or value is None:
-            continue
-        if _is_deletion(value):
-            base.pop(key, None)
-        elif base.get(key) is None:
-            base[key] = _without_instructions(value)
-        else:
-            base[key] = _merge_value(base[key], value, field.shape, field.setting)
-
-
-def _merge_value(base: Any, patch: Any, shape: Shape, setting: Setting) -> Any:
-    if setting.merge is Merge.REPLACE:
-        return _without_instructions(patch)
-    if shape.form is Form.SECTION:
-        merge_section(shape.type, base, patch)
-        return base
-    if isinstance(base, dict) and isinstance(patch, dict):
-        return _merge_mapping(cast("Plain", base), cast("Plain", patch), shape, setting)
-    if isinstance(base, list) and isinstance(patch, list) and shape.form is not Form.ARGS:
-        return _merge_list(cast("list[Any]", base), cast("list[Any]", patch), shape, setting)
-    return _without_instructions(patch)
-
-
-def _merge_mapping(base: Plain, patch: Plain, shape: Shape, setting: Setting) -> Plain:
-    item = shape.item or shape
-    for key, value in patch.items():
-        if _is_deletion(value):
-            base.pop(key, None)
-        elif base.get(key) is None:
-            base[key] = _without_instructions(value)
-        else:
-            base[key] = _merge_value(base[key], value, item, setting)
-    return base
-
-
-def _merge_list(base: list[Any], patch: list[Any], shape: Shape, setting: Setting) -> list[Any]:
-    result = base
-    for item in patch:
-        if _is_deletion(item):
-            wanted = {key: value for key, value in item.items() if key != PATCH_KEY}
-            result = [old for old in result if not _contains(old, wanted)]
-            continue
-        match = _find_by_key(result, item, setting.merge_key) if setting.merge is Merge.BY_KEY else None
-        if match is None:
-            result = [*result, _without_instructions(item)]
-        else:
-            assert shape.item is not None
-            merge_section(shape.item.type, match, item)
-    return result
-
-
-def _contains(item: Any, wanted: Plain) -> bool:
-    return isinstance(item, dict) and wanted.items() <= cast("Plain", item).items()
-
-
-def _find_by_key(items: list[Any], wanted: Any, keys: str) -> Plain | None:
-    for key in keys.split("|"):
-        if wanted.get(key) is not None:
-            return next((item for item in items if item.get(key) == wanted[key]), None)
-    return None
-
-
-def _is_deletion(value: Any) -> bool:
-    return isinstance(value, dict) and cast("Plain", value).get(PATCH_KEY) == "delete"
-
-
-def _without_instructions(value: Any) -> Any:
-    if isinstance(value, dict):
-        items = cast("Plain", value).items()
-        return {
-            key: _without_instructions(item)
-            for key, item in items
-            if key != PATCH_KEY and not _is_deletion(item)
-        }
-    if isinstance(value, list):
-        return [_without_instructions(item) for item in cast("list[Any]", value) if not _is_deletion(item)]
-    return value
-
-
-def _check(node: Node, source: str) -> list[Problem]:
+def _parse_document(node: Node, source: str) -> DocumentPatch:
+    if not isinstance(node, MappingNode):
+        raise ConfigError([Problem(message="a document must be a mapping", mark=node.mark, source=source)])
+    if not node.entries:
+        raise ConfigError([Problem(message="the patch is empty", mark=node.mark, source=source)])
+    rest, deletions = split_deletions(node, source)
+    header = MappingNode(node.mark, {key: node.entries[key] for key in _HEADER if key in node.entries})
     reader = SectionReader(document="", source=source, partial=True)
-    read_document(node, reader)
-    return reader.problems
+    read_document(rest or header, reader)
+    if reader.problems:
+        raise ConfigError(reader.problems)
+    if any(not deletion.path for deletion in deletions) and "kind" not in node.entries:
+        hint = "name a document by its apiVersion and kind"
+        message = "the main document can't be deleted"
+        raise ConfigError([Problem(message=message, mark=node.mark, source=source, hint=hint)])
+    only_header = rest is None or rest.entries.keys() <= header.entries.keys()
+    content = None if deletions and only_header else plain(rest or header)
+    return DocumentPatch(header=plain(header), deletions=tuple(deletions), content=content)
 
 
-def _id(document: Plain) -> tuple[str, str]:
-    kind = document.get("kind", "")
-    named = kind in MODULES and document_type(kind).named
-    return kind, str(document.get("name", "")) if named else ""
-
-
-def _type_of(document: Plain) -> type[Section]:
-    return document_type(document.get("kind", ""))
+def _apply_document(documents: list[Plain], patch: DocumentPatch) -> list[Plain]:
+    wanted = document_id(patch.header)
+    for deletion in patch.deletions:
+        at = find_document(documents, wanted)
+        if at is None:
+            continue
+        if deletion.path:
+            changed = copy.deepcopy(documents[at])
+            delete(document_type(wanted[0]), changed, deletion, label=" ".join(filter(None, wanted)))
+            documents = [*documents[:at], changed, *documents[at + 1 :]]
+        else:
+            documents = [*documents[:at], *documents[at + 1 :]]
+    return documents if patch.content is None else merge_documents(documents, [patch.content])
 
 
 def _apply_json(documents: list[Plain], patch: JsonPatch) -> list[Plain]:

@@ -17,7 +17,7 @@ _TRUE = frozenset({"true", "True", "TRUE", "y", "Y", "yes", "Yes", "YES", "on", 
 _FALSE = frozenset({"false", "False", "FALSE", "n", "N", "no", "No", "NO", "off", "Off", "OFF"})
 _SHOWN = 60  # characters of a value that a message repeats
 
-PATCH_KEY = "$patch"
+_PATCH_HINT = 'only in patches, and only "$patch: delete"'
 
 _WRONG = object()
 """Stands for a value that could not be read; the problem is noted."""
@@ -27,7 +27,7 @@ class SectionReader:
     """Reads one document; ``problems`` and ``marks`` grow on the way.
 
     ``marks`` has the place of every value by its path. A ``partial`` document is a patch:
-    nothing is required, and ``$patch`` is an instruction.
+    nothing is required.
     """
 
     def __init__(self, *, document: str, source: str, partial: bool = False) -> None:
@@ -90,9 +90,9 @@ class SectionReader:
         self, node: MappingNode, fields: Mapping[str, Field], path: str, ignore: frozenset[str]
     ) -> None:
         for key, (mark, _) in node.entries.items():
-            if key not in fields and key not in ignore and not (self.partial and key == PATCH_KEY):
+            if key not in fields and key not in ignore:
                 below = f"{path}.{key}" if path else key
-                hint = "only in patches" if key == PATCH_KEY else did_you_mean(key, fields)
+                hint = _PATCH_HINT if key == "$patch" else did_you_mean(key, fields)
                 self.note("unknown key", below, mark, hint=hint)
         self._check_duplicates(node, path)
 
@@ -103,8 +103,6 @@ class SectionReader:
             self.note("duplicate key", below, mark, hint=f"first in line {first.line}")
 
     def _value(self, node: Node, shape: Shape, setting: Setting, path: str) -> Any:
-        if self.partial and isinstance(node, MappingNode) and PATCH_KEY in node.entries:
-            return None
         match shape.form:
             case Form.SCALAR:
                 return self._scalar(node, shape.type, setting, path)

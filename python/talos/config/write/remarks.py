@@ -5,7 +5,7 @@ remarks_for(document, docs=True, examples=True) -> Comments
 
 from collections.abc import Sequence
 
-from talos.config.schema import Document, Field, Form, Section, Shape, fields_of
+from talos.config.schema import Document, Field, Section, fields_of, section_at
 from talos.config.write.encode import Comments, Path, encode
 from talos.config.write.plain import to_plain
 
@@ -29,7 +29,7 @@ class Remarks(Comments):
 
     def after(self, path: Path) -> Sequence[str]:
         """Examples of settings that are absent from a section."""
-        section = _section_at(type(self._document), path) if self._examples else None
+        section = section_at(type(self._document), path) if self._examples else None
         if section is None:
             return ()
         present = _keys_at(to_plain(self._document), path)
@@ -52,21 +52,8 @@ def _sentence(doc: str) -> str:
 
 def _field_at(section: type[Section], path: Path) -> Field | None:
     """The declaration of a key; None for keys of maps and free-form objects."""
-    above = _section_at(section, path[:-1])
+    above = section_at(section, path[:-1])
     return fields_of(above).get(path[-1]) if above is not None else None
-
-
-def _section_at(section: type[Section], path: Path) -> type[Section] | None:
-    shape: Shape | None = Shape(Form.SECTION, section)
-    for part in path:
-        if shape is None:
-            return None
-        if shape.form is Form.SECTION:
-            field = fields_of(shape.type).get(part)
-            shape = field.shape if field else None
-        else:
-            shape = shape.item
-    return shape.type if shape is not None and shape.form is Form.SECTION else None
 
 
 def _keys_at(value: object, path: Path) -> set[str]:

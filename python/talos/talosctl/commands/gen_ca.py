@@ -10,7 +10,7 @@ from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import KeyType
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
-from talos.talosctl.output.files import write_file
+from talos.talosctl.output.files import check_absent, write_file
 
 
 def run_ca(invocation: Invocation) -> int:
@@ -23,9 +23,11 @@ def run_ca(invocation: Invocation) -> int:
         ttl=timedelta(hours=flags.number("hours")),
     )
     key = authority.certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    write_file(Path(f"{name}.crt"), authority.crt, force=force)
-    write_file(Path(f"{name}.sha256"), hashlib.sha256(key).hexdigest(), force=force)
-    write_file(Path(f"{name}.key"), authority.pem.key, force=force)
+    crt, digest, private = (Path(f"{name}.{suffix}") for suffix in ("crt", "sha256", "key"))
+    check_absent(crt, digest, private, force=force)
+    write_file(crt, authority.crt, force=force)
+    write_file(digest, hashlib.sha256(key).hexdigest(), force=force)
+    write_file(private, authority.pem.key, force=force)
     return 0
 
 

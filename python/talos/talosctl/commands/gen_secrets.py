@@ -8,6 +8,7 @@ from talos.config.secrets.bundle import SecretsBundle
 from talos.config.secrets.existing import bundle_from_config, bundle_from_kubernetes_pki
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags
+from talos.talosctl.output import console
 from talos.talosctl.output.files import read_file, write_file
 
 
@@ -15,7 +16,11 @@ def run_secrets(invocation: Invocation) -> int:
     """Write the secrets, fresh or from what a cluster has."""
     flags = invocation.flags
     text = _bundle(flags).dump()
-    write_file(Path(flags.text("output-file")), text, force=flags.is_set("force"))
+    path = flags.text("output-file")
+    if path == "-":
+        console.write(text)
+    else:
+        write_file(Path(path), text, force=flags.is_set("force"))
     return 0
 
 
@@ -45,7 +50,7 @@ COMMAND = Command(
             short="t",
             help="with --from-kubernetes-pki: the bootstrap token",
         ),
-        Flag(name="output-file", short="o", default="secrets.yaml", help="the file to write"),
+        Flag(name="output-file", short="o", default="secrets.yaml", help="the file to write, or -"),
         Flag(name="talos-version", help="the version of Talos they are for, by default the current one"),
     ),
     exclusive=(("from-controlplane-config", "from-kubernetes-pki"),),

@@ -19,7 +19,7 @@ def run_patch(invocation: Invocation) -> int:
     if flags.is_given("output"):
         write_file(Path(flags.text("output")), text, force=True, mode=0o644)
     else:
-        console.write(text)
+        console.write_line(text)
     return 0
 
 
@@ -52,7 +52,6 @@ COMMAND = Command(
                     name="patch",
                     short="p",
                     type=Type.STRING_ARRAY,
-                    required=True,
                     help="a patch, or @file; may be repeated",
                 ),
             ),

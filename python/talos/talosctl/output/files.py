@@ -15,10 +15,16 @@ def read_file(path: str) -> bytes:
         raise UserError(f"can't be read: {error.strerror}", where=path) from error
 
 
+def check_absent(*paths: Path, force: bool) -> None:
+    """Refuse to replace a file without force, before the first of several is written."""
+    for path in paths:
+        if path.exists() and not force:
+            raise UserError(f'file "{path}" already exists, use --force to overwrite')
+
+
 def write_file(path: Path, content: str | bytes, *, force: bool, mode: int = 0o600) -> None:
     """Write a file whole or not at all; one that exists is only replaced by force."""
-    if path.exists() and not force:
-        raise UserError(f'file "{path}" already exists, use --force to overwrite')
+    check_absent(path, force=force)
     data = content.encode() if isinstance(content, str) else content
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:

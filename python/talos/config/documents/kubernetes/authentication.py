@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import Document, setting
+from talos.config.schema import Document, Merge, setting
 from talos.config.values import Unstructured
 
 
@@ -13,4 +13,4 @@ class KubeAuthenticationConfig(Document):
 
     kind: ClassVar[str] = "KubeAuthenticationConfig"
 
-    configuration: Unstructured | None = setting("the configuration object")
+    configuration: Unstructured | None = setting("the configuration object", merge=Merge.REPLACE)

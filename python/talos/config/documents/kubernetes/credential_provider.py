@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import Applies, Document, setting
+from talos.config.schema import Applies, Document, Merge, setting
 from talos.config.values import Unstructured
 
 
@@ -14,4 +14,4 @@ class KubeCredentialProviderConfig(Document):
     kind: ClassVar[str] = "KubeCredentialProviderConfig"
     applies: ClassVar[Applies] = Applies.RESTART
 
-    configuration: Unstructured | None = setting("the configuration object")
+    configuration: Unstructured | None = setting("the configuration object", merge=Merge.REPLACE)

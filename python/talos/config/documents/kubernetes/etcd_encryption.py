@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import Document, Merge, setting
+from talos.config.schema import Document, setting
 from talos.config.values import Unstructured
 
 
@@ -13,6 +13,4 @@ class KubeEtcdEncryptionConfig(Document):
 
     kind: ClassVar[str] = "KubeEtcdEncryptionConfig"
 
-    config: Unstructured | None = setting(
-        "the encryption configuration object", secret=True, merge=Merge.REPLACE
-    )
+    config: Unstructured | None = setting("the encryption configuration object", secret=True)

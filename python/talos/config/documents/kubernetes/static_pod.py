@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, setting
+from talos.config.schema import REQUIRED, Document, Merge, setting
 from talos.config.values import Unstructured
 
 
@@ -15,4 +15,4 @@ class KubeStaticPodConfig(Document):
     named: ClassVar[bool] = True
 
     name: str = setting("name of the pod", default=REQUIRED)
-    pod: Unstructured = setting("the pod", default=REQUIRED)
+    pod: Unstructured = setting("the pod", default=REQUIRED, merge=Merge.REPLACE)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, UINT8, UINT32, Document, Section, setting
+from talos.config.schema import REQUIRED, UINT8, UINT32, Document, Merge, Section, setting
 from talos.config.values import Address, Duration, Prefix
 
 
@@ -49,9 +49,11 @@ class BGPInstanceConfig(Document):
     local_asn: int = setting("own autonomous system number", key="localASN", default=REQUIRED, bounds=UINT32)
     router_id: Address | None = setting("router id", key="routerID")
     route_source: Address | None = setting("source address of learnt routes")
-    advertise: tuple[str, ...] | None = setting("links whose addresses are announced")
+    advertise: tuple[str, ...] | None = setting("links whose addresses are announced", merge=Merge.REPLACE)
     multipath: bool | None = setting("use several equal routes (default: false)")
     max_paths: int | None = setting("how many of them", bounds=UINT8)
     install_routes: bool | None = setting("put learnt routes into the kernel (default: true)")
-    import_routes: tuple[BGPImportRoute, ...] | None = setting("routes taken from other instances")
-    neighbors: tuple[BGPNeighborConfig, ...] | None = setting("neighbours")
+    import_routes: tuple[BGPImportRoute, ...] | None = setting(
+        "routes taken from other instances", merge=Merge.REPLACE
+    )
+    neighbors: tuple[BGPNeighborConfig, ...] | None = setting("neighbours", merge=Merge.REPLACE)

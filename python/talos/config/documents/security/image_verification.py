@@ -40,5 +40,5 @@ class ImageVerificationConfig(Document):
     kind: ClassVar[str] = "ImageVerificationConfig"
 
     rules: tuple[ImageVerificationRule, ...] | None = setting(
-        "rules, the first that matches counts", merge=Merge.REPLACE
+        "rules, the first that matches counts", merge=Merge.REPLACE_BY_KEY, merge_key="image"
     )

@@ -17,7 +17,7 @@ import trio
 from google.protobuf.message import Message
 
 from talos.api.machine import machine_pb2 as pb
-from talos.config.change.patch import merge_documents
+from talos.config.change.merge import merge_documents
 from talos.config.check.validate import Mode, check
 from talos.config.model import Config
 from talos.config.problem import ConfigError
