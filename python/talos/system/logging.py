@@ -67,18 +67,22 @@ class _Forward(logging.Handler):
     """Passes what libraries log on to ours."""
 
     def __init__(self, log: Log) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__()
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record."""
         error = record.exc_info[1] if record.exc_info else None
         fields: dict[str, object] = {"logger": record.name, **({"error": error} if error else {})}
-        write = self._log.error if record.levelno >= logging.ERROR else self._log.warning
+        log = self._log
+        levels = ((logging.ERROR, log.error), (logging.WARNING, log.warning), (logging.INFO, log.info))
+        write = next((method for level, method in levels if record.levelno >= level), log.debug)
         write(record.getMessage(), **fields)
 
 
-def collect_library_logs(log: Log) -> None:
-    """Send warnings and errors of the standard library's logging to a log."""
+def collect_library_logs(log: Log, *, verbose: str = "") -> None:
+    """Send warnings and errors of the standard library's logging to a log, of one logger everything."""
+    if verbose:
+        logging.getLogger(verbose).setLevel(logging.DEBUG)
     logging.root.handlers = [_Forward(log)]
     logging.root.setLevel(logging.WARNING)

@@ -12,7 +12,7 @@ from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.config.change.diff import diff, effects
 from talos.config.check.validate import Mode as Place
 from talos.config.check.validate import check
-from talos.config.model import Config
+from talos.config.model import Config, MachineType
 from talos.config.read.loader import load
 from talos.machined.api.disk_plan import describe_disk_plan
 from talos.machined.api.pump import in_thread
@@ -80,6 +80,7 @@ class Applier:
             timeout = _get_timeout(request)
             config = await in_thread(_read, request.data)
             problems = await in_thread(check, config, self._place, partial=before is None)
+            check_machine_type(before, config)
             warnings = [*map(str, problems), *make_warnings(before, config)]
             details = _describe(mode, timeout)
             # A config that can't be installed is refused before it is kept.
@@ -195,6 +196,21 @@ def _read(data: bytes) -> Config:
     if not config.documents:
         raise UserError("the config is empty")
     return config
+
+
+def check_machine_type(before: Config | None, config: Config) -> None:
+    """A machine keeps its role, which decides what is on its disks; ``init`` may become ``controlplane``."""
+    old = before.machine_type if before is not None else MachineType.UNKNOWN
+    new = config.machine_type
+    if old is MachineType.UNKNOWN or new is old:
+        return
+    if old is MachineType.INIT and new is MachineType.CONTROL_PLANE:
+        return
+    raise UserError(
+        f"the machine is {old.value}, it can't become {new.value}",
+        where="machine.type",
+        hint="reset the machine, then apply the config",
+    )
 
 
 def _describe(mode: _Mode, timeout: float) -> str:

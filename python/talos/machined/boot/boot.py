@@ -14,15 +14,15 @@ from talos.machined.boot.phases.boot import make_boot
 from talos.machined.boot.phases.initialize import make_initialize
 from talos.machined.boot.power import finish
 from talos.machined.boot.sequence import SequenceReplacedError, TaskFailedError
-from talos.machined.logs.console import CONTROLLERS, make_console, make_sink
 from talos.machined.node import resources
 from talos.machined.services.runner import make_directory
 from talos.machined.services.table import GROUPS, MACHINED_DIRECTORIES, SERVICES, STATE_SOCKET
 from talos.resource.builtin import register_builtin
+from talos.resource.controller.runtime import LOGGER as CONTROLLER_LOGGER
 from talos.resource.remote.service import make_state_service
 from talos.rpc.server import serve
 from talos.system.errors import UserError
-from talos.system.logging import Log, collect_library_logs
+from talos.system.logging import collect_library_logs
 from talos.system.power import PowerAction
 
 OWN_GROUP = "init"
@@ -62,9 +62,8 @@ def watch_children(machine: Machine) -> None:
 
 
 def collect_controllers_log(machine: Machine) -> None:
-    """What libraries and controllers say becomes a log of its own."""
-    console = make_console(is_container=machine.is_container)
-    collect_library_logs(Log(write=make_sink(machine.logs, CONTROLLERS, console)))
+    """What libraries and the controller runtime log becomes a log of its own."""
+    collect_library_logs(machine.controllers_log, verbose=CONTROLLER_LOGGER)
 
 
 def make_groups(machine: Machine) -> None:

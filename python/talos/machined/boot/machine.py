@@ -49,6 +49,7 @@ class Machine:
 
     daemon: Daemon
     log: Log
+    controllers_log: Log
     ports: SystemPorts
     platform: PlatformPort
     identity: Identity

@@ -12,6 +12,7 @@ from talos.disks.volumes.requests import end_lifecycle
 from talos.machined.boot.machine import STATE_DIR, Machine, SystemPorts
 from talos.machined.boot.power import PowerSequences
 from talos.machined.boot.sequence import Sequencer
+from talos.machined.logs.console import make_controllers_log
 from talos.machined.logs.kernel import DeviceKernelLog
 from talos.machined.logs.store import LogStore
 from talos.machined.node.etc_files import EtcFiles
@@ -94,6 +95,7 @@ def make_machine(beginning: Beginning, daemon: Daemon, nursery: trio.Nursery) ->
     return Machine(
         daemon=daemon,
         log=daemon.log,
+        controllers_log=make_controllers_log(beginning.logs, is_container=platform.mode == "container"),
         ports=ports,
         platform=platform,
         # A machine's STATE comes later, and with it the identity that counts.

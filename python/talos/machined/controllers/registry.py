@@ -10,6 +10,7 @@ from talos.machined.controllers.cluster.identity import NodeIdentityController
 from talos.machined.controllers.config.machine_type import MachineTypeController
 from talos.machined.controllers.config.persistence import PersistenceController
 from talos.machined.controllers.files.etc_file import EtcFileController
+from talos.machined.controllers.network.address_event import AddressEventController
 from talos.machined.controllers.runtime.kernel_params import (
     KernelParamConfigController,
     KernelParamSpecController,
@@ -56,6 +57,7 @@ def make_controllers(parts: Parts) -> list[Controller]:
         EtcFileController(parts.etc, parts.set_hostname),
         *make_volume_controllers(parts),
         MachineStatusController(parts.stage, parts.node.events.publish),
+        AddressEventController(parts.node.events.publish),
         KernelParamConfigController(),
         KernelParamSpecController(parts.params, parts.log),
         ApiServiceConfigController(),

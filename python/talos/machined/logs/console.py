@@ -8,6 +8,7 @@ from typing import Any
 
 from talos.machined.logs.kernel import PREFIX, KernelLogWriter
 from talos.machined.logs.store import LogStore
+from talos.system.logging import Log
 
 MACHINED = "machined"
 CONTROLLERS = "controller-runtime"
@@ -56,3 +57,11 @@ def make_console(*, is_container: bool) -> Callable[[str], None]:
             writer.write(line)
 
     return write
+
+
+def make_controllers_log(logs: LogStore, *, is_container: bool) -> Log:
+    """The log of PID 1's controllers and their runtime, shown on the console, too."""
+    return Log(
+        {"component": CONTROLLERS},
+        write=make_sink(logs, CONTROLLERS, make_console(is_container=is_container)),
+    )

@@ -22,7 +22,8 @@ from talos.system.errors import UserError
 
 __all__ = ["check_controllers", "dependencies", "make_inspect_service", "run_controllers"]
 
-log = logging.getLogger("talos.controller")
+LOGGER = "talos.controller"
+log = logging.getLogger(LOGGER)
 
 type Subscribers = Sequence[tuple[Input, ControllerRuntime]]
 
@@ -137,6 +138,7 @@ def _leaves(error: BaseException) -> list[BaseException]:
 
 
 async def _run_controller(controller: Controller, runtime: ControllerRuntime) -> None:
+    log.debug("controller %s is starting", controller.name)
     while True:
         runtime.queue_reconcile()
         try:
@@ -151,4 +153,5 @@ async def _run_controller(controller: Controller, runtime: ControllerRuntime) ->
             log.log(logging.ERROR, text, controller.name, delay, reason, exc_info=trace)
             await runtime.wait_before_retry(delay)
         else:
+            log.debug("controller %s is done", controller.name)
             return

@@ -3,6 +3,7 @@
 import base64
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,10 @@ from google.protobuf.duration_pb2 import Duration
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Code, RpcError
+from talos.config.model import Config
+from talos.config.read.loader import load
 from talos.machined.api import apply_config
+from talos.machined.api.apply_config import check_machine_type
 from talos.machined.api.stamps import format_duration
 from talos.machined.node.config_store import ACTIVE, PERSISTENT, get_config, publish_config
 from talos.pki.authority import CertificateAuthority
@@ -273,3 +277,22 @@ async def test_a_config_in_force_that_no_longer_loads_is_not_in_the_way(caller: 
 )
 def test_durations_read_as_in_go(duration: timedelta, text: str) -> None:
     assert format_duration(duration.total_seconds()) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_refused"),
+    [
+        ("controlplane", "worker", True),
+        ("worker", "controlplane", True),
+        ("init", "worker", True),
+        ("init", "controlplane", False),
+        ("worker", "worker", False),
+    ],
+)
+def test_a_machine_keeps_its_type(before: str, after: str, *, is_refused: bool) -> None:
+    def make(kind: str) -> Config:
+        return load(f"version: v1alpha1\nmachine: {{type: {kind}}}\n")
+
+    with pytest.raises(UserError, match="reset") if is_refused else nullcontext():
+        check_machine_type(make(before), make(after))
+    check_machine_type(None, make(after))

@@ -1,0 +1,53 @@
+"""AddressEvent: the machine's host name and addresses, for those who follow its events."""
+
+from collections.abc import Callable
+
+import trio
+from google.protobuf.message import Message
+
+from talos.api.machine import machine_pb2 as pb
+from talos.resource import kinds
+from talos.resource.controller.controller import Controller, ControllerRuntime, Input
+from talos.resource.yaml.values import ip_to_text
+
+CURRENT = "current"
+HOSTNAME_ID = "hostname"
+REPEAT = 600.0
+"""Seconds after which the same addresses are published again, for followers that began late."""
+
+
+class AddressEventController(Controller):
+    """NodeAddress and HostnameStatus → an event for every change."""
+
+    name = "network.AddressEventController"
+    inputs = (Input(kinds.NODE_ADDRESS, id=CURRENT), Input(kinds.HOSTNAME_STATUS, id=HOSTNAME_ID))
+
+    def __init__(self, publish: Callable[[Message], object]) -> None:
+        self._publish = publish
+        self._last: pb.AddressEvent | None = None
+
+    async def run(self, runtime: ControllerRuntime) -> None:
+        """Follow the inputs."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._repeat)
+            async for _ in runtime.events():
+                await self._update(runtime)
+
+    async def _update(self, runtime: ControllerRuntime) -> None:
+        addresses = await runtime.get_or_none(kinds.NODE_ADDRESS, CURRENT)
+        if addresses is None:
+            return
+        hostname = await runtime.get_or_none(kinds.HOSTNAME_STATUS, HOSTNAME_ID)
+        event = pb.AddressEvent(
+            hostname=hostname.spec.hostname if hostname else "",
+            addresses=[ip_to_text(prefix.ip) for prefix in addresses.spec.addresses],
+        )
+        if event != self._last:
+            self._last = event
+            self._publish(event)
+
+    async def _repeat(self) -> None:
+        while True:
+            await trio.sleep(REPEAT)
+            if self._last is not None:
+                self._publish(self._last)
