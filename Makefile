@@ -23,7 +23,7 @@ VM_TESTS := $(basename $(notdir $(wildcard nixos-tests/*.py) $(patsubst %/test.p
 
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
-.PHONY: help tools fetch lock build size kernel assets kernel-hardening api cluster destroy test lint types unit node cluster-tests bench reproducible clean
+.PHONY: help grants tools fetch lock build size kernel assets kernel-hardening api cluster destroy test lint types unit node cluster-tests bench reproducible clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -64,6 +64,9 @@ kernel-hardening: tools ## Score the kernel with kernel-hardening-checker; every
 	@$(PYTHON) pkgs/fetch fetch kernel kernel-source kernel-hardening
 	nix build $(CHECK).kernel-hardening --print-build-logs --out-link build/kernel-hardening
 	@cat build/kernel-hardening
+
+grants: ## Write the table of what daemons may read and write in the State, from their controllers
+	@PYTHONPATH=python $(DEV) tests/lint/grants.py
 
 api: fetch ## Generate the modules of the .proto files into the work tree, for editors and for running from it
 	@nix build .#api --out-link build/api

@@ -7,8 +7,8 @@ from pathlib import Path
 _FOLDER = Path(__file__).parent
 
 
-def read_table(name: str) -> Iterator[Mapping[str, str]]:
-    """The rows of a tab-separated table, each by the names in the head line."""
+def read_table(name: str | Path) -> Iterator[Mapping[str, str]]:
+    """The rows of a tab-separated table of this folder, or at a path, each by the names in the head line."""
     lines = (_FOLDER / name).read_text(encoding="utf-8").splitlines()
     head = lines[0].split("\t")
     return (dict(zip(head, line.split("\t"), strict=True)) for line in lines[1:])

@@ -6,11 +6,12 @@ from talos.apid.certificates import Certificates
 from talos.apid.own import OwnNames
 from talos.apid.peers import PORT, Peers
 from talos.apid.proxy import Proxy
+from talos.daemon.daemons import ROUTERD
 from talos.rpc.port.listener import Limits, TlsListener
 from talos.rpc.proxy.forward import open_local
 from talos.system.logging import Log
 
-ROUTER_SOCKET = Path("/system/run/routerd/routerd.sock")
+ROUTER_SOCKET = Path(ROUTERD.socket)
 
 GRACE = 10.0
 """Seconds that open calls have when apid stops (as upstream)."""

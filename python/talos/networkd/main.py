@@ -4,9 +4,9 @@ import logging
 
 import trio
 
+from talos.daemon.host import mirrored_state, run_controller_daemon
 from talos.daemon.ready import notify_ready
 from talos.daemon.run import Daemon, run
-from talos.daemon.state import remote_state
 from talos.networkd.controllers.address_spec import AddressSpecController
 from talos.networkd.controllers.address_status import AddressStatusController
 from talos.networkd.controllers.config_layers import (
@@ -34,11 +34,7 @@ from talos.networkd.dhcp.wire import OpenWire, open_packets
 from talos.resource import kinds
 from talos.resource.changes import wait_for
 from talos.resource.controller.controller import Controller
-from talos.resource.controller.graph import Edge
-from talos.resource.controller.runtime import dependencies, make_inspect_service, run_controllers
-from talos.resource.remote.mirror import mirror
 from talos.resource.state import State
-from talos.rpc.server import serve
 from talos.system.net.kernel_links import open_links
 from talos.system.net.links import Links
 
@@ -47,7 +43,6 @@ log = logging.getLogger(__name__)
 DEVICES_ID = "devices"
 DEVICES_SECONDS = 30.0
 """How long the network waits for udevd. A link that is in use can still be renamed."""
-SOCKET = "/system/run/networkd/networkd.sock"
 
 
 def make_controllers(links: Links, open_wire: OpenWire = open_packets) -> list[Controller]:
@@ -77,28 +72,19 @@ def make_controllers(links: Links, open_wire: OpenWire = open_packets) -> list[C
 
 
 async def serve_network(daemon: Daemon) -> None:
-    """Run the controllers against the node's State until told to stop.
+    """Run the controllers against the node's State until the daemon stops.
 
-    The network stays as it is when we end: who follows us finds it so.
+    The network stays as it is at the end: the next networkd finds it so.
     """
-    async with (
-        open_links(daemon.bridge) as links,
-        remote_state(daemon) as remote,
-        mirror(remote) as state,
-    ):
+    async with open_links(daemon.bridge) as links:
         controllers = make_controllers(links)
-        edges = dependencies(controllers)
+        async with mirrored_state(daemon, controllers) as state:
 
-        async def own_edges() -> list[Edge]:
-            return edges
+            async def prepare() -> None:
+                notify_ready()
+                await wait_for_devices(state)
 
-        inspect = make_inspect_service(own_edges)
-        async with serve(daemon, [inspect], SOCKET), trio.open_nursery() as nursery:
-            notify_ready()
-            await wait_for_devices(state)
-            await nursery.start(run_controllers, state, controllers)
-            await daemon.stopping.wait()
-            nursery.cancel_scope.cancel()
+            await run_controller_daemon(daemon, state, controllers, prepare=prepare)
 
 
 async def wait_for_devices(state: State) -> None:

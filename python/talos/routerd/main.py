@@ -1,12 +1,12 @@
-"""The entry of routerd: serves apid's socket until told to stop."""
+"""The entry of routerd: serves apid's socket until the daemon stops."""
 
 import os
-from pathlib import Path
 
 import grpc.aio
 import trio
 
 from talos.api.definitions import runtime_pb2 as runtime
+from talos.daemon.daemons import ROUTERD
 from talos.daemon.follow import follow
 from talos.daemon.ready import notify_ready
 from talos.daemon.run import Daemon, run
@@ -16,7 +16,6 @@ from talos.routerd.router import Router
 from talos.rpc.proxy.grpc_call import make_server
 from talos.rpc.server import SOCKET_UMASK
 
-SOCKET = Path("/system/run/routerd/routerd.sock")
 API = "api"
 GRACE = 5.0
 """Seconds that open calls have when routerd stops."""
@@ -31,7 +30,7 @@ async def serve(daemon: Daemon) -> None:
     """Route calls until the daemon stops."""
     router, server = await daemon.bridge.call(_start, daemon)
     notify_ready()
-    daemon.log.info("routing", socket=str(SOCKET))
+    daemon.log.info("routing", socket=ROUTERD.socket)
 
     def configure(spec: runtime.APIServiceConfigSpec | None) -> None:
         router.maintenance = spec is not None and spec.readonly_role_mode
@@ -48,7 +47,7 @@ async def _start(daemon: Daemon) -> tuple[Router, grpc.aio.Server]:
     server = make_server(router.handle, daemon.log)
     before = os.umask(SOCKET_UMASK)
     try:
-        server.add_insecure_port(f"unix:{SOCKET}")
+        server.add_insecure_port(f"unix:{ROUTERD.socket}")
     finally:
         os.umask(before)
     await server.start()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from talos.api.methods import methods, split_path
 from talos.api.rpc import Code, RpcError
+from talos.daemon import daemons
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,15 +16,23 @@ class Owner:
     socket: Path
 
 
-MACHINED = Owner(name="machined", socket=Path("/system/run/machined/machine.sock"))
-TIMED = Owner(name="timed", socket=Path("/system/run/timed/timed.sock"))
+OWNERS = (
+    Owner(name=daemons.MACHINED, socket=Path(daemons.MACHINE_SOCKET)),
+    *(Owner(name=daemon.name, socket=Path(daemon.socket)) for daemon in daemons.DAEMONS if daemon.api),
+)
+"""PID 1, and the daemons whose row names services of the API."""
 
-SERVICES: dict[str, Owner] = dict.fromkeys({split_path(path)[0] for path in methods()}, MACHINED) | {
-    "time.TimeService": TIMED
-}
+
+def _find_owners() -> dict[str, Owner]:
+    machined, *others = OWNERS
+    owners = dict.fromkeys((split_path(path)[0] for path in methods()), machined)
+    for owner in others:
+        owners |= dict.fromkeys(daemons.BY_NAME[owner.name].api, owner)
+    return owners
+
+
+SERVICES = _find_owners()
 """Every service of the public API. What trustd serves is not part of it."""
-
-OWNERS = (MACHINED, TIMED)
 
 
 def owner_of(path: str) -> Owner:

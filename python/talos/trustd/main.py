@@ -2,13 +2,12 @@
 
 import trio
 
+from talos.daemon.daemons import TRUSTD
 from talos.daemon.ready import notify_ready
 from talos.daemon.run import Daemon, run
 from talos.daemon.state import remote_state
 from talos.rpc.server import serve as serve_socket
 from talos.trustd.server import TrustServer
-
-SOCKET = "/system/run/trustd/trustd.sock"
 
 
 def main() -> None:
@@ -20,7 +19,7 @@ async def serve(daemon: Daemon) -> None:
     """Follow the secrets and serve until the daemon stops."""
     server = await daemon.bridge.call(_make, daemon)
     async with (
-        serve_socket(daemon, [], SOCKET),
+        serve_socket(daemon, [], TRUSTD.socket),
         remote_state(daemon) as state,
         trio.open_nursery() as nursery,
     ):

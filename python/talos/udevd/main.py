@@ -9,15 +9,10 @@ from pathlib import Path
 
 import trio
 
-from talos.daemon.ready import notify_ready
+from talos.daemon.host import mirrored_state, run_controller_daemon
 from talos.daemon.run import Daemon, run
-from talos.daemon.state import remote_state
 from talos.resource import kinds
 from talos.resource.changes import wait_for
-from talos.resource.controller.graph import Edge
-from talos.resource.controller.runtime import dependencies, make_inspect_service, run_controllers
-from talos.resource.remote.mirror import mirror
-from talos.rpc.server import serve
 from talos.system.block.ata import identify
 from talos.system.block.sysfs import Sysfs
 from talos.system.logging import Log
@@ -29,14 +24,13 @@ from talos.udevd.controllers import STATUS_ID, make_controllers
 from talos.udevd.devices import Devices, Ports
 from talos.udevd.hub import Hub
 
-SOCKET = "/system/run/udevd/udevd.sock"
 CMDLINE = Path("/proc/cmdline")
 SETTLE_ARGUMENT = "talos.device.settle_time"
 DEV = Path("/dev")
 
 
 async def serve_devices(daemon: Daemon) -> None:
-    """Run the devices and their controllers until told to stop; ready when the State knows them."""
+    """Run the devices and their controllers until the daemon stops; ready when the State knows them."""
     arguments = parse_cmdline(await trio.Path(CMDLINE).read_text(encoding="utf-8"))
     ports = Ports(
         sysfs=Sysfs(),
@@ -47,24 +41,17 @@ async def serve_devices(daemon: Daemon) -> None:
         tell=daemon.log.info,
         rename_links=arguments.first("net.ifnames", "1") != "0",
     )
-    async with open_uevents() as uevents, remote_state(daemon) as remote, mirror(remote) as state:
+    async with open_uevents() as uevents:
         hub = Hub(Devices(ports), uevents)
         controllers = make_controllers(hub, daemon.log)
-        edges = dependencies(controllers)
+        async with mirrored_state(daemon, controllers) as state, trio.open_nursery() as nursery:
 
-        async def own_edges() -> list[Edge]:
-            return edges
+            async def settle() -> None:
+                await wait_for(state, kinds.DEVICES_STATUS, STATUS_ID, lambda status: status.spec.ready)
+                await hub.complete.wait()
 
-        async with (
-            serve(daemon, [make_inspect_service(own_edges)], SOCKET),
-            trio.open_nursery() as nursery,
-        ):
             nursery.start_soon(hub.run, parse_settle_time(arguments, daemon.log))
-            await nursery.start(run_controllers, state, controllers)
-            await wait_for(state, kinds.DEVICES_STATUS, STATUS_ID, lambda status: status.spec.ready)
-            await hub.complete.wait()
-            notify_ready()
-            await daemon.stopping.wait()
+            await run_controller_daemon(daemon, state, controllers, settle=settle)
             nursery.cancel_scope.cancel()
 
 

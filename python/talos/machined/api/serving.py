@@ -7,20 +7,18 @@ from google.protobuf.empty_pb2 import Empty
 
 from talos.api.inspect import inspect_pb2
 from talos.api.rpc import RpcError
+from talos.daemon.daemons import DAEMONS, MACHINE_SOCKET
 from talos.daemon.run import Daemon
 from talos.machined.api.services import make_services
 from talos.machined.node.ports import Node
-from talos.machined.services.table import MACHINE_SOCKET, RUN
 from talos.resource.controller.graph import Edge, make_inspect_service
 from talos.resource.remote.reader_guard import make_reader_guard
 from talos.resource.remote.service import make_state_service
 from talos.rpc.channel import open_channel
 from talos.rpc.server import serve
 
-CONTROLLER_DAEMONS = ("networkd", "timed", "udevd")
-"""Daemons whose controllers belong to the node's graph."""
 GRAPH_TIMEOUT = 2.0
-"""Seconds that a daemon has to tell its part of the graph."""
+"""Seconds that a daemon has to answer with its part of the graph."""
 _DEPENDENCIES = "/inspect.InspectService/ControllerRuntimeDependencies"
 
 
@@ -30,8 +28,9 @@ async def serve_node(daemon: Daemon, node: Node, own_edges: Sequence[Edge]) -> A
 
     async def edges() -> Sequence[Edge]:
         found = [*own_edges]
-        for name in CONTROLLER_DAEMONS:
-            found += await _ask_for_edges(daemon, name)
+        for other in DAEMONS:
+            if other.has_controllers:
+                found += await _ask_for_edges(daemon, other.socket)
         return found
 
     public = [
@@ -43,11 +42,11 @@ async def serve_node(daemon: Daemon, node: Node, own_edges: Sequence[Edge]) -> A
         yield
 
 
-async def _ask_for_edges(daemon: Daemon, name: str) -> Sequence[Edge]:
+async def _ask_for_edges(daemon: Daemon, socket: str) -> Sequence[Edge]:
     """A daemon's part of the graph; nothing from one that doesn't run."""
     reply = inspect_pb2.ControllerRuntimeDependenciesResponse
     try:
-        async with open_channel(daemon, f"{RUN}/{name}/{name}.sock") as transport:
+        async with open_channel(daemon, socket) as transport:
             answer = await transport.unary(_DEPENDENCIES, Empty(), reply, timeout=GRAPH_TIMEOUT)
     except RpcError:
         return ()

@@ -6,6 +6,8 @@ import signal
 import trio
 
 from talos.api.definitions import enums_pb2 as enums
+from talos.daemon.daemons import DAEMONS, DaemonSpec
+from talos.daemon.grants import Grants, load_grants, make_guard
 from talos.daemon.run import Daemon
 from talos.machined.boot import filesystems
 from talos.machined.boot.machine import Machine
@@ -15,8 +17,9 @@ from talos.machined.boot.phases.initialize import make_initialize
 from talos.machined.boot.power import finish
 from talos.machined.boot.sequence import SequenceReplacedError, TaskFailedError
 from talos.machined.node import resources
+from talos.machined.services.daemons import make_state_directory
 from talos.machined.services.runner import make_directory
-from talos.machined.services.table import GROUPS, MACHINED_DIRECTORIES, SERVICES, STATE_SOCKET
+from talos.machined.services.table import GROUPS, MACHINE_DIRECTORY, SERVICES
 from talos.resource.builtin import register_builtin
 from talos.resource.controller.runtime import LOGGER as CONTROLLER_LOGGER
 from talos.resource.remote.service import make_state_service
@@ -104,10 +107,28 @@ async def start_supervision(machine: Machine) -> None:
 async def serve_state(
     machine: Machine, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """The State for the daemons: they can start from here on."""
-    for directory in MACHINED_DIRECTORIES:
-        make_directory(directory)
-    async with serve(machine.daemon, [make_state_service(machine.state)], STATE_SOCKET):
+    """The State for the daemons, each on a socket of its own: they can start from here on."""
+    make_directory(MACHINE_DIRECTORY)
+    grants = load_grants()
+    async with trio.open_nursery() as serving:
+        async with trio.open_nursery() as starting:
+            for daemon in DAEMONS:
+                if not (daemon.needs_devices and machine.is_container):
+                    starting.start_soon(serving.start, serve_daemon, machine, daemon, grants[daemon.name])
+        task_status.started()
+
+
+async def serve_daemon(
+    machine: Machine,
+    daemon: DaemonSpec,
+    grants: Grants,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """The State for one daemon, as far as it is granted."""
+    make_directory(make_state_directory(daemon))
+    service = make_state_service(machine.state, guard=make_guard(grants))
+    async with serve(machine.daemon, [service], daemon.state_socket):
         task_status.started()
         await trio.sleep_forever()
 

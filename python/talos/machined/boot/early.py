@@ -9,6 +9,7 @@ import importlib
 import resource as limits
 from functools import partial
 
+from talos.daemon.daemons import DAEMONS
 from talos.daemon.run import run
 from talos.machined.boot.filesystems import mount_pseudo
 from talos.machined.logs.console import MACHINED, make_console, make_sink
@@ -28,7 +29,7 @@ SHARED_MODULES = (
     "talos.resource.remote.service",
 )
 """What every daemon needs: forked with it, it is in memory once."""
-MACHINES_FIRST = ("talos.udevd.main",)
+MACHINES_FIRST = tuple(daemon.module for daemon in DAEMONS if daemon.needs_devices)
 """On a machine the network waits for devices to have their names."""
 
 NOFILE = 1048576

@@ -24,6 +24,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
+from talos.daemon.daemons import APID, DAEMONS
 from talos.daemon.privileges import Privileges, drop_privileges
 from talos.daemon.ready import READY_FD
 from talos.system import kernel
@@ -36,16 +37,11 @@ ZYGOTE_FD = 3
 MODULES = (
     "grpc._cython.cygrpc",  # grpc imports these two when first used; imported here, they are shared
     "grpc.aio",
-    "talos.networkd.main",
-    "talos.routerd.main",
-    "talos.timed.main",
-    "talos.apid.main",
-    "talos.trustd.main",
-    "talos.udevd.main",
+    *(daemon.module for daemon in DAEMONS),
     "encodings.idna",
 )
 """What daemons need, in the order in which a booting node wants it."""
-TLS_MODULE = "talos.apid.main"
+TLS_MODULE = APID.module
 FAILED_TO_START = 70
 """Exit code of a daemon that did not come as far as its main function; EX_SOFTWARE of sysexits.h."""
 

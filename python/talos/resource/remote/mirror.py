@@ -12,13 +12,15 @@ the usual second try succeeds.
 
 import builtins
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self, cast
 
 import trio
 from google.protobuf.message import Message
 
+from talos.resource.controller.access import Input
+from talos.resource.controller.controller import Controller
 from talos.resource.kind import Kind
 from talos.resource.kinds import REGISTRY
 from talos.resource.query import ALL, Query
@@ -46,13 +48,17 @@ type Key = tuple[str, str]
 class MirroredState:
     """Implements :class:`talos.resource.state.State`; made by :func:`mirror`."""
 
-    def __init__(self, state: State, nursery: trio.Nursery) -> None:
+    def __init__(self, state: State, nursery: trio.Nursery, ids: Mapping[Key, frozenset[str]]) -> None:
         self._state = state
         self._nursery = nursery
+        self._ids = ids
         self._copies: dict[Key, _Copy] = {}
 
     async def get[S: Message](self, kind: Kind[S], id: str, *, namespace: str | None = None) -> Resource[S]:
         """One resource; NotFoundError when there is none."""
+        key = kind.type, kind.namespace if namespace is None else namespace
+        if id not in self._ids.get(key, (id,)):
+            return await self._state.get(kind, id, namespace=namespace)
         copy = await self._copy(kind, namespace)
         try:
             return cast("Resource[S]", copy.resources[id])
@@ -144,8 +150,10 @@ class MirroredState:
         key = kind.type, kind.namespace if namespace is None else namespace
         copy = self._copies.get(key)
         if copy is None:
-            copy = self._copies[key] = _Copy(kind, key[1])
-            self._nursery.start_soon(copy.follow, self._state)
+            ids = self._ids.get(key)
+            copy = self._copies[key] = _Copy(kind, key[1], None if ids is None else len(ids))
+            for one in (None,) if ids is None else sorted(ids):
+                self._nursery.start_soon(copy.follow, self._state, one)
         await copy.is_complete.wait()
         return copy
 
@@ -168,45 +176,59 @@ class MirroredState:
 
 
 class _Copy:
-    """All resources of a kind in a namespace, and who wants to hear of changes."""
+    """Resources of a kind in a namespace, all of them or ``count``, and the readers of changes.
 
-    def __init__(self, kind: Kind[Message], namespace: str) -> None:
+    It is complete when each of its watches has delivered what was there when it began.
+    """
+
+    def __init__(self, kind: Kind[Message], namespace: str, count: int | None) -> None:
         self.namespace = namespace
         self.resources: builtins.dict[str, Resource[Any]] = {}
         self.readers: builtins.list[_Reader] = []
         self.is_complete = trio.Event()
         self._kind = kind
+        self._expected = 1 if count is None else count
+        self._delivered: builtins.set[str | None] = builtins.set()
 
-    async def follow(self, state: State) -> None:
-        """Keep the copy as the State is, until cancelled."""
-        options = WatchOptions(bootstrap=True, aggregated=True)
+    async def follow(self, state: State, id: str | None) -> None:
+        """Keep the copy of all resources, or of one, as the State is, until cancelled."""
+        options = WatchOptions(bootstrap=id is None, aggregated=True)
         while True:
             try:
-                async with state.watch(self._kind, namespace=self.namespace, options=options) as events:
+                async with state.watch(self._kind, id, namespace=self.namespace, options=options) as events:
                     async for batch in events:
-                        self._take(batch)
+                        self._take(batch, id)
             except StateError as error:
-                log.warning("watch of %s in %s broke: %s", self._kind.type, self.namespace, error)
-            # The next watch tells everything anew; until then nobody may take what is held for all.
+                log.warning("watch of %s(%s/%s) broke: %s", self._kind.type, self.namespace, id or "*", error)
+            # The next watch delivers everything again; what is held until then may be old.
+            self._delivered.discard(id)
             self.is_complete = trio.Event()
-            self.resources = {}
+            if id is None:
+                self.resources = {}
+            else:
+                self.resources.pop(id, None)
             await trio.sleep(RETRY_SECONDS)
 
-    def _take(self, batch: Batch) -> None:
+    def _take(self, batch: Batch, id: str | None) -> None:
+        # The first event of one resource's watch is how it is now.
+        if id is not None or any(event.type is EventType.BOOTSTRAPPED for event in batch):
+            self._delivered.add(id)
         for event in batch:
             resource = event.resource
             if event.type is EventType.BOOTSTRAPPED:
-                self.is_complete.set()
-            elif event.type is EventType.DESTROYED and resource is not None:
+                continue
+            if event.type is EventType.DESTROYED and resource is not None:
                 held = self.resources.get(resource.id)
                 # It may have been made anew since, by ourselves.
                 if held is not None and held.metadata.created <= resource.metadata.created:
                     del self.resources[resource.id]
             elif resource is not None:
                 self.put(resource)
-        if self.is_complete.is_set():
-            for reader in self.readers:
-                reader.put(batch)
+        if len(self._delivered) < self._expected:
+            return
+        self.is_complete.set()
+        for reader in self.readers:
+            reader.put(batch)
 
     def put(self, resource: Resource[Any]) -> None:
         """Take a resource unless a newer one is held."""
@@ -242,9 +264,28 @@ class _Reader:
         return batch
 
 
+def find_ids(controllers: Iterable[Controller], reads: Iterable[Input] = ()) -> Mapping[Key, frozenset[str]]:
+    """The kinds of which only some resources are declared to be read, with the ids of these."""
+    found: dict[Key, set[str | None]] = {}
+    for item in (*reads, *(item for controller in controllers for item in controller.inputs)):
+        found.setdefault((item.kind.type, item.effective_namespace), set()).add(item.id)
+    written = {output.kind.type for controller in controllers for output in controller.outputs}
+    return {
+        key: frozenset(one for one in ids if one is not None)
+        for key, ids in found.items()
+        if None not in ids and key[0] not in written
+    }
+
+
 @asynccontextmanager
-async def mirror(state: State) -> AsyncGenerator[State]:
-    """The State with copies of what is read, for as long as the context is open."""
+async def mirror(
+    state: State, controllers: Sequence[Controller] = (), reads: Sequence[Input] = ()
+) -> AsyncGenerator[State]:
+    """The State with copies of what is read, for as long as the context is open.
+
+    Of what ``controllers`` and ``reads`` declare by id only these resources are watched: a State
+    that guards its resources refuses the rest of the kind.
+    """
     async with trio.open_nursery() as nursery:
-        yield MirroredState(state, nursery)
+        yield MirroredState(state, nursery, find_ids(controllers, reads))
         nursery.cancel_scope.cancel()

@@ -2,7 +2,8 @@
 
 import enum
 from collections.abc import Awaitable, Callable, Sequence
-from typing import cast
+from dataclasses import dataclass
+from typing import Protocol, cast
 
 from google.protobuf.message import Message
 
@@ -57,8 +58,22 @@ class Verb(enum.Enum):
         return self not in (Verb.GET, Verb.LIST, Verb.WATCH)
 
 
-type Guard = Callable[[Call, Verb, str, str], Awaitable[None]]
-"""Raises RpcError when the call may not do this to the type (3rd) in the namespace (4th)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """What a call is about: one resource, or with ``id`` None all of a type in a namespace.
+
+    ``owner`` is the name under which a call writes; those that read have none.
+    """
+
+    verb: Verb
+    type: str
+    namespace: str
+    id: str | None = None
+    owner: str = ""
+
+
+type Guard = Callable[[Call, Access], Awaitable[None]]
+"""Raises RpcError when the call may not do this."""
 
 
 def make_state_service(state: State, *, guard: Guard | None = None) -> Service:
@@ -85,13 +100,13 @@ class _Handlers:
         self._guard = guard
 
     async def get(self, request: state_pb2.GetRequest, call: Call) -> state_pb2.GetResponse:
-        kind = await self._admit(call, Verb.GET, request.type, request.namespace)
+        kind = await self._admit(call, Verb.GET, request, id=request.id)
         with _StatusOfStateError():
             found = await self._state.get(kind, request.id, namespace=request.namespace)
         return state_pb2.GetResponse(resource=resource_to_proto(kind, found, with_yaml=_wants_yaml(call)))
 
     async def list(self, request: state_pb2.ListRequest, call: Call, send: Send) -> None:
-        kind = await self._admit(call, Verb.LIST, request.type, request.namespace)
+        kind = await self._admit(call, Verb.LIST, request)
         query = parse_query(request.options.label_query, request.options.id_query)
         with _StatusOfStateError():
             found = await self._state.list(kind, namespace=request.namespace, query=query)
@@ -101,7 +116,7 @@ class _Handlers:
 
     async def create(self, request: state_pb2.CreateRequest, call: Call) -> state_pb2.CreateResponse:
         given = request.resource.metadata
-        kind = await self._admit(call, Verb.CREATE, given.type, given.namespace)
+        kind = await self._admit(call, Verb.CREATE, given, id=given.id, owner=request.options.owner)
         resource = resource_from_proto(kind, request.resource)
         with _StatusOfStateError():
             stored = await self._state.create(resource, owner=request.options.owner)
@@ -109,7 +124,7 @@ class _Handlers:
 
     async def update(self, request: state_pb2.UpdateRequest, call: Call) -> state_pb2.UpdateResponse:
         given = request.new_resource.metadata
-        kind = await self._admit(call, Verb.UPDATE, given.type, given.namespace)
+        kind = await self._admit(call, Verb.UPDATE, given, id=given.id, owner=request.options.owner)
         resource = resource_from_proto(kind, request.new_resource)
         phase: Phase | None = None
         if request.options.HasField("expected_phase"):
@@ -122,7 +137,7 @@ class _Handlers:
         return state_pb2.UpdateResponse(resource=resource_to_proto(kind, stored, with_yaml=_wants_yaml(call)))
 
     async def teardown(self, request: state_pb2.TeardownRequest, call: Call) -> state_pb2.TeardownResponse:
-        kind = await self._admit(call, Verb.TEARDOWN, request.type, request.namespace)
+        kind = await self._admit(call, Verb.TEARDOWN, request, id=request.id, owner=request.options.owner)
         with _StatusOfStateError():
             is_ready = await self._state.teardown(
                 kind, request.id, namespace=request.namespace, owner=request.options.owner
@@ -130,7 +145,7 @@ class _Handlers:
         return state_pb2.TeardownResponse(destroy_ready=is_ready)
 
     async def destroy(self, request: state_pb2.DestroyRequest, call: Call) -> state_pb2.DestroyResponse:
-        kind = await self._admit(call, Verb.DESTROY, request.type, request.namespace)
+        kind = await self._admit(call, Verb.DESTROY, request, id=request.id, owner=request.options.owner)
         with _StatusOfStateError():
             await self._state.destroy(
                 kind, request.id, namespace=request.namespace, owner=request.options.owner
@@ -140,7 +155,7 @@ class _Handlers:
     async def teardown_and_destroy(
         self, request: state_pb2.TeardownAndDestroyRequest, call: Call
     ) -> state_pb2.TeardownAndDestroyResponse:
-        kind = await self._admit(call, Verb.DESTROY, request.type, request.namespace)
+        kind = await self._admit(call, Verb.DESTROY, request, id=request.id, owner=request.options.owner)
         with _StatusOfStateError():
             await teardown_and_destroy(
                 self._state, kind, request.id, namespace=request.namespace, owner=request.options.owner
@@ -148,10 +163,10 @@ class _Handlers:
         return state_pb2.TeardownAndDestroyResponse()
 
     async def watch(self, request: state_pb2.WatchRequest, call: Call, send: Send) -> None:
-        kind = await self._admit(call, Verb.WATCH, request.type, request.namespace)
+        one = request.id if request.HasField("id") else None
+        kind = await self._admit(call, Verb.WATCH, request, id=one)
         options = _parse_watch_options(request)
         query = parse_query(request.options.label_query, request.options.id_query)
-        one = request.id if request.HasField("id") else None
         with _StatusOfStateError():
             async with self._state.watch(
                 kind, one, namespace=request.namespace, query=query, options=options
@@ -169,13 +184,25 @@ class _Handlers:
                     if shown:
                         await send(state_pb2.WatchResponse(event=shown))
 
-    async def _admit(self, call: Call, verb: Verb, type: str, namespace: str) -> Kind[Message]:
+    async def _admit(
+        self, call: Call, verb: Verb, target: "_Target", *, id: str | None = None, owner: str = ""
+    ) -> Kind[Message]:
         if self._guard is not None:
-            await self._guard(call, verb, type, namespace)
-        kind = REGISTRY.get(type)
+            access = Access(verb=verb, type=target.type, namespace=target.namespace, id=id, owner=owner)
+            await self._guard(call, access)
+        kind = REGISTRY.get(target.type)
         if kind is None:
-            raise RpcError(Code.INVALID_ARGUMENT, f'resource type "{type}" is not supported')
+            raise RpcError(Code.INVALID_ARGUMENT, f'resource type "{target.type}" is not supported')
         return kind
+
+
+class _Target(Protocol):
+    """A request, or a resource's metadata: it names a type and a namespace."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
 
 
 _NOT_FOR_OLD_CLIENTS = frozenset({EventType.BOOTSTRAPPED, EventType.ERRORED})

@@ -1,0 +1,139 @@
+"""The table of daemons: one row says all that others have to know of one.
+
+From it derive the supervisor's service (machined/services), what the zygote imports, sockets and who may
+connect to them, which resources a daemon may touch (:mod:`talos.daemon.grants`), where routerd finds a
+service of the API, and whose controllers belong to the node's graph. The image's ``passwd`` and ``group``
+and ``floors.toml`` are held against it by a test.
+"""
+
+from dataclasses import dataclass, field
+
+from talos.resource import kinds
+from talos.resource.controller.access import Input
+from talos.system import kernel
+from talos.system.cgroups import MIB, Limits
+
+RUN = "/system/run"
+MACHINED = "machined"
+MACHINE_SOCKET = f"{RUN}/machined/machine.sock"
+"""Where PID 1 serves its part of the API to routerd."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonSpec:
+    """One daemon.
+
+    ``uid`` is its gid, too. ``caller`` is the daemon that may connect to its socket; empty: it has none.
+    ``port`` is open to the network. ``api`` are the services of the public API that it serves.
+    It starts when the services in ``depends`` are up and the resources in ``waits_for`` exist. ``reads``
+    is what its main function follows in the State; what its controllers read and write comes beside.
+    ``writable`` are directories that it sees writable, all else is read-only.
+    """
+
+    name: str
+    uid: int
+    caller: str = "routerd"
+    port: int = 0
+    api: tuple[str, ...] = ()
+    has_controllers: bool = False
+    depends: tuple[str, ...] = ()
+    waits_for: tuple[Input, ...] = ()
+    reads: tuple[Input, ...] = ()
+    control_plane_only: bool = False
+    needs_devices: bool = False
+    """It works on the devices of a machine: a container has those that its launcher gave it."""
+    capabilities: tuple[int, ...] = ()
+    writable: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def module(self) -> str:
+        """The module whose ``main`` is the daemon."""
+        return f"talos.{self.name}.main"
+
+    @property
+    def directory(self) -> str:
+        """Where its socket is; only the group of its caller may enter."""
+        return f"{RUN}/{self.name}"
+
+    @property
+    def socket(self) -> str:
+        """The socket that its caller connects to."""
+        return f"{self.directory}/{self.name}.sock"
+
+    @property
+    def state_directory(self) -> str:
+        """Where it finds the State; only its own group may enter."""
+        return f"{RUN}/state/{self.name}"
+
+    @property
+    def state_socket(self) -> str:
+        """The socket on which PID 1 serves the State to this daemon and no other."""
+        return f"{self.state_directory}/state.sock"
+
+
+API_CERTIFICATE = Input(kinds.API_CERTIFICATE, id="api")
+TRUSTD_CERTIFICATE = Input(kinds.TRUSTD_CERTIFICATE, id="trustd")
+
+NETWORKD = DaemonSpec(
+    name="networkd",
+    uid=53,
+    has_controllers=True,
+    reads=(Input(kinds.DEVICES_STATUS, id="devices"),),
+    capabilities=(kernel.CAP_NET_ADMIN, kernel.CAP_NET_BIND_SERVICE, kernel.CAP_NET_RAW),
+    writable=("/proc/sys/net",),
+    limits=Limits(minimum=16 * MIB, low=32 * MIB, maximum=128 * MIB, millicores=250),
+)
+ROUTERD = DaemonSpec(
+    name="routerd",
+    uid=52,
+    caller="apid",
+    reads=(Input(kinds.API_SERVICE_CONFIG, id="api"),),
+    limits=Limits(minimum=16 * MIB, low=32 * MIB, maximum=128 * MIB, millicores=500),
+)
+TIMED = DaemonSpec(
+    name="timed",
+    uid=54,
+    api=("time.TimeService",),
+    has_controllers=True,
+    reads=(Input(kinds.TIME_SERVER_STATUS, id="timeservers"),),
+    capabilities=(kernel.CAP_SYS_TIME,),
+    limits=Limits(minimum=8 * MIB, low=16 * MIB, maximum=64 * MIB, millicores=100),
+)
+APID = DaemonSpec(
+    name="apid",
+    uid=50,
+    caller="",
+    port=50000,
+    depends=("machined", "routerd"),
+    waits_for=(API_CERTIFICATE,),
+    reads=(
+        API_CERTIFICATE,
+        Input(kinds.NODE_ADDRESS, id="current"),
+        Input(kinds.HOSTNAME_STATUS, id="hostname"),
+    ),
+    limits=Limits(minimum=16 * MIB, low=32 * MIB, maximum=128 * MIB, millicores=500),
+)
+TRUSTD = DaemonSpec(
+    name="trustd",
+    uid=51,
+    port=50001,
+    depends=("machined",),
+    waits_for=(TRUSTD_CERTIFICATE,),
+    reads=(TRUSTD_CERTIFICATE, Input(kinds.OS_ROOT_SECRET, id="os")),
+    control_plane_only=True,
+    limits=Limits(minimum=8 * MIB, low=16 * MIB, maximum=128 * MIB, millicores=250),
+)
+UDEVD = DaemonSpec(
+    name="udevd",
+    uid=55,
+    has_controllers=True,
+    needs_devices=True,
+    capabilities=(kernel.CAP_CHOWN, kernel.CAP_DAC_OVERRIDE, kernel.CAP_FOWNER, kernel.CAP_NET_ADMIN),
+    writable=("/dev", "/run", "/sys"),
+    limits=Limits(minimum=8 * MIB, low=16 * MIB, millicores=250),
+)
+
+DAEMONS = (NETWORKD, ROUTERD, TIMED, APID, TRUSTD, UDEVD)
+"""Every daemon beside PID 1, in the order in which a booting node wants them."""
+BY_NAME = {daemon.name: daemon for daemon in DAEMONS}

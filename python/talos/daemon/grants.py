@@ -1,0 +1,113 @@
+"""What each daemon may read and write in the node's State, and the guard that holds it to that.
+
+A grant is what the daemon's row names for its main function and what its controllers declare. PID 1 can't
+import a daemon's controllers, so their declarations are a table, ``controllers.tsv``: `make grants`
+writes it, and a test compares it with the controllers.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from talos.api.rpc import Call, Code, RpcError
+from talos.api.tables import read_table
+from talos.daemon.daemons import DAEMONS, DaemonSpec
+from talos.resource.controller.access import Strength
+from talos.resource.controller.controller import Controller
+from talos.resource.remote.service import Access, Guard
+
+TABLE = Path(__file__).with_name("controllers.tsv")
+COLUMNS = ("daemon", "controller", "access", "type", "namespace", "id")
+READ, WRITE = "read", "write"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grants:
+    """What one daemon may do: everything else is refused.
+
+    ``ids`` maps type and namespace to the ids that it may read, None among them for all. ``owners`` maps
+    a type to the names under which it may write: those of the controllers that declare it as an output.
+    What it writes it may read, in every namespace.
+    """
+
+    daemon: str
+    ids: Mapping[tuple[str, str], frozenset[str | None]]
+    owners: Mapping[str, frozenset[str]]
+
+    def allows(self, access: Access) -> bool:
+        """Whether the daemon may do this."""
+        owners = self.owners.get(access.type, frozenset[str]())
+        if access.verb.is_write:
+            return access.owner in owners
+        ids = self.ids.get((access.type, access.namespace), frozenset[str | None]())
+        return bool(owners) or None in ids or (access.id is not None and access.id in ids)
+
+
+def load_grants() -> Mapping[str, Grants]:
+    """The grants of every daemon, by its name."""
+    rows = list(read_table(TABLE))
+    return {daemon.name: _collect(daemon, rows) for daemon in DAEMONS}
+
+
+def _collect(daemon: DaemonSpec, rows: Sequence[Mapping[str, str]]) -> Grants:
+    ids: defaultdict[tuple[str, str], set[str | None]] = defaultdict(set)
+    owners: defaultdict[str, set[str]] = defaultdict(set)
+    for item in daemon.reads:
+        ids[item.kind.type, item.effective_namespace].add(item.id)
+    for row in rows:
+        if row["daemon"] != daemon.name:
+            continue
+        if row["access"] == WRITE:
+            owners[row["type"]].add(row["controller"])
+        else:
+            ids[row["type"], row["namespace"]].add(row["id"] or None)
+    return Grants(
+        daemon=daemon.name,
+        ids={key: frozenset(found) for key, found in ids.items()},
+        owners={name: frozenset(found) for name, found in owners.items()},
+    )
+
+
+def make_guard(grants: Grants) -> Guard:
+    """The guard of one daemon's socket."""
+
+    async def check(call: Call, access: Access) -> None:
+        del call
+        if not grants.allows(access):
+            what = f"{access.type}({access.namespace}/{access.id or '*'})"
+            as_owner = f" as {access.owner or 'nobody'}" if access.verb.is_write else ""
+            reason = f"{grants.daemon} is not granted to {access.verb.value} {what}{as_owner}"
+            raise RpcError(Code.PERMISSION_DENIED, reason)
+
+    return check
+
+
+def make_rows(daemon: str, controllers: Sequence[Controller]) -> list[dict[str, str]]:
+    """The table's rows of a daemon, from what its controllers declare."""
+    rows: list[dict[str, str]] = []
+    for controller in sorted(controllers, key=lambda item: item.name):
+        row = {"daemon": daemon, "controller": controller.name}
+        written = {output.kind.type for output in controller.outputs}
+        reads = {
+            (item.kind.type, item.effective_namespace, item.id or "")
+            for item in controller.inputs
+            if item.kind.type not in written
+        }
+        rows += [row | {"access": WRITE, "type": name, "namespace": "", "id": ""} for name in sorted(written)]
+        rows += [
+            row | {"access": READ, "type": name, "namespace": namespace, "id": one}
+            for name, namespace, one in sorted(reads)
+        ]
+    return rows
+
+
+def find_held(controllers: Sequence[Controller]) -> set[str]:
+    """Types on which controllers put finalizers though none of them writes them."""
+    written = {output.kind.type for controller in controllers for output in controller.outputs}
+    return {
+        item.kind.type
+        for controller in controllers
+        for item in controller.inputs
+        if item.strength is Strength.STRONG and item.kind.type not in written
+    }

@@ -1,0 +1,58 @@
+"""containerd, for the system's own containers."""
+
+from pathlib import Path
+
+from talos.daemon.daemons import RUN
+from talos.machined.services.health import GrpcHealth, HealthCheck
+from talos.machined.services.spec import Directory, Execute, Facts, ServiceSpec
+from talos.system.cgroups import MIB, Limits
+
+SOCKET = f"{RUN}/containerd/containerd.sock"
+CONFIG = "/system/etc/containerd/config.toml"
+ROOT = "/system/var/lib/containerd"
+
+
+async def _configure(_facts: Facts) -> None:
+    write_file(CONFIG, make_config())
+
+
+def write_file(path: str, text: str) -> None:
+    """Write a small file in memory, with its folders."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def make_config() -> str:
+    """Containerd for the system's own containers, in namespace ``system``; without Kubernetes' part."""
+    return f"""version = 2
+root = "{ROOT}"
+state = "{RUN}/containerd"
+disabled_plugins = [
+  "io.containerd.grpc.v1.cri",
+  "io.containerd.nri.v1.nri",
+  "io.containerd.tracing.processor.v1.otlp",
+  "io.containerd.internal.v1.tracing",
+  "io.containerd.snapshotter.v1.aufs",
+  "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper",
+  "io.containerd.snapshotter.v1.zfs",
+]
+
+[grpc]
+address = "{SOCKET}"
+
+[debug]
+format = "json"
+"""
+
+
+CONTAINERD = ServiceSpec(
+    id="containerd",
+    start=Execute(argv=("/usr/bin/containerd", "--config", CONFIG)),
+    health=HealthCheck(probe=GrpcHealth(SOCKET)),
+    prepare=_configure,
+    directories=(Directory(path=f"{RUN}/containerd", mode=0o711),),
+    group="system/runtime",
+    limits=Limits(minimum=48 * MIB, low=96 * MIB, millicores=500),
+    oom_score_adj=-999,
+)

@@ -1,0 +1,62 @@
+"""Our daemons as services: each derives from its row in :mod:`talos.daemon.daemons`."""
+
+from talos.daemon.daemons import BY_NAME, DaemonSpec
+from talos.machined.services.conditions import ResourceReady
+from talos.machined.services.health import HealthCheck, SocketDial, TcpDial
+from talos.machined.services.spec import Directory, Facts, Fork, ServiceSpec, never_skip
+from talos.resource.controller.access import Input
+
+OOM_SCORE = -998
+
+
+def make_daemon_service(daemon: DaemonSpec) -> ServiceSpec:
+    """The supervisor's row for a daemon."""
+    return ServiceSpec(
+        id=daemon.name,
+        start=Fork(
+            module=daemon.module,
+            uid=daemon.uid,
+            gid=daemon.uid,
+            capabilities=daemon.capabilities,
+            writable=(*((daemon.directory,) if daemon.caller else ()), *daemon.writable),
+        ),
+        depends=daemon.depends,
+        conditions=tuple(make_condition(item) for item in daemon.waits_for),
+        health=make_health_check(daemon),
+        skip=_skip_on_container if daemon.needs_devices else never_skip,
+        control_plane_only=daemon.control_plane_only,
+        directories=make_directories(daemon),
+        group=f"system/{daemon.name}",
+        limits=daemon.limits,
+        oom_score_adj=OOM_SCORE,
+    )
+
+
+def make_condition(item: Input) -> ResourceReady:
+    """Waits for one resource, which the row names."""
+    assert item.id is not None, item.kind.type
+    return ResourceReady(text=f"{item.id} certificates", kind=item.kind, id=item.id)
+
+
+def make_health_check(daemon: DaemonSpec) -> HealthCheck:
+    """Whether its port or its socket answers."""
+    return HealthCheck(probe=TcpDial(daemon.port) if daemon.port else SocketDial(daemon.socket))
+
+
+def make_directories(daemon: DaemonSpec) -> tuple[Directory, ...]:
+    """Where its socket goes. A socket's group is its directory's, which is setgid."""
+    if not daemon.caller:
+        return ()
+    caller = BY_NAME[daemon.caller].uid
+    return (Directory(path=daemon.directory, uid=daemon.uid, gid=caller, mode=0o2750),)
+
+
+def make_state_directory(daemon: DaemonSpec) -> Directory:
+    """Where PID 1 serves the State to one daemon."""
+    return Directory(path=daemon.state_directory, gid=daemon.uid, mode=0o2750)
+
+
+def _skip_on_container(facts: Facts) -> str:
+    if facts.platform.mode == "container":
+        return "a container gets its devices from its launcher and may not load modules"
+    return ""

@@ -1,0 +1,48 @@
+"""Write the table of what daemons' controllers declare, or with --check compare it."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from talos.daemon.grants import COLUMNS, TABLE, find_held, make_rows
+from talos.networkd import main as networkd
+from talos.resource.controller.controller import Controller
+from talos.timed import main as timed
+from talos.udevd import controllers as udevd
+
+_NO_PORT = cast("Any", None)
+"""Declarations are of the class: nothing here touches a port."""
+
+
+def make_controllers() -> Mapping[str, Sequence[Controller]]:
+    """The controllers of every daemon that has some."""
+    return {
+        "networkd": networkd.make_controllers(_NO_PORT),
+        "timed": timed.make_controllers(),
+        "udevd": udevd.make_controllers(_NO_PORT, _NO_PORT),
+    }
+
+
+def make_table() -> str:
+    """The table as it has to be."""
+    lines = ["\t".join(COLUMNS)]
+    for daemon, controllers in make_controllers().items():
+        held = find_held(controllers)
+        assert not held, f"{daemon} may not put finalizers on {', '.join(held)}: it writes none"
+        lines += ["\t".join(row[name] for name in COLUMNS) for row in make_rows(daemon, controllers)]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Write, or compare."""
+    table = make_table()
+    if "--check" not in sys.argv:
+        TABLE.write_text(table, encoding="utf-8")
+    elif TABLE.read_text(encoding="utf-8") != table:
+        sys.stdout.write(f"{TABLE} is not what the controllers declare: make grants\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""What daemons may do to the State: daemons times kinds times verbs, over real sockets."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import trio
+from google.protobuf.message import Message
+from tests.lint.grants import make_controllers, make_table
+
+from talos.daemon.daemons import BY_NAME, DAEMONS
+from talos.daemon.grants import TABLE, load_grants, make_guard
+from talos.daemon.run import Daemon, host
+from talos.resource import kinds
+from talos.resource.controller.access import Input
+from talos.resource.kind import Kind
+from talos.resource.memory.state import MemoryState
+from talos.resource.remote.mirror import mirror
+from talos.resource.remote.service import make_state_service
+from talos.resource.remote.state import RemoteState
+from talos.resource.resource import make_resource
+from talos.resource.state import BOOTSTRAP, FROM_NOW, NotFoundError, State, StateError
+from talos.rpc.channel import open_channel
+from talos.rpc.server import serve
+from talos.system.logging import Log
+
+SENSITIVE = {
+    "apid": {kinds.API_CERTIFICATE.type},
+    "trustd": {kinds.TRUSTD_CERTIFICATE.type, kinds.OS_ROOT_SECRET.type},
+    "networkd": {kinds.MACHINE_CONFIG.type, kinds.LINK_SPEC.type, kinds.OPERATOR_SPEC.type},
+    "udevd": {kinds.MACHINE_CONFIG.type},
+}
+"""The sensitive kinds that daemons may read."""
+DENIED = "is not granted to"
+
+
+def test_the_table_is_what_controllers_declare() -> None:
+    assert TABLE.read_text(encoding="utf-8") == make_table(), f"{TABLE}: run `make grants`"
+    assert {daemon.name for daemon in DAEMONS if daemon.has_controllers} == make_controllers().keys()
+
+
+def run_with_state(
+    name: str, folder: Path, test: Callable[[MemoryState, RemoteState], Awaitable[None]]
+) -> None:
+    """Run a test with a State and what one daemon sees of it through a socket."""
+    memory = MemoryState()
+
+    async def main(daemon: Daemon) -> None:
+        service = make_state_service(memory, guard=make_guard(load_grants()[name]))
+        with trio.fail_after(60):
+            async with (
+                serve(daemon, [service], folder / "s", grace=0),
+                open_channel(daemon, folder / "s") as transport,
+            ):
+                await test(memory, RemoteState(transport))
+
+    asyncio.run(host(main, "test", Log(write=lambda _: None)))
+
+
+def declared(name: str) -> tuple[list[Input], dict[str, set[str]]]:
+    """What a daemon reads, and the owners under which it writes each type."""
+    controllers = make_controllers().get(name, ())
+    owners: dict[str, set[str]] = {}
+    for controller in controllers:
+        for output in controller.outputs:
+            owners.setdefault(output.kind.type, set()).add(controller.name)
+    inputs = [item for controller in controllers for item in controller.inputs]
+    return [*BY_NAME[name].reads, *inputs], owners
+
+
+async def is_granted(call: Awaitable[object]) -> bool:
+    try:
+        await call
+    except StateError as error:
+        return DENIED not in str(error)
+    return True
+
+
+async def begin_watch(state: State, kind: Kind[Message], id: str | None) -> None:
+    async with state.watch(kind, id, options=BOOTSTRAP if id is None else FROM_NOW):
+        pass
+
+
+@pytest.mark.parametrize("name", list(BY_NAME))
+def test_every_kind_as_every_daemon(name: str, tmp_path: Path) -> None:
+    inputs, owners = declared(name)
+
+    async def walk(memory: MemoryState, state: RemoteState) -> None:
+        del memory
+        sensitive: set[str] = set()
+        for kind in kinds.REGISTRY.values():
+            reads = [item for item in inputs if item.kind.type == kind.type]
+            is_output = kind.type in owners
+            all_readable = is_output or any(
+                item.id is None and item.effective_namespace == kind.namespace for item in reads
+            )
+            named = {item.id for item in reads if item.id and item.namespace is None}
+            for one in ("other", *named):
+                expected = all_readable or one in named
+                assert await is_granted(state.get(kind, one)) == expected, (kind.type, one)
+                assert await is_granted(begin_watch(state, kind, one)) == expected, (kind.type, one)
+            assert await is_granted(state.list(kind)) == all_readable, kind.type
+            assert await is_granted(begin_watch(state, kind, None)) == all_readable, kind.type
+            for owner in ("", "other.Controller", *owners.get(kind.type, ())):
+                fresh = make_resource(kind, f"new-{owner}", kind.spec())
+                may_write = owner in owners.get(kind.type, ())
+                assert await is_granted(state.create(fresh, owner=owner)) == may_write, (kind.type, owner)
+                assert await is_granted(state.update(fresh, owner=owner)) == may_write, (kind.type, owner)
+                assert await is_granted(state.teardown(kind, "x", owner=owner)) == may_write
+                assert await is_granted(state.destroy(kind, "x", owner=owner)) == may_write
+            if kind.sensitive and (is_output or reads):
+                sensitive.add(kind.type)
+        assert sensitive == SENSITIVE.get(name, set())
+
+    run_with_state(name, tmp_path, walk)
+
+
+def test_what_another_owner_made_stays(tmp_path: Path) -> None:
+    async def write(memory: MemoryState, state: RemoteState) -> None:
+        kind = kinds.LINK_SPEC
+        stored = await memory.create(make_resource(kind, "a", kind.spec(name="a")), owner="machined.Other")
+        with pytest.raises(StateError):
+            await state.update(stored, owner="network.DefaultsController")
+        with pytest.raises(StateError, match=DENIED):
+            await state.update(stored, owner="machined.Other")
+
+    run_with_state("networkd", tmp_path, write)
+
+
+@pytest.mark.parametrize("name", ["networkd", "timed", "udevd"])
+def test_a_mirror_asks_for_no_more_than_is_declared(name: str, tmp_path: Path) -> None:
+    inputs, _ = declared(name)
+
+    async def read(memory: MemoryState, remote: RemoteState) -> None:
+        await memory.create(make_resource(kinds.MACHINE_CONFIG, "v1alpha1", kinds.MACHINE_CONFIG.spec()))
+        async with mirror(remote, make_controllers()[name], BY_NAME[name].reads) as state:
+            for item in inputs:
+                try:
+                    await state.get(item.kind, item.id or "other", namespace=item.namespace)
+                except NotFoundError:
+                    assert (item.kind.type, item.id) != (kinds.MACHINE_CONFIG.type, "v1alpha1")
+                async with state.watch(item.kind, namespace=item.namespace):
+                    pass
+
+    run_with_state(name, tmp_path, read)
