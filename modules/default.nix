@@ -15,7 +15,7 @@ rec {
   base = build {
     name = "rootfs-base";
     command = run "make_base.py" [ "bundle.py" "elf.py" ];
-    PYTHONPATH = python.bytecode;
+    PYTHONPATH = "${python.bytecode}:${python.corrections}";
     contents = ./rootfs/contents.toml;
     start = ./rootfs/start.txt;
     files = ./rootfs/files;

@@ -12,10 +12,12 @@ from typing import Any
 import elf
 from bundle import make_bundle
 from bytecode import compile_tree, copy_tree
+from fix_wheels import fix_cryptography
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 STDLIB = "usr/lib/python3.13"
 WHEELS = "usr/lib/python3/dist-packages"
+CFFI = "_cffi_backend.cpython-313-x86_64-linux-gnu.so"  # what cryptography reaches OpenSSL through
 MERGED = ("bin", "sbin", "lib", "lib64")
 COPIED_ELSEWHERE = ("ld-linux-x86-64.so.2",)
 SHELLS_AND_THE_LIKE = ("sh", "*ash", "busybox", "perl*", "cat", "ls", "env")
@@ -50,7 +52,11 @@ def copy_python(out: Path, debian: Path, wheels: Path, contents: dict[str, Any])
     """Copy what is left of the standard library and the wheels, as bytecode only."""
     rules = contents["python"]
     copy_tree(debian / STDLIB, out / STDLIB, leave_out=tuple(rules["without"]))
-    copy_tree(wheels / "site", out / WHEELS, leave_out=tuple(rules["wheels_without"]))
+    leave_out = tuple(rules["wheels_without"])
+    copy_tree(wheels / "site", out / WHEELS, leave_out=leave_out)
+    copy_tree(debian / WHEELS / "cryptography", out / WHEELS / "cryptography", leave_out=leave_out)
+    fix_cryptography(out / WHEELS)
+    shutil.copy(debian / WHEELS / CFFI, out / WHEELS / CFFI)
     for library in sorted((out / WHEELS).rglob("*.so")):
         subprocess.run(["strip", str(library)], check=True)  # Debian's own are stripped, some wheels are not
     names = [line for line in Path(os.environ["start"]).read_text().splitlines() if not line.startswith("#")]

@@ -24,8 +24,9 @@ let
   };
 in
 rec {
-  # The module that others' builders share.
+  # The modules that others' builders share.
   bytecode = scripts [ "bytecode.py" ];
+  corrections = scripts [ "fix_wheels.py" ];
 
   daemons = builtins.filter (name: floors.${name}.floor == floors.machined.floor) (on "node");
 
@@ -64,7 +65,7 @@ rec {
   # The workstation's interpreter with every wheel: runs talosctl, tests, linters, generators.
   workstation = build {
     name = "python-workstation";
-    command = run "make_workstation.py" [ "bytecode.py" ];
+    command = run "make_workstation.py" [ "bytecode.py" "fix_wheels.py" ];
     debian = roots.workstation;
     wheels = [ wheels.image wheels.tools ];
   };

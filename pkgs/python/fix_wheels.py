@@ -1,4 +1,4 @@
-"""Corrections to wheels that a node or start-up needs. Each fails loudly when it no longer fits."""
+"""Corrections to others' packages that a node or start-up needs. Each fails loudly when it no longer fits."""
 
 import ast
 from pathlib import Path
@@ -15,6 +15,13 @@ def __getattr__(name):
         raise AttributeError(f"module {{__name__!r}} has no attribute {{name!r}}")
     return getattr(importlib.import_module(_HOMES[name]), name)
 '''
+
+NO_LEGACY = """from __future__ import annotations
+
+import os
+
+os.environ["CRYPTOGRAPHY_OPENSSL_NO_LEGACY"] = "1"  # added by pkgs/python/fix_wheels.py
+"""
 
 
 def fix_pyudev(site: Path) -> None:
@@ -38,6 +45,12 @@ def fix_pyroute2(site: Path) -> None:
     file.write_text(LAZY.format(homes=repr(dict(sorted(homes.items()))).replace(", ", ",\n    ")))
 
 
+def fix_cryptography(site: Path) -> None:
+    """Leave OpenSSL's legacy algorithms out: nothing uses them, and the image lacks their module."""
+    file = site / "cryptography" / "__init__.py"
+    replace(file, "from __future__ import annotations\n", NO_LEGACY)
+
+
 def replace(file: Path, before: str, after: str) -> None:
     """Replace text that must be there."""
     text = file.read_text()
@@ -46,7 +59,7 @@ def replace(file: Path, before: str, after: str) -> None:
     file.write_text(text.replace(before, after))
 
 
-FIXES = {"pyudev": fix_pyudev, "pyroute2": fix_pyroute2}
+FIXES = {"cryptography": fix_cryptography, "pyudev": fix_pyudev, "pyroute2": fix_pyroute2}
 
 
 def fix_wheels(site: Path) -> None:

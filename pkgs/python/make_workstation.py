@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from bytecode import compile_tree, copy_tree
+from fix_wheels import fix_wheels
 
 TOOLS = (
     "usr/bin/mtools",
@@ -67,6 +68,8 @@ def main() -> None:
     (out / "usr/bin").mkdir()
     shutil.copy(debian / "usr/bin/python3.13", out / "usr/bin/python3.13")
     site = out / "usr/lib/python3/dist-packages"
+    copy_tree(debian / "usr/lib/python3/dist-packages", site, leave_out=("*dbus*",))
+    fix_wheels(site)
     for wheels in map(Path, os.environ["wheels"].split()):
         copy_tree(wheels / "site", site, leave_out=("share",))  # node.js brings its manual
         if (wheels / "bin").exists():

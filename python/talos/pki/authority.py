@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
-from cryptography.x509.oid import ExtendedKeyUsageOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from talos.pki.certificate import PemPair, certificate_to_pem, parse_certificate
 from talos.pki.csr import parse_csr
@@ -148,7 +148,7 @@ class CertificateAuthority:
         request = parse_csr(csr, where=where)
         subject = request.subject
         if organizations is not None:
-            kept = [part for part in subject if part.oid != x509.oid.NameOID.ORGANIZATION_NAME]
+            kept = [part for part in subject if part.oid != NameOID.ORGANIZATION_NAME]
             subject = x509.Name([*make_subject("", organizations), *kept])
         builder = (
             _builder(subject, self.certificate.subject, not_before, ttl)

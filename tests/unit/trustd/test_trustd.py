@@ -12,6 +12,7 @@ import grpc
 import grpc.aio
 import pytest
 from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.api.security.security_pb2 import CertificateRequest, CertificateResponse
@@ -96,7 +97,7 @@ def test_signs_a_server_certificate() -> None:
         assert organizations_of(certificate.subject) == []
         assert certificate.subject.rfc4514_string() == "CN=worker"
         usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-        assert list(usages) == [x509.oid.ExtendedKeyUsageOID.SERVER_AUTH]
+        assert list(usages) == [ExtendedKeyUsageOID.SERVER_AUTH]
         usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
         assert usage.digital_signature
         assert not usage.key_encipherment
