@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from talos.system.errors import UserError
 
 TESTS = frozenset({"==", "!="})
-_ITEM = re.compile(r'\s*([A-Z_]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*(e?)"((?:[^"\\]|\\.)*)"\s*(,?)\s*')
+_ITEM = re.compile(
+    r'\s*([A-Z_]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*(e?)"((?:[^"\\]++|\\.)*+)"\s*(,?)\s*'
+)
 _START = re.compile(r"\s*([A-Za-z_]+)")
 _SUBSTITUTION = re.compile(r"\$(\$|attr\{[^}]+\}|env\{[^}]+\}|[a-z]+)|%(%|[sE]\{[^}]+\}|.?)")
 _LETTERS = {

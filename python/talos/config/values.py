@@ -16,15 +16,24 @@ type Args = Mapping[str, str | tuple[str, ...]]
 """Command line arguments: each has one value, or several when it is repeated."""
 
 
+_LONGEST = 64
+
+
 class Text(str):
-    """A text with a form. ``parse`` raises ValueError with what was expected instead."""
+    """A text with a form. ``parse`` raises ValueError with what was expected instead.
+
+    ``longest`` bounds its length before anything is matched.
+    """
 
     __slots__ = ()
     expected = "text"
+    longest = _LONGEST
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Check a text and take it."""
+        if len(text) > cls.longest:
+            raise ValueError(f"at most {cls.longest} characters")
         value = cls(text)
         value.check()
         return value
@@ -33,8 +42,8 @@ class Text(str):
         """Raise ValueError when the text hasn't the form."""
 
 
-_DURATION = re.compile(r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0", re.ASCII)
-_DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_DURATION = re.compile(r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0", re.ASCII)
+_DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _DURATION_UNITS = {
     "ns": 1e-9,
     "us": 1e-6,
@@ -140,6 +149,7 @@ class Url(Text):
 
     __slots__ = ()
     expected = 'a URL such as "https://10.0.0.1:6443"'
+    longest = 2048
 
     def check(self) -> None:
         """Raise ValueError when a part is missing or the port is no port."""
@@ -230,6 +240,7 @@ class HardwareAddress(Text):
 
     __slots__ = ()
     expected = 'bytes in hexadecimal such as "00:1a:2b:3c:4d:5e"'
+    longest = 512
     _FORM = re.compile(r"[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2})+")
 
     def check(self) -> None:
@@ -243,6 +254,7 @@ class Expression(Text):
 
     __slots__ = ()
     expected = "a CEL expression"
+    longest = 4096
 
 
 class RoutingTable(Text):
@@ -282,6 +294,7 @@ class Scalar(Text):
     """A text that may be written as a number, and then stays one."""
 
     __slots__ = ()
+    longest = 4096
 
 
 NUMERIC_TEXTS = (PortRange, RoutingTable, Scalar)

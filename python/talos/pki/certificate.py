@@ -18,7 +18,9 @@ from cryptography.hazmat.primitives import serialization
 from talos.system.errors import UserError
 
 _CERTIFICATE_PEM = re.compile(
-    rb"-----BEGIN CERTIFICATE-----\s+[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----", re.ASCII
+    # Possessive, so that a block without an end costs its length once.
+    rb"-----BEGIN CERTIFICATE-----\s[A-Za-z0-9+/=\s]++-----END CERTIFICATE-----",
+    re.ASCII,
 )
 
 

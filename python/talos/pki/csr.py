@@ -16,9 +16,11 @@ from talos.pki.names import make_alternative_names, make_subject, signature_hash
 from talos.system.errors import UserError
 
 _CSR_PEM = re.compile(
-    rb"-----BEGIN (?P<type>NEW |)CERTIFICATE REQUEST-----\s+"
-    rb"[A-Za-z0-9+/=\s]+-----END (?P=type)CERTIFICATE REQUEST-----"
+    rb"-----BEGIN (?P<type>NEW |)CERTIFICATE REQUEST-----\s"
+    rb"[A-Za-z0-9+/=\s]++-----END (?P=type)CERTIFICATE REQUEST-----"
 )
+
+_LONGEST = 64 * 1024  # bytes of PEM; whoever holds a worker's token sends one
 
 
 def make_csr(
@@ -43,6 +45,8 @@ def parse_csr(pem: bytes, *, where: str = "certificate request") -> x509.Certifi
     Raises:
         UserError: when it is no request, is damaged, or its signature is wrong.
     """
+    if len(pem) > _LONGEST:
+        raise UserError("too long for a certificate request", where=where, hint=f"at most {_LONGEST} bytes")
     found = _CSR_PEM.search(pem)
     if found is None:
         raise UserError(

@@ -31,10 +31,11 @@ class KeyType(enum.Enum):
 
 
 _KEY_PEM = re.compile(
-    rb"-----BEGIN (?P<type>ED25519 |EC |RSA |)PRIVATE KEY-----\s+"
-    rb"[A-Za-z0-9+/=\s]+-----END (?P=type)PRIVATE KEY-----"
+    rb"-----BEGIN (?P<type>ED25519 |EC |RSA |)PRIVATE KEY-----\s"
+    rb"[A-Za-z0-9+/=\s]++-----END (?P=type)PRIVATE KEY-----"
 )
 
+_LONGEST = 64 * 1024  # bytes of PEM; RSA of 16384 bits has 13 KiB
 _RSA_EXPONENT = 65537
 _MINIMUM_RSA_BITS = 2048  # NIST SP 800-131A: anything shorter is disallowed
 
@@ -77,6 +78,8 @@ def parse_key(pem: bytes, *, where: str = "key") -> PrivateKey:
     Raises:
         UserError: when it is no such key.
     """
+    if len(pem) > _LONGEST:
+        raise UserError("too long for a private key", where=where, hint=f"at most {_LONGEST} bytes")
     found = _KEY_PEM.search(pem)
     if found is None:
         raise UserError("no private key in PEM form", where=where, hint=_describe(pem))
@@ -121,7 +124,7 @@ def _armour(pem_type: str, der: bytes) -> bytes:
 
 
 def _describe(pem: bytes) -> str:
-    other = re.search(rb"-----BEGIN ([A-Z0-9 ]+)-----", pem)
+    other = re.search(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----", pem)
     if other is not None:
         return f"this is a {other.group(1).decode()}"
     return "expected a block that begins with -----BEGIN ... PRIVATE KEY-----"

@@ -103,11 +103,6 @@ def test_documents_are_checked(worker: str, kind: str, body: str, expected: str)
         ),
         ("auto: stable", "hostname: ''", "HostnameConfig: neither auto nor hostname is set"),
         (
-            "10.96.0.0/12",
-            "10.244.128.0/17",
-            "KubeNetworkConfig serviceSubnets[0]: 10.244.128.0/17 overlaps 10.244.0.0/16 (see podSubnets[0])",
-        ),
-        (
             "EPHEMERAL",
             "DATA",
             'VolumeConfig/DATA name: "DATA" is no system volume (one of: STATE, EPHEMERAL, IMAGECACHE, META; for others use UserVolumeConfig)',

@@ -53,16 +53,9 @@ def _hostname(document: Any) -> Iterator[Note]:
 
 
 def _network(document: Any) -> Iterator[Note]:
-    networks: list[tuple[str, Any]] = []
-    for key in ("podSubnets", "serviceSubnets"):
-        prefixes = document.pod_subnets if key == "podSubnets" else document.service_subnets
+    for key, prefixes in (("podSubnets", document.pod_subnets), ("serviceSubnets", document.service_subnets)):
         if not prefixes:
             yield Note("is empty", document, key)
-        networks += [(f"{key}[{index}]", prefix.interface.network) for index, prefix in enumerate(prefixes)]
-    for number, (path, network) in enumerate(networks):
-        for other_path, other in networks[:number]:
-            if network.version == other.version and network.overlaps(other):
-                yield Note(f"{network} overlaps {other}", document, path, hint=f"see {other_path}")
 
 
 def _watchdog(document: Any) -> Iterator[Note]:

@@ -6,6 +6,7 @@ check(config, Mode.CONTAINER)           raises ConfigError, returns the warnings
 """
 
 import enum
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from talos.config.check.note import Note
 from talos.config.documents.runtime.unattended_install import UnattendedInstallConfig
 from talos.config.model import Config
 from talos.config.problem import ConfigError, Problem
+from talos.config.read.reader import MAX_PROBLEMS
 
 
 class Mode(enum.Enum):
@@ -38,7 +40,8 @@ class Report:
 
 def validate(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) -> Report:
     """Look at everything. A ``partial`` config may lack the main document."""
-    errors = [note.problem(config) for note in _errors(config, mode, partial=partial)]
+    found = itertools.islice(_errors(config, mode, partial=partial), MAX_PROBLEMS)
+    errors = [note.problem(config) for note in found]
     warnings = [note.problem(config) for note in _warnings(config, mode)]
     return Report(errors=tuple(_sorted(errors)), warnings=tuple(_sorted(warnings)))
 

@@ -33,16 +33,14 @@ def load(text: str | bytes, *, source: str = "") -> Config:
     seen: dict[str, Mark] = {}
     for node in parse_documents(text, source=source):
         label, first = _label(node), node.mark
+        reader = SectionReader(document=label or "", source=source, problems=problems)
         if label is not None and label in seen:
             message = "duplicate document" if label else "a second main document"
-            hint = f"the first begins in line {seen[label].line}"
-            problems.append(Problem(message=message, document=label, mark=first, hint=hint, source=source))
+            reader.note(message, "", first, hint=f"the first begins in line {seen[label].line}")
             continue
         if label is not None:
             seen[label] = first
-        reader = SectionReader(document=label or "", source=source)
         document = read_document(node, reader)
-        problems += reader.problems
         if document is not None:
             documents.append(document)
             marks[document.id] = {"": first, **reader.marks}

@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from talos.config.problem import Mark, Problem
+from talos.config.problem import ConfigError, Mark, Problem
 from talos.config.read.tree import MappingNode, Node, ScalarNode, SequenceNode, is_null, parse_integer, plain
 from talos.config.schema import Field, Form, Section, Setting, Shape, fields_of
 from talos.config.values import Text, Url
@@ -16,6 +16,10 @@ from talos.config.values import Text, Url
 _TRUE = frozenset({"true", "True", "TRUE", "y", "Y", "yes", "Yes", "YES", "on", "On", "ON"})
 _FALSE = frozenset({"false", "False", "FALSE", "n", "N", "no", "No", "NO", "off", "Off", "OFF"})
 _SHOWN = 60  # characters of a value that a message repeats
+_LONGEST_WORD = 64  # characters of a key that is compared with the known ones
+
+MAX_PROBLEMS = 200
+"""Reading ends here: a text of nothing but mistakes must not take minutes."""
 
 _PATCH_HINT = 'only in patches, and only "$patch: delete"'
 
@@ -26,12 +30,14 @@ _WRONG = object()
 class SectionReader:
     """Reads one document; ``problems`` and ``marks`` grow on the way.
 
-    ``marks`` has the place of every value by its path. A ``partial`` document is a patch:
-    nothing is required.
+    ``problems`` may begin with those of other documents of the config. ``marks`` has the place of
+    every value by its path. A ``partial`` document is a patch: nothing is required.
     """
 
-    def __init__(self, *, document: str, source: str, partial: bool = False) -> None:
-        self.problems: list[Problem] = []
+    def __init__(
+        self, *, document: str, source: str, partial: bool = False, problems: list[Problem] | None = None
+    ) -> None:
+        self.problems: list[Problem] = [] if problems is None else problems
         self.marks: dict[str, Mark] = {}
         self.document = document
         self._source = source
@@ -64,12 +70,19 @@ class SectionReader:
         return values if self.partial else section(**values)
 
     def note(self, message: str, path: str, mark: Mark | None, *, hint: str = "") -> None:
-        """Note a mistake."""
+        """Note a mistake.
+
+        Raises:
+            ConfigError: with all of them, when there are too many.
+        """
         self.problems.append(
             Problem(
                 message=message, path=path, document=self.document, mark=mark, hint=hint, source=self._source
             )
         )
+        if len(self.problems) >= MAX_PROBLEMS:
+            end = Problem(message=f"more than {MAX_PROBLEMS} mistakes, the rest is not read")
+            raise ConfigError([*self.problems, end])
 
     def _check_required(
         self, fields: Mapping[str, Field], values: Mapping[str, Any], path: str, node: MappingNode
@@ -155,17 +168,21 @@ class SectionReader:
             self.note(f"expected a mapping, got {_describe(node)}", path, node.mark)
             return _WRONG
         before = len(self.problems)
-        self._check_below(node, path)
+        self._check_below(node, (path,))
         return plain(node) if len(self.problems) == before else _WRONG
 
-    def _check_below(self, node: Node, path: str) -> None:
+    def _check_below(self, node: Node, parts: tuple[str, ...]) -> None:
+        # The path is joined where it is needed only: with long keys the joined ones take gigabytes.
         if isinstance(node, MappingNode):
-            self._check_duplicates(node, path)
+            if node.duplicates:
+                self._check_duplicates(node, "".join(parts))
             for key, (_, value) in node.entries.items():
-                self._check_below(value, f"{path}.{key}")
+                if not isinstance(value, ScalarNode):
+                    self._check_below(value, (*parts, f".{key}"))
         elif isinstance(node, SequenceNode):
             for index, item in enumerate(node.items):
-                self._check_below(item, f"{path}[{index}]")
+                if not isinstance(item, ScalarNode):
+                    self._check_below(item, (*parts, f"[{index}]"))
 
     def _scalar(self, node: Node, wanted: type[Any], setting: Setting, path: str) -> Any:
         def refuse(message: str, hint: str = "") -> Any:
@@ -222,6 +239,8 @@ class SectionReader:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A remark about the known word that is nearest, if one is near."""
+    if len(word) > _LONGEST_WORD:
+        return ""
     words = {known_word.lower(): known_word for known_word in known}
     near = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.6)
     return f'did you mean "{words[near[0]]}"?' if near else ""

@@ -4,9 +4,10 @@
     plain(node) -> Any
 
 The parser's events are composed here, without recursion, so that hostile input ends in an
-error: too large, too deep, aliases that contain themselves or multiply. Duplicate keys and
-what the resolver of YAML 1.1 would guess (``off`` is a word, not false) are treated as Go's
-yaml.v3 does, because that is what config files are written for.
+error: too large, too deep, aliases that contain themselves or multiply. The limits make the work
+linear in the text: whoever reaches the API may send one. Duplicate keys and what the resolver of
+YAML 1.1 would guess (``off`` is a text, not false) are treated as Go's yaml.v3 does, because that
+is what config files are written for.
 """
 
 import math
@@ -19,14 +20,17 @@ import yaml
 
 from talos.config.problem import ConfigError, Mark, Problem
 
-MAX_BYTES = 4 * 1024 * 1024
-"""Larger than any config that a node could keep; a message of the API may have 32 MiB."""
+MAX_BYTES = 1024 * 1024
+"""Of a config with all its documents; a generated one has about 20 KiB."""
 
 MAX_DEPTH = 100
-"""Nesting; Kubernetes objects inside a config reach about 20."""
+"""Nesting with aliases expanded; Kubernetes objects inside a config reach about 20."""
 
-MAX_NODES = 200_000
-"""Nodes of a document with its aliases expanded; a generated config has about 1,000."""
+MAX_NODES = 50_000
+"""Nodes of all documents with their aliases expanded; a generated config has about 1,000."""
+
+MAX_KEY = 512
+"""Characters of a key. The place of every value below repeats it."""
 
 _YAML: Any = yaml  # its annotations are partial
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -40,6 +44,7 @@ class ScalarNode:
     mark: Mark
     plain: bool
     weight: int = 1
+    depth: int = 0
 
 
 @dataclass(slots=True)
@@ -49,6 +54,7 @@ class SequenceNode:
     mark: Mark
     items: list["Node"] = field(default_factory=list["Node"])
     weight: int = 1
+    depth: int = 1
 
 
 @dataclass(slots=True)
@@ -59,6 +65,7 @@ class MappingNode:
     entries: dict[str, tuple[Mark, "Node"]] = field(default_factory=dict[str, tuple[Mark, "Node"]])
     duplicates: list[tuple[str, Mark]] = field(default_factory=list[tuple[str, Mark]])
     weight: int = 1
+    depth: int = 1
 
 
 type Node = ScalarNode | SequenceNode | MappingNode
@@ -75,7 +82,7 @@ def parse_documents(text: str | bytes, *, source: str = "") -> list[Node]:
         return ConfigError([Problem(message=message, mark=mark, hint=hint, source=source)])
 
     if len(text) > MAX_BYTES:
-        raise refuse(f"{len(text)} bytes are too much", hint=f"at most {MAX_BYTES}")
+        raise refuse(f"{len(text)} bytes are too many", hint=f"at most {MAX_BYTES}")
     if isinstance(text, bytes):
         try:
             text = text.decode()
@@ -115,7 +122,6 @@ class _Open:
     node: SequenceNode | MappingNode
     anchor: str | None
     key: tuple[str, Mark] | None = None
-    merged: list[Node] = field(default_factory=list[Node])
 
 
 class _Composer:
@@ -126,6 +132,7 @@ class _Composer:
         self._refuse = refuse
         self._stack: list[_Open] = []
         self._anchors: dict[str, Node | None] = {}
+        self._weight = 0
 
     def feed(self, event: Any) -> None:
         kind: object = event
@@ -137,8 +144,6 @@ class _Composer:
                 self._push(event)
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
                 opened = self._stack.pop()
-                if isinstance(opened.node, MappingNode):
-                    _merge(opened.node, opened.merged)
                 self._add(opened.node, opened.anchor)
             case yaml.AliasEvent():
                 self._alias(event)
@@ -171,34 +176,49 @@ class _Composer:
         if anchor:
             self._anchors[anchor] = node
         if not self._stack:
+            self._weight += node.weight
+            if self._weight > MAX_NODES:
+                raise self._refuse("too many documents", node.mark, f"at most {MAX_NODES} values")
             if not (isinstance(node, ScalarNode) and node.plain and node.value in _NULLS):
                 self.documents.append(node)
             return
         parent = self._stack[-1]
-        parent.node.weight += node.weight
-        if parent.node.weight > MAX_NODES:
-            raise self._refuse(
-                "too many values, aliases counted as often as they are used",
-                mark or node.mark,
-                f"at most {MAX_NODES}",
-            )
+        self._count(parent, node, mark or node.mark)
         if isinstance(parent.node, SequenceNode):
             parent.node.items.append(node)
         elif parent.key is None:
-            if not isinstance(node, ScalarNode):
-                raise self._refuse("a key must be a text", mark or node.mark)
-            parent.key = (node.value, mark or node.mark)
+            parent.key = self._make_key(node, mark or node.mark)
         else:
             self._add_entry(parent, node)
+
+    def _count(self, parent: _Open, node: Node, mark: Mark) -> None:
+        """Add the node's size to that of the collection around it."""
+        parent.node.weight += node.weight
+        parent.node.depth = max(parent.node.depth, node.depth + 1)
+        if self._weight + parent.node.weight > MAX_NODES:
+            raise self._refuse(
+                "too many values, aliases counted as often as they are used",
+                mark,
+                f"at most {MAX_NODES}",
+            )
+        if len(self._stack) + node.depth > MAX_DEPTH:
+            raise self._refuse("nested too deeply", mark, f"at most {MAX_DEPTH} levels")
+
+    def _make_key(self, node: Node, mark: Mark) -> tuple[str, Mark]:
+        if not isinstance(node, ScalarNode):
+            raise self._refuse("a key must be a text", mark)
+        if node.plain and node.value == "<<":
+            raise self._refuse("merge keys are not supported", mark, "repeat the keys instead of <<")
+        if len(node.value) > MAX_KEY:
+            raise self._refuse("the key is too long", mark, f"at most {MAX_KEY} characters")
+        return node.value, mark
 
     def _add_entry(self, parent: _Open, node: Node) -> None:
         assert isinstance(parent.node, MappingNode)
         assert parent.key is not None
         key, mark = parent.key
         parent.key = None
-        if key == "<<":
-            parent.merged.append(node)
-        elif key in parent.node.entries:
+        if key in parent.node.entries:
             parent.node.duplicates.append((key, mark))
         else:
             parent.node.entries[key] = (mark, node)
@@ -206,16 +226,6 @@ class _Composer:
     @staticmethod
     def _mark(event: Any) -> Mark:
         return Mark(event.start_mark.line + 1, event.start_mark.column + 1)
-
-
-def _merge(node: MappingNode, merged: list[Node]) -> None:
-    """Add the entries of ``<<: *other``; the mapping's own win."""
-    sources = [
-        item for source in merged for item in (source.items if isinstance(source, SequenceNode) else [source])
-    ]
-    for source in sources:
-        if isinstance(source, MappingNode):
-            node.entries = {**source.entries, **node.entries}
 
 
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
@@ -230,7 +240,7 @@ def is_null(node: Node) -> bool:
 
 
 def resolve(node: ScalarNode) -> str | int | float | bool | None:
-    """What a scalar means when nobody says which type it has."""
+    """The value of a scalar whose type is not declared."""
     text = node.value
     if not node.plain:
         return text

@@ -39,8 +39,6 @@ _TRY = pb.ApplyConfigurationRequest.TRY
 
 _PLACES = {place.value: place for place in Place}
 _TRY_SECONDS = 60.0
-_MAX_BYTES = 8 * 1024 * 1024
-"""Far above any config. PID 1 parses it, and a parser needs many times the size in memory."""
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
@@ -190,8 +188,6 @@ def _get_timeout(request: _Request) -> float:
 
 
 def _read(data: bytes) -> Config:
-    if len(data) > _MAX_BYTES:
-        raise UserError(f"the config has {len(data)} bytes", hint=f"at most {_MAX_BYTES} are allowed")
     config = load(data)
     if not config.documents:
         raise UserError("the config is empty")
