@@ -1,56 +1,32 @@
-"""JSON patch, RFC 6902, on plain data.
+"""JSON patches (RFC 6902) on plain data, by the library ``jsonpatch``, with the place of what is wrong.
 
-parse_operations([{"op": "add", "path": "/a/b", "value": 1}]) -> tuple[Operation, ...]
-apply_operations(document, operations) -> the changed copy
+The library is on the workstation only: a node merges, it never applies JSON patches.
 """
 
-import copy
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
+
+from jsonpatch import JsonPatch, JsonPatchException, JsonPatchTestFailed, JsonPointerException
 
 from talos.config.problem import ConfigError, Problem
 
-_NEEDS = {
-    "add": {"value"},
-    "replace": {"value"},
-    "test": {"value"},
-    "remove": set[str](),
-    "move": {"from"},
-    "copy": {"from"},
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    """One step. Paths are lists of unescaped reference tokens."""
-
-    op: str
-    path: tuple[str, ...]
-    source: tuple[str, ...] = ()
-    value: Any = None
-
-
-class _PatchError(Exception):
-    pass
+type Operation = Mapping[str, Any]
 
 
 def parse_operations(items: Sequence[Any], *, source: str = "patch") -> tuple[Operation, ...]:
-    """Read the operations.
+    """Read the operations, such as ``[{"op": "add", "path": "/a/b", "value": 1}]``.
 
     Raises:
         ConfigError: with everything that is no operation.
     """
-    operations: list[Operation] = []
     problems: list[Problem] = []
     for index, item in enumerate(items):
-        try:
-            operations.append(_parse(item))
-        except _PatchError as error:
-            problems.append(Problem(message=str(error), path=f"[{index}]", source=source))
+        message = _check(item)
+        if message:
+            problems.append(Problem(message=message, path=f"[{index}]", source=source))
     if problems:
         raise ConfigError(problems)
-    return tuple(operations)
+    return tuple(items)
 
 
 def apply_operations(document: Any, operations: Sequence[Operation], *, source: str = "patch") -> Any:
@@ -59,105 +35,37 @@ def apply_operations(document: Any, operations: Sequence[Operation], *, source: 
     Raises:
         ConfigError: at the first operation that does not fit.
     """
-    result = copy.deepcopy(document)
     for index, operation in enumerate(operations):
         try:
-            result = _apply(result, operation)
-        except _PatchError as error:
-            path = "/" + "/".join(operation.path)
-            problem = Problem(message=str(error), path=f"[{index}] {operation.op} {path}", source=source)
-            raise ConfigError([problem]) from None
-    return result
+            document = JsonPatch([operation]).apply(document)
+        except (JsonPatchException, JsonPointerException, TypeError) as error:
+            place = f"[{index}] {operation['op']} {operation['path']}"
+            raise ConfigError([Problem(message=_describe(error), path=place, source=source)]) from None
+    return document
 
 
-def _parse(item: Any) -> Operation:
+def _check(item: Any) -> str:
+    """What is wrong with an operation; empty when nothing is."""
     if not isinstance(item, dict):
-        raise _PatchError("expected an operation with op and path")
-    fields = cast("dict[str, Any]", item)
-    op = fields.get("op")
-    if op not in _NEEDS:
-        raise _PatchError(f'op "{op}" is not allowed (one of: {", ".join(_NEEDS)})')
-    missing = ({"path"} | _NEEDS[op]) - fields.keys()
-    if missing:
-        raise _PatchError(f"{min(missing)} is missing")
-    return Operation(
-        op=op,
-        path=_parse_pointer(fields["path"]),
-        source=_parse_pointer(fields["from"]) if "from" in _NEEDS[op] else (),
-        value=fields.get("value"),
-    )
+        return "expected an operation with op and path"
+    try:
+        JsonPatch([cast("Operation", item)])
+    except (JsonPatchException, JsonPointerException, TypeError) as error:
+        return _lower(error)
+    return ""
 
 
-def _parse_pointer(text: Any) -> tuple[str, ...]:
-    if not isinstance(text, str) or (text and not text.startswith("/")):
-        raise _PatchError(f'"{text}" is no JSON pointer (it begins with /)')
-    return tuple(part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:])
-
-
-def _apply(document: Any, operation: Operation) -> Any:
-    match operation.op:
-        case "add":
-            return _add(document, operation.path, operation.value)
-        case "remove":
-            return _remove(document, operation.path)
-        case "replace":
-            _get(document, operation.path)
-            return _add(_remove(document, operation.path), operation.path, operation.value)
-        case "move":
-            value = _get(document, operation.source)
-            return _add(_remove(document, operation.source), operation.path, value)
-        case "copy":
-            return _add(document, operation.path, copy.deepcopy(_get(document, operation.source)))
+def _describe(error: Exception) -> str:
+    """The library's text, except where it repeats values of the document, which may be secrets."""
+    match error:
+        case JsonPatchTestFailed():
+            return "the value is another one"
+        case JsonPointerException():
+            return "the path leads to nothing"
         case _:
-            if _get(document, operation.path) != operation.value:
-                raise _PatchError("the value is another one")
-            return document
+            return _lower(error)
 
 
-def _get(document: Any, path: Sequence[str]) -> Any:
-    for part in path:
-        if isinstance(document, list):
-            items = cast("list[Any]", document)
-            document = items[_index(items, part)]
-        else:
-            document = _entry(document, part)
-    return document
-
-
-def _add(document: Any, path: Sequence[str], value: Any) -> Any:
-    if not path:
-        return copy.deepcopy(value)
-    parent = _get(document, path[:-1])
-    if isinstance(parent, list):
-        items = cast("list[Any]", parent)
-        at = len(items) if path[-1] == "-" else _index(items, path[-1], extra=1)
-        items.insert(at, copy.deepcopy(value))
-    elif isinstance(parent, dict):
-        parent[path[-1]] = copy.deepcopy(value)
-    else:
-        raise _PatchError("the path leads into a value that is neither mapping nor list")
-    return document
-
-
-def _remove(document: Any, path: Sequence[str]) -> Any:
-    if not path:
-        return None
-    _get(document, path)
-    parent = _get(document, path[:-1])
-    if isinstance(parent, list):
-        del parent[_index(cast("list[Any]", parent), path[-1])]
-    else:
-        del parent[path[-1]]
-    return document
-
-
-def _entry(document: Any, part: str) -> Any:
-    if not isinstance(document, dict) or part not in document:
-        raise _PatchError(f'there is no "{part}"')
-    return cast("dict[str, Any]", document)[part]
-
-
-def _index(items: list[Any], part: str, *, extra: int = 0) -> int:
-    if not part.isdecimal() or int(part) >= len(items) + extra:
-        raise _PatchError(f'there is no item "{part}"')
-    return int(part)
+def _lower(error: Exception) -> str:
+    text = str(error)
+    return text[:1].lower() + text[1:]
