@@ -44,6 +44,8 @@ class DaemonSpec:
     """It works on the devices of a machine: a container has those that its launcher gave it."""
     capabilities: tuple[int, ...] = ()
     writable: tuple[str, ...] = ()
+    config_secrets: tuple[str, ...] = ()
+    """Modules of the config's sections whose secrets it sees; those of other sections are withheld."""
     limits: Limits = field(default_factory=Limits)
 
     @property
@@ -82,6 +84,7 @@ NETWORKD = DaemonSpec(
     reads=(Input(kinds.DEVICES_STATUS, id="devices"),),
     capabilities=(kernel.CAP_NET_ADMIN, kernel.CAP_NET_BIND_SERVICE, kernel.CAP_NET_RAW),
     writable=("/proc/sys/net",),
+    config_secrets=("talos.config.documents.network.", "talos.config.documents.v1alpha1.device"),
     limits=Limits(minimum=16 * MIB, low=32 * MIB, maximum=128 * MIB, millicores=250),
 )
 ROUTERD = DaemonSpec(

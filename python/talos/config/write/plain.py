@@ -1,52 +1,81 @@
 """Sections as plain data: dicts in the order of the declarations, lists, scalars.
 
 to_plain(document) -> dict
-redact(document) -> dict, secrets replaced by REDACTED
+redact(document) -> dict, secrets replaced by REDACTED, to be shown
+withhold(document, keep) -> dict, secrets replaced by values of the same type, to be loaded
 """
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 from talos.config.schema import Document, Field, Section, fields_of
 
 REDACTED = "******"
 
+type Replace = Callable[[Section, Any], Any]
+"""Gives what stands for a secret of a section."""
+
 
 def to_plain(section: Section) -> dict[str, Any]:
     """The section without what is absent; a document with its header."""
-    return _section(section, hide=False)
+    return _section(section, None)
 
 
 def redact(section: Section) -> dict[str, Any]:
     """The same with every secret hidden."""
-    return _section(section, hide=True)
+    return _section(section, lambda _, value: REDACTED if value else value)
 
 
-def _section(section: Section, *, hide: bool) -> dict[str, Any]:
+def withhold(section: Section, keep: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The same without secrets, but a config that loads.
+
+    ``keep`` are prefixes of modules: sections declared there keep theirs.
+    """
+    return _section(section, partial(_replace_secret, keep))
+
+
+def _replace_secret(keep: tuple[str, ...], section: Section, value: Any) -> Any:
+    if keep and type(section).__module__.startswith(keep):
+        return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+    match value:
+        case str():
+            return REDACTED if value else value
+        case bytes():
+            return base64.b64encode(REDACTED.encode()).decode() if value else ""
+        case Mapping():
+            return {}
+        case _:
+            return []
+
+
+def _section(section: Section, replace: Replace | None) -> dict[str, Any]:
     result: dict[str, Any] = {}
     if isinstance(section, Document) and section.kind:
         result |= {"apiVersion": "v1alpha1", "kind": section.kind}
     for key, field in fields_of(type(section)).items():
         value = getattr(section, field.name)
-        if value is not None:
-            result[key] = _value(value, field, hide=hide)
+        if value is None:
+            continue
+        if replace is not None and field.setting.secret:
+            result[key] = replace(section, value)
+        else:
+            result[key] = _value(value, field, replace)
     return result
 
 
-def _value(value: Any, field: Field, *, hide: bool) -> Any:
-    if hide and field.setting.secret:
-        return REDACTED if value else value
+def _value(value: Any, field: Field, replace: Replace | None) -> Any:
     match value:
         case Section():
-            return _section(value, hide=hide)
+            return _section(value, replace)
         case bytes():
             return base64.b64encode(value).decode()
         case tuple() | list():
             items = cast("Sequence[Any]", value)
-            return [_value(item, field, hide=hide) for item in items]
+            return [_value(item, field, replace) for item in items]
         case Mapping():
             mapping = cast("Mapping[str, Any]", value)
-            return {key: _value(item, field, hide=hide) for key, item in mapping.items()}
+            return {key: _value(item, field, replace) for key, item in mapping.items()}
         case _:
             return value

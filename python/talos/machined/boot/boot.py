@@ -6,6 +6,7 @@ import signal
 import trio
 
 from talos.api.definitions import enums_pb2 as enums
+from talos.daemon.config_view import make_view
 from talos.daemon.daemons import DAEMONS, DaemonSpec
 from talos.daemon.grants import Grants, load_grants, make_guard
 from talos.daemon.run import Daemon
@@ -127,7 +128,7 @@ async def serve_daemon(
 ) -> None:
     """The State for one daemon, as far as it is granted."""
     make_directory(make_state_directory(daemon))
-    service = make_state_service(machine.state, guard=make_guard(grants))
+    service = make_state_service(machine.state, guard=make_guard(grants), view=make_view(daemon))
     async with serve(machine.daemon, [service], daemon.state_socket):
         task_status.started()
         await trio.sleep_forever()

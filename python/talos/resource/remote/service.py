@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
 from google.protobuf.message import Message
@@ -14,7 +14,7 @@ from talos.resource.kind import Kind
 from talos.resource.kinds import REGISTRY
 from talos.resource.pattern import Pattern, PatternError
 from talos.resource.query import ALL, LabelTerm, Operator, Query
-from talos.resource.resource import Phase
+from talos.resource.resource import Phase, Resource
 from talos.resource.state import (
     AlreadyExistsError,
     BookmarkError,
@@ -76,9 +76,13 @@ type Guard = Callable[[Call, Access], Awaitable[None]]
 """Raises RpcError when the call may not do this."""
 
 
-def make_state_service(state: State, *, guard: Guard | None = None) -> Service:
-    """The service; everything is allowed unless there is a guard."""
-    handlers = _Handlers(state, guard)
+type View = Callable[[Resource[Message]], Awaitable[Resource[Message]]]
+"""Gives a resource as the readers of a service see it."""
+
+
+def make_state_service(state: State, *, guard: Guard | None = None, view: View | None = None) -> Service:
+    """The service; everything is allowed unless there is a guard, and shown as it is without a view."""
+    handlers = _Handlers(state, guard, view)
     return Service(
         state_pb2.DESCRIPTOR.services_by_name["State"],
         {
@@ -95,14 +99,15 @@ def make_state_service(state: State, *, guard: Guard | None = None) -> Service:
 
 
 class _Handlers:
-    def __init__(self, state: State, guard: Guard | None) -> None:
+    def __init__(self, state: State, guard: Guard | None, view: View | None) -> None:
         self._state = state
         self._guard = guard
+        self._view = view
 
     async def get(self, request: state_pb2.GetRequest, call: Call) -> state_pb2.GetResponse:
         kind = await self._admit(call, Verb.GET, request, id=request.id)
         with _StatusOfStateError():
-            found = await self._state.get(kind, request.id, namespace=request.namespace)
+            found = await self._show(await self._state.get(kind, request.id, namespace=request.namespace))
         return state_pb2.GetResponse(resource=resource_to_proto(kind, found, with_yaml=_wants_yaml(call)))
 
     async def list(self, request: state_pb2.ListRequest, call: Call, send: Send) -> None:
@@ -112,7 +117,8 @@ class _Handlers:
             found = await self._state.list(kind, namespace=request.namespace, query=query)
         with_yaml = _wants_yaml(call)
         for item in found:
-            await send(state_pb2.ListResponse(resource=resource_to_proto(kind, item, with_yaml=with_yaml)))
+            shown = await self._show(item)
+            await send(state_pb2.ListResponse(resource=resource_to_proto(kind, shown, with_yaml=with_yaml)))
 
     async def create(self, request: state_pb2.CreateRequest, call: Call) -> state_pb2.CreateResponse:
         given = request.resource.metadata
@@ -177,12 +183,24 @@ class _Handlers:
                 with_yaml = _wants_yaml(call)
                 async for batch in events:
                     shown = [
-                        _event_to_proto(kind, event, with_yaml=with_yaml)
+                        _event_to_proto(kind, await self._show_event(event), with_yaml=with_yaml)
                         for event in batch
                         if event.type not in hidden
                     ]
                     if shown:
                         await send(state_pb2.WatchResponse(event=shown))
+
+    async def _show(self, resource: Resource[Message]) -> Resource[Message]:
+        return resource if self._view is None else await self._view(resource)
+
+    async def _show_event(self, event: Event[Message]) -> Event[Message]:
+        if self._view is None:
+            return event
+        return replace(
+            event,
+            resource=None if event.resource is None else await self._view(event.resource),
+            old=None if event.old is None else await self._view(event.old),
+        )
 
     async def _admit(
         self, call: Call, verb: Verb, target: "_Target", *, id: str | None = None, owner: str = ""
