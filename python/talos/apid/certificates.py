@@ -8,13 +8,11 @@ import trio
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.apid.peers import PORT, PeerCredentials, Peers
 from talos.daemon.follow import follow
-from talos.resource import kinds
+from talos.resource import ids
 from talos.resource.state import State
 from talos.rpc.port.listener import TlsSettings, make_context
 from talos.system.errors import UserError
 from talos.system.logging import Log
-
-API = "api"
 
 
 class Certificates:
@@ -41,7 +39,7 @@ class Certificates:
 
     async def watch(self, state: State) -> None:
         """Follow the State until cancelled."""
-        await follow(state, kinds.API_CERTIFICATE, API, self.set, self._log)
+        await follow(state, *ids.API_CERTIFICATE, self.set, self._log)
 
     def set(self, spec: secrets.APICertsSpec | None) -> None:
         """Use these certificates from now on. Those that can't be used are reported, not used."""
@@ -71,7 +69,7 @@ class Certificates:
 def _make_context(spec: secrets.APICertsSpec) -> ssl.SSLContext:
     authorities = tuple(authority.crt for authority in spec.accepted_c_as)
     if not authorities and not spec.skip_verifying_client_cert:
-        raise UserError("there is no CA to verify clients with", where=f"ApiCertificates {API}")
+        raise UserError("there is no CA to verify clients with", where="ApiCertificates api")
     return make_context(
         TlsSettings(
             certificate=spec.server.crt,

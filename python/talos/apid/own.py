@@ -7,12 +7,10 @@ import trio
 
 from talos.api.definitions import network_pb2 as network
 from talos.daemon.follow import follow
-from talos.resource import kinds
+from talos.resource import ids
 from talos.resource.state import State
 from talos.system.logging import Log
 
-CURRENT_ADDRESSES = "current"
-HOSTNAME = "hostname"
 LOOPBACK = ("127.0.0.1", "::1")
 
 
@@ -45,10 +43,8 @@ class OwnNames:
     async def watch(self, state: State, log: Log) -> None:
         """Follow the State until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(
-                follow, state, kinds.NODE_ADDRESS, CURRENT_ADDRESSES, self._apply_addresses, log
-            )
-            nursery.start_soon(follow, state, kinds.HOSTNAME_STATUS, HOSTNAME, self._apply_hostname, log)
+            nursery.start_soon(follow, state, *ids.NODE_ADDRESS_CURRENT, self._apply_addresses, log)
+            nursery.start_soon(follow, state, *ids.HOSTNAME_STATUS, self._apply_hostname, log)
 
     def _apply_addresses(self, spec: network.NodeAddressSpec | None) -> None:
         self.set_addresses([prefix.ip for prefix in spec.addresses] if spec is not None else [])

@@ -8,7 +8,7 @@ and ``floors.toml`` are held against it by a test.
 
 from dataclasses import dataclass, field
 
-from talos.resource import kinds
+from talos.resource import ids
 from talos.resource.controller.access import Input
 from talos.system import kernel
 from talos.system.cgroups import MIB, Limits
@@ -74,14 +74,14 @@ class DaemonSpec:
         return f"{self.state_directory}/state.sock"
 
 
-API_CERTIFICATE = Input(kinds.API_CERTIFICATE, id="api")
-TRUSTD_CERTIFICATE = Input(kinds.TRUSTD_CERTIFICATE, id="trustd")
+API_CERTIFICATE = Input(*ids.API_CERTIFICATE)
+TRUSTD_CERTIFICATE = Input(*ids.TRUSTD_CERTIFICATE)
 
 NETWORKD = DaemonSpec(
     name="networkd",
     uid=53,
     has_controllers=True,
-    reads=(Input(kinds.DEVICES_STATUS, id="devices"),),
+    reads=(Input(*ids.DEVICES_STATUS),),
     capabilities=(kernel.CAP_NET_ADMIN, kernel.CAP_NET_BIND_SERVICE, kernel.CAP_NET_RAW),
     writable=("/proc/sys/net",),
     config_secrets=("talos.config.documents.network.", "talos.config.documents.v1alpha1.device"),
@@ -91,7 +91,7 @@ ROUTERD = DaemonSpec(
     name="routerd",
     uid=52,
     caller="apid",
-    reads=(Input(kinds.API_SERVICE_CONFIG, id="api"),),
+    reads=(Input(*ids.API_SERVICE_CONFIG),),
     limits=Limits(minimum=16 * MIB, low=32 * MIB, maximum=128 * MIB, millicores=500),
 )
 TIMED = DaemonSpec(
@@ -99,7 +99,7 @@ TIMED = DaemonSpec(
     uid=54,
     api=("time.TimeService",),
     has_controllers=True,
-    reads=(Input(kinds.TIME_SERVER_STATUS, id="timeservers"),),
+    reads=(Input(*ids.TIME_SERVER_STATUS),),
     capabilities=(kernel.CAP_SYS_TIME,),
     limits=Limits(minimum=8 * MIB, low=16 * MIB, maximum=64 * MIB, millicores=100),
 )
@@ -112,8 +112,8 @@ APID = DaemonSpec(
     waits_for=(API_CERTIFICATE,),
     reads=(
         API_CERTIFICATE,
-        Input(kinds.NODE_ADDRESS, id="current"),
-        Input(kinds.HOSTNAME_STATUS, id="hostname"),
+        Input(*ids.NODE_ADDRESS_CURRENT),
+        Input(*ids.HOSTNAME_STATUS),
     ),
     limits=Limits(minimum=16 * MIB, low=32 * MIB, maximum=128 * MIB, millicores=500),
 )
@@ -123,7 +123,7 @@ TRUSTD = DaemonSpec(
     port=50001,
     depends=("machined",),
     waits_for=(TRUSTD_CERTIFICATE,),
-    reads=(TRUSTD_CERTIFICATE, Input(kinds.OS_ROOT_SECRET, id="os")),
+    reads=(TRUSTD_CERTIFICATE, Input(*ids.OS_ROOT_SECRET)),
     control_plane_only=True,
     limits=Limits(minimum=8 * MIB, low=16 * MIB, maximum=128 * MIB, millicores=250),
 )

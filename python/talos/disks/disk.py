@@ -6,7 +6,8 @@ from typing import Any
 
 from talos.api.definitions import block_pb2
 from talos.disks.layout import INSTALLED, META, place_areas
-from talos.resource.kinds import DISCOVERED_VOLUME, DISK, SYSTEM_DISK
+from talos.resource import ids
+from talos.resource.kinds import DISCOVERED_VOLUME, DISK
 from talos.resource.state import NotFoundError, State
 from talos.system.sizes import format_size
 
@@ -145,6 +146,6 @@ def describe_all(disks: Sequence[Disk]) -> str:
 
 async def _find_system_disk(state: State) -> str:
     try:
-        return (await state.get(SYSTEM_DISK, "system-disk")).spec.disk_id
+        return (await state.get(*ids.SYSTEM_DISK)).spec.disk_id
     except NotFoundError:
         return ""

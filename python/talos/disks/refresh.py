@@ -1,12 +1,10 @@
 """Whoever writes to disks asks udevd to look at them again."""
 
 from talos.api.definitions import block_pb2
-from talos.resource import kinds
+from talos.resource import ids
 from talos.resource.changes import modify, wait_for
 from talos.resource.resource import Resource
 from talos.resource.state import State
-
-ID = "refresh"
 
 
 async def refresh_discovery(state: State, *, wait: bool = True) -> None:
@@ -15,11 +13,11 @@ async def refresh_discovery(state: State, *, wait: bool = True) -> None:
     def change(spec: block_pb2.DiscoveryRefreshRequestSpec) -> None:
         spec.request += 1
 
-    written = await modify(state, kinds.DISCOVERY_REFRESH_REQUEST, ID, change)
+    written = await modify(state, *ids.DISCOVERY_REFRESH_REQUEST, change)
     request = written.spec.request
 
     def is_done(resource: Resource[block_pb2.DiscoveryRefreshStatusSpec]) -> bool:
         return resource.spec.request >= request
 
     if wait:
-        await wait_for(state, kinds.DISCOVERY_REFRESH_STATUS, ID, is_done)
+        await wait_for(state, *ids.DISCOVERY_REFRESH_STATUS, is_done)

@@ -5,12 +5,6 @@ from talos.api.definitions import enums_pb2
 # Specs of every layer live here; merged, they are in the kinds' own namespace, ``network``.
 CONFIG_NAMESPACE = "network-config"
 
-HOSTNAME_ID = "hostname"
-RESOLVERS_ID = "resolvers"
-TIME_SERVERS_ID = "timeservers"
-ACTIVE_CONFIG = "v1alpha1"
-CMDLINE_ID = "cmdline"
-
 _NAMES = {
     enums_pb2.CONFIG_DEFAULT: "default",
     enums_pb2.CONFIG_CMDLINE: "cmdline",

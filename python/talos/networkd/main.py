@@ -1,7 +1,5 @@
 """networkd: the node's network, from config to kernel and from kernel to the State."""
 
-import logging
-
 import trio
 
 from talos.daemon.host import mirrored_state, run_controller_daemon
@@ -25,47 +23,39 @@ from talos.networkd.controllers.operator_spec import OperatorSpecController
 from talos.networkd.controllers.platform_config import PlatformConfigApplyController
 from talos.networkd.controllers.route_spec import RouteSpecController
 from talos.networkd.controllers.route_status import RouteStatusController
-from talos.networkd.controllers.simple_status import (
-    HostnameStatusController,
-    ResolverStatusController,
-    TimeServerStatusController,
-)
+from talos.networkd.controllers.simple_status import make_simple_status_controllers
 from talos.networkd.dhcp.wire import OpenWire, open_packets
-from talos.resource import kinds
+from talos.resource import ids
 from talos.resource.changes import wait_for
 from talos.resource.controller.controller import Controller
 from talos.resource.state import State
+from talos.system.logging import Log
 from talos.system.net.kernel_links import open_links
 from talos.system.net.links import Links
 
-log = logging.getLogger(__name__)
-
-DEVICES_ID = "devices"
 DEVICES_SECONDS = 30.0
 """How long the network waits for udevd. A link that is in use can still be renamed."""
 
 
-def make_controllers(links: Links, open_wire: OpenWire = open_packets) -> list[Controller]:
+def make_controllers(links: Links, log: Log, open_wire: OpenWire = open_packets) -> list[Controller]:
     """Every controller of this daemon."""
     return [
         DefaultsController(),
-        CmdlineConfigController(),
-        LinkConfigController(),
+        CmdlineConfigController(log),
+        LinkConfigController(log),
         OperatorConfigController(),
-        OperatorSpecController(open_wire),
+        OperatorSpecController(open_wire, log),
         PlatformConfigApplyController(),
         HostnameConfigController(),
         ServersConfigController(),
         *make_merge_controllers(),
-        LinkSpecController(links),
-        AddressSpecController(links),
-        RouteSpecController(links),
-        LinkStatusController(links),
-        AddressStatusController(links),
-        RouteStatusController(links),
-        HostnameStatusController(),
-        ResolverStatusController(),
-        TimeServerStatusController(),
+        LinkSpecController(links, log),
+        AddressSpecController(links, log),
+        RouteSpecController(links, log),
+        LinkStatusController(links, log),
+        AddressStatusController(links, log),
+        RouteStatusController(links, log),
+        *make_simple_status_controllers(),
         NodeAddressController(),
         NetworkStatusController(),
     ]
@@ -77,22 +67,22 @@ async def serve_network(daemon: Daemon) -> None:
     The network stays as it is at the end: the next networkd finds it so.
     """
     async with open_links(daemon.bridge) as links:
-        controllers = make_controllers(links)
+        controllers = make_controllers(links, daemon.log)
         async with mirrored_state(daemon, controllers) as state:
 
             async def prepare() -> None:
                 notify_ready()
-                await wait_for_devices(state)
+                await wait_for_devices(state, daemon.log)
 
             await run_controller_daemon(daemon, state, controllers, prepare=prepare)
 
 
-async def wait_for_devices(state: State) -> None:
+async def wait_for_devices(state: State, log: Log) -> None:
     """Wait until devices have their names; a node that can't be reached is worse than an odd name."""
     with trio.move_on_after(DEVICES_SECONDS) as waiting:
-        await wait_for(state, kinds.DEVICES_STATUS, DEVICES_ID, lambda resource: resource.spec.ready)
+        await wait_for(state, *ids.DEVICES_STATUS, lambda resource: resource.spec.ready)
     if waiting.cancelled_caught:
-        log.warning("devices are not ready after %.0f s; links are used as they are", DEVICES_SECONDS)
+        log.warning(f"devices are not ready after {DEVICES_SECONDS:.0f} s; links are used as they are")
 
 
 def main() -> None:

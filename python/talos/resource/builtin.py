@@ -1,11 +1,9 @@
 """The resources that tell which namespaces and types there are."""
 
-import functools
-
 from google.protobuf.message import Message
 
 from talos.api.cosi.meta_pb2 import NamespaceSpec, ResourceDefinitionSpec
-from talos.resource.changes import modify
+from talos.resource.changes import put
 from talos.resource.kind import Kind
 from talos.resource.kinds import NAMESPACE, REGISTRY, RESOURCE_DEFINITION
 from talos.resource.state import State
@@ -39,11 +37,9 @@ NAMESPACES = {
 async def register_builtin(state: State) -> None:
     """Describe every namespace and every kind in the State itself."""
     for name, description in NAMESPACES.items():
-        namespace = NamespaceSpec(description=description)
-        await modify(state, NAMESPACE, name, functools.partial(_replace, by=namespace), owner=OWNER)
+        await put(state, NAMESPACE, name, NamespaceSpec(description=description), owner=OWNER)
     for kind in REGISTRY.values():
-        change = functools.partial(_replace, by=make_definition(kind))
-        await modify(state, RESOURCE_DEFINITION, kind.type.lower(), change, owner=OWNER)
+        await put(state, RESOURCE_DEFINITION, kind.type.lower(), make_definition(kind), owner=OWNER)
 
 
 def make_definition(kind: Kind[Message]) -> ResourceDefinitionSpec:
@@ -61,7 +57,3 @@ def make_definition(kind: Kind[Message]) -> ResourceDefinitionSpec:
         ],
         sensitivity=sensitivity,
     )
-
-
-def _replace(spec: Message, *, by: Message) -> None:
-    spec.CopyFrom(by)

@@ -61,10 +61,37 @@ async def modify[S: Message](
             labels=current.metadata.labels if labels is None else labels,
             annotations=current.metadata.annotations if annotations is None else annotations,
         )
+        changed = Resource(metadata=metadata, spec=spec)
+        if changed == current and (metadata.owner, metadata.phase) == (owner, Phase.RUNNING):
+            return current
         try:
-            return await state.update(Resource(metadata=metadata, spec=spec), owner=owner)
+            return await state.update(changed, owner=owner)
         except (ConflictError, NotFoundError):
             continue
+
+
+async def put[S: Message](
+    state: State,
+    kind: Kind[S],
+    id: str,
+    spec: S,
+    *,
+    namespace: str | None = None,
+    owner: str = "",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> Resource[S]:
+    """Create a resource with a spec or replace the spec of the one that is there; see :func:`modify`."""
+    return await modify(
+        state,
+        kind,
+        id,
+        lambda old: old.CopyFrom(spec),
+        namespace=namespace,
+        owner=owner,
+        labels=labels,
+        annotations=annotations,
+    )
 
 
 def copy_spec[S: Message](spec: S) -> S:

@@ -11,12 +11,11 @@ from talos.daemon.follow import follow
 from talos.daemon.ready import notify_ready
 from talos.daemon.run import Daemon, run
 from talos.daemon.state import remote_state
-from talos.resource import kinds
+from talos.resource import ids
 from talos.routerd.router import Router
 from talos.rpc.proxy.grpc_call import make_server
 from talos.rpc.server import SOCKET_UMASK
 
-API = "api"
 GRACE = 5.0
 """Seconds that open calls have when routerd stops."""
 
@@ -36,7 +35,7 @@ async def serve(daemon: Daemon) -> None:
         router.maintenance = spec is not None and spec.readonly_role_mode
 
     async with remote_state(daemon) as state, trio.open_nursery() as nursery:
-        nursery.start_soon(follow, state, kinds.API_SERVICE_CONFIG, API, configure, daemon.log)
+        nursery.start_soon(follow, state, *ids.API_SERVICE_CONFIG, configure, daemon.log)
         await daemon.stopping.wait()
         nursery.cancel_scope.cancel()
     await daemon.bridge.call(_stop, router, server)

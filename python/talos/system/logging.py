@@ -7,6 +7,12 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from typing import Literal
+
+type Level = Literal["debug", "info", "warning", "error"]
+
+KEYS = 1000
+"""Keys of :meth:`Log.once` that are remembered."""
 
 
 def write_stderr(line: str) -> None:
@@ -26,6 +32,7 @@ class Log:
     ) -> None:
         self._fields = dict(fields or {})
         self._write = write
+        self._last: dict[str, str] = {}
 
     def bind(self, **fields: object) -> "Log":
         """A log whose lines carry these fields, too."""
@@ -47,11 +54,30 @@ class Log:
         """Something failed."""
         self._line("error", message, fields)
 
+    def once(self, message: str, *, key: str = "", level: Level = "warning", **fields: object) -> bool:
+        """Write a line, unless the last one of this key was the same; whether it was written.
+
+        The key is the message itself unless given. The newest ``KEYS`` keys are remembered.
+        """
+        key = key or message
+        if self._last.pop(key, None) == message:
+            self._last[key] = message
+            return False
+        self._last[key] = message
+        if len(self._last) > KEYS:
+            del self._last[next(iter(self._last))]
+        self._line(level, message, fields)
+        return True
+
+    def forget(self, key: str) -> None:
+        """Have the next line of a key written, even if it is the same."""
+        self._last.pop(key, None)
+
     def exception(self, message: str, **fields: object) -> None:
         """Something failed with the exception that is being handled."""
         self._line("error", message, {"error": sys.exception(), **fields})
 
-    def _line(self, level: str, message: str, fields: Mapping[str, object]) -> None:
+    def _line(self, level: Level, message: str, fields: Mapping[str, object]) -> None:
         now = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
         record: dict[str, object] = {"time": now.replace("+00:00", "Z"), "level": level, "msg": message}
         for key, value in {**self._fields, **fields}.items():

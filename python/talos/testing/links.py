@@ -5,8 +5,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Self
 
-import trio
-
 from talos.system.net.links import (
     ARPHRD_ETHER,
     IFF_LOWER_UP,
@@ -20,6 +18,7 @@ from talos.system.net.links import (
     RouteState,
     Topic,
 )
+from talos.system.wakeup import Wakeup
 
 
 class _Watcher:
@@ -27,14 +26,13 @@ class _Watcher:
 
     def __init__(self, topics: Topic) -> None:
         self.topics = topics
-        self.event = trio.Event()
+        self.event = Wakeup()
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> None:
         await self.event.wait()
-        self.event = trio.Event()
 
 
 class MemoryLinks:

@@ -5,14 +5,12 @@ from functools import partial
 
 from talos.daemon.host import mirrored_state, run_controller_daemon
 from talos.daemon.run import Daemon, run
-from talos.resource import kinds
+from talos.resource import ids
 from talos.resource.controller.controller import Controller
 from talos.resource.state import NotFoundError
 from talos.timed.service import TimeService
 from talos.timed.sntp import ask
 from talos.timed.time_status import TimeStatusController
-
-TIME_SERVERS_ID = "timeservers"
 
 
 def make_controllers() -> list[Controller]:
@@ -27,7 +25,7 @@ async def serve_time(daemon: Daemon) -> None:
 
         async def configured_servers() -> list[str]:
             try:
-                status = await state.get(kinds.TIME_SERVER_STATUS, TIME_SERVERS_ID)
+                status = await state.get(*ids.TIME_SERVER_STATUS)
             except NotFoundError:
                 return []
             return list(status.spec.ntp_servers)

@@ -1,10 +1,8 @@
 """Whether the clock is right: TimeStatus, which services wait for."""
 
 from talos.api.definitions.time_pb2 import StatusSpec
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Output, Reconciler
-
-STATUS_ID = "node"
 
 
 class TimeStatusController(Reconciler):
@@ -20,4 +18,4 @@ class TimeStatusController(Reconciler):
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """It never changes."""
         status = StatusSpec(synced=True, epoch=0, sync_disabled=True)
-        await runtime.modify(kinds.TIME_STATUS, STATUS_ID, lambda spec: spec.CopyFrom(status))
+        await runtime.put(*ids.TIME_STATUS, status)

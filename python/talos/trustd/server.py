@@ -7,7 +7,7 @@ import trio
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.daemon.follow import follow
 from talos.pki.authority import CertificateAuthority
-from talos.resource import kinds
+from talos.resource import ids
 from talos.resource.state import State
 from talos.rpc.port.listener import Limits, TlsListener, TlsSettings, make_context
 from talos.system.errors import UserError
@@ -15,7 +15,6 @@ from talos.system.logging import Log
 from talos.trustd.signer import Secrets, Signer
 
 PORT = 50001
-OS, TRUSTD = "os", "trustd"
 
 # Anybody may connect, and nobody needs to stay: a worker comes for one call, twice a day.
 LIMITS = Limits(connections=256, connections_per_host=32, idle_timeout=20.0)
@@ -36,10 +35,8 @@ class TrustServer:
     async def watch(self, state: State) -> None:
         """Follow the State until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(
-                follow, state, kinds.TRUSTD_CERTIFICATE, TRUSTD, self.set_certificate, self._log
-            )
-            nursery.start_soon(follow, state, kinds.OS_ROOT_SECRET, OS, self.set_root, self._log)
+            nursery.start_soon(follow, state, *ids.TRUSTD_CERTIFICATE, self.set_certificate, self._log)
+            nursery.start_soon(follow, state, *ids.OS_ROOT_SECRET, self.set_root, self._log)
 
     def set_certificate(self, spec: secrets.TrustdCertsSpec | None) -> None:
         """Serve with this certificate from now on."""

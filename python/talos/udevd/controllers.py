@@ -9,7 +9,6 @@ came meanwhile are answered by one look.
 """
 
 from collections.abc import Iterable
-from functools import partial
 
 import trio
 from google.protobuf.message import Message
@@ -17,7 +16,7 @@ from google.protobuf.message import Message
 from talos.api.definitions.block_pb2 import DiscoveryRefreshStatusSpec, SymlinkSpec
 from talos.api.definitions.runtime_pb2 import DevicesStatusSpec
 from talos.config.udev_rules import parse_rules
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import (
     Controller,
     ControllerRuntime,
@@ -31,10 +30,6 @@ from talos.system.logging import Log
 from talos.udevd.blocks import Block
 from talos.udevd.hub import Hub
 from talos.udevd.specs import make_card, make_device, make_disk, make_volume
-
-REFRESH_ID = "refresh"
-STATUS_ID = "devices"
-ACTIVE_CONFIG = "v1alpha1"
 
 
 class DeviceReconciler(Reconciler):
@@ -59,11 +54,7 @@ async def publish[S: Message](
     """Make a kind's resources exactly these; all at once: at boot each call waits for a busy PID 1."""
     async with runtime.track_outputs(kind), trio.open_nursery() as nursery:
         for name, spec in specs:
-            nursery.start_soon(partial(runtime.modify, kind, name, partial(_replace, by=spec)))
-
-
-def _replace(spec: Message, *, by: Message) -> None:
-    spec.CopyFrom(by)
+            nursery.start_soon(runtime.put, kind, name, spec)
 
 
 async def publish_content(hub: Hub, runtime: ControllerRuntime) -> None:
@@ -106,7 +97,7 @@ class DiscoveryController(DeviceReconciler):
     """Block devices, disks, links and what is on them; looks again on request."""
 
     name = "block.DiscoveryController"
-    inputs = (Input(kinds.DISCOVERY_REFRESH_REQUEST, id=REFRESH_ID),)
+    inputs = (Input(*ids.DISCOVERY_REFRESH_REQUEST),)
     outputs = (
         Output(kinds.BLOCK_DEVICE),
         Output(kinds.BLOCK_SYMLINK),
@@ -122,22 +113,18 @@ class DiscoveryController(DeviceReconciler):
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Publish; answer a request after a look of its own."""
-        request = await runtime.get_or_none(kinds.DISCOVERY_REFRESH_REQUEST, REFRESH_ID)
+        request = await runtime.get_or_none(*ids.DISCOVERY_REFRESH_REQUEST)
         asked = request.spec.request if request is not None else 0
         if asked > self._answered:
             await self.hub.look_again()
         await publish_content(self.hub, runtime)
-        ready = DevicesStatusSpec(ready=True)
-        await runtime.modify(kinds.DEVICES_STATUS, STATUS_ID, partial(_replace, by=ready))
+        await runtime.put(*ids.DEVICES_STATUS, DevicesStatusSpec(ready=True))
         self.hub.announced.set()
         await publish_devices(self.hub, runtime)
         if asked > self._answered:
             self._answered = asked
-            await runtime.modify(kinds.DISCOVERY_REFRESH_STATUS, REFRESH_ID, partial(_answer, request=asked))
-
-
-def _answer(spec: DiscoveryRefreshStatusSpec, *, request: int) -> None:
-    spec.request = request
+            answer = DiscoveryRefreshStatusSpec(request=asked)
+            await runtime.put(*ids.DISCOVERY_REFRESH_STATUS, answer)
 
 
 class PciDevicesController(DeviceReconciler):
@@ -147,7 +134,7 @@ class PciDevicesController(DeviceReconciler):
     outputs = (Output(kinds.PCI_DEVICE),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Publish, when nobody waits for anything else."""
+        """Publish once what a boot waits for is published."""
         await self.hub.announced.wait()
         cards = dict(self.hub.devices.cards)
         await publish(runtime, kinds.PCI_DEVICE, ((name, make_card(cards[name])) for name in sorted(cards)))
@@ -157,7 +144,7 @@ class UdevRulesController(Reconciler):
     """Takes the rules of the config; changed rules are applied to all devices at once."""
 
     name = "runtime.UdevRulesController"
-    inputs = (Input(kinds.MACHINE_CONFIG, id=ACTIVE_CONFIG),)
+    inputs = (Input(*ids.MACHINE_CONFIG),)
 
     def __init__(self, hub: Hub, log: Log) -> None:
         self._hub = hub
@@ -166,7 +153,7 @@ class UdevRulesController(Reconciler):
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Follow the config; rules that can't be read leave those in effect that are."""
         await self._hub.settled.wait()
-        resource = await runtime.get_or_none(kinds.MACHINE_CONFIG, ACTIVE_CONFIG)
+        resource = await runtime.get_or_none(*ids.MACHINE_CONFIG)
         texts: tuple[str, ...] = ()
         if resource is not None:
             texts = await trio.to_thread.run_sync(read_rules, resource.spec.yaml_marshalled)
@@ -181,9 +168,9 @@ class UdevRulesController(Reconciler):
 def read_rules(config: bytes) -> tuple[str, ...]:
     """The rules in a config. What reads configs is large and not needed at the start: it is loaded here."""
     from talos.config import effective
-    from talos.config.read.loader import load
+    from talos.config.active import parse_active
 
-    return effective.udev_rules(load(config))
+    return effective.udev_rules(parse_active(config))
 
 
 def make_controllers(hub: Hub, log: Log) -> list[Controller]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from talos.config.udev_rules import Rule
 from talos.system.block.sysfs import SysDevice, Sysfs
+from talos.system.logging import Log
 from talos.system.net.uevents import Uevent
 from talos.udevd.blocks import Block, Prober, make_env, make_links, read_block
 from talos.udevd.disk_identity import Identify
@@ -21,7 +22,6 @@ from talos.udevd.rules import Wishes, apply_rules
 
 type Rename = Callable[[str, str], str]
 """Give an interface another name; answers why it could not be done, empty when it was."""
-type Tell = Callable[[str], None]
 
 _IGNORED_ACTIONS = frozenset({"bind", "unbind"})
 
@@ -36,8 +36,7 @@ class Ports:
     identify: Identify
     rename: Rename
     set_owner: Callable[[Path, int, int], None] = os.chown
-    tell: Tell
-    """For the log: what a person may want to know."""
+    log: Log
     rename_links: bool = True
 
 
@@ -53,7 +52,6 @@ class Devices:
     rules: tuple[Rule, ...] = ()
     _nodes: dict[str, str] = field(default_factory=dict[str, str])
     """Path to node of every character device."""
-    _told: set[str] = field(default_factory=set[str])
     links: Links = field(init=False)
 
     def __post_init__(self) -> None:
@@ -188,7 +186,7 @@ class Devices:
         except FileNotFoundError:
             pass  # gone already: its event is on the way
         except OSError as error:
-            self._tell_once(f"{path}: {error.strerror}")
+            self.ports.log.once(f"{path}: {error.strerror}")
         self.links.claim(node, wishes.links)
         self._write(device, wishes)
 
@@ -201,14 +199,16 @@ class Devices:
 
     def _write(self, device: SysDevice, wishes: Wishes) -> None:
         for problem in wishes.problems:
-            self._tell_once(f"udev rule: {problem}")
+            self.ports.log.once(f"udev rule: {problem}")
         for name, value in wishes.writes.items():
             if device.attribute(name) == value:
                 continue
             try:
                 Path(device.folder, name).write_text(value, encoding="utf-8")
             except OSError as error:
-                self._tell_once(f'udev rule: writing "{value}" to {device.folder}/{name}: {error.strerror}')
+                self.ports.log.once(
+                    f'udev rule: writing "{value}" to {device.folder}/{name}: {error.strerror}'
+                )
 
     def _take_link(self, device: SysDevice) -> None:
         if not self.ports.rename_links or not find_names(device, self.ports.sysfs).all:
@@ -219,9 +219,9 @@ class Devices:
         old = device.kernel_name
         reason = self.ports.rename(old, new)
         if reason:
-            self._tell_once(f"interface {old} keeps its name instead of {new}: {reason}")
+            self.ports.log.once(f"interface {old} keeps its name instead of {new}: {reason}")
         else:
-            self.ports.tell(f"interface {old} is {new} now")
+            self.ports.log.info(f"interface {old} is {new} now")
 
     def _drop(self, path: str) -> bool:
         """A device is gone, with everything below it."""
@@ -236,8 +236,3 @@ class Devices:
                 self.links.claim(block.node, {})
                 changed = True
         return changed
-
-    def _tell_once(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
-            self.ports.tell(text)

@@ -48,8 +48,8 @@ class Hub:
         await self._do(self.devices.scan_first)
         seen = trio.current_time()
         await self._settle(settle_time)
-        tell = self.devices.ports.tell
-        tell(f"devices found in {seen - begin:.2f} s, settled {trio.current_time() - seen:.2f} s later")
+        log = self.devices.ports.log
+        log.info(f"devices found in {seen - begin:.2f} s, settled {trio.current_time() - seen:.2f} s later")
         self.settled.set()
         self._notify()
         with trio.move_on_after(ANNOUNCE_LIMIT):
@@ -91,7 +91,7 @@ class Hub:
         try:
             events = await self._uevents.receive()
         except EventsLostError as error:
-            self.devices.ports.tell(f"events were lost ({error}): looking at every device")
+            self.devices.ports.log.warning(f"events were lost ({error}): looking at every device")
             await self._do(self.devices.scan, "change")
             return True
         return await self._do(self.devices.handle, events)

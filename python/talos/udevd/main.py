@@ -11,7 +11,7 @@ import trio
 
 from talos.daemon.host import mirrored_state, run_controller_daemon
 from talos.daemon.run import Daemon, run
-from talos.resource import kinds
+from talos.resource import ids
 from talos.resource.changes import wait_for
 from talos.system.block.ata import identify
 from talos.system.block.sysfs import Sysfs
@@ -20,7 +20,7 @@ from talos.system.net.interfaces import rename_link
 from talos.system.net.uevents import open_uevents
 from talos.system.proc.cmdline import Cmdline, parse_cmdline
 from talos.udevd.blocks import probe_safely
-from talos.udevd.controllers import STATUS_ID, make_controllers
+from talos.udevd.controllers import make_controllers
 from talos.udevd.devices import Devices, Ports
 from talos.udevd.hub import Hub
 
@@ -38,7 +38,7 @@ async def serve_devices(daemon: Daemon) -> None:
         prober=partial(probe_safely, DEV),
         identify=identify,
         rename=rename_link,
-        tell=daemon.log.info,
+        log=daemon.log,
         rename_links=arguments.first("net.ifnames", "1") != "0",
     )
     async with open_uevents() as uevents:
@@ -47,7 +47,7 @@ async def serve_devices(daemon: Daemon) -> None:
         async with mirrored_state(daemon, controllers) as state, trio.open_nursery() as nursery:
 
             async def settle() -> None:
-                await wait_for(state, kinds.DEVICES_STATUS, STATUS_ID, lambda status: status.spec.ready)
+                await wait_for(state, *ids.DEVICES_STATUS, lambda status: status.spec.ready)
                 await hub.complete.wait()
 
             nursery.start_soon(hub.run, parse_settle_time(arguments, daemon.log))

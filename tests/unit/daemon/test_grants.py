@@ -12,7 +12,7 @@ from tests.lint.grants import make_controllers, make_table
 from talos.daemon.daemons import BY_NAME, DAEMONS
 from talos.daemon.grants import TABLE, load_grants, make_guard
 from talos.daemon.run import Daemon, host
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.access import Input
 from talos.resource.kind import Kind
 from talos.resource.memory.state import MemoryState
@@ -133,7 +133,7 @@ def test_a_mirror_asks_for_no_more_than_is_declared(name: str, tmp_path: Path) -
     inputs, _ = declared(name)
 
     async def read(memory: MemoryState, remote: RemoteState) -> None:
-        await memory.create(make_resource(kinds.MACHINE_CONFIG, "v1alpha1", kinds.MACHINE_CONFIG.spec()))
+        await memory.create(make_resource(*ids.MACHINE_CONFIG, kinds.MACHINE_CONFIG.spec()))
         async with mirror(remote, make_controllers()[name], BY_NAME[name].reads) as state:
             for item in inputs:
                 try:

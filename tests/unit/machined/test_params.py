@@ -12,7 +12,7 @@ from talos.machined.controllers.runtime.kernel_params import (
     KernelParamSpecController,
 )
 from talos.machined.node.sysctls import KernelParams, default_params
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.changes import modify
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
@@ -86,7 +86,7 @@ async def configure(state: MemoryState, sysctls: str) -> None:
     def change(spec: config_pb2.MachineConfigSpec) -> None:
         spec.yaml_marshalled = text.encode()
 
-    await modify(state, kinds.MACHINE_CONFIG, "v1alpha1", change)
+    await modify(state, *ids.MACHINE_CONFIG, change)
 
 
 async def test_a_config_sets_params(root: Path) -> None:

@@ -25,12 +25,13 @@ from talos.networkd.addresses import make_ip, make_prefix, parse_interface
 from talos.networkd.controllers.machine_config import make_stable_name
 from talos.networkd.layers import CONFIG_NAMESPACE
 from talos.networkd.main import make_controllers
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.changes import modify, wait_for
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.kind import Kind
 from talos.resource.memory.state import MemoryState
 from talos.resource.resource import make_resource
+from talos.system.logging import Log
 from talos.system.net.links import (
     ARPHRD_ETHER,
     ARPHRD_LOOPBACK,
@@ -93,7 +94,7 @@ def platform_config(*addresses: str) -> PlatformConfigSpec:
 @asynccontextmanager
 async def running(state: MemoryState, links: MemoryLinks) -> AsyncGenerator[None]:
     async with trio.open_nursery() as nursery:
-        await nursery.start(run_controllers, state, make_controllers(links))
+        await nursery.start(run_controllers, state, make_controllers(links, Log()))
         yield
         nursery.cancel_scope.cancel()
 
@@ -110,15 +111,15 @@ def holds_only(address: str) -> Callable[[NodeAddressSpec], bool]:
 
 
 async def configure(state: MemoryState, config: PlatformConfigSpec) -> None:
-    await modify(state, kinds.PLATFORM_CONFIG, "active", lambda spec: spec.CopyFrom(config))
+    await modify(state, *ids.PLATFORM_CONFIG, lambda spec: spec.CopyFrom(config))
 
 
 async def test_a_platforms_config_reaches_the_kernel_and_is_told() -> None:
     state, links = MemoryState(), MemoryLinks([LO, ETH0])
     await configure(state, platform_config("10.5.0.2/24"))
     async with running(state, links):
-        await settle(state, kinds.NETWORK_STATUS, "status", lambda spec: spec.connectivity_ready)
-        await settle(state, kinds.NETWORK_STATUS, "status", lambda spec: spec.hostname_ready)
+        await settle(state, *ids.NETWORK_STATUS, lambda spec: spec.connectivity_ready)
+        await settle(state, *ids.NETWORK_STATUS, lambda spec: spec.hostname_ready)
         await trio.testing.wait_all_tasks_blocked(0.05)
         link = (await state.get(kinds.LINK_STATUS, "eth0")).spec
         assert (link.mtu, link.operational_state) == (1400, enums_pb2.OPER_STATE_UP)
@@ -129,11 +130,9 @@ async def test_a_platforms_config_reaches_the_kernel_and_is_told() -> None:
         assert route.out_link_name == "eth0"
         for name in ("default", "current", "routed", "accumulative"):
             await settle(state, kinds.NODE_ADDRESS, name, holds_only("10.5.0.2/24"))
-        assert (await state.get(kinds.HOSTNAME_STATUS, "hostname")).spec.hostname == "node-1"
+        assert (await state.get(*ids.HOSTNAME_STATUS)).spec.hostname == "node-1"
         # The defaults, as nothing else was configured.
-        assert (await state.get(kinds.RESOLVER_STATUS, "resolvers")).spec.dns_servers[
-            0
-        ].ip == b"\x01\x01\x01\x01"
+        assert (await state.get(*ids.RESOLVER_STATUS)).spec.dns_servers[0].ip == b"\x01\x01\x01\x01"
 
 
 async def test_what_goes_from_the_config_goes_from_the_kernel_and_nothing_else_does() -> None:
@@ -142,15 +141,15 @@ async def test_what_goes_from_the_config_goes_from_the_kernel_and_nothing_else_d
     await links.add_address(foreign)
     await configure(state, platform_config("10.5.0.2/24", "10.5.0.3/24"))
     async with running(state, links):
-        await settle(state, kinds.NODE_ADDRESS, "current", lambda spec: len(spec.addresses) == 3)
+        await settle(state, *ids.NODE_ADDRESS_CURRENT, lambda spec: len(spec.addresses) == 3)
         await configure(state, platform_config("10.5.0.2/24"))
-        await settle(state, kinds.NODE_ADDRESS, "current", lambda spec: len(spec.addresses) == 2)
+        await settle(state, *ids.NODE_ADDRESS_CURRENT, lambda spec: len(spec.addresses) == 2)
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert [str(item.address) for item in await links.addresses() if item.link_index == 2] == [
             "192.0.2.9/24",
             "10.5.0.2/24",
         ]
-        accumulated = (await state.get(kinds.NODE_ADDRESS, "accumulative")).spec
+        accumulated = (await state.get(*ids.NODE_ADDRESS_ACCUMULATIVE)).spec
         assert len(accumulated.addresses) == 3
 
 
@@ -158,21 +157,21 @@ async def test_a_restart_changes_nothing() -> None:
     state, links = MemoryState(), MemoryLinks([LO, ETH0])
     await configure(state, platform_config("10.5.0.2/24"))
     async with running(state, links):
-        await settle(state, kinds.NETWORK_STATUS, "status", lambda spec: spec.connectivity_ready)
+        await settle(state, *ids.NETWORK_STATUS, lambda spec: spec.connectivity_ready)
         await trio.testing.wait_all_tasks_blocked(0.05)
     links.changes.clear()
-    before = await state.get(kinds.NODE_ADDRESS, "current")
+    before = await state.get(*ids.NODE_ADDRESS_CURRENT)
     async with running(state, links):
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert links.changes == []
-        assert await state.get(kinds.NODE_ADDRESS, "current") == before
+        assert await state.get(*ids.NODE_ADDRESS_CURRENT) == before
 
 
 async def test_a_removed_address_comes_back() -> None:
     state, links = MemoryState(), MemoryLinks([LO, ETH0])
     await configure(state, platform_config("10.5.0.2/24"))
     async with running(state, links):
-        await settle(state, kinds.NODE_ADDRESS, "current", lambda spec: len(spec.addresses) == 1)
+        await settle(state, *ids.NODE_ADDRESS_CURRENT, lambda spec: len(spec.addresses) == 1)
         await links.remove_address(AddressState(link_index=2, address=ip_interface("10.5.0.2/24")))
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert any(item.address == ip_interface("10.5.0.2/24") for item in await links.addresses())
@@ -186,47 +185,44 @@ async def test_a_higher_layer_wins() -> None:
         make_resource(kinds.HOSTNAME_SPEC, "configuration/hostname", own, namespace=CONFIG_NAMESPACE)
     )
     async with running(state, links):
-        await settle(state, kinds.HOSTNAME_STATUS, "hostname", lambda spec: spec.hostname == "mine")
+        await settle(state, *ids.HOSTNAME_STATUS, lambda spec: spec.hostname == "mine")
 
 
 async def test_etc_files_are_waited_for() -> None:
     state, links = MemoryState(), MemoryLinks([LO])
     async with running(state, links):
-        await settle(state, kinds.NETWORK_STATUS, "status", lambda spec: not spec.etc_files_ready)
+        await settle(state, *ids.NETWORK_STATUS, lambda spec: not spec.etc_files_ready)
         for name in ("hosts", "resolv.conf"):
             await state.create(
                 make_resource(kinds.ETC_FILE_STATUS, name, EtcFileStatusSpec(spec_version="1"))
             )
-        await settle(state, kinds.NETWORK_STATUS, "status", lambda spec: spec.etc_files_ready)
+        await settle(state, *ids.NETWORK_STATUS, lambda spec: spec.etc_files_ready)
 
 
 async def test_the_machine_configs_names_and_servers_win() -> None:
     state, links = MemoryState(), MemoryLinks([LO, ETH0])
     await configure(state, platform_config("10.5.0.2/24"))
     async with running(state, links):
-        await settle(state, kinds.HOSTNAME_STATUS, "hostname", lambda spec: spec.hostname == "node-1")
+        await settle(state, *ids.HOSTNAME_STATUS, lambda spec: spec.hostname == "node-1")
         config = MachineConfigSpec(yaml_marshalled=CONFIG.encode())
-        await state.create(make_resource(kinds.MACHINE_CONFIG, "v1alpha1", config))
-        await settle(state, kinds.HOSTNAME_STATUS, "hostname", lambda spec: spec.hostname == "mine")
+        await state.create(make_resource(*ids.MACHINE_CONFIG, config))
+        await settle(state, *ids.HOSTNAME_STATUS, lambda spec: spec.hostname == "mine")
         await settle(
             state,
-            kinds.TIME_SERVER_STATUS,
-            "timeservers",
+            *ids.TIME_SERVER_STATUS,
             lambda spec: list(spec.ntp_servers) == ["time.example.org"],
         )
-        assert (await state.get(kinds.RESOLVER_STATUS, "resolvers")).spec.dns_servers[0].ip == bytes(
-            [9, 9, 9, 9]
-        )
-        status = (await state.get(kinds.HOSTNAME_STATUS, "hostname")).spec
+        assert (await state.get(*ids.RESOLVER_STATUS)).spec.dns_servers[0].ip == bytes([9, 9, 9, 9])
+        status = (await state.get(*ids.HOSTNAME_STATUS)).spec
         assert status.domainname == "example.org"
 
 
 async def test_a_machine_without_a_config_goes_by_its_own_name() -> None:
     state, links = MemoryState(), MemoryLinks([LO, ETH0])
-    await state.create(make_resource(kinds.IDENTITY, "local", IdentitySpec(node_id="one")))
+    await state.create(make_resource(*ids.IDENTITY, IdentitySpec(node_id="one")))
     async with running(state, links):
         own = make_stable_name("one")
-        await settle(state, kinds.HOSTNAME_STATUS, "hostname", lambda spec: spec.hostname == own)
+        await settle(state, *ids.HOSTNAME_STATUS, lambda spec: spec.hostname == own)
 
 
 def test_a_nodes_own_name_follows_from_its_identity() -> None:

@@ -14,69 +14,70 @@ from talos.networkd.dhcp.client import Client
 from talos.networkd.dhcp.lease import Lease, UnusableAnswerError, parse_lease
 from talos.networkd.dhcp.message import MessageType, make_request, parse_reply
 from talos.networkd.dhcp.wire import make_packet, parse_packet
+from talos.system.logging import Log
 
 MAC = bytes((2, 0, 0, 0, 0, 1))
 
 
-class Log:
+class Leases:
     def __init__(self) -> None:
         self.leases: list[Lease | None] = []
 
-    async def tell(self, lease: Lease | None) -> None:
+    async def report(self, lease: Lease | None) -> None:
         self.leases.append(lease)
 
 
 @asynccontextmanager
-async def client_of(server: Server, *, previous: str = "") -> AsyncGenerator[tuple[Client, Log]]:
-    told = Log()
-    client = Client(link="eth0", wire=server, hardware_address=MAC, tell=told.tell)
+async def client_of(server: Server, *, previous: str = "") -> AsyncGenerator[tuple[Client, Leases]]:
+    reported = Leases()
+    client = Client(link="eth0", wire=server, hardware_address=MAC, report=reported.report, log=Log())
     if previous:
         client.previous = IPv4Interface(previous).ip
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.run)
-        yield client, told
+        yield client, reported
         nursery.cancel_scope.cancel()
 
 
 async def test_a_lease_is_asked_for_taken_and_renewed(autojump_clock: MockClock) -> None:
     server = Server()
-    async with client_of(server) as (_, told):
+    async with client_of(server) as (_, reported):
         await trio.sleep(10)
         assert [kind for kind, _, _ in server.heard] == ["DISCOVER", "REQUEST"]
-        assert told.leases[0] is not None
-        assert told.leases[0].address == IPv4Interface("10.0.2.15/24")
+        assert reported.leases[0] is not None
+        assert reported.leases[0].address == IPv4Interface("10.0.2.15/24")
         await trio.sleep(1800)
         kind, options, to = server.heard[-1]
         assert (kind, to, "requested_ip" in options) == ("REQUEST", SERVER, False)
-        assert len(told.leases) == 1
+        assert len(reported.leases) == 1
 
 
 async def test_a_server_that_fell_silent_is_missed_at_the_end_of_the_lease(autojump_clock: MockClock) -> None:
     server = Server()
-    async with client_of(server) as (_, told):
+    async with client_of(server) as (_, reported):
         await trio.sleep(10)
         server.silent = True
         await trio.sleep(3500)
-        assert len(told.leases) == 1
+        assert len(reported.leases) == 1
         # First the server itself is asked, later all.
         assert {to for _, _, to in server.heard[2:]} == {SERVER, None}
         await trio.sleep(110)
-        assert told.leases[-1] is None
+        assert reported.leases[-1] is None
         server.silent = False
         await trio.sleep(70)
-        assert told.leases[-1] is not None
+        assert reported.leases[-1] is not None
 
 
 async def test_a_lease_taken_back_is_given_up_at_once(autojump_clock: MockClock) -> None:
     server = Server()
-    async with client_of(server) as (_, told):
+    async with client_of(server) as (_, reported):
         await trio.sleep(10)
         server.refusing = True
         await trio.sleep(1800)
-        assert told.leases[-1] is None
+        assert reported.leases[-1] is None
         server.refusing, server.address = False, "10.0.2.77"
         await trio.sleep(100)
-        lease = told.leases[-1]
+        lease = reported.leases[-1]
         assert lease is not None
         assert str(lease.address) == "10.0.2.77/24"
 
@@ -85,29 +86,29 @@ async def test_the_old_address_is_asked_for_first(
     autojump_clock: MockClock,
 ) -> None:
     server = Server()
-    async with client_of(server, previous="10.0.2.15/24") as (_, told):
+    async with client_of(server, previous="10.0.2.15/24") as (_, reported):
         await trio.sleep(10)
         assert [kind for kind, _, _ in server.heard] == ["REQUEST"]
-        assert len(told.leases) == 1
+        assert len(reported.leases) == 1
     server = Server()
     server.refusing = True
-    async with client_of(server, previous="10.0.2.15/24") as (_, told):
+    async with client_of(server, previous="10.0.2.15/24") as (_, reported):
         await trio.sleep(1)
         assert [kind for kind, _, _ in server.heard[:2]] == ["REQUEST", "DISCOVER"]
 
 
 async def test_after_the_cable_was_pulled_the_lease_is_checked(autojump_clock: MockClock) -> None:
     server = Server()
-    async with client_of(server) as (client, told):
+    async with client_of(server) as (client, reported):
         await trio.sleep(10)
         client.check()
         await trio.sleep(1)
         assert server.heard[-1][1]["requested_ip"] == "10.0.2.15"
-        assert len(told.leases) == 1
+        assert len(reported.leases) == 1
         server.refusing = True
         client.check()
         await trio.sleep(1)
-        assert told.leases[-1] is None
+        assert reported.leases[-1] is None
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -116,7 +117,7 @@ async def test_nonsense_is_survived(
 ) -> None:
     random = Random(seed)
     server = Server()
-    async with client_of(server) as (_, told):
+    async with client_of(server) as (_, reported):
         for _ in range(30):
             server.raw = bytes((99, 130, 83, 99)) + random.randbytes(random.randrange(200))
             if random.random() < 0.5:
@@ -124,7 +125,7 @@ async def test_nonsense_is_survived(
             await trio.sleep(60)
         server.raw = None
         await trio.sleep(130)
-        assert told.leases[-1] is not None
+        assert reported.leases[-1] is not None
     assert "Traceback" not in caplog.text
 
 
@@ -166,7 +167,7 @@ def test_classless_routes_take_the_routers_place() -> None:
         ("server_id", "224.0.0.1"),
     ],
 )
-def test_a_value_without_sense_is_ignored_and_told(option: str, value: object) -> None:
+def test_a_value_without_sense_is_ignored_and_reported(option: str, value: object) -> None:
     lease = parse(**{option: value})
     assert any(option in remark or "renewal" in remark for remark in lease.remarks)
     assert str(lease.address.ip) == "10.0.2.15"

@@ -16,6 +16,7 @@ from pyroute2 import AsyncIPRoute
 from talos.networkd.dhcp.client import Client
 from talos.networkd.dhcp.lease import Lease
 from talos.networkd.dhcp.wire import open_packets
+from talos.system.logging import Log
 
 pytestmark = pytest.mark.root
 
@@ -124,7 +125,8 @@ async def get_lease(folder: Path) -> None:
                 link="client",
                 wire=wire,
                 hardware_address=bytes.fromhex("020000007702"),
-                tell=lambda lease: told.send(lease),
+                report=lambda lease: told.send(lease),
+                log=Log(),
                 identifier=(1, bytes.fromhex("020000007702")),
             )
             nursery.start_soon(client.run)

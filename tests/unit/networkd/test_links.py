@@ -11,10 +11,11 @@ from tests.unit.networkd.dhcp_server import Server
 from talos.api.definitions.runtime_pb2 import KernelCmdlineSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.networkd.main import make_controllers
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.changes import modify
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
+from talos.system.logging import Log
 from talos.system.net.links import ARPHRD_ETHER, ARPHRD_LOOPBACK, LinkState
 from talos.testing.links import MemoryLinks
 
@@ -37,17 +38,17 @@ class Node:
 
     async def arguments(self, text: str) -> None:
         spec = KernelCmdlineSpec(cmdline=text)
-        await modify(self.state, kinds.KERNEL_CMDLINE, "cmdline", lambda old: old.CopyFrom(spec))
+        await modify(self.state, *ids.KERNEL_CMDLINE, lambda old: old.CopyFrom(spec))
 
     async def config(self, text: str) -> None:
         spec = MachineConfigSpec(yaml_marshalled=text.encode())
-        await modify(self.state, kinds.MACHINE_CONFIG, "v1alpha1", lambda old: old.CopyFrom(spec))
+        await modify(self.state, *ids.MACHINE_CONFIG, lambda old: old.CopyFrom(spec))
         await trio.testing.wait_all_tasks_blocked(0.1)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         async with trio.open_nursery() as nursery:
-            controllers = make_controllers(self.links, self.server.open)
+            controllers = make_controllers(self.links, Log(), self.server.open)
             await nursery.start(run_controllers, self.state, controllers)
             await trio.testing.wait_all_tasks_blocked(0.1)
             yield
@@ -71,11 +72,11 @@ async def test_a_machine_without_config_gets_an_address() -> None:
         assert await node.addresses() == ["eth0 10.0.2.15/24"]
         assert (await node.state.get(kinds.OPERATOR_SPEC, "dhcp4/eth0")).spec.link_name == "eth0"
         assert any(route.gateway is not None for route in await node.links.routes())
-        hostname = (await node.state.get(kinds.HOSTNAME_STATUS, "hostname")).spec
+        hostname = (await node.state.get(*ids.HOSTNAME_STATUS)).spec
         assert (hostname.hostname, hostname.domainname) == ("given", "example.org")
-        resolvers = (await node.state.get(kinds.RESOLVER_STATUS, "resolvers")).spec
+        resolvers = (await node.state.get(*ids.RESOLVER_STATUS)).spec
         assert [item.ip for item in resolvers.dns_servers] == [bytes((10, 0, 2, 3))]
-        times = (await node.state.get(kinds.TIME_SERVER_STATUS, "timeservers")).spec
+        times = (await node.state.get(*ids.TIME_SERVER_STATUS)).spec
         assert list(times.ntp_servers) == ["10.0.2.4"]
         link = await node.link("eth0")
         assert link is not None
@@ -117,7 +118,7 @@ async def test_the_command_line_takes_the_place_of_dhcp() -> None:
     async with node.running():
         assert await node.addresses() == ["eth0 10.1.0.2/24"]
         assert node.server.heard == []
-        assert (await node.state.get(kinds.HOSTNAME_STATUS, "hostname")).spec.hostname == "named"
+        assert (await node.state.get(*ids.HOSTNAME_STATUS)).spec.hostname == "named"
 
 
 async def test_bond_and_vlan_of_the_command_line() -> None:

@@ -10,6 +10,7 @@ import trio
 import trio.testing
 
 from talos.api.definitions.network_pb2 import AddressStatusSpec, HostnameStatusSpec
+from talos.resource import changes, ids
 from talos.resource.changes import add_finalizer, modify, remove_finalizer, teardown_and_destroy, wait_for
 from talos.resource.controller.controller import (
     Controller,
@@ -24,7 +25,7 @@ from talos.resource.controller.runtime import check_controllers, dependencies, r
 from talos.resource.kinds import ADDRESS_STATUS, HOSTNAME_STATUS, LINK_STATUS, RESOLVER_STATUS
 from talos.resource.memory.state import MemoryState
 from talos.resource.resource import Phase, make_resource
-from talos.resource.state import NotFoundError, State
+from talos.resource.state import NotFoundError, OwnerConflictError, PhaseConflictError, State
 from talos.system.errors import UserError
 
 
@@ -123,6 +124,50 @@ async def test_an_input_of_one_id_ignores_the_others(memory: MemoryState) -> Non
         assert controller.rounds == 2
 
 
+async def test_put_writes_a_spec_only_when_it_differs(memory: MemoryState) -> None:
+    written: list[int] = []
+
+    async def act(runtime: ControllerRuntime, round: int) -> None:
+        hostname = HostnameStatusSpec(hostname="one" if round < 3 else "two", domainname="example.org")
+        resource = await runtime.put(*ids.HOSTNAME_STATUS, hostname, labels={"round": str(round // 3)})
+        assert resource.spec == hostname
+        written.append(resource.metadata.version)
+
+    controller = Rounds(Input(ADDRESS_STATUS), outputs=(Output(HOSTNAME_STATUS),), action=act)
+    async with running(memory, controller):
+        for _ in range(3):
+            await put(memory, str(len(written)))
+            await settle()
+    assert written == [1, 1, 2, 2]
+    stored = await memory.get(*ids.HOSTNAME_STATUS)
+    assert stored.metadata.owner == controller.name
+    assert dict(stored.metadata.labels) == {"round": "1"}
+
+
+async def test_put_is_refused_for_what_is_no_output(memory: MemoryState) -> None:
+    refused: list[UndeclaredAccessError] = []
+
+    async def act(runtime: ControllerRuntime, _round: int) -> None:
+        with pytest.raises(UndeclaredAccessError) as error:
+            await runtime.put(*ids.HOSTNAME_STATUS, HostnameStatusSpec(hostname="one"))
+        refused.append(error.value)
+
+    async with running(memory, Rounds(Input(*ids.HOSTNAME_STATUS), action=act)):
+        assert "writes HostnameStatuses.net.talos.dev(network/hostname)" in str(refused[0])
+
+
+async def test_put_of_the_same_spec_by_another_owner_is_refused(memory: MemoryState) -> None:
+    hostname = HostnameStatusSpec(hostname="one")
+    await changes.put(memory, *ids.HOSTNAME_STATUS, hostname, owner="first")
+    await changes.put(memory, *ids.HOSTNAME_STATUS, hostname, owner="first")
+    assert (await memory.get(*ids.HOSTNAME_STATUS)).metadata.version == 1
+    with pytest.raises(OwnerConflictError):
+        await changes.put(memory, *ids.HOSTNAME_STATUS, hostname, owner="second")
+    await memory.teardown(*ids.HOSTNAME_STATUS, owner="first")
+    with pytest.raises(PhaseConflictError):
+        await changes.put(memory, *ids.HOSTNAME_STATUS, hostname, owner="first")
+
+
 async def test_an_input_of_another_namespace(memory: MemoryState) -> None:
     controller = Rounds(Input(ADDRESS_STATUS, namespace="network-config"))
     async with running(memory, controller):
@@ -137,7 +182,7 @@ async def test_an_input_of_another_namespace(memory: MemoryState) -> None:
 
 
 async def test_destroy_ready_input_wakes_only_at_the_end(memory: MemoryState) -> None:
-    controller = Rounds(Input(ADDRESS_STATUS, Strength.DESTROY_READY))
+    controller = Rounds(Input(ADDRESS_STATUS, strength=Strength.DESTROY_READY))
     async with running(memory, controller):
         await put(memory)
         await add_finalizer(memory, ADDRESS_STATUS, "a", "other")
@@ -364,7 +409,7 @@ async def test_a_strong_input_is_held_until_let_go(memory: MemoryState) -> None:
                 await runtime.remove_finalizer(ADDRESS_STATUS, item.id)
 
     await put(memory)
-    async with running(memory, Rounds(Input(ADDRESS_STATUS, Strength.STRONG), action=act)):
+    async with running(memory, Rounds(Input(ADDRESS_STATUS, strength=Strength.STRONG), action=act)):
         assert (await memory.get(ADDRESS_STATUS, "a")).metadata.finalizers == ("test.RoundsController",)
         await teardown_and_destroy(memory, ADDRESS_STATUS, "a")
         with pytest.raises(NotFoundError):
@@ -410,9 +455,9 @@ async def test_controllers_work_in_a_chain(memory: MemoryState) -> None:
 
 def test_edges_name_inputs_and_outputs() -> None:
     controller = Rounds(
-        Input(ADDRESS_STATUS, Strength.STRONG, id="a"),
+        Input(ADDRESS_STATUS, strength=Strength.STRONG, id="a"),
         Input(LINK_STATUS, namespace="network-config"),
-        Input(RESOLVER_STATUS, Strength.DESTROY_READY),
+        Input(RESOLVER_STATUS, strength=Strength.DESTROY_READY),
         outputs=(Output(HOSTNAME_STATUS), Output(RESOLVER_STATUS, shared=True)),
     )
     edges = [

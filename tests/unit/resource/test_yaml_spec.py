@@ -27,7 +27,7 @@ from talos.api.google.api.expr.v1alpha1.checked_pb2 import CheckedExpr
 from talos.api.google.api.expr.v1alpha1.syntax_pb2 import Constant, Expr
 from talos.api.resource.config_pb2 import MachineConfigSpec, MachineTypeSpec
 from talos.api.tables import read_table
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.kind import Kind
 from talos.resource.resource import make_resource
 from talos.resource.yaml.plan import enum_texts, message_to_value
@@ -133,9 +133,7 @@ def test_machine_type_is_a_bare_text() -> None:
 
 def test_machine_config_is_one_string_and_says_so() -> None:
     text = "version: v1alpha1\nmachine:\n    type: worker # why\n---\napiVersion: v1alpha1\n"
-    resource = make_resource(
-        kinds.MACHINE_CONFIG, "v1alpha1", MachineConfigSpec(yaml_marshalled=text.encode())
-    )
+    resource = make_resource(*ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=text.encode()))
     stored = resource.with_metadata(replace(resource.metadata, version=1))
     proto = resource_to_proto(kinds.MACHINE_CONFIG, stored)
     assert proto.metadata.annotations["talos.dev/yaml-spec"] == "1"

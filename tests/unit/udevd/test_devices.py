@@ -1,5 +1,6 @@
 """The table of devices: nodes, links, who has them next, rules, events of every kind."""
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from tests.unit.udevd.fake_sysfs import FakeSysfs, add_ahci_disk, add_pci
 from talos.config.udev_rules import parse_rules
 from talos.system.block.blkid import Content, Partition
 from talos.system.block.sysfs import SysDevice
+from talos.system.logging import Log
 from talos.system.net.uevents import Uevent
 from talos.udevd.devices import Devices, Ports
 
@@ -33,7 +35,7 @@ class World:
                 identify=lambda _: b"",
                 rename=self._rename,
                 set_owner=self._own,
-                tell=self.said.append,
+                log=Log(write=lambda line: self.said.append(json.loads(line)["msg"])),
             )
         )
 

@@ -12,6 +12,7 @@ import trio
 
 from talos.system.block.ata import identify
 from talos.system.block.sysfs import Sysfs
+from talos.system.logging import Log
 from talos.system.net.interfaces import rename_link
 from talos.system.net.uevents import open_uevents
 from talos.udevd.blocks import probe_safely
@@ -60,7 +61,7 @@ def make_devices(dev: Path) -> Devices:
             identify=identify,
             rename=lambda _old, _new: "a test renames nothing",
             set_owner=lambda _path, _uid, _gid: None,
-            tell=lambda _: None,
+            log=Log(write=lambda _: None),
         )
     )
 

@@ -12,7 +12,7 @@ from tests.unit.udevd.test_devices import GPT, XFS, World
 
 from talos.api.definitions.block_pb2 import DiscoveryRefreshRequestSpec
 from talos.api.definitions.hardware_pb2 import PCIDeviceSpec
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.changes import modify, wait_for
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
@@ -60,7 +60,7 @@ async def running(world: World, uevents: FakeUevents) -> AsyncGenerator[MemorySt
     async with trio.open_nursery() as nursery:
         nursery.start_soon(hub.run)
         await nursery.start(run_controllers, state, make_controllers(hub, Log(write=lines.append)))
-        await wait_for(state, kinds.DEVICES_STATUS, "devices", lambda status: status.spec.ready)
+        await wait_for(state, *ids.DEVICES_STATUS, lambda status: status.spec.ready)
         yield state
         nursery.cancel_scope.cancel()
 
@@ -114,10 +114,8 @@ async def test_discovery_on_request(world: World) -> None:
         def ask(spec: DiscoveryRefreshRequestSpec) -> None:
             spec.request = 7
 
-        await modify(state, kinds.DISCOVERY_REFRESH_REQUEST, "refresh", ask)
-        await wait_for(
-            state, kinds.DISCOVERY_REFRESH_STATUS, "refresh", lambda status: status.spec.request == 7
-        )
+        await modify(state, *ids.DISCOVERY_REFRESH_REQUEST, ask)
+        await wait_for(state, *ids.DISCOVERY_REFRESH_STATUS, lambda status: status.spec.request == 7)
         assert (await state.get(kinds.DISCOVERED_VOLUME, "vda")).spec.name == "xfs"
 
 
@@ -165,9 +163,7 @@ async def test_rules_of_the_config(world: World) -> None:
 
         async def use(rule: str) -> None:
             text = f"{head}    - {rule}\n".encode()
-            await modify(
-                state, kinds.MACHINE_CONFIG, "v1alpha1", lambda spec: setattr(spec, "yaml_marshalled", text)
-            )
+            await modify(state, *ids.MACHINE_CONFIG, lambda spec: setattr(spec, "yaml_marshalled", text))
 
         await use('KERNEL=="vda", MODE="0604"')
         while (world.dev / "vda").stat().st_mode & 0o777 != 0o604:

@@ -4,15 +4,12 @@ import trio
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.changes import destroy_if_present, modify, teardown_and_destroy, wait_for
 from talos.resource.resource import Resource
 from talos.resource.state import NotFoundError, State
 from talos.system.logging import Log
 
-LIFECYCLE_ID = "volume-lifecycle"
-DEVICES_ID = "devices"
-META_LOAD_ID = "meta"
 REQUESTER = "sequencer"
 REPORT_EVERY = 15.0
 """Seconds between two lines that say what is waited for."""
@@ -23,14 +20,14 @@ _SETTLED = frozenset({enums.VOLUME_PHASE_READY, enums.VOLUME_PHASE_MISSING, enum
 
 async def begin_lifecycle(state: State) -> None:
     """From here on volumes may be mounted."""
-    await modify(state, kinds.VOLUME_LIFECYCLE, LIFECYCLE_ID, lambda _: None)
+    await modify(state, *ids.VOLUME_LIFECYCLE, lambda _: None)
 
 
 async def end_lifecycle(state: State, log: Log) -> None:
     """Have every volume unmounted; what takes too long is left."""
     with trio.move_on_after(FINISH_LIMIT) as scope:
         try:
-            await teardown_and_destroy(state, kinds.VOLUME_LIFECYCLE, LIFECYCLE_ID)
+            await teardown_and_destroy(state, *ids.VOLUME_LIFECYCLE)
         except NotFoundError:
             return
     if scope.cancelled_caught:
@@ -59,7 +56,7 @@ def name_request(volume: str) -> str:
 
 async def wait_for_meta(state: State) -> None:
     """Until META is read, or it is certain that there is none."""
-    await wait_for(state, kinds.META_LOAD, META_LOAD_ID, lambda load: load.spec.done)
+    await wait_for(state, *ids.META_LOAD, lambda load: load.spec.done)
 
 
 async def wait_until_settled(state: State, volume: str, log: Log) -> bool:
@@ -92,7 +89,7 @@ async def wait_until_mounted(state: State, volume: str, log: Log) -> None:
 
 async def _are_disks_known(state: State) -> bool:
     try:
-        return (await state.get(kinds.DEVICES_STATUS, DEVICES_ID)).spec.ready
+        return (await state.get(*ids.DEVICES_STATUS)).spec.ready
     except NotFoundError:
         return False
 

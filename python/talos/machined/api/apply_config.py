@@ -18,13 +18,12 @@ from talos.machined.api.disk_plan import describe_disk_plan
 from talos.machined.api.pump import in_thread
 from talos.machined.api.stamps import format_duration
 from talos.machined.node.config_store import (
-    ACTIVE,
-    PERSISTENT,
     get_config,
     publish_config,
     write_config,
 )
 from talos.machined.node.ports import Node
+from talos.resource import ids
 from talos.resource.state import StateError
 from talos.system.errors import UserError
 
@@ -93,7 +92,7 @@ class Applier:
 
     async def _get_active(self) -> Config | None:
         """The config in force; None in maintenance."""
-        text = await get_config(self._node.state, ACTIVE)
+        text = await get_config(self._node.state, ids.MACHINE_CONFIG)
         if text is None:
             return None
         try:
@@ -119,9 +118,11 @@ class Applier:
             async with self._writing:
                 if mode == _TRY:
                     # A trial after a trial goes back to what was there before both.
-                    before = self._trial.before if self._trial else await get_config(state, ACTIVE)
+                    before = (
+                        self._trial.before if self._trial else await get_config(state, ids.MACHINE_CONFIG)
+                    )
                     self._end_trial()
-                    await publish_config(state, ACTIVE, data)
+                    await publish_config(state, ids.MACHINE_CONFIG, data)
                     self._begin_trial(before or b"", seconds)
                     return
                 try:
@@ -133,9 +134,9 @@ class Applier:
     async def _make_permanent(self, mode: _Mode, config: Config) -> None:
         state = self._node.state
         self._end_trial()
-        await publish_config(state, PERSISTENT, config.text)
+        await publish_config(state, ids.MACHINE_CONFIG_PERSISTENT, config.text)
         if mode != _STAGED and config.is_complete:
-            await publish_config(state, ACTIVE, config.text)
+            await publish_config(state, ids.MACHINE_CONFIG, config.text)
 
     def _begin_trial(self, before: bytes, seconds: float) -> None:
         trial = self._trial = Trial(before=before, scope=trio.CancelScope())
@@ -153,7 +154,7 @@ class Applier:
     async def _revert(self, trial: Trial) -> None:
         self._trial = None
         try:
-            await publish_config(self._node.state, ACTIVE, trial.before)
+            await publish_config(self._node.state, ids.MACHINE_CONFIG, trial.before)
             text = "the config on trial is reverted\n"
         except StateError as error:
             # It would take PID 1 with it: nobody is above a system task.

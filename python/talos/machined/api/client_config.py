@@ -10,16 +10,15 @@ from talos.config.model import Config
 from talos.config.read.loader import load
 from talos.config.talosconfig import Context, TalosConfig
 from talos.machined.api.pump import in_thread
-from talos.machined.node.config_store import ACTIVE, get_config
+from talos.machined.node.config_store import get_config
 from talos.machined.node.ports import Node
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
-from talos.resource.kinds import OS_ROOT_SECRET
+from talos.resource import ids
 from talos.resource.state import NotFoundError, State
 
 _ROLE_PREFIX = "os:"
-_OS_ROOT_ID = "os"
 _API = "client configuration"
 
 
@@ -43,7 +42,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
 async def _get_control_plane_config(state: State) -> Config:
     """The config in force; UNIMPLEMENTED on other nodes, which don't have the authority's key."""
-    text = await get_config(state, ACTIVE)
+    text = await get_config(state, ids.MACHINE_CONFIG)
     if text is None:
         raise RpcError(Code.UNIMPLEMENTED, f"machine type is not set, cannot use {_API} API")
     config = await in_thread(load, text)
@@ -54,7 +53,7 @@ async def _get_control_plane_config(state: State) -> Config:
 
 async def _get_authority(state: State) -> PemPair:
     try:
-        found = (await state.get(OS_ROOT_SECRET, _OS_ROOT_ID)).spec.issuing_ca
+        found = (await state.get(*ids.OS_ROOT_SECRET)).spec.issuing_ca
     except NotFoundError:
         raise RpcError(Code.UNAVAILABLE, "the OS CA is not known yet, try again") from None
     return PemPair(found.crt, found.key)

@@ -4,7 +4,7 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.config.model import Config
 from talos.disks.install.plan import plan_install
 from talos.machined.node.ports import Node
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.state import NotFoundError
 
 META, DEVICES = "META", "devices"
@@ -34,6 +34,6 @@ async def _is_installed(node: Node) -> bool:
 
 async def _knows_devices(node: Node) -> bool:
     try:
-        return (await node.state.get(kinds.DEVICES_STATUS, DEVICES)).spec.ready
+        return (await node.state.get(*ids.DEVICES_STATUS)).spec.ready
     except NotFoundError:
         return False

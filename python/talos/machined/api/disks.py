@@ -8,7 +8,8 @@ from talos.api.definitions import block_pb2
 from talos.api.rpc import Call, Handler
 from talos.api.storage import storage_pb2 as pb
 from talos.machined.node.ports import Node
-from talos.resource.kinds import DISK, SYSTEM_DISK
+from talos.resource import ids
+from talos.resource.kinds import DISK
 from talos.resource.resource import Resource
 from talos.resource.state import NotFoundError, State
 
@@ -27,7 +28,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
 async def _find_system_disk(state: State) -> str:
     try:
-        return (await state.get(SYSTEM_DISK, "system-disk")).spec.disk_id
+        return (await state.get(*ids.SYSTEM_DISK)).spec.disk_id
     except NotFoundError:
         return ""
 

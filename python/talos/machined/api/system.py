@@ -8,7 +8,7 @@ from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Handler
 from talos.machined.api.pump import in_thread
 from talos.machined.node.ports import Node
-from talos.resource.kinds import MACHINE_CONFIG
+from talos.resource import ids
 from talos.resource.state import NotFoundError, State
 from talos.system.version import get_version
 
@@ -37,7 +37,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 async def has_config(state: State) -> bool:
     """Whether the machine has its config."""
     try:
-        await state.get(MACHINE_CONFIG, "v1alpha1")
+        await state.get(*ids.MACHINE_CONFIG)
     except NotFoundError:
         return False
     return True

@@ -10,7 +10,8 @@ from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.api.storage import storage_pb2 as pb
 from talos.disks.refresh import refresh_discovery
 from talos.machined.node.ports import Node
-from talos.resource.kinds import BLOCK_DEVICE, DISCOVERED_VOLUME, DISK, SYSTEM_DISK, VOLUME_STATUS
+from talos.resource import ids
+from talos.resource.kinds import BLOCK_DEVICE, DISCOVERED_VOLUME, DISK, VOLUME_STATUS
 from talos.resource.resource import Resource
 from talos.resource.state import NotFoundError, State
 from talos.system.block.partitions import delete_partitions
@@ -76,7 +77,7 @@ async def _check_disk(state: State, name: str, disk: str) -> None:
     if spec.readonly:
         raise RpcError(Code.FAILED_PRECONDITION, f'blockdevice "{name}" is read-only')
     try:
-        system = (await state.get(SYSTEM_DISK, "system-disk")).spec.disk_id
+        system = (await state.get(*ids.SYSTEM_DISK)).spec.disk_id
     except NotFoundError:
         return
     if name == system:

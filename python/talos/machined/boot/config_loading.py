@@ -10,8 +10,6 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.machine import machine_pb2 as pb
 from talos.config.check.validate import Mode
 from talos.machined.controllers.config.acquire import Sources, acquire_config
-from talos.machined.controllers.config.machine_type import ACTIVE
-from talos.machined.controllers.secrets.maintenance import MAINTENANCE
 from talos.machined.node.events import EventLog
 from talos.machined.node.stage import MachineStage
 from talos.machined.platform.config_sources.inline import EARLY, INLINE, decode_inline
@@ -19,7 +17,7 @@ from talos.machined.platform.config_sources.platform import PlatformSource
 from talos.machined.platform.config_sources.volume import VolumeSource
 from talos.machined.platform.config_sources.web import WebSource
 from talos.machined.platform.platform import PlatformPort
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.changes import modify, teardown_and_destroy, wait_for
 from talos.resource.state import State
 from talos.system.files import Files
@@ -65,14 +63,16 @@ class ConfigLoader:
         self.log.info("there is no complete machine config, entering maintenance mode")
         before = self.stage.value
         self.stage.set(enums.MACHINE_STAGE_MAINTENANCE)
-        await modify(self.state, kinds.MAINTENANCE_SERVICE_REQUEST, MAINTENANCE, lambda _: None, owner=OWNER)
-        await wait_for(self.state, kinds.MACHINE_CONFIG, ACTIVE, lambda _: True)
-        await teardown_and_destroy(self.state, kinds.MAINTENANCE_SERVICE_REQUEST, MAINTENANCE, owner=OWNER)
+        await modify(self.state, *ids.MAINTENANCE_SERVICE_REQUEST, lambda _: None, owner=OWNER)
+        await wait_for(self.state, *ids.MACHINE_CONFIG, lambda _: True)
+        await teardown_and_destroy(self.state, *ids.MAINTENANCE_SERVICE_REQUEST, owner=OWNER)
         self.log.info("the machine has its config, leaving maintenance mode")
         self.stage.set(before)
 
     async def _has_config(self) -> bool:
-        return any(one.id == ACTIVE for one in await self.state.list(kinds.MACHINE_CONFIG))
+        return any(
+            one.id == ids.id_of(ids.MACHINE_CONFIG) for one in await self.state.list(kinds.MACHINE_CONFIG)
+        )
 
     async def _search(self) -> None:
         arguments = self.platform.arguments

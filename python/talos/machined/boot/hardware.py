@@ -1,8 +1,8 @@
 """What the firmware says of the machine: SystemInformation, from the kernel's view of SMBIOS."""
 
 from talos.api.definitions.hardware_pb2 import SystemInformationSpec
-from talos.resource import kinds
-from talos.resource.changes import modify
+from talos.resource import ids
+from talos.resource.changes import put
 from talos.resource.state import State
 from talos.system.files import Files
 
@@ -17,7 +17,6 @@ FILES = {
     "bios_version": "bios_version",
 }
 """Where each field is found; a machine may lack any of them."""
-ID = "systeminformation"
 OWNER = "hardware.SystemInfoController"
 """The owner, as upstream names it."""
 
@@ -29,11 +28,7 @@ async def describe_hardware(state: State, files: Files, mode: str) -> None:
     found = {name: _read(files, f"{FOLDER}/{file}") for name, file in FILES.items()}
     if not any(found.values()):
         return
-
-    def change(spec: SystemInformationSpec) -> None:
-        spec.CopyFrom(SystemInformationSpec(**found))
-
-    await modify(state, kinds.SYSTEM_INFORMATION, ID, change, owner=OWNER)
+    await put(state, *ids.SYSTEM_INFORMATION, SystemInformationSpec(**found), owner=OWNER)
 
 
 def _read(files: Files, path: str) -> str:

@@ -69,7 +69,7 @@ def make_controllers(parts: Parts) -> list[Controller]:
 def make_volume_controllers(parts: Parts) -> list[Controller]:
     """Disks, volumes, and what is kept on them."""
     return [
-        SystemDiskController(),
+        SystemDiskController(parts.log),
         VolumeConfigController(has_partitions=parts.node.platform.mode != "container"),
         VolumeManagerController(parts.volumes),
         MetaController(parts.meta, parts.log),

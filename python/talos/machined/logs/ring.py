@@ -2,7 +2,7 @@
 
 from collections import deque
 
-import trio
+from talos.system.wakeup import Signal
 
 CAPACITY = 1024 * 1024
 """Bytes kept of each log."""
@@ -19,7 +19,7 @@ class LogRing:
         self._last = bytearray()
         self._start = 0
         self.end = 0
-        self._more = trio.Event()
+        self._more = Signal()
 
     def append(self, data: bytes) -> None:
         """Add whole lines."""
@@ -30,8 +30,7 @@ class LogRing:
             self._last.clear()
         while self._chunks and self.end - self._start - len(self._chunks[0]) >= self._capacity:
             self._start += len(self._chunks.popleft())
-        more, self._more = self._more, trio.Event()
-        more.set()
+        self._more.notify()
 
     def read(self, position: int) -> tuple[bytes, int]:
         """What follows a position, a chunk at a time, and the position after it.

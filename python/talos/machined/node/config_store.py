@@ -9,12 +9,11 @@ import tempfile
 from pathlib import Path
 
 from talos.api.resource import config_pb2
-from talos.resource.changes import modify
-from talos.resource.kinds import MACHINE_CONFIG
+from talos.resource.changes import put
+from talos.resource.ids import Singleton
 from talos.resource.state import NotFoundError, State
 
 CONFIG_FILE = "config.yaml"
-ACTIVE, PERSISTENT = "v1alpha1", "persistent"
 YAML_SPEC = {"talos.dev/yaml-spec": "1"}
 """Says that the resource's YAML is the text itself, as one scalar."""
 
@@ -42,18 +41,19 @@ def write_config(state_dir: Path, data: bytes) -> None:
         os.close(folder)
 
 
-async def publish_config(state: State, id: str, data: bytes) -> None:
-    """Make a config known as ACTIVE or PERSISTENT; controllers act on the former."""
-
-    def change(spec: config_pb2.MachineConfigSpec) -> None:
-        spec.yaml_marshalled = data
-
-    await modify(state, MACHINE_CONFIG, id, change, annotations=YAML_SPEC)
+type ConfigResource = Singleton[config_pb2.MachineConfigSpec]
+"""``ids.MACHINE_CONFIG``, which controllers act on, or ``ids.MACHINE_CONFIG_PERSISTENT``."""
 
 
-async def get_config(state: State, id: str) -> bytes | None:
+async def publish_config(state: State, resource: ConfigResource, data: bytes) -> None:
+    """Make a config known."""
+    spec = config_pb2.MachineConfigSpec(yaml_marshalled=data)
+    await put(state, *resource, spec, annotations=YAML_SPEC)
+
+
+async def get_config(state: State, resource: ConfigResource) -> bytes | None:
     """The text of a config, None when there is none."""
     try:
-        return (await state.get(MACHINE_CONFIG, id)).spec.yaml_marshalled
+        return (await state.get(*resource)).spec.yaml_marshalled
     except NotFoundError:
         return None

@@ -5,11 +5,11 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 
-import trio
 from google.protobuf.message import Message
 
 from talos.machined.node.ports import Event
 from talos.machined.node.xid import XidGenerator
+from talos.system.wakeup import Signal
 
 CAPACITY = 1000
 """Events kept."""
@@ -23,7 +23,7 @@ class EventLog:
         self._xids = XidGenerator()
         self._now = now
         self._next = 0  # number of the next event
-        self._more = trio.Event()
+        self._more = Signal()
 
     def make_id(self) -> str:
         """An event id for the present moment."""
@@ -35,8 +35,7 @@ class EventLog:
         event = Event(id=self._xids.make(now), time=now, actor_id=actor_id, payload=payload)
         self._events.append(event)
         self._next += 1
-        more, self._more = self._more, trio.Event()
-        more.set()
+        self._more.notify()
         return event
 
     @asynccontextmanager

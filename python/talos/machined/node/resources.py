@@ -1,9 +1,5 @@
 """What machined itself tells about the machine in the State, once per boot."""
 
-from functools import partial
-
-from google.protobuf.message import Message
-
 from talos.api.definitions.cluster_pb2 import IdentitySpec
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
 from talos.api.definitions.runtime_pb2 import (
@@ -12,9 +8,8 @@ from talos.api.definitions.runtime_pb2 import (
     KernelCmdlineSpec,
     VersionSpec,
 )
-from talos.resource import kinds
-from talos.resource.changes import modify
-from talos.resource.kind import Kind
+from talos.resource import ids
+from talos.resource.changes import put
 from talos.resource.state import State
 from talos.system.files import Files
 from talos.system.version import get_version
@@ -25,7 +20,6 @@ IDENTITY_OWNER = "cluster.NodeIdentityController"
 """Another id may be found later, on the disk."""
 BOOT_CONTROLLER = "runtime.BootController"
 """Owner of what is written here."""
-PLATFORM_CONFIG_ID = "active"
 
 
 async def describe_machine(
@@ -33,23 +27,16 @@ async def describe_machine(
 ) -> None:
     """Who this is, what runs on it, and how it was started."""
     boot_id = files.read(BOOT_ID_FILE).strip()
-    identity = partial(_replace, by=IdentitySpec(node_id=node_id))
-    await modify(state, kinds.IDENTITY, "local", identity, owner=IDENTITY_OWNER)
-    await _write(state, kinds.BOOT_ID, "boot-id", BootIDSpec(boot_id=boot_id))
-    await _write(state, kinds.KERNEL_CMDLINE, "cmdline", KernelCmdlineSpec(cmdline=cmdline))
-    await _write(state, kinds.VERSION, "version", VersionSpec(version=get_version().tag, name=PRODUCT))
-    await _write(state, kinds.PLATFORM_METADATA, "platformmetadata", platform.metadata)
-    await _write(state, kinds.PLATFORM_CONFIG, PLATFORM_CONFIG_ID, platform)
+    await put(state, *ids.IDENTITY, IdentitySpec(node_id=node_id), owner=IDENTITY_OWNER)
+    await put(state, *ids.BOOT_ID, BootIDSpec(boot_id=boot_id), owner=BOOT_CONTROLLER)
+    await put(state, *ids.KERNEL_CMDLINE, KernelCmdlineSpec(cmdline=cmdline), owner=BOOT_CONTROLLER)
+    await put(
+        state, *ids.VERSION, VersionSpec(version=get_version().tag, name=PRODUCT), owner=BOOT_CONTROLLER
+    )
+    await put(state, *ids.PLATFORM_METADATA, platform.metadata, owner=BOOT_CONTROLLER)
+    await put(state, *ids.PLATFORM_CONFIG, platform, owner=BOOT_CONTROLLER)
 
 
 async def describe_foreign_devices(state: State) -> None:
-    """Somebody else has made the devices and named the links: nobody waits for udevd."""
-    await _write(state, kinds.DEVICES_STATUS, "devices", DevicesStatusSpec(ready=True))
-
-
-async def _write[S: Message](state: State, kind: Kind[S], id: str, spec: S) -> None:
-    await modify(state, kind, id, partial(_replace, by=spec), owner=BOOT_CONTROLLER)
-
-
-def _replace(spec: Message, *, by: Message) -> None:
-    spec.CopyFrom(by)
+    """The host has made the devices and named the links: there is no udevd to wait for."""
+    await put(state, *ids.DEVICES_STATUS, DevicesStatusSpec(ready=True), owner=BOOT_CONTROLLER)

@@ -1,8 +1,7 @@
 """In which stage of its run the machine is; controllers wait for changes of it."""
 
-import trio
-
 from talos.api.definitions import enums_pb2 as enums
+from talos.system.wakeup import Signal
 
 
 class MachineStage:
@@ -12,13 +11,12 @@ class MachineStage:
         self.value = enums.MACHINE_STAGE_BOOTING
         self.fingerprint = ""
         """That of the API's key in maintenance, else empty."""
-        self._changed = trio.Event()
+        self._changed = Signal()
 
     def set(self, value: enums.RuntimeMachineStage) -> None:
         """Enter a stage."""
         self.value = value
-        changed, self._changed = self._changed, trio.Event()
-        changed.set()
+        self._changed.notify()
 
     async def wait_for_change(self) -> None:
         """Wait until another stage is entered."""

@@ -12,7 +12,7 @@ from talos.api.definitions.network_pb2 import NodeAddressSpec
 from talos.api.resource import config_pb2
 from talos.machined.node.ports import ServiceState, ServiceStatus
 from talos.machined.screen.summary import LINES_KEPT, ServiceLine, Summary
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.kind import Kind
 from talos.resource.state import NotFoundError, State
 from talos.system.files import Files
@@ -53,12 +53,12 @@ class Collector:
 
     async def collect(self) -> Summary:
         """One look at the machine."""
-        status = await self._get(kinds.MACHINE_STATUS, "machine")
-        kind = await self._get(kinds.MACHINE_TYPE, "machine-type")
-        name = await self._get(kinds.HOSTNAME_STATUS, "hostname")
-        addresses = await self._get(kinds.NODE_ADDRESS, "current")
-        resolvers = await self._get(kinds.RESOLVER_STATUS, "resolvers")
-        hardware = await self._get(kinds.SYSTEM_INFORMATION, "systeminformation")
+        status = await self._get(*ids.MACHINE_STATUS)
+        kind = await self._get(*ids.MACHINE_TYPE)
+        name = await self._get(*ids.HOSTNAME_STATUS)
+        addresses = await self._get(*ids.NODE_ADDRESS_CURRENT)
+        resolvers = await self._get(*ids.RESOLVER_STATUS)
+        hardware = await self._get(*ids.SYSTEM_INFORMATION)
         routes = await self.state.list(kinds.ROUTE_STATUS)
         stage = status.stage if status else enums.MACHINE_STAGE_BOOTING
         memory = parse_meminfo(self.files.read("/proc/meminfo"))
@@ -99,7 +99,7 @@ class Collector:
         self._load = (idle, total)
 
     async def _fingerprint(self) -> str:
-        certificate = await self._get(kinds.API_CERTIFICATE, "api")
+        certificate = await self._get(*ids.API_CERTIFICATE)
         pem = certificate.server.crt if certificate else b""
         if pem and pem != self._pem:
             self._pem, self._print = pem, self.fingerprint_of(pem)

@@ -17,6 +17,7 @@ from talos.system.kmsg import KmsgReader
 from talos.system.logging import Log
 from talos.system.proc.cmdline import Cmdline
 from talos.system.terminal import NUMBER, Terminal, VirtualTerminal, show_messages
+from talos.system.wakeup import Wakeup
 
 PAUSE = 1.0
 """Seconds between two drawings."""
@@ -66,7 +67,7 @@ class Screen:
         self._collector = collector
         self._terminal = terminal
         self._painter = Painter(terminal)
-        self._changed = trio.Event()
+        self._changed = Wakeup()
         self.change()
 
     def change(self) -> None:
@@ -79,7 +80,6 @@ class Screen:
         while True:
             with trio.move_on_after(MEASURE_EVERY):
                 await self._changed.wait()
-            self._changed = trio.Event()
             if trio.current_time() - measured >= MEASURE_EVERY:
                 self._collector.measure()
                 measured = trio.current_time()

@@ -4,9 +4,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 
-import trio
-
 from talos.machined.node.ports import ServiceEvent, ServiceHealth, ServiceState, ServiceStatus
+from talos.system.wakeup import Signal
 
 S = ServiceState
 FOLLOWERS: Mapping[ServiceState, frozenset[ServiceState]] = {
@@ -44,7 +43,7 @@ class Lifecycle:
         self._report = report
         self._now = now
         self._events: deque[ServiceEvent] = deque(maxlen=MAX_EVENTS)
-        self._changed = trio.Event()
+        self._changed = Signal()
 
     def step(self, state: ServiceState, message: str) -> None:
         """Go to a state that may follow the present one."""
@@ -72,8 +71,7 @@ class Lifecycle:
 
     def _note(self, message: str) -> None:
         self._events.append(ServiceEvent(message=message, state=self.state, time=self._now()))
-        changed, self._changed = self._changed, trio.Event()
-        changed.set()
+        self._changed.notify()
         self._report(self)
 
     @property

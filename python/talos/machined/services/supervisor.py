@@ -20,6 +20,7 @@ from talos.machined.services.runner import Machinery, Runner
 from talos.machined.services.spec import ApiAction, Fork, ServiceSpec
 from talos.resource import changes, kinds
 from talos.resource.state import State, StateError
+from talos.system.wakeup import Wakeup
 
 OWNER = "v1alpha1.ServiceController"
 """The owner of the service resources, as upstream names it."""
@@ -40,7 +41,7 @@ class Supervisor:
         self._denied = ""
         self._runners: dict[str, Runner] = {}
         self._dirty: dict[str, Lifecycle] = {}
-        self._something_dirty = trio.Event()
+        self._something_dirty = Wakeup()
         self._to_start, self._starts = trio.open_memory_channel[Runner](inf)
         for spec in specs:
             has_health = spec.health is not None or isinstance(spec.start, Fork)
@@ -171,7 +172,6 @@ class Supervisor:
     async def _publish(self) -> None:
         while True:
             await self._something_dirty.wait()
-            self._something_dirty = trio.Event()
             dirty, self._dirty = self._dirty, {}
             for life in dirty.values():
                 try:

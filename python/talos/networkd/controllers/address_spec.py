@@ -1,7 +1,5 @@
 """Addresses as they should be."""
 
-import logging
-
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import AddressSpecSpec
 from talos.networkd.addresses import parse_interface
@@ -10,8 +8,6 @@ from talos.resource import kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Strength
 from talos.resource.resource import Phase
 from talos.system.net.links import AddressState, Topic
-
-log = logging.getLogger(__name__)
 
 # Flags we may set; the rest is the kernel's to say.
 _OURS = (
@@ -28,7 +24,7 @@ class AddressSpecController(KernelReconciler):
     """Adds addresses that are missing, and removes those whose spec goes away: no others."""
 
     name = "network.AddressSpecController"
-    inputs = (Input(kinds.ADDRESS_SPEC, Strength.STRONG),)
+    inputs = (Input(kinds.ADDRESS_SPEC, strength=Strength.STRONG),)
     topics = Topic.LINK | Topic.ADDRESS
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
@@ -39,9 +35,9 @@ class AddressSpecController(KernelReconciler):
             spec, index = resource.spec, indexes.get(resource.spec.link_name)
             if resource.metadata.phase is Phase.TEARING_DOWN:
                 if index is not None:
-                    log.info("address %s removed", resource.id)
-                    gone = self.links.remove_address(make_state(spec, index))
-                    await self.attempt(f"address {resource.id}", gone)
+                    self.log.info(f"address {resource.id} removed")
+                    removal = self.links.remove_address(make_state(spec, index))
+                    await self.attempt(f"address {resource.id}", removal)
                 await runtime.remove_finalizer(kinds.ADDRESS_SPEC, resource.id)
                 continue
             if self.name not in resource.metadata.finalizers:
@@ -50,7 +46,7 @@ class AddressSpecController(KernelReconciler):
                 continue
             added = self.links.add_address(make_state(spec, index))
             if await self.attempt(f"address {resource.id}", added):
-                log.info("address %s added", resource.id)
+                self.log.info(f"address {resource.id} added")
 
 
 def make_state(spec: AddressSpecSpec, link_index: int) -> AddressState:

@@ -27,9 +27,7 @@ class AddressStatusController(KernelReconciler):
                     continue
                 status = make_status(address, name)
                 address_id = make_address_id(name, address.address)
-                await runtime.modify(
-                    kinds.ADDRESS_STATUS, address_id, lambda spec, new=status: spec.CopyFrom(new)
-                )
+                await runtime.put(kinds.ADDRESS_STATUS, address_id, status)
 
 
 def make_status(address: AddressState, link: str) -> AddressStatusSpec:

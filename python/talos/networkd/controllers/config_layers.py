@@ -1,90 +1,85 @@
 """What the kernel's command line and the machine config say about links, as specs of their layers."""
 
-import logging
 from collections.abc import Sequence
+from typing import ClassVar, override
 
 from google.protobuf.message import Message
 
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import LinkSpecSpec, PlatformConfigSpec
-from talos.config.read.loader import load
+from talos.config.active import read_config
 from talos.networkd.cmdline import CmdlineNetwork, parse_network
 from talos.networkd.controllers.link_status import is_physical
 from talos.networkd.controllers.platform_config import make_specs
 from talos.networkd.device_config import DeviceConfig, make_device_config
-from talos.networkd.layers import ACTIVE_CONFIG, CMDLINE_ID, CONFIG_NAMESPACE, layered_id
+from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.spec_makers import make_dhcp4
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.kind import Kind
 from talos.resource.resource import Phase
+from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
 
-log = logging.getLogger(__name__)
+_CMDLINE_KINDS = (
+    kinds.LINK_SPEC,
+    kinds.ADDRESS_SPEC,
+    kinds.ROUTE_SPEC,
+    kinds.OPERATOR_SPEC,
+    kinds.HOSTNAME_SPEC,
+    kinds.RESOLVER_SPEC,
+    kinds.TIME_SERVER_SPEC,
+)
+_DEVICE_KINDS = _CMDLINE_KINDS[:4]
 
-_LOOPBACK = "lo"
+
+class LayerController(Reconciler):
+    """Writes the specs of one layer; what is malformed in its source is logged and ignored."""
+
+    layer: ClassVar[enums_pb2.NetworkConfigLayer]
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    async def read(self, runtime: ControllerRuntime) -> tuple[PlatformConfigSpec, Sequence[str]]:
+        """The layer's specs, and what is wrong with their source."""
+        raise NotImplementedError
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Read the source anew: which links it means may have changed."""
+        specs, problems = await self.read(runtime)
+        for problem in problems:
+            self._log.once(problem)
+        async with runtime.track_outputs():
+            await write_layer(runtime, self.layer, make_specs(specs))
 
 
-class CmdlineConfigController(Reconciler):
-    """Writes the specs of the command line; what is malformed is told and ignored."""
+class CmdlineConfigController(LayerController):
+    """Writes the specs of the kernel's command line."""
 
     name = "network.CmdlineConfigController"
-    inputs = (Input(kinds.KERNEL_CMDLINE, id=CMDLINE_ID), Input(kinds.LINK_STATUS))
-    outputs = tuple(
-        Output(kind, shared=True)
-        for kind in (
-            kinds.LINK_SPEC,
-            kinds.ADDRESS_SPEC,
-            kinds.ROUTE_SPEC,
-            kinds.OPERATOR_SPEC,
-            kinds.HOSTNAME_SPEC,
-            kinds.RESOLVER_SPEC,
-            kinds.TIME_SERVER_SPEC,
-        )
-    )
+    inputs = (Input(*ids.KERNEL_CMDLINE), Input(kinds.LINK_STATUS))
+    outputs = tuple(Output(kind, shared=True) for kind in _CMDLINE_KINDS)
+    layer = enums_pb2.CONFIG_CMDLINE
 
-    def __init__(self) -> None:
-        self._told: set[str] = set()
-
-    async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Read the command line anew: which link is the first may have changed."""
+    @override
+    async def read(self, runtime: ControllerRuntime) -> tuple[PlatformConfigSpec, Sequence[str]]:
         network = await read_cmdline(runtime)
-        for problem in network.problems:
-            if problem not in self._told:
-                self._told.add(problem)
-                log.warning("kernel argument %s", problem)
-        async with runtime.track_outputs():
-            await write_layer(runtime, enums_pb2.CONFIG_CMDLINE, make_specs(network.config))
+        return network.config, [f"kernel argument {problem}" for problem in network.problems]
 
 
-class LinkConfigController(Reconciler):
-    """Writes the specs of the machine config."""
+class LinkConfigController(LayerController):
+    """Writes the specs of the machine config, and of links that it selects by their properties."""
 
     name = "network.LinkConfigController"
-    inputs = (Input(kinds.MACHINE_CONFIG, id=ACTIVE_CONFIG), Input(kinds.LINK_STATUS))
-    outputs = tuple(
-        Output(kind, shared=True)
-        for kind in (
-            kinds.LINK_SPEC,
-            kinds.ADDRESS_SPEC,
-            kinds.ROUTE_SPEC,
-            kinds.OPERATOR_SPEC,
-        )
-    )
+    inputs = (Input(*ids.MACHINE_CONFIG), Input(kinds.LINK_STATUS))
+    outputs = tuple(Output(kind, shared=True) for kind in _DEVICE_KINDS)
+    layer = enums_pb2.CONFIG_MACHINE_CONFIGURATION
 
-    def __init__(self) -> None:
-        self._told: set[str] = set()
-
-    async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Follow the config, and links that it selects by what they are."""
+    @override
+    async def read(self, runtime: ControllerRuntime) -> tuple[PlatformConfigSpec, Sequence[str]]:
         config = await read_devices(runtime)
-        for problem in config.problems:
-            if problem not in self._told:
-                self._told.add(problem)
-                log.warning("%s", problem)
-        async with runtime.track_outputs():
-            specs = make_specs(config.specs)
-            await write_layer(runtime, enums_pb2.CONFIG_MACHINE_CONFIGURATION, specs)
+        return config.specs, config.problems
 
 
 class OperatorConfigController(Reconciler):
@@ -94,8 +89,8 @@ class OperatorConfigController(Reconciler):
     inputs = (
         Input(kinds.LINK_STATUS),
         Input(kinds.LINK_SPEC, namespace=CONFIG_NAMESPACE),
-        Input(kinds.KERNEL_CMDLINE, id=CMDLINE_ID),
-        Input(kinds.MACHINE_CONFIG, id=ACTIVE_CONFIG),
+        Input(*ids.KERNEL_CMDLINE),
+        Input(*ids.MACHINE_CONFIG),
     )
     outputs = (Output(kinds.LINK_SPEC, shared=True), Output(kinds.OPERATOR_SPEC, shared=True))
 
@@ -123,8 +118,8 @@ class OperatorConfigController(Reconciler):
 
 
 async def read_cmdline(runtime: ControllerRuntime) -> CmdlineNetwork:
-    """The command line's word on the network."""
-    resource = await runtime.get_or_none(kinds.KERNEL_CMDLINE, CMDLINE_ID)
+    """The network as the command line wants it."""
+    resource = await runtime.get_or_none(*ids.KERNEL_CMDLINE)
     if resource is None:
         return CmdlineNetwork()
     names = [link.id for link in await runtime.list(kinds.LINK_STATUS) if is_physical(link.spec)]
@@ -132,12 +127,12 @@ async def read_cmdline(runtime: ControllerRuntime) -> CmdlineNetwork:
 
 
 async def read_devices(runtime: ControllerRuntime) -> DeviceConfig:
-    """The machine config's word on links."""
-    resource = await runtime.get_or_none(kinds.MACHINE_CONFIG, ACTIVE_CONFIG)
-    if resource is None:
+    """The links as the machine config wants them."""
+    config = await read_config(runtime)
+    if config is None:
         return DeviceConfig()
     links = {link.id: link.spec for link in await runtime.list(kinds.LINK_STATUS)}
-    return make_device_config(load(resource.spec.yaml_marshalled), links)
+    return make_device_config(config, links)
 
 
 async def write_layer(
@@ -147,9 +142,4 @@ async def write_layer(
 ) -> None:
     """Write specs of one layer."""
     for kind, name, spec in specs:
-        await runtime.modify(
-            kind,
-            layered_id(layer, name),
-            lambda old, new=spec: old.CopyFrom(new),
-            namespace=CONFIG_NAMESPACE,
-        )
+        await runtime.put(kind, layered_id(layer, name), spec, namespace=CONFIG_NAMESPACE)

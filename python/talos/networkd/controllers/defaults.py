@@ -12,8 +12,8 @@ from talos.api.definitions.network_pb2 import (
 )
 from talos.config.contract import NAMESERVERS, TIME_SERVERS
 from talos.networkd.addresses import make_address_id, make_ip, make_prefix
-from talos.networkd.layers import CONFIG_NAMESPACE, RESOLVERS_ID, TIME_SERVERS_ID, layered_id
-from talos.resource import kinds
+from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Output, Reconciler
 
 LOOPBACK = "lo"
@@ -36,10 +36,10 @@ class DefaultsController(Reconciler):
         """They never change."""
         layer = enums_pb2.CONFIG_DEFAULT
         link = LinkSpecSpec(name=LOOPBACK, up=True, type=enums_pb2.LINK_LOOPBCK, config_layer=layer)
-        await runtime.modify(
+        await runtime.put(
             kinds.LINK_SPEC,
             layered_id(layer, LOOPBACK),
-            lambda spec: spec.CopyFrom(link),
+            link,
             namespace=CONFIG_NAMESPACE,
         )
         address = AddressSpecSpec(
@@ -50,10 +50,10 @@ class DefaultsController(Reconciler):
             flags=enums_pb2.ADDRESS_PERMANENT,
             config_layer=layer,
         )
-        await runtime.modify(
+        await runtime.put(
             kinds.ADDRESS_SPEC,
             layered_id(layer, make_address_id(LOOPBACK, LOOPBACK_ADDRESS)),
-            lambda spec: spec.CopyFrom(address),
+            address,
             namespace=CONFIG_NAMESPACE,
         )
         servers = [make_ip(server) for server in RESOLVERS]
@@ -62,16 +62,16 @@ class DefaultsController(Reconciler):
             name_servers=[NameServerSpec(addr=server) for server in servers],
             config_layer=layer,
         )
-        await runtime.modify(
+        await runtime.put(
             kinds.RESOLVER_SPEC,
-            layered_id(layer, RESOLVERS_ID),
-            lambda spec: spec.CopyFrom(resolvers),
+            layered_id(layer, ids.id_of(ids.RESOLVER_SPEC)),
+            resolvers,
             namespace=CONFIG_NAMESPACE,
         )
         times = TimeServerSpecSpec(ntp_servers=TIME_SERVERS, config_layer=layer)
-        await runtime.modify(
+        await runtime.put(
             kinds.TIME_SERVER_SPEC,
-            layered_id(layer, TIME_SERVERS_ID),
-            lambda spec: spec.CopyFrom(times),
+            layered_id(layer, ids.id_of(ids.TIME_SERVER_SPEC)),
+            times,
             namespace=CONFIG_NAMESPACE,
         )

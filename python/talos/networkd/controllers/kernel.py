@@ -1,25 +1,16 @@
 """A reconciler that also wakes when the kernel's network configuration changes."""
 
-import logging
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import trio
 
 from talos.resource.controller.controller import ControllerRuntime, Reconciler
+from talos.system.logging import Log
 from talos.system.net.links import LinkError, Links, Topic
-
-log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 10.0
 """Before a change that the kernel refused is tried again."""
-
-
-@dataclass(slots=True)
-class _Refusal:
-    since: float
-    told: str = ""
 
 
 class KernelReconciler(Reconciler):
@@ -27,9 +18,11 @@ class KernelReconciler(Reconciler):
 
     topics: ClassVar[Topic]
 
-    def __init__(self, links: Links) -> None:
+    def __init__(self, links: Links, log: Log) -> None:
         self.links = links
-        self._refused: dict[str, _Refusal] = {}
+        self.log = log
+        self._refused: dict[str, float] = {}
+        """When each change was refused first."""
         self._is_refused = False
 
     async def run(self, runtime: ControllerRuntime) -> None:
@@ -55,17 +48,17 @@ class KernelReconciler(Reconciler):
     async def attempt(self, what: str, change: Awaitable[None]) -> bool:
         """Make a change. What the kernel refuses keeps nothing else back and is tried again.
 
-        It is told once, and only when it lasts: a route whose address comes a moment later
-        is no news.
+        It is logged once, and only when it lasts: a route is refused until its address is
+        there, a moment later.
         """
         try:
             await change
         except LinkError as error:
             self._is_refused = True
-            refusal = self._refused.setdefault(what, _Refusal(trio.current_time()))
-            if refusal.told != str(error) and trio.current_time() - refusal.since >= RETRY_SECONDS / 2:
-                refusal.told = str(error)
-                log.warning("%s: the kernel refuses: %s", what, error.strerror)
+            since = self._refused.setdefault(what, trio.current_time())
+            if trio.current_time() - since >= RETRY_SECONDS / 2:
+                self.log.once(f"{what}: the kernel refuses: {error.strerror}", key=what)
             return False
-        self._refused.pop(what, None)
+        if self._refused.pop(what, None) is not None:
+            self.log.forget(what)
         return True

@@ -1,31 +1,28 @@
 """Links as they should be: made, joined, switched on, with their MTU."""
 
-import logging
-
 from talos.api.definitions.network_pb2 import LinkSpecSpec
 from talos.networkd.controllers.kernel import KernelReconciler
 from talos.networkd.link_attributes import make_link_words
 from talos.resource import kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Strength
 from talos.resource.resource import Phase
-from talos.system.net.links import LinkState, Topic
-
-log = logging.getLogger(__name__)
+from talos.system.logging import Log
+from talos.system.net.links import LinkError, Links, LinkState, Topic
 
 
 class LinkSpecController(KernelReconciler):
     """Applies LinkSpecs: makes links that are only logical, and removes them when their spec goes.
 
     A device whose spec goes away is left as it is, but for the bond or bridge it was part
-    of: somebody may be talking to us through it.
+    of: calls to this node may come through it.
     """
 
     name = "network.LinkSpecController"
-    inputs = (Input(kinds.LINK_SPEC, Strength.STRONG),)
+    inputs = (Input(kinds.LINK_SPEC, strength=Strength.STRONG),)
     topics = Topic.LINK
 
-    def __init__(self, links: object) -> None:
-        super().__init__(links)  # pyright: ignore[reportArgumentType]
+    def __init__(self, links: Links, log: Log) -> None:
+        super().__init__(links, log)
         self._made: dict[str, str] = {}
         """How each logical link was made; one whose making changes is made anew."""
 
@@ -53,7 +50,7 @@ class LinkSpecController(KernelReconciler):
         if link is None:
             return
         if spec.logical and link.kind == spec.kind:
-            log.info("link %s removed", spec.name)
+            self.log.info(f"link {spec.name} removed")
             await self.attempt(f"removing link {spec.name}", self.links.remove_link(link.index))
         elif link.master_index:
             await self.attempt(f"freeing link {spec.name}", self.links.set_link(link.index, master=0))
@@ -63,7 +60,7 @@ class LinkSpecController(KernelReconciler):
         if spec.logical:
             link = await self._make(spec, link)
         if link is None:
-            # One that isn't there yet is waited for; the kernel tells when it comes.
+            # One that isn't there yet is waited for: the kernel sends an event when it comes.
             return
         what = f"link {spec.name}"
         master = await self._find(_master(spec))
@@ -76,16 +73,16 @@ class LinkSpecController(KernelReconciler):
                 await self.attempt(what, self.links.set_link(link.index, up=False))
             if not await self.attempt(what, self.links.set_link(link.index, master=wanted)):
                 return
-            log.info("link %s: %s", spec.name, f"part of {_master(spec)}" if wanted else "on its own")
+            self.log.info(f"link {spec.name}: {f'part of {_master(spec)}' if wanted else 'on its own'}")
             link = await self._find(spec.name) or link
         if spec.hardware_address and spec.hardware_address != link.hardware_address:
             await self.attempt(what, self.links.set_link(link.index, hardware_address=spec.hardware_address))
         mtu = spec.mtu if spec.mtu not in (0, link.mtu) else None
         if mtu is not None:
-            log.info("link %s: mtu %s", spec.name, mtu)
+            self.log.info(f"link {spec.name}: mtu {mtu}")
             await self.attempt(f"{what}, mtu", self.links.set_link(link.index, mtu=mtu))
         if spec.up != link.is_up:
-            log.info("link %s: %s", spec.name, "up" if spec.up else "down")
+            self.log.info(f"link {spec.name}: {'up' if spec.up else 'down'}")
             await self.attempt(what, self.links.set_link(link.index, up=spec.up))
 
     async def _make(self, spec: LinkSpecSpec, link: LinkState | None) -> LinkState | None:
@@ -104,9 +101,9 @@ class LinkSpecController(KernelReconciler):
                 self._made.setdefault(spec.name, key)
             if self._made.get(spec.name) == key:
                 return link
-            log.info("link %s changes: it is made anew", spec.name)
+            self.log.info(f"link {spec.name} changes: it is made anew")
             await self.attempt(f"link {spec.name}", self.links.remove_link(link.index))
-        log.info("link %s made: %s", spec.name, spec.kind)
+        self.log.info(f"link {spec.name} made: {spec.kind}")
         if not await self.attempt(f"making {spec.kind} {spec.name}", self.links.add_link(spec.name, words)):
             return None
         self._made[spec.name] = key
@@ -126,6 +123,4 @@ def _order(spec: LinkSpecSpec) -> tuple[bool, bool, int, str]:
 
 
 async def _refuse(spec: LinkSpecSpec, link: LinkState) -> None:
-    from talos.system.net.links import LinkError
-
     raise LinkError(17, f"{spec.name} is there already, as {link.kind or 'a device'}")

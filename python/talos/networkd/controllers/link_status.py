@@ -23,9 +23,7 @@ class LinkStatusController(KernelReconciler):
         async with runtime.track_outputs():
             for link in await self.links.links():
                 status = make_status(link)
-                await runtime.modify(
-                    kinds.LINK_STATUS, link.name, lambda spec, new=status: spec.CopyFrom(new)
-                )
+                await runtime.put(kinds.LINK_STATUS, link.name, status)
 
 
 def make_status(link: LinkState) -> LinkStatusSpec:

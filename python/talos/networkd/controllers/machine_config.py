@@ -12,25 +12,15 @@ from talos.api.definitions.network_pb2 import (
     TimeServerSpecSpec,
 )
 from talos.config import effective
+from talos.config.active import read_config
 from talos.config.contract import TIME_SERVERS
-from talos.config.model import Config
-from talos.config.read.loader import load
 from talos.networkd.addresses import make_ip, parse_interface
-from talos.networkd.controllers.node_address import DEFAULT
-from talos.networkd.layers import (
-    ACTIVE_CONFIG,
-    CONFIG_NAMESPACE,
-    HOSTNAME_ID,
-    RESOLVERS_ID,
-    TIME_SERVERS_ID,
-    layered_id,
-)
+from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.spec_makers import make_hostname
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.net.links import Interface
 
-LOCAL_IDENTITY = "local"
 _LAYER = enums_pb2.CONFIG_MACHINE_CONFIGURATION
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -40,9 +30,9 @@ class HostnameConfigController(Reconciler):
 
     name = "network.HostnameConfigController"
     inputs = (
-        Input(kinds.MACHINE_CONFIG, id=ACTIVE_CONFIG),
-        Input(kinds.IDENTITY, id=LOCAL_IDENTITY),
-        Input(kinds.NODE_ADDRESS, id=DEFAULT),
+        Input(*ids.MACHINE_CONFIG),
+        Input(*ids.IDENTITY),
+        Input(*ids.NODE_ADDRESS_DEFAULT),
     )
     outputs = (Output(kinds.HOSTNAME_SPEC, shared=True),)
 
@@ -58,21 +48,17 @@ class HostnameConfigController(Reconciler):
             specs.append(make_hostname(default, enums_pb2.CONFIG_DEFAULT))
         async with runtime.track_outputs():
             for spec in specs:
-                await runtime.modify(
-                    kinds.HOSTNAME_SPEC,
-                    layered_id(spec.config_layer, HOSTNAME_ID),
-                    lambda old, new=spec: old.CopyFrom(new),
-                    namespace=CONFIG_NAMESPACE,
-                )
+                spec_id = layered_id(spec.config_layer, ids.id_of(ids.HOSTNAME_SPEC))
+                await runtime.put(kinds.HOSTNAME_SPEC, spec_id, spec, namespace=CONFIG_NAMESPACE)
 
     @staticmethod
     async def _make_default(runtime: ControllerRuntime, way: str) -> str:
         if way == "off":
             return ""
         if way == "stable":
-            identity = await runtime.get_or_none(kinds.IDENTITY, LOCAL_IDENTITY)
+            identity = await runtime.get_or_none(*ids.IDENTITY)
             return make_stable_name(identity.spec.node_id) if identity is not None else ""
-        address = await runtime.get_or_none(kinds.NODE_ADDRESS, DEFAULT)
+        address = await runtime.get_or_none(*ids.NODE_ADDRESS_DEFAULT)
         if address is None or not address.spec.addresses:
             return ""
         return make_address_name(parse_interface(address.spec.addresses[0]))
@@ -82,7 +68,7 @@ class ServersConfigController(Reconciler):
     """Writes the resolvers and time servers of the config."""
 
     name = "network.ServersConfigController"
-    inputs = (Input(kinds.MACHINE_CONFIG, id=ACTIVE_CONFIG),)
+    inputs = (Input(*ids.MACHINE_CONFIG),)
     outputs = (Output(kinds.RESOLVER_SPEC, shared=True), Output(kinds.TIME_SERVER_SPEC, shared=True))
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
@@ -93,29 +79,15 @@ class ServersConfigController(Reconciler):
                 return
             servers, domains = effective.nameservers(config), effective.search_domains(config)
             if servers or domains:
+                spec_id = layered_id(_LAYER, ids.id_of(ids.RESOLVER_SPEC))
                 resolvers = make_resolvers(servers, domains)
-                await runtime.modify(
-                    kinds.RESOLVER_SPEC,
-                    layered_id(_LAYER, RESOLVERS_ID),
-                    lambda spec: spec.CopyFrom(resolvers),
-                    namespace=CONFIG_NAMESPACE,
-                )
+                await runtime.put(kinds.RESOLVER_SPEC, spec_id, resolvers, namespace=CONFIG_NAMESPACE)
             times = effective.time_servers(config)
             # The default is another layer's: one of the platform shall win over it.
             if tuple(times) != TIME_SERVERS:
+                spec_id = layered_id(_LAYER, ids.id_of(ids.TIME_SERVER_SPEC))
                 spec = TimeServerSpecSpec(ntp_servers=times, config_layer=_LAYER)
-                await runtime.modify(
-                    kinds.TIME_SERVER_SPEC,
-                    layered_id(_LAYER, TIME_SERVERS_ID),
-                    lambda old: old.CopyFrom(spec),
-                    namespace=CONFIG_NAMESPACE,
-                )
-
-
-async def read_config(runtime: ControllerRuntime) -> Config | None:
-    """The machine config in effect, if there is one."""
-    resource = await runtime.get_or_none(kinds.MACHINE_CONFIG, ACTIVE_CONFIG)
-    return None if resource is None else load(resource.spec.yaml_marshalled)
+                await runtime.put(kinds.TIME_SERVER_SPEC, spec_id, spec, namespace=CONFIG_NAMESPACE)
 
 
 def make_resolvers(servers: Sequence[str], domains: Sequence[str]) -> ResolverSpecSpec:

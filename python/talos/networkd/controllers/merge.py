@@ -15,8 +15,8 @@ from talos.api.definitions.network_pb2 import (
     TimeServerSpecSpec,
 )
 from talos.networkd.addresses import make_address_id, operator_id, parse_interface, route_spec_id
-from talos.networkd.layers import CONFIG_NAMESPACE, HOSTNAME_ID, RESOLVERS_ID, TIME_SERVERS_ID
-from talos.resource import kinds
+from talos.networkd.layers import CONFIG_NAMESPACE
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import (
     Controller,
     ControllerRuntime,
@@ -52,8 +52,7 @@ class MergeController[S: Message](Reconciler):
         async with runtime.track_outputs():
             for key, specs in layers.items():
                 specs.sort(key=_layer)
-                merged = self._combine(specs)
-                await runtime.modify(self._kind, key, lambda spec, new=merged: spec.CopyFrom(new))
+                await runtime.put(self._kind, key, self._combine(specs))
 
 
 def _layer(spec: Message) -> int:
@@ -114,18 +113,21 @@ def make_merge_controllers() -> list[Controller]:
             "network.RouteMergeController", kinds.ROUTE_SPEC, route_spec_id, take_highest
         ),
         MergeController[HostnameSpecSpec](
-            "network.HostnameMergeController", kinds.HOSTNAME_SPEC, lambda _: HOSTNAME_ID, take_highest
+            "network.HostnameMergeController",
+            kinds.HOSTNAME_SPEC,
+            lambda _: ids.id_of(ids.HOSTNAME_SPEC),
+            take_highest,
         ),
         MergeController[ResolverSpecSpec](
             "network.ResolverMergeController",
             kinds.RESOLVER_SPEC,
-            lambda _: RESOLVERS_ID,
+            lambda _: ids.id_of(ids.RESOLVER_SPEC),
             combine_resolvers,
         ),
         MergeController[TimeServerSpecSpec](
             "network.TimeServerMergeController",
             kinds.TIME_SERVER_SPEC,
-            lambda _: TIME_SERVERS_ID,
+            lambda _: ids.id_of(ids.TIME_SERVER_SPEC),
             take_highest,
         ),
         MergeController[OperatorSpecSpec](

@@ -2,12 +2,9 @@
 
 from talos.api.definitions.network_pb2 import StatusSpec
 from talos.networkd.addresses import parse_network
-from talos.networkd.controllers.node_address import CURRENT
-from talos.networkd.layers import HOSTNAME_ID
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
-STATUS_ID = "status"
 ETC_FILES = ("hosts", "resolv.conf")
 
 
@@ -16,7 +13,7 @@ class NetworkStatusController(Reconciler):
 
     name = "network.StatusController"
     inputs = (
-        Input(kinds.NODE_ADDRESS, id=CURRENT),
+        Input(*ids.NODE_ADDRESS_CURRENT),
         Input(kinds.ROUTE_STATUS),
         Input(kinds.HOSTNAME_STATUS),
         Input(kinds.ETC_FILE_STATUS),
@@ -25,13 +22,13 @@ class NetworkStatusController(Reconciler):
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Look at everything anew."""
-        current = await runtime.get_or_none(kinds.NODE_ADDRESS, CURRENT)
+        current = await runtime.get_or_none(*ids.NODE_ADDRESS_CURRENT)
         routes = await runtime.list(kinds.ROUTE_STATUS)
-        hostname = await runtime.get_or_none(kinds.HOSTNAME_STATUS, HOSTNAME_ID)
+        hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
         files = {resource.id for resource in await runtime.list(kinds.ETC_FILE_STATUS)}
         status = StatusSpec(
             address_ready=current is not None and len(current.spec.addresses) > 0,
-            # A default route; whether anything answers beyond it is for probes to say.
+            # A default route; whether anything answers beyond it is for probes to find out.
             connectivity_ready=any(
                 parse_network(route.spec.destination) is None and route.spec.HasField("gateway")
                 for route in routes
@@ -39,4 +36,4 @@ class NetworkStatusController(Reconciler):
             hostname_ready=hostname is not None,
             etc_files_ready=files.issuperset(ETC_FILES),
         )
-        await runtime.modify(kinds.NETWORK_STATUS, STATUS_ID, lambda spec: spec.CopyFrom(status))
+        await runtime.put(*ids.NETWORK_STATUS, status)

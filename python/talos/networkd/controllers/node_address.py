@@ -6,14 +6,9 @@ from talos.api.definitions.network_pb2 import NodeAddressFilterSpec, NodeAddress
 from talos.networkd.addresses import is_siderolink, make_prefix, parse_interface, parse_network
 from talos.networkd.controllers.address_status import AddressStatusController
 from talos.networkd.controllers.link_status import is_usable
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.net.links import Interface
-
-DEFAULT = "default"
-CURRENT = "current"
-ROUTED = "routed"
-ACCUMULATIVE = "accumulative"
 
 # The virtual link of addresses that only the world outside knows.
 EXTERNAL_LINK = "external"
@@ -54,18 +49,22 @@ class NodeAddressController(Reconciler):
             if own:
                 # The alphabetically first link's smallest address.
                 first = min(own, key=lambda item: (item[0], _order(item[1])))[1]
-                await runtime.modify(kinds.NODE_ADDRESS, DEFAULT, lambda spec: _set_once(spec, first))
-            await _write(runtime, CURRENT, current)
-            await _write(runtime, ROUTED, routed)
-            await _accumulate(runtime, ACCUMULATIVE, known)
+                await runtime.modify(*ids.NODE_ADDRESS_DEFAULT, lambda spec: _set_once(spec, first))
+            await _write(runtime, ids.NODE_ADDRESS_CURRENT, current)
+            await _write(runtime, ids.NODE_ADDRESS_ROUTED, routed)
+            await _accumulate(runtime, ids.NODE_ADDRESS_ACCUMULATIVE, known)
             for item in await runtime.list(kinds.NODE_ADDRESS_FILTER):
-                await _write(runtime, f"{CURRENT}-{item.id}", apply_filter(item.spec, current))
-                await _write(runtime, f"{ROUTED}-{item.id}", apply_filter(item.spec, routed))
-                await _accumulate(runtime, f"{ACCUMULATIVE}-{item.id}", apply_filter(item.spec, known))
+                for whole, addresses in (
+                    (ids.NODE_ADDRESS_CURRENT, current),
+                    (ids.NODE_ADDRESS_ROUTED, routed),
+                ):
+                    await _write(runtime, _filtered(whole, item.id), apply_filter(item.spec, addresses))
+                part = _filtered(ids.NODE_ADDRESS_ACCUMULATIVE, item.id)
+                await _accumulate(runtime, part, apply_filter(item.spec, known))
 
 
 def is_node_address(address: Interface) -> bool:
-    """Whether anybody else could reach the node by it."""
+    """Whether another machine could reach the node by it."""
     ip = address.ip
     return not (ip.is_loopback or ip.is_multicast or ip.is_link_local)
 
@@ -91,15 +90,20 @@ def _order(address: Interface) -> tuple[int, int, int]:
     return address.version, int(address.ip), address.network.prefixlen
 
 
-async def _write(runtime: ControllerRuntime, id: str, addresses: Sequence[Interface]) -> None:
-    def change(spec: NodeAddressSpec) -> None:
-        del spec.addresses[:]
-        spec.addresses.extend(make_prefix(address) for address in addresses)
-
-    await runtime.modify(kinds.NODE_ADDRESS, id, change)
+type _List = ids.Singleton[NodeAddressSpec]
 
 
-async def _accumulate(runtime: ControllerRuntime, id: str, addresses: Sequence[Interface]) -> None:
+def _filtered(whole: _List, filter_id: str) -> _List:
+    kind, name = whole
+    return kind, f"{name}-{filter_id}"
+
+
+async def _write(runtime: ControllerRuntime, resource: _List, addresses: Sequence[Interface]) -> None:
+    spec = NodeAddressSpec(addresses=[make_prefix(address) for address in addresses])
+    await runtime.put(*resource, spec)
+
+
+async def _accumulate(runtime: ControllerRuntime, resource: _List, addresses: Sequence[Interface]) -> None:
     def change(spec: NodeAddressSpec) -> None:
         before = {parse_interface(item).ip: parse_interface(item) for item in spec.addresses}
         for address in addresses:
@@ -107,7 +111,7 @@ async def _accumulate(runtime: ControllerRuntime, id: str, addresses: Sequence[I
         del spec.addresses[:]
         spec.addresses.extend(make_prefix(address) for address in sort_addresses(before.values()))
 
-    await runtime.modify(kinds.NODE_ADDRESS, id, change)
+    await runtime.modify(*resource, change)
 
 
 def _set_once(spec: NodeAddressSpec, address: Interface) -> None:

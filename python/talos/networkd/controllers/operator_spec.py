@@ -1,6 +1,5 @@
 """Runs what configures links by itself, one DHCP client per OperatorSpec, and writes what it learns."""
 
-import logging
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, ip_network
 from typing import Protocol
@@ -28,9 +27,8 @@ from talos.resource import kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.resource.kind import Kind
 from talos.resource.resource import Phase
+from talos.system.logging import Log
 from talos.system.net.links import Address, Interface, Network
-
-log = logging.getLogger(__name__)
 
 OPEN_RETRY = 5.0
 """Seconds before a link that could not be listened on is tried again."""
@@ -51,7 +49,7 @@ _KINDS: tuple[Kind[Message], ...] = (
 
 
 class Checkable(Protocol):
-    """What a running client is told."""
+    """A running client, as the controller uses it."""
 
     def check(self) -> None:
         """The link was away: see whether the lease still holds."""
@@ -68,7 +66,7 @@ class _Running:
     is_up: bool = True
     lease: Lease | None = None
     is_known: bool = False
-    """Whether the client has told yet; until then what an earlier run has written stays."""
+    """Whether the client has reported; until then what an earlier run has written stays."""
 
 
 class OperatorSpecController(Controller):
@@ -78,8 +76,9 @@ class OperatorSpecController(Controller):
     inputs = (Input(kinds.OPERATOR_SPEC), Input(kinds.LINK_STATUS))
     outputs = tuple(Output(kind, shared=True) for kind in _KINDS)
 
-    def __init__(self, open_wire: OpenWire) -> None:
+    def __init__(self, open_wire: OpenWire, log: Log) -> None:
         self._open_wire = open_wire
+        self._log = log
         self._running: dict[str, _Running] = {}
 
     async def run(self, runtime: ControllerRuntime) -> None:
@@ -127,7 +126,7 @@ class OperatorSpecController(Controller):
 
         name = running.spec.link_name
 
-        async def tell(lease: Lease | None) -> None:
+        async def report(lease: Lease | None) -> None:
             running.lease, running.is_known = lease, True
             runtime.queue_reconcile()
 
@@ -140,18 +139,19 @@ class OperatorSpecController(Controller):
                             link=name,
                             wire=wire,
                             hardware_address=running.hardware_address,
-                            tell=tell,
+                            report=report,
+                            log=self._log,
                             identifier=make_identifier(running.spec, running.hardware_address),
                             previous=previous,
                         )
                         running.client = client
                         await client.run()
                 except OSError as error:
-                    log.warning("DHCP on %s: cannot listen: %s", name, error.strerror)
+                    self._log.warning(f"DHCP on {name}: cannot listen: {error.strerror}")
                 await trio.sleep(OPEN_RETRY)
 
     async def _write(self, runtime: ControllerRuntime) -> None:
-        """Write what leases say, and take away what none says any more."""
+        """Write the specs of all leases, and remove those that no lease contains any more."""
         kept: set[tuple[str, str]] = set()
         undecided = tuple(
             f"{layered_id(_LAYER, _prefix(name))}/"
@@ -164,9 +164,7 @@ class OperatorSpecController(Controller):
             for kind, name, spec in make_specs(make_config(running.spec, running.lease)):
                 spec_id = layered_id(_LAYER, f"{_prefix(running.spec.link_name)}/{name}")
                 kept.add((kind.type, spec_id))
-                await runtime.modify(
-                    kind, spec_id, lambda old, new=spec: old.CopyFrom(new), namespace=CONFIG_NAMESPACE
-                )
+                await runtime.put(kind, spec_id, spec, namespace=CONFIG_NAMESPACE)
         for kind in _KINDS:
             for resource in await runtime.list(kind, namespace=CONFIG_NAMESPACE):
                 if resource.metadata.owner != self.name or (kind.type, resource.id) in kept:

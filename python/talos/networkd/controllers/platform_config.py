@@ -7,18 +7,12 @@ from talos.api.definitions.network_pb2 import PlatformConfigSpec
 from talos.networkd.addresses import make_address_id, operator_id, parse_interface, route_spec_id
 from talos.networkd.layers import (
     CONFIG_NAMESPACE,
-    HOSTNAME_ID,
-    RESOLVERS_ID,
-    TIME_SERVERS_ID,
     layered_id,
 )
-from talos.resource import kinds
+from talos.resource import ids, kinds
+from talos.resource.changes import copy_spec
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.kind import Kind
-
-# What the platform says now is preferred to what it said at an earlier boot.
-ACTIVE_ID = "active"
-CACHED_ID = "cached"
 
 _KINDS = (
     kinds.LINK_SPEC,
@@ -41,17 +35,15 @@ class PlatformConfigApplyController(Reconciler):
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Apply the config at hand; nothing happens before there is one."""
         found = {resource.id: resource.spec for resource in await runtime.list(kinds.PLATFORM_CONFIG)}
-        config = found.get(ACTIVE_ID) or found.get(CACHED_ID)
+        # What the platform brings at this boot is preferred to what it brought at an earlier one.
+        config = found.get(ids.id_of(ids.PLATFORM_CONFIG)) or found.get(ids.id_of(ids.PLATFORM_CONFIG_CACHED))
         if config is None:
             return
         async with runtime.track_outputs():
-            for kind, name, spec in make_specs(config):
-                await runtime.modify(
-                    kind,
-                    layered_id(enums_pb2.CONFIG_PLATFORM, name),
-                    lambda old, new=spec: _replace(old, new),
-                    namespace=CONFIG_NAMESPACE,
-                )
+            for kind, name, spec in make_specs(copy_spec(config)):
+                setattr(spec, "config_layer", enums_pb2.CONFIG_PLATFORM)  # noqa: B010 - all kinds have it
+                spec_id = layered_id(enums_pb2.CONFIG_PLATFORM, name)
+                await runtime.put(kind, spec_id, spec, namespace=CONFIG_NAMESPACE)
 
 
 def make_specs(config: PlatformConfigSpec) -> list[tuple[Kind[Message], str, Message]]:
@@ -62,14 +54,9 @@ def make_specs(config: PlatformConfigSpec) -> list[tuple[Kind[Message], str, Mes
         address_id = make_address_id(address.link_name, parse_interface(address.address))
         specs.append((kinds.ADDRESS_SPEC, address_id, address))
     specs += [(kinds.ROUTE_SPEC, route_spec_id(route), route) for route in config.routes]
-    specs += [(kinds.HOSTNAME_SPEC, HOSTNAME_ID, hostname) for hostname in config.hostnames]
-    specs += [(kinds.RESOLVER_SPEC, RESOLVERS_ID, resolver) for resolver in config.resolvers]
-    specs += [(kinds.TIME_SERVER_SPEC, TIME_SERVERS_ID, server) for server in config.time_servers]
+    specs += [(*ids.HOSTNAME_SPEC, hostname) for hostname in config.hostnames]
+    specs += [(*ids.RESOLVER_SPEC, resolver) for resolver in config.resolvers]
+    specs += [(*ids.TIME_SERVER_SPEC, server) for server in config.time_servers]
     for operator in config.operators:
         specs.append((kinds.OPERATOR_SPEC, operator_id(operator), operator))
     return specs
-
-
-def _replace(old: Message, new: Message) -> None:
-    old.CopyFrom(new)
-    setattr(old, "config_layer", enums_pb2.CONFIG_PLATFORM)  # noqa: B010 - every spec of these kinds has it

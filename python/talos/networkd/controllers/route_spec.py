@@ -1,6 +1,5 @@
 """Routes as they should be."""
 
-import logging
 from dataclasses import replace
 
 from talos.api.definitions.network_pb2 import RouteSpecSpec
@@ -11,14 +10,12 @@ from talos.resource.controller.controller import ControllerRuntime, Input, Stren
 from talos.resource.resource import Phase
 from talos.system.net.links import RTPROT_STATIC, LinkState, RouteState, Topic
 
-log = logging.getLogger(__name__)
-
 
 class RouteSpecController(KernelReconciler):
     """Adds routes that are missing, and removes those whose spec goes away: no others."""
 
     name = "network.RouteSpecController"
-    inputs = (Input(kinds.ROUTE_SPEC, Strength.STRONG),)
+    inputs = (Input(kinds.ROUTE_SPEC, strength=Strength.STRONG),)
     topics = Topic.LINK | Topic.ADDRESS | Topic.ROUTE
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
@@ -35,21 +32,21 @@ class RouteSpecController(KernelReconciler):
             wanted = make_state(spec, link)
             if resource.metadata.phase is Phase.TEARING_DOWN:
                 if resource.id in present:
-                    log.info("route %s removed", resource.id)
+                    self.log.info(f"route {resource.id} removed")
                     await self.attempt(f"route {resource.id}", self.links.remove_route(wanted))
                 await runtime.remove_finalizer(kinds.ROUTE_SPEC, resource.id)
                 continue
             if self.name not in resource.metadata.finalizers:
                 await runtime.add_finalizer(kinds.ROUTE_SPEC, resource.id)
             if spec.out_link_name and (link is None or not link.is_up):
-                # The kernel refuses routes over links that are off; it tells when that ends.
+                # The kernel refuses routes over links that are off; and sends an event when that ends.
                 continue
             if wanted.source is not None and wanted.source not in sources:
                 continue
             if resource.id in present and is_same(present[resource.id], wanted):
                 continue
             if await self.attempt(f"route {resource.id}", self.links.add_route(wanted)):
-                log.info("route %s set", resource.id)
+                self.log.info(f"route {resource.id} set")
 
 
 def make_state(spec: RouteSpecSpec, link: LinkState | None) -> RouteState:

@@ -28,9 +28,7 @@ class RouteStatusController(KernelReconciler):
                 name = names.get(route.link_index, "")
                 status = make_status(route, name)
                 route_id = route_state_id(route, name)
-                await runtime.modify(
-                    kinds.ROUTE_STATUS, route_id, lambda spec, new=status: spec.CopyFrom(new)
-                )
+                await runtime.put(kinds.ROUTE_STATUS, route_id, status)
 
 
 def make_status(route: RouteState, link: str) -> RouteStatusSpec:

@@ -1,4 +1,8 @@
-"""Specs that need nothing but to be known: host name, resolvers, time servers."""
+"""Specs that take effect by being known: host name, resolvers, time servers."""
+
+from collections.abc import Callable
+
+from google.protobuf.message import Message
 
 from talos.api.definitions.network_pb2 import (
     HostnameSpecSpec,
@@ -9,51 +13,61 @@ from talos.api.definitions.network_pb2 import (
     TimeServerSpecSpec,
     TimeServerStatusSpec,
 )
-from talos.networkd.layers import HOSTNAME_ID, RESOLVERS_ID, TIME_SERVERS_ID
-from talos.resource import kinds
-from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource import ids
+from talos.resource.controller.controller import (
+    Controller,
+    ControllerRuntime,
+    Input,
+    Output,
+    Reconciler,
+)
+from talos.resource.ids import Singleton
 from talos.resource.resource import Phase
 
 
-class HostnameStatusController(Reconciler):
-    """Writes HostnameStatus. The kernel is told by machined, which alone may."""
+class SimpleStatusController[Spec: Message, Status: Message](Reconciler):
+    """Writes the status that a merged spec amounts to."""
 
-    name = "network.HostnameSpecController"
-    inputs = (Input(kinds.HOSTNAME_SPEC),)
-    outputs = (Output(kinds.HOSTNAME_STATUS),)
+    def __init__(
+        self, name: str, spec: Singleton[Spec], status: Singleton[Status], make: Callable[[Spec], Status]
+    ) -> None:
+        # One class, a controller for each kind: each instance has a name of its own.
+        self.name = name  # pyright: ignore[reportAttributeAccessIssue]
+        self.inputs = (Input(*spec),)
+        self.outputs = (Output(status[0]),)
+        self._spec = spec
+        self._status = status
+        self._make = make
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Follow the merged spec."""
         async with runtime.track_outputs():
-            for resource in await runtime.list(kinds.HOSTNAME_SPEC):
-                if resource.id == HOSTNAME_ID and resource.metadata.phase is Phase.RUNNING:
-                    status = make_hostname_status(resource.spec)
-                    await runtime.modify(
-                        kinds.HOSTNAME_STATUS, HOSTNAME_ID, lambda spec, new=status: spec.CopyFrom(new)
-                    )
+            resource = await runtime.get_or_none(*self._spec)
+            if resource is not None and resource.metadata.phase is Phase.RUNNING:
+                await runtime.put(*self._status, self._make(resource.spec))
+
+
+def make_simple_status_controllers() -> list[Controller]:
+    """One for each kind. machined tells the kernel the name and writes the files; timed asks the servers."""
+    return [
+        SimpleStatusController(
+            "network.HostnameSpecController", ids.HOSTNAME_SPEC, ids.HOSTNAME_STATUS, make_hostname_status
+        ),
+        SimpleStatusController(
+            "network.ResolverSpecController", ids.RESOLVER_SPEC, ids.RESOLVER_STATUS, make_resolver_status
+        ),
+        SimpleStatusController(
+            "network.TimeServerSpecController",
+            ids.TIME_SERVER_SPEC,
+            ids.TIME_SERVER_STATUS,
+            make_time_server_status,
+        ),
+    ]
 
 
 def make_hostname_status(spec: HostnameSpecSpec) -> HostnameStatusSpec:
     """The host name in effect."""
     return HostnameStatusSpec(hostname=spec.hostname, domainname=spec.domainname)
-
-
-class ResolverStatusController(Reconciler):
-    """Writes ResolverStatus; /etc/resolv.conf is made from it by machined."""
-
-    name = "network.ResolverSpecController"
-    inputs = (Input(kinds.RESOLVER_SPEC),)
-    outputs = (Output(kinds.RESOLVER_STATUS),)
-
-    async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Follow the merged spec."""
-        async with runtime.track_outputs():
-            for resource in await runtime.list(kinds.RESOLVER_SPEC):
-                if resource.id == RESOLVERS_ID and resource.metadata.phase is Phase.RUNNING:
-                    status = make_resolver_status(resource.spec)
-                    await runtime.modify(
-                        kinds.RESOLVER_STATUS, RESOLVERS_ID, lambda spec, new=status: spec.CopyFrom(new)
-                    )
 
 
 def make_resolver_status(spec: ResolverSpecSpec) -> ResolverStatusSpec:
@@ -63,26 +77,6 @@ def make_resolver_status(spec: ResolverSpecSpec) -> ResolverStatusSpec:
     return ResolverStatusSpec(
         dns_servers=spec.dns_servers, search_domains=spec.search_domains, name_servers=servers
     )
-
-
-class TimeServerStatusController(Reconciler):
-    """Writes TimeServerStatus, which timed follows."""
-
-    name = "network.TimeServerSpecController"
-    inputs = (Input(kinds.TIME_SERVER_SPEC),)
-    outputs = (Output(kinds.TIME_SERVER_STATUS),)
-
-    async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Follow the merged spec."""
-        async with runtime.track_outputs():
-            for resource in await runtime.list(kinds.TIME_SERVER_SPEC):
-                if resource.id == TIME_SERVERS_ID and resource.metadata.phase is Phase.RUNNING:
-                    status = make_time_server_status(resource.spec)
-                    await runtime.modify(
-                        kinds.TIME_SERVER_STATUS,
-                        TIME_SERVERS_ID,
-                        lambda spec, new=status: spec.CopyFrom(new),
-                    )
 
 
 def make_time_server_status(spec: TimeServerSpecSpec) -> TimeServerStatusSpec:

@@ -4,7 +4,6 @@ States are functions: ask for the old address, look for an offer, take it, keep 
 trio's, which no step of the clock disturbs. RFC 2131, section 4.4.
 """
 
-import logging
 import math
 import random
 from collections.abc import Awaitable, Callable
@@ -17,8 +16,8 @@ import trio
 from talos.networkd.dhcp.lease import Lease, UnusableAnswerError, parse_lease
 from talos.networkd.dhcp.message import MessageType, Reply, make_request, parse_reply
 from talos.networkd.dhcp.wire import Peer, Wire
-
-log = logging.getLogger(__name__)
+from talos.system.logging import Log
+from talos.system.wakeup import Wakeup
 
 FIRST_WAIT = 2.0
 """Seconds for the first answer; doubled with each try."""
@@ -29,15 +28,17 @@ LEAST_RETRY = 60.0
 """Seconds between two tries to renew at least, unless the lease ends sooner."""
 REFUSED_WAIT = 10.0
 """Seconds to wait after a server took back what it offered."""
-TELL_SECONDS = 60.0
-"""How often we tell that nobody answers."""
+WARN_SECONDS = 60.0
+"""Seconds between two warnings that no server answers."""
+MOST_WARNINGS = 100
+"""Different warnings about a server's answers that are logged."""
 
 
-class Told(Protocol):
-    """Learns of the lease in effect, or that there is none any more."""
+class Report(Protocol):
+    """Takes the lease in effect, or None when there is none any more."""
 
     def __call__(self, lease: Lease | None) -> Awaitable[None]:
-        """Tell."""
+        """Report."""
         ...
 
 
@@ -57,15 +58,16 @@ class Client:
     link: str
     wire: Wire
     hardware_address: bytes
-    tell: Told
+    report: Report
+    log: Log
     identifier: tuple[int, bytes] | None = None
     previous: IPv4Address | None = None
     """An address that we had before; asked for first."""
     pick: Callable[[int], int] = random.SystemRandom().getrandbits
     _transaction: int = 0
     _began: float = 0.0
-    _check: trio.Event = field(default_factory=trio.Event)
-    _told: set[str] = field(default_factory=set[str])
+    _check: Wakeup = field(default_factory=Wakeup)
+    _warnings: int = 0
 
     def check(self) -> None:
         """The link was away: ask whether the lease still holds."""
@@ -82,14 +84,13 @@ class Client:
                 await trio.sleep(REFUSED_WAIT)
                 continue
             lease, peer = found
-            log.info(
-                "DHCP on %s: %s from %s for %s", self.link, lease.address, peer.address, say(lease.seconds)
-            )
-            await self.tell(lease)
+            duration = format_seconds(lease.seconds)
+            self.log.info(f"DHCP on {self.link}: {lease.address} from {peer.address} for {duration}")
+            await self.report(lease)
             self.previous = lease.address.ip
             if not await self._keep(lease, peer):
                 self.previous = None
-            await self.tell(None)
+            await self.report(None)
 
     async def _reclaim(self) -> tuple[Lease, Peer] | None:
         answer = await self._ask(REBOOT_TRIES, MessageType.REQUEST, requested=self.previous)
@@ -99,15 +100,15 @@ class Client:
         return answer.lease, answer.peer
 
     async def _discover(self) -> tuple[Lease, Peer] | None:
-        wait, next_telling = FIRST_WAIT, self._began + FIRST_WAIT
+        wait, next_warning = FIRST_WAIT, self._began + FIRST_WAIT
         while True:
             offer = await self._ask(1, MessageType.DISCOVER, wait=wait)
             if offer is not None and offer.lease is not None:
                 break
             wait = min(wait * 2, LONGEST_WAIT)
-            if trio.current_time() >= next_telling:
-                log.warning("DHCP on %s: no server answers; asking on", self.link)
-                next_telling = trio.current_time() + TELL_SECONDS
+            if trio.current_time() >= next_warning:
+                self.log.warning(f"DHCP on {self.link}: no server answers; asking on")
+                next_warning = trio.current_time() + WARN_SECONDS
         lease = offer.lease
         answer = await self._ask(
             REQUEST_TRIES,
@@ -116,7 +117,7 @@ class Client:
             server=lease.server or offer.peer.address,
         )
         if answer is None or answer.lease is None:
-            log.warning("DHCP on %s: %s was offered but not granted", self.link, lease.address)
+            self.log.warning(f"DHCP on {self.link}: {lease.address} was offered but not granted")
             return None
         return answer.lease, answer.peer
 
@@ -130,13 +131,12 @@ class Client:
                 await self._check.wait()
             answer: Answer | None = None
             if not waiting.cancelled_caught:
-                self._check = trio.Event()
                 self._transaction, self._began = self.pick(32), trio.current_time()
                 answer = await self._ask(REBOOT_TRIES, MessageType.REQUEST, requested=lease.address.ip)
             while answer is None and trio.current_time() >= due:
                 now = trio.current_time()
                 if now >= end:
-                    log.warning("DHCP on %s: the lease of %s has expired", self.link, lease.address)
+                    self.log.warning(f"DHCP on {self.link}: the lease of {lease.address} has expired")
                     return True
                 self._transaction, self._began = self.pick(32), now
                 renewing = now < rebind
@@ -152,13 +152,15 @@ class Client:
             if answer is None:
                 continue
             if answer.lease is None:
-                log.warning("DHCP on %s: the server took %s back", self.link, lease.address)
+                self.log.warning(f"DHCP on {self.link}: the server took {lease.address} back")
                 return False
             changed = answer.lease != lease
             lease, peer, granted = answer.lease, answer.peer, self._began
-            log.debug("DHCP on %s: %s renewed for %s", self.link, lease.address, say(lease.seconds))
+            self.log.debug(
+                f"DHCP on {self.link}: {lease.address} renewed for {format_seconds(lease.seconds)}"
+            )
             if changed:
-                await self.tell(lease)
+                await self.report(lease)
 
     async def _ask(
         self,
@@ -190,7 +192,7 @@ class Client:
                 try:
                     await self.wire.send(message, source=own, to=to)
                 except OSError as error:
-                    self._tell_once(f"cannot send: {error.strerror}")
+                    self._warn_once(f"cannot send: {error.strerror}")
                 while True:
                     answer = await self._receive(wanted)
                     # A no of a server other than the one we asked is not about us.
@@ -206,7 +208,7 @@ class Client:
             data, peer = await self.wire.receive()
         except OSError as error:
             # ENETDOWN, once, when the link is switched off.
-            self._tell_once(f"cannot receive: {error.strerror}")
+            self._warn_once(f"cannot receive: {error.strerror}")
             await trio.sleep(FIRST_WAIT)
             return None
         try:
@@ -215,7 +217,7 @@ class Client:
                 return None
             return self._judge(reply, peer)
         except ValueError as error:
-            self._tell_once(f"answer of {peer.address} ignored: {error}")
+            self._warn_once(f"answer of {peer.address} ignored: {error}")
             return None
 
     def _judge(self, reply: Reply, peer: Peer) -> Answer:
@@ -223,19 +225,18 @@ class Client:
             return Answer(reply.type, peer)
         lease = parse_lease(reply.address, reply.options)
         for remark in lease.remarks:
-            self._tell_once(f"answer of {peer.address}: {remark}")
+            self._warn_once(f"answer of {peer.address}: {remark}")
         if lease.server == lease.address.ip:
             raise UnusableAnswerError("the server offers its own address")
         return Answer(reply.type, peer, lease)
 
-    def _tell_once(self, text: str) -> None:
-        # A server that sends nonsense without end shall not fill the log.
-        if text not in self._told and len(self._told) < 100:
-            self._told.add(text)
-            log.warning("DHCP on %s: %s", self.link, text)
+    def _warn_once(self, text: str) -> None:
+        # A server that sends nonsense without end must not fill the log.
+        if self._warnings < MOST_WARNINGS and self.log.once(f"DHCP on {self.link}: {text}"):
+            self._warnings += 1
 
 
-def say(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """A time for the log."""
     return "ever" if seconds == math.inf else f"{seconds:.0f} s"
 

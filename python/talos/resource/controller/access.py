@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from google.protobuf.message import Message
 
@@ -33,9 +33,9 @@ class Input:
     """A kind, or one resource of it, that a controller reads; the kind's namespace unless given."""
 
     kind: Kind[Message]
-    strength: Strength = Strength.WEAK
     id: str | None = None
     namespace: str | None = None
+    strength: Strength = field(default=Strength.WEAK, kw_only=True)
 
     @property
     def effective_namespace(self) -> str:

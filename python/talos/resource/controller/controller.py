@@ -13,6 +13,7 @@ from talos.resource.kind import Kind
 from talos.resource.query import ALL, Query
 from talos.resource.resource import Resource
 from talos.resource.state import NotFoundError, State, StateError
+from talos.system.wakeup import Wakeup
 
 __all__ = [
     "Controller",
@@ -46,7 +47,7 @@ class ControllerRuntime:
         self._access = access
         self._state = state
         self._spawn = spawn
-        self._due = trio.Event()
+        self._due = Wakeup()
         self._failures = 0
         self._touched: set[tuple[str, str, str]] | None = None
         self._namespaces: dict[str, set[str]] = {
@@ -98,6 +99,26 @@ class ControllerRuntime:
             change,
             namespace=namespace,
             owner=self.name,
+            labels=labels,
+            annotations=annotations,
+        )
+
+    async def put[S: Message](
+        self,
+        kind: Kind[S],
+        id: str,
+        spec: S,
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> Resource[S]:
+        """Make an output's spec this one; nothing is written when it is so already."""
+        return await self.modify(
+            kind,
+            id,
+            lambda old: old.CopyFrom(spec),
+            namespace=namespace,
             labels=labels,
             annotations=annotations,
         )
@@ -198,11 +219,10 @@ class ControllerRuntime:
     async def wait_for_round(self) -> None:
         """Wait until an input has changed since the last round began."""
         await self._due.wait()
-        self._due = trio.Event()
 
     async def wait_before_retry(self, delay: float) -> None:
         """Wait ``delay`` seconds, or less when an input changes after ``MIN_WAIT``."""
-        self._due = trio.Event()
+        self._due.clear()
         await trio.sleep(min(delay, MIN_WAIT))
         with trio.move_on_after(max(delay - MIN_WAIT, 0.0)):
             await self._due.wait()

@@ -35,6 +35,7 @@ from talos.resource.state import (
     StateError,
     WatchOptions,
 )
+from talos.system.wakeup import Wakeup
 
 log = logging.getLogger(__name__)
 
@@ -246,7 +247,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self._batches: builtins.list[Batch] = []
-        self._filled = trio.Event()
+        self._filled = Wakeup()
 
     def put(self, batch: Batch) -> None:
         """Add a batch."""
@@ -260,7 +261,6 @@ class _Reader:
         await self._filled.wait()
         batch = [event for batch in self._batches for event in batch]
         self._batches.clear()
-        self._filled = trio.Event()
         return batch
 
 

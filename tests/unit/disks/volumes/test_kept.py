@@ -13,10 +13,10 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.machined.controllers.cluster.identity import NodeIdentityController
 from talos.machined.controllers.config.persistence import PersistenceController
 from talos.machined.controllers.runtime.meta import MetaController
-from talos.machined.node.config_store import PERSISTENT, publish_config
+from talos.machined.node.config_store import publish_config
 from talos.machined.node.identity import Identity, keep_identity, make_identity
 from talos.machined.node.meta_store import MetaStore
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.changes import modify, wait_for
 from talos.resource.controller.controller import Controller
 from talos.resource.controller.runtime import run_controllers
@@ -109,7 +109,7 @@ async def test_meta_as_resources(device: Path) -> None:
 
     async with running(state, MetaController(store, LOG)):
         await modify(state, kinds.VOLUME_STATUS, "META", ready)
-        await wait_for(state, kinds.META_LOAD, "meta", lambda load: load.spec.done)
+        await wait_for(state, *ids.META_LOAD, lambda load: load.spec.done)
         assert (await state.get(kinds.META_KEY, "0x0a")).spec.value == "ten"
         await store.set(0x0C, b"twelve")
         await wait_for(state, kinds.META_KEY, "0x0c", lambda key: key.spec.value == "twelve")
@@ -128,7 +128,7 @@ async def test_without_a_disk_meta_is_known_to_be_missing() -> None:
 
     async with running(state, MetaController(MetaStore(), LOG)):
         await modify(state, kinds.VOLUME_STATUS, "META", missing)
-        await wait_for(state, kinds.META_LOAD, "meta", lambda load: load.spec.done)
+        await wait_for(state, *ids.META_LOAD, lambda load: load.spec.done)
 
 
 @pytest.mark.parametrize("kept", [False, True])
@@ -138,10 +138,10 @@ async def test_the_id_in_state_counts(tmp_path: Path, *, kept: bool) -> None:
     if kept:
         keep_identity(tmp_path, theirs)
     async with running(state, NodeIdentityController(mine, shown.append, LOG)):
-        await wait_for(state, kinds.IDENTITY, "local", lambda found: found.spec.node_id == mine.node_id)
+        await wait_for(state, *ids.IDENTITY, lambda found: found.spec.node_id == mine.node_id)
         await mount_state(state, tmp_path)
         wanted = theirs if kept else mine
-        await wait_for(state, kinds.IDENTITY, "local", lambda found: found.spec.node_id == wanted.node_id)
+        await wait_for(state, *ids.IDENTITY, lambda found: found.spec.node_id == wanted.node_id)
         file = trio.Path(tmp_path / "node-identity.yaml")
         while not await file.exists():  # noqa: ASYNC110 - a file tells nobody
             await trio.sleep(0.01)
@@ -174,10 +174,10 @@ async def wait_for_text(path: Path, text: bytes) -> None:
 async def test_the_config_reaches_state_when_that_comes(tmp_path: Path) -> None:
     state, file = MemoryState(), tmp_path / "config.yaml"
     async with running(state, PersistenceController(LOG)):
-        await publish_config(state, PERSISTENT, b"first: 1\n")
+        await publish_config(state, ids.MACHINE_CONFIG_PERSISTENT, b"first: 1\n")
         await mount_state(state, tmp_path)
         await wait_for_text(file, b"first: 1\n")
-        await publish_config(state, PERSISTENT, b"second: 2\n")
+        await publish_config(state, ids.MACHINE_CONFIG_PERSISTENT, b"second: 2\n")
         await wait_for_text(file, b"second: 2\n")
     check_folder(tmp_path)
 
@@ -188,12 +188,12 @@ async def test_a_full_state_keeps_the_old_config_until_there_is_room(tmp_path: P
     mounts.mount(MountPoint(source="tmpfs", target=str(folder), type="tmpfs", data="size=64k,mode=0700"))
     try:
         async with running(state, PersistenceController(LOG)):
-            await publish_config(state, PERSISTENT, b"old: 1\n")
+            await publish_config(state, ids.MACHINE_CONFIG_PERSISTENT, b"old: 1\n")
             await mount_state(state, folder)
             await wait_for_text(folder / "config.yaml", b"old: 1\n")
             (folder / "ballast").write_bytes(bytes(56 * 1024))
             new = b"new: " + b"x" * 20000 + b"\n"
-            await publish_config(state, PERSISTENT, new)
+            await publish_config(state, ids.MACHINE_CONFIG_PERSISTENT, new)
             await trio.sleep(0.3)
             assert (folder / "config.yaml").read_bytes() == b"old: 1\n"
             assert sorted(path.name for path in folder.iterdir()) == ["ballast", "config.yaml"]

@@ -13,7 +13,6 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.config.read.loader import load
 from talos.disks.layout import GIB
 from talos.disks.volumes.requests import (
-    DEVICES_ID,
     begin_lifecycle,
     end_lifecycle,
     request_mount,
@@ -23,8 +22,8 @@ from talos.disks.volumes.status import make_wish
 from talos.machined.controllers.block.system_disk import SystemDiskController
 from talos.machined.controllers.block.volume_config import VolumeConfigController, make_volumes
 from talos.machined.controllers.block.volume_manager import VolumeManagerController, VolumeParts
-from talos.machined.node.config_store import ACTIVE, publish_config
-from talos.resource import kinds
+from talos.machined.node.config_store import publish_config
+from talos.resource import ids, kinds
 from talos.resource.changes import modify, wait_for
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
@@ -82,7 +81,7 @@ class World:
         )
         controllers = [
             VolumeConfigController(has_partitions=has_partitions),
-            SystemDiskController(),
+            SystemDiskController(Log()),
             VolumeManagerController(parts),
         ]
         await begin_lifecycle(self.state)
@@ -107,7 +106,7 @@ class World:
         def ready(spec: object) -> None:
             spec.ready = True  # pyright: ignore[reportAttributeAccessIssue]
 
-        await modify(self.state, kinds.DEVICES_STATUS, DEVICES_ID, ready)
+        await modify(self.state, *ids.DEVICES_STATUS, ready)
 
     async def wait(self, volume: str, phase: enums.BlockVolumePhase) -> block_pb2.VolumeStatusSpec:
         found = await wait_for(
@@ -134,12 +133,12 @@ async def test_the_volumes_of_a_first_boot() -> None:
         await world.discover()
         meta = await world.wait("META", enums.VOLUME_PHASE_READY)
         assert meta.location == "/dev/vda4"
-        disk = await wait_for(world.state, kinds.SYSTEM_DISK, "system-disk", lambda _: True)
+        disk = await wait_for(world.state, *ids.SYSTEM_DISK, lambda _: True)
         assert (disk.spec.disk_id, disk.spec.dev_path) == ("vda", DISK)
         assert not await wait_until_settled(world.state, "STATE", world.log)
         assert world.blocks.writes == [], "without a config nothing is made"
 
-        await publish_config(world.state, ACTIVE, CONFIG)
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG)
         assert await wait_for(world.state, kinds.VOLUME_MOUNT_STATUS, "sequencer-STATE", lambda _: True)
         state = await world.wait("STATE", enums.VOLUME_PHASE_READY)
         assert (state.location, state.pretty_size) == ("/dev/vda5", "105 MB")
@@ -167,7 +166,7 @@ async def test_the_volumes_of_a_first_boot() -> None:
 async def test_what_is_busy_at_the_end_is_named_and_made_read_only() -> None:
     world = World()
     async with world.run():
-        await publish_config(world.state, ACTIVE, CONFIG)
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG)
         await request_mount(world.state, "STATE")
         await world.discover()
         await world.wait("STATE", enums.VOLUME_PHASE_READY)
@@ -180,14 +179,14 @@ async def test_what_is_busy_at_the_end_is_named_and_made_read_only() -> None:
 async def test_a_foreign_filesystem_is_an_error_that_ends_with_its_cause() -> None:
     world = World()
     async with world.run():
-        await publish_config(world.state, ACTIVE, CONFIG)
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG)
         await request_mount(world.state, "STATE")
         await world.discover()
         await world.wait("STATE", enums.VOLUME_PHASE_READY)
     foreign = World(blocks=world.blocks)
     foreign.blocks.contents[5] = Content(kind="filesystem", name="ext4", label="photos")
     async with foreign.run():
-        await publish_config(foreign.state, ACTIVE, CONFIG)
+        await publish_config(foreign.state, ids.MACHINE_CONFIG, CONFIG)
         await request_mount(foreign.state, "STATE")
         await foreign.discover()
         assert not await wait_until_settled(foreign.state, "STATE", foreign.log)
@@ -207,7 +206,7 @@ async def test_a_broken_filesystem_is_repaired(number: int, *, dirty: bool) -> N
     blocks = MemoryBlocks(dirty_log=dirty)
     world = World(blocks=blocks, mounts=BrokenMounts(blocks, number))
     async with world.run():
-        await publish_config(world.state, ACTIVE, CONFIG)
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG)
         await request_mount(world.state, "STATE")
         await world.discover()
         await world.wait("STATE", enums.VOLUME_PHASE_READY)
@@ -221,7 +220,7 @@ async def test_a_disk_that_fails_is_not_repaired() -> None:
     blocks = MemoryBlocks()
     world = World(blocks=blocks, mounts=BrokenMounts(blocks, errno.EIO))
     async with world.run():
-        await publish_config(world.state, ACTIVE, CONFIG)
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG)
         await request_mount(world.state, "STATE")
         await world.discover()
         status = await world.wait("STATE", enums.VOLUME_PHASE_FAILED)
@@ -270,7 +269,7 @@ async def test_encryption_is_refused_before_anything_is_written() -> None:
     )
     world = World()
     async with world.run():
-        await publish_config(world.state, ACTIVE, CONFIG + document)
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + document)
         await request_mount(world.state, "EPHEMERAL")
         await world.discover()
         status = await world.wait("EPHEMERAL", enums.VOLUME_PHASE_FAILED)
@@ -285,7 +284,7 @@ async def test_a_selector_names_another_disk_or_none() -> None:
     )
     world = World()
     async with world.run():
-        await publish_config(world.state, ACTIVE, CONFIG + document)
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + document)
         await request_mount(world.state, "EPHEMERAL")
         await world.discover()
         status = await world.wait("EPHEMERAL", enums.VOLUME_PHASE_FAILED)

@@ -20,10 +20,10 @@ from talos.config.read.loader import load
 from talos.machined.api import apply_config
 from talos.machined.api.apply_config import check_machine_type
 from talos.machined.api.stamps import format_duration
-from talos.machined.node.config_store import ACTIVE, PERSISTENT, get_config, publish_config
+from talos.machined.node.config_store import get_config, publish_config
 from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import KeyType
-from talos.resource.kinds import MACHINE_CONFIG
+from talos.resource import ids
 from talos.system.errors import UserError
 
 Mode = pb.ApplyConfigurationRequest
@@ -69,11 +69,11 @@ def on_disk(caller: Any) -> bytes | None:
 
 
 async def in_force(caller: Any) -> bytes | None:
-    return await get_config(caller.node.state, ACTIVE)
+    return await get_config(caller.node.state, ids.MACHINE_CONFIG)
 
 
 async def persistent(caller: Any) -> bytes | None:
-    return await get_config(caller.node.state, PERSISTENT)
+    return await get_config(caller.node.state, ids.MACHINE_CONFIG_PERSISTENT)
 
 
 async def test_the_first_config_is_kept_and_put_in_force(caller: Any, apply: Any) -> None:
@@ -83,7 +83,7 @@ async def test_the_first_config_is_kept_and_put_in_force(caller: Any, apply: Any
         "Applied configuration without a reboot",
     )
     assert on_disk(caller) == await in_force(caller) == await persistent(caller) == FIRST
-    stored = await caller.node.state.get(MACHINE_CONFIG, ACTIVE)
+    stored = await caller.node.state.get(*ids.MACHINE_CONFIG)
     assert stored.metadata.annotations == {"talos.dev/yaml-spec": "1"}
     [file] = caller.node.ports.state_dir.iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
@@ -261,7 +261,7 @@ async def test_a_full_disk_loses_nothing(caller: Any, apply: Any, monkeypatch: p
 
 
 async def test_a_config_in_force_that_no_longer_loads_is_not_in_the_way(caller: Any, apply: Any) -> None:
-    await publish_config(caller.node.state, ACTIVE, b"version: v1alpha1\ngone: 1\n")
+    await publish_config(caller.node.state, ids.MACHINE_CONFIG, b"version: v1alpha1\ngone: 1\n")
     await apply(FIRST)
     assert await in_force(caller) == FIRST
 

@@ -9,10 +9,11 @@ from google.protobuf.duration_pb2 import Duration
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Code, RpcError
 from talos.config.talosconfig import TalosConfig
-from talos.machined.node.config_store import ACTIVE, publish_config
+from talos.machined.node.config_store import publish_config
 from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import parse_certificate
 from talos.pki.keys import KeyType
+from talos.resource import ids
 from talos.resource.changes import modify
 from talos.resource.kinds import OS_ROOT_SECRET
 
@@ -25,7 +26,7 @@ def authority() -> CertificateAuthority:
 
 
 async def prepare(caller: Any, authority: CertificateAuthority, config: bytes = CONFIG) -> None:
-    await publish_config(caller.node.state, ACTIVE, config)
+    await publish_config(caller.node.state, ids.MACHINE_CONFIG, config)
 
     def change(spec: Any) -> None:
         spec.issuing_ca.crt, spec.issuing_ca.key = authority.pem.crt, authority.pem.key
@@ -75,13 +76,13 @@ async def test_refusals(caller: Any, authority: CertificateAuthority) -> None:
         Code.UNIMPLEMENTED,
         "machine type is not set, cannot use client configuration API",
     )
-    await publish_config(caller.node.state, ACTIVE, CONFIG)
+    await publish_config(caller.node.state, ids.MACHINE_CONFIG, CONFIG)
     assert (await fail(caller))[0] is Code.UNAVAILABLE
     await prepare(caller, authority)
     for seconds in (0, -5):
         assert await fail(caller, seconds=seconds) == (Code.INVALID_ARGUMENT, "crt_ttl should be positive")
     assert (await fail(caller, seconds=300_000_000_000))[0] is Code.INVALID_ARGUMENT
-    await publish_config(caller.node.state, ACTIVE, CONFIG.replace(b"controlplane", b"worker"))
+    await publish_config(caller.node.state, ids.MACHINE_CONFIG, CONFIG.replace(b"controlplane", b"worker"))
     assert await fail(caller) == (
         Code.UNIMPLEMENTED,
         "client configuration is only available on control plane nodes",

@@ -8,8 +8,8 @@ from tests.unit.machined.api.test_apply_config import FIRST
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.machine import machine_pb2 as pb
-from talos.machined.node.config_store import ACTIVE, get_config
-from talos.resource import kinds
+from talos.machined.node.config_store import get_config
+from talos.resource import ids, kinds
 from talos.resource.changes import modify
 from talos.system.errors import UserError
 
@@ -19,7 +19,7 @@ INSTALL = FIRST.replace(b"cluster:", b"  install:\n    disk: /dev/vda\ncluster:"
 async def prepare(caller: Any, make_platform: Any, *disks: str) -> Any:
     metal = caller.with_node(platform=make_platform(mode="metal", name="metal"))
     state = metal.node.state
-    await modify(state, kinds.DEVICES_STATUS, "devices", lambda spec: setattr(spec, "ready", True))
+    await modify(state, *ids.DEVICES_STATUS, lambda spec: setattr(spec, "ready", True))
     for name in disks:
 
         def change(spec: block_pb2.DiskSpec, name: str = name) -> None:
@@ -41,7 +41,7 @@ async def test_a_dry_run_shows_the_disk(caller: Any, make_platform: Any) -> None
     assert "Dry run summary" in details
     assert "will be installed to" in details
     assert all(word in details for word in ("/dev/vda", "QEMU", "S1", "20 GiB"))
-    assert await get_config(metal.node.state, ACTIVE) is None
+    assert await get_config(metal.node.state, ids.MACHINE_CONFIG) is None
 
 
 async def test_a_disk_that_is_not_there_keeps_the_config_away(caller: Any, make_platform: Any) -> None:
@@ -49,7 +49,7 @@ async def test_a_disk_that_is_not_there_keeps_the_config_away(caller: Any, make_
     for dry_run in (True, False):
         with pytest.raises(UserError, match="/dev/vda"):
             await metal.handler("ApplyConfiguration")(request(dry_run=dry_run), None)
-    assert await get_config(metal.node.state, ACTIVE) is None
+    assert await get_config(metal.node.state, ids.MACHINE_CONFIG) is None
 
 
 async def test_an_installed_machine_is_not_installed_again(caller: Any, make_platform: Any) -> None:

@@ -16,7 +16,7 @@ from talos.machined.platform.config_sources.platform import PlatformSource
 from talos.machined.platform.config_sources.volume import VolumeSource
 from talos.machined.platform.config_sources.web import WebSource
 from talos.machined.platform.platform import MetalPlatform
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.changes import modify
 from talos.resource.memory.state import MemoryState
 from talos.system.errors import UserError
@@ -112,7 +112,7 @@ class Machine:
             spec.label, spec.name, spec.dev_path = label, filesystem, "/dev/sr0"
 
         await modify(self.state, kinds.DISCOVERED_VOLUME, "sr0", change)
-        await modify(self.state, kinds.DEVICES_STATUS, "devices", lambda spec: setattr(spec, "ready", True))
+        await modify(self.state, *ids.DEVICES_STATUS, lambda spec: setattr(spec, "ready", True))
 
 
 async def test_without_an_argument_there_is_nothing(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ async def test_a_nocloud_seed(tmp_path: Path) -> None:
     machine = Machine(tmp_path, "talos.platform=nocloud", "nocloud", files=files)
     await machine.attach("CIDATA", "vfat")
     assert await machine.load() == b"text"
-    spec = (await machine.state.get(kinds.PLATFORM_CONFIG, "active")).spec
+    spec = (await machine.state.get(*ids.PLATFORM_CONFIG)).spec
     assert [one.hostname for one in spec.hostnames] == ["node"]
 
 

@@ -14,7 +14,7 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.machined.platform.config_sources.fetch import LIMIT, FetchError, NotThereError, fetch
 from talos.machined.platform.config_sources.variables import fill_url, find_variables
 from talos.machined.platform.config_sources.web import WebSource
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.changes import modify
 from talos.resource.memory.state import MemoryState
 from talos.system.errors import UserError
@@ -108,8 +108,8 @@ def test_variables_are_filled_in_and_quoted() -> None:
 
 
 async def network(state: MemoryState) -> None:
-    await modify(state, kinds.NETWORK_STATUS, "status", lambda spec: setattr(spec, "address_ready", True))
-    await modify(state, kinds.HOSTNAME_STATUS, "hostname", lambda spec: setattr(spec, "hostname", "node"))
+    await modify(state, *ids.NETWORK_STATUS, lambda spec: setattr(spec, "address_ready", True))
+    await modify(state, *ids.HOSTNAME_STATUS, lambda spec: setattr(spec, "hostname", "node"))
     await modify(state, kinds.META_KEY, "0x0b", lambda spec: setattr(spec, "value", "se cret"))
     await modify(state, kinds.META_KEY, "0x0f", lambda spec: setattr(spec, "value", "1234"))
     for name, last, is_up in (("eth0", 1, False), ("eth1", 2, True)):

@@ -13,7 +13,7 @@ from talos.machined.screen.detect import has_screen
 from talos.machined.screen.painter import Painter
 from talos.machined.screen.render import Row, Style
 from talos.machined.screen.run import Screen, open_terminal
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.changes import modify
 from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
@@ -54,8 +54,8 @@ async def test_collector_reads_the_state() -> None:
     def route(spec: kinds.network.RouteStatusSpec) -> None:
         spec.gateway.ip = bytes([10, 5, 0, 1])
 
-    await modify(state, kinds.HOSTNAME_STATUS, "hostname", name)
-    await modify(state, kinds.NODE_ADDRESS, "current", address)
+    await modify(state, *ids.HOSTNAME_STATUS, name)
+    await modify(state, *ids.NODE_ADDRESS_CURRENT, address)
     await modify(state, kinds.ROUTE_STATUS, "default", route)
     collector = make_collector(state)
     collector.measure()
@@ -79,10 +79,10 @@ async def test_maintenance_shows_the_fingerprint() -> None:
     def certificate(spec: kinds.secrets.APICertsSpec) -> None:
         spec.server.crt = b"the print"
 
-    await modify(state, kinds.MACHINE_STATUS, "machine", stage)
+    await modify(state, *ids.MACHINE_STATUS, stage)
     collector = make_collector(state)
     assert (await collector.collect()).fingerprint == ""
-    await modify(state, kinds.API_CERTIFICATE, "api", certificate)
+    await modify(state, *ids.API_CERTIFICATE, certificate)
     found = await collector.collect()
     assert (found.stage, found.ready, found.fingerprint) == ("maintenance", True, "the print")
 
@@ -101,7 +101,7 @@ async def test_screen_is_drawn_on_change_only(autojump_clock: MockClock) -> None
             def name(spec: kinds.network.HostnameStatusSpec, number: int = number) -> None:
                 spec.hostname = f"node-{number}"
 
-            await modify(state, kinds.HOSTNAME_STATUS, "hostname", name)
+            await modify(state, *ids.HOSTNAME_STATUS, name)
             await trio.sleep(0.1)
         await trio.sleep(3)
         assert len(terminal.written) == drawn + 2  # the first change at once, the rest together

@@ -11,13 +11,12 @@ from talos.machined.boot.machine import Machine
 from talos.machined.boot.sequence import Phase, Task
 from talos.machined.logs.store import DIRECTORY
 from talos.machined.services.table import SERVICES
-from talos.resource import kinds
+from talos.resource import ids
 from talos.resource.changes import wait_for
 from talos.resource.resource import Resource
 from talos.system import kernel
 
 EPHEMERAL = "EPHEMERAL"
-MACHINE_TYPE_ID = "machine-type"
 START_LIMIT = 70 * 60.0
 """Seconds until all services have to be up."""
 REPORT_EVERY = 15.0
@@ -54,7 +53,7 @@ def make_boot(machine: Machine) -> tuple[Phase, ...]:
 
 async def is_control_plane(machine: Machine) -> bool:
     """Whether the config makes this machine part of the control plane; waits until that is known."""
-    found = await wait_for(machine.state, kinds.MACHINE_TYPE, MACHINE_TYPE_ID, _is_known)
+    found = await wait_for(machine.state, *ids.MACHINE_TYPE, _is_known)
     return found.spec.machine_type in (config_pb2.INIT, config_pb2.CONTROL_PLANE)
 
 

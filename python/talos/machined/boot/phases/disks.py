@@ -8,14 +8,13 @@ from talos.disks.reset import WIPE_ARGUMENT, erase_system, find_parts, parse_wip
 from talos.machined.boot.machine import Machine
 from talos.machined.boot.phases.reset import unmount_disk
 from talos.machined.boot.sequence import Phase, Task
-from talos.resource import kinds
+from talos.resource import ids
 from talos.resource.changes import wait_for
 from talos.system.errors import UserError
 
 HALT_ARGUMENT = "talos.halt_if_installed"
 BOOTLOADER_TAG = 0x11
 """META's value in a disk image: which boot loader it has. Of no use after the first boot."""
-DEVICES_STATUS_ID = "devices"
 DEVICES_LIMIT = 120.0
 """Seconds until the disks have to be known."""
 PAUSE_LIMIT = 70 * 60.0
@@ -96,9 +95,7 @@ async def pause_boot(machine: Machine) -> None:
 async def find_system_disk(machine: Machine) -> Disk | None:
     """The disk with an installation, once all disks are known; None when there is none."""
     with trio.move_on_after(DEVICES_LIMIT) as scope:
-        await wait_for(
-            machine.state, kinds.DEVICES_STATUS, DEVICES_STATUS_ID, lambda status: status.spec.ready
-        )
+        await wait_for(machine.state, *ids.DEVICES_STATUS, lambda status: status.spec.ready)
     if scope.cancelled_caught:
         machine.log.error(f"the disks are not known after {DEVICES_LIMIT:.0f} s")
     disks = await read_disks(machine.state)

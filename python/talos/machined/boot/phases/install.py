@@ -17,8 +17,8 @@ from talos.disks.refresh import refresh_discovery
 from talos.machined.boot.machine import STATE_DIR, Machine
 from talos.machined.boot.power import finish
 from talos.machined.boot.sequence import Phase, Task, TaskFailedError
-from talos.machined.node.config_store import ACTIVE, CONFIG_FILE, get_config
-from talos.resource import kinds
+from talos.machined.node.config_store import CONFIG_FILE, get_config
+from talos.resource import ids, kinds
 from talos.resource.changes import wait_for
 from talos.resource.resource import Resource
 from talos.resource.state import NotFoundError
@@ -53,7 +53,7 @@ async def run_install_sequence(machine: Machine) -> None:
     """
     while phases := await make_install(machine):
         before = machine.stage.value
-        seen = await get_config(machine.state, ACTIVE)
+        seen = await get_config(machine.state, ids.MACHINE_CONFIG)
         machine.stage.set(enums.MACHINE_STAGE_INSTALLING)
         try:
             await machine.sequencer.run("install", phases)
@@ -63,8 +63,7 @@ async def run_install_sequence(machine: Machine) -> None:
             return
         await wait_for(
             machine.state,
-            kinds.MACHINE_CONFIG,
-            ACTIVE,
+            *ids.MACHINE_CONFIG,
             lambda resource, seen=seen: resource.spec.yaml_marshalled != seen,
         )
         machine.stage.set(before)
@@ -96,7 +95,7 @@ async def _wants_install(machine: Machine) -> bool:
 
 
 async def _get_config(machine: Machine) -> Config:
-    return await trio.to_thread.run_sync(load, await get_config(machine.state, ACTIVE) or b"")
+    return await trio.to_thread.run_sync(load, await get_config(machine.state, ids.MACHINE_CONFIG) or b"")
 
 
 class Installation:

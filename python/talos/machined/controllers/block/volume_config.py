@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from talos.api.definitions import block_pb2, enums_pb2
+from talos.config.active import read_config
 from talos.config.documents.block.volume import VolumeConfig
 from talos.config.model import Config
-from talos.config.read.loader import load
 from talos.config.values import Size
 from talos.disks.layout import EPHEMERAL, META, STATE, Area
-from talos.machined.node.config_store import ACTIVE
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
 STATE_TARGET = "/system/state"
@@ -27,7 +26,7 @@ class VolumeConfigController(Reconciler):
     """MachineConfig → VolumeConfig. What has no provisioning is only looked for."""
 
     name = "block.VolumeConfigController"
-    inputs = (Input(kinds.MACHINE_CONFIG, id=ACTIVE),)
+    inputs = (Input(*ids.MACHINE_CONFIG),)
     outputs = (Output(kinds.VOLUME_CONFIG),)
 
     def __init__(self, *, has_partitions: bool) -> None:
@@ -35,18 +34,11 @@ class VolumeConfigController(Reconciler):
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write all of them."""
-        resource = await runtime.get_or_none(kinds.MACHINE_CONFIG, ACTIVE)
-        config = load(resource.spec.yaml_marshalled) if resource else None
+        config = await read_config(runtime)
         wanted = make_volumes(config) if self._has_partitions else make_directories()
         async with runtime.track_outputs():
             for label, (spec, annotations) in wanted.items():
-
-                def change(
-                    there: block_pb2.VolumeConfigSpec, spec: block_pb2.VolumeConfigSpec = spec
-                ) -> None:
-                    there.CopyFrom(spec)
-
-                await runtime.modify(kinds.VOLUME_CONFIG, label, change, annotations=annotations)
+                await runtime.put(kinds.VOLUME_CONFIG, label, spec, annotations=annotations)
 
 
 type Volumes = Mapping[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]]

@@ -15,7 +15,6 @@ from talos.disks.disk import read_disks
 from talos.disks.layout import META
 from talos.disks.volumes.blocks import Blocks
 from talos.disks.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
-from talos.disks.volumes.requests import DEVICES_ID, LIFECYCLE_ID
 from talos.disks.volumes.settle import Place, Progress, Wish, find, settle
 from talos.disks.volumes.status import (
     Standing,
@@ -26,7 +25,7 @@ from talos.disks.volumes.status import (
 )
 from talos.machined.controllers.block.system_disk import find_installed
 from talos.machined.controllers.block.volume_config import OBSTACLE, SELECTOR
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import (
     Controller,
     ControllerRuntime,
@@ -69,8 +68,8 @@ class VolumeManagerController(Controller):
     inputs = (
         Input(kinds.VOLUME_CONFIG),
         Input(kinds.VOLUME_MOUNT_REQUEST),
-        Input(kinds.VOLUME_LIFECYCLE, Strength.STRONG, id=LIFECYCLE_ID),
-        Input(kinds.DEVICES_STATUS, id=DEVICES_ID),
+        Input(*ids.VOLUME_LIFECYCLE, strength=Strength.STRONG),
+        Input(*ids.DEVICES_STATUS),
         Input(kinds.DISK),
         Input(kinds.DISCOVERED_VOLUME),
     )
@@ -91,16 +90,16 @@ class VolumeManagerController(Controller):
         while True:
             with trio.move_on_after(RETRY if self._failures else math.inf):
                 await runtime.wait_for_round()
-            lifecycle = await runtime.get_or_none(kinds.VOLUME_LIFECYCLE, LIFECYCLE_ID)
+            lifecycle = await runtime.get_or_none(*ids.VOLUME_LIFECYCLE)
             if lifecycle is None:
                 continue
             if lifecycle.metadata.phase is Phase.TEARING_DOWN:
                 await self._finish()
                 async with runtime.track_outputs():
                     pass
-                await runtime.remove_finalizer(kinds.VOLUME_LIFECYCLE, LIFECYCLE_ID)
+                await runtime.remove_finalizer(*ids.VOLUME_LIFECYCLE)
                 return
-            await runtime.add_finalizer(kinds.VOLUME_LIFECYCLE, LIFECYCLE_ID)
+            await runtime.add_finalizer(*ids.VOLUME_LIFECYCLE)
             await self._keep_all(runtime)
             runtime.reset_backoff()
 
@@ -145,7 +144,7 @@ class VolumeManagerController(Controller):
     ) -> Standing:
         if config.spec.type == enums.VOLUME_TYPE_DIRECTORY:
             return Standing(phase=enums.VOLUME_PHASE_READY, target=config.spec.mount.target_path)
-        devices = await runtime.get_or_none(kinds.DEVICES_STATUS, DEVICES_ID)
+        devices = await runtime.get_or_none(*ids.DEVICES_STATUS)
         if devices is None or not devices.spec.ready:
             return Standing(phase=enums.VOLUME_PHASE_WAITING)
         disks = await self._choose_disks(runtime, config)

@@ -9,11 +9,9 @@ from talos.api.definitions.cluster_pb2 import IdentitySpec
 from talos.disks.layout import STATE
 from talos.machined.node.identity import Identity, keep_identity
 from talos.machined.node.resources import IDENTITY_OWNER
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.logging import Log
-
-ID = "local"
 
 
 class NodeIdentityController(Reconciler):
@@ -41,11 +39,7 @@ class NodeIdentityController(Reconciler):
         if self._identity != self._shown:
             self._show(self._identity)
             self._shown = self._identity
-
-        def change(spec: IdentitySpec) -> None:
-            spec.node_id = self._identity.node_id
-
-        await runtime.modify(kinds.IDENTITY, ID, change)
+        await runtime.put(*ids.IDENTITY, IdentitySpec(node_id=self._identity.node_id))
 
     async def _keep(self, folder: Path) -> None:
         try:

@@ -24,13 +24,12 @@ from talos.config.problem import ConfigError
 from talos.config.read.loader import dump, dump_plain, load
 from talos.config.write.plain import to_plain
 from talos.machined.node.config_store import (
-    ACTIVE,
     CONFIG_FILE,
-    PERSISTENT,
     get_config,
     publish_config,
     write_config,
 )
+from talos.resource import ids
 from talos.resource.state import State
 from talos.system.errors import UserError
 
@@ -73,7 +72,7 @@ async def acquire_config(state: State, sources: Sources, publish: Publish) -> bo
         sources.forget_platform()
         return True
     config = await _search(sources, kept, publish)
-    if config is None or not config.is_complete or await get_config(state, ACTIVE) is not None:
+    if config is None or not config.is_complete or await get_config(state, ids.MACHINE_CONFIG) is not None:
         return False
     try:
         await trio.to_thread.run_sync(write_config, sources.state_dir, config.text)
@@ -175,5 +174,5 @@ def _merge(first: Config, second: Config) -> Config:
 
 
 async def _publish(state: State, text: bytes) -> None:
-    await publish_config(state, PERSISTENT, text)
-    await publish_config(state, ACTIVE, text)
+    await publish_config(state, ids.MACHINE_CONFIG_PERSISTENT, text)
+    await publish_config(state, ids.MACHINE_CONFIG, text)

@@ -1,13 +1,10 @@
 """MachineTypeController: the machine's role, as a resource of its own."""
 
 from talos.api.resource import config_pb2
+from talos.config.active import read_config
 from talos.config.model import MachineType
-from talos.config.read.loader import load
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
-
-ACTIVE = "v1alpha1"
-ID = "machine-type"
 
 _VALUES = {
     MachineType.UNKNOWN: config_pb2.UNKNOWN,
@@ -21,15 +18,12 @@ class MachineTypeController(Reconciler):
     """MachineConfig → MachineType; UNKNOWN while there is no complete config."""
 
     name = "config.MachineTypeController"
-    inputs = (Input(kinds.MACHINE_CONFIG, id=ACTIVE),)
+    inputs = (Input(*ids.MACHINE_CONFIG),)
     outputs = (Output(kinds.MACHINE_TYPE),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write the one resource."""
-        resource = await runtime.get_or_none(kinds.MACHINE_CONFIG, ACTIVE)
-        machine_type = load(resource.spec.yaml_marshalled).machine_type if resource else MachineType.UNKNOWN
-
-        def change(spec: config_pb2.MachineTypeSpec) -> None:
-            spec.machine_type = _VALUES[machine_type]
-
-        await runtime.modify(kinds.MACHINE_TYPE, ID, change)
+        config = await read_config(runtime)
+        machine_type = config.machine_type if config is not None else MachineType.UNKNOWN
+        spec = config_pb2.MachineTypeSpec(machine_type=_VALUES[machine_type])
+        await runtime.put(*ids.MACHINE_TYPE, spec)

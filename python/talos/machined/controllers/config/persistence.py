@@ -5,8 +5,8 @@ from pathlib import Path
 import trio
 
 from talos.disks.layout import STATE
-from talos.machined.node.config_store import CONFIG_FILE, PERSISTENT, write_config
-from talos.resource import kinds
+from talos.machined.node.config_store import CONFIG_FILE, write_config
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Reconciler
 from talos.system.logging import Log
 
@@ -15,14 +15,14 @@ class PersistenceController(Reconciler):
     """MachineConfig ``persistent`` and STATE's mount → the file. When the disk is full, it is tried again."""
 
     name = "config.PersistenceController"
-    inputs = (Input(kinds.MACHINE_CONFIG, id=PERSISTENT), Input(kinds.VOLUME_MOUNT_STATUS))
+    inputs = (Input(*ids.MACHINE_CONFIG_PERSISTENT), Input(kinds.VOLUME_MOUNT_STATUS))
 
     def __init__(self, log: Log) -> None:
         self._log = log
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write the file when it is another."""
-        config = await runtime.get_or_none(kinds.MACHINE_CONFIG, PERSISTENT)
+        config = await runtime.get_or_none(*ids.MACHINE_CONFIG_PERSISTENT)
         mounts = await runtime.list(kinds.VOLUME_MOUNT_STATUS)
         folder = next((mount.spec.target for mount in mounts if mount.spec.volume_id == STATE.label), None)
         if config is None or folder is None:

@@ -4,12 +4,8 @@ import ipaddress
 from collections.abc import Callable, Sequence
 
 from talos.machined.node.etc_files import EtcFiles
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
-
-HOSTNAME_ID = "hostname"
-RESOLVERS_ID = "resolvers"
-ADDRESS_ID = "default"
 
 
 class EtcFileController(Reconciler):
@@ -17,9 +13,9 @@ class EtcFileController(Reconciler):
 
     name = "files.EtcFileController"
     inputs = (
-        Input(kinds.HOSTNAME_STATUS, id=HOSTNAME_ID),
-        Input(kinds.RESOLVER_STATUS, id=RESOLVERS_ID),
-        Input(kinds.NODE_ADDRESS, id=ADDRESS_ID),
+        Input(*ids.HOSTNAME_STATUS),
+        Input(*ids.RESOLVER_STATUS),
+        Input(*ids.NODE_ADDRESS_DEFAULT),
     )
     outputs = (Output(kinds.ETC_FILE_STATUS, shared=True),)
 
@@ -30,9 +26,9 @@ class EtcFileController(Reconciler):
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write what is known so far."""
-        hostname = await runtime.get_or_none(kinds.HOSTNAME_STATUS, HOSTNAME_ID)
-        address = await runtime.get_or_none(kinds.NODE_ADDRESS, ADDRESS_ID)
-        resolvers = await runtime.get_or_none(kinds.RESOLVER_STATUS, RESOLVERS_ID)
+        hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
+        address = await runtime.get_or_none(*ids.NODE_ADDRESS_DEFAULT)
+        resolvers = await runtime.get_or_none(*ids.RESOLVER_STATUS)
         if hostname is not None:
             spec = hostname.spec
             if await self._write(runtime, "hostname", f"{spec.hostname}\n"):

@@ -6,12 +6,10 @@ import trio
 from google.protobuf.message import Message
 
 from talos.api.machine import machine_pb2 as pb
-from talos.resource import kinds
+from talos.resource import ids
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input
 from talos.resource.yaml.values import ip_to_text
 
-CURRENT = "current"
-HOSTNAME_ID = "hostname"
 REPEAT = 600.0
 """Seconds after which the same addresses are published again, for followers that began late."""
 
@@ -20,7 +18,7 @@ class AddressEventController(Controller):
     """NodeAddress and HostnameStatus → an event for every change."""
 
     name = "network.AddressEventController"
-    inputs = (Input(kinds.NODE_ADDRESS, id=CURRENT), Input(kinds.HOSTNAME_STATUS, id=HOSTNAME_ID))
+    inputs = (Input(*ids.NODE_ADDRESS_CURRENT), Input(*ids.HOSTNAME_STATUS))
 
     def __init__(self, publish: Callable[[Message], object]) -> None:
         self._publish = publish
@@ -34,10 +32,10 @@ class AddressEventController(Controller):
                 await self._update(runtime)
 
     async def _update(self, runtime: ControllerRuntime) -> None:
-        addresses = await runtime.get_or_none(kinds.NODE_ADDRESS, CURRENT)
+        addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_CURRENT)
         if addresses is None:
             return
-        hostname = await runtime.get_or_none(kinds.HOSTNAME_STATUS, HOSTNAME_ID)
+        hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
         event = pb.AddressEvent(
             hostname=hostname.spec.hostname if hostname else "",
             addresses=[ip_to_text(prefix.ip) for prefix in addresses.spec.addresses],

@@ -9,13 +9,10 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.runtime_pb2 import MachineStatusSpec, UnmetCondition
 from talos.api.machine import machine_pb2 as pb
 from talos.machined.node.stage import MachineStage
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.resource.state import NotFoundError
 
-ID = "machine"
-NETWORK_ID = "status"
-TIME_ID = "node"
 SERVICES = ("apid", "machined")
 """Services that a ready machine has."""
 
@@ -26,8 +23,8 @@ class MachineStatusController(Controller):
     name = "runtime.MachineStatusController"
     inputs = (
         Input(kinds.SERVICE),
-        Input(kinds.NETWORK_STATUS, id=NETWORK_ID),
-        Input(kinds.TIME_STATUS, id=TIME_ID),
+        Input(*ids.NETWORK_STATUS),
+        Input(*ids.TIME_STATUS),
     )
     outputs = (Output(kinds.MACHINE_STATUS),)
 
@@ -56,19 +53,19 @@ class MachineStatusController(Controller):
         if spec == self._last:
             return
         self._last = spec
-        await runtime.modify(kinds.MACHINE_STATUS, ID, lambda old: old.CopyFrom(spec))
+        await runtime.put(*ids.MACHINE_STATUS, spec)
         self._publish(make_event(spec))
 
 
 async def _find_unmet(runtime: ControllerRuntime) -> list[UnmetCondition]:
     unmet: list[UnmetCondition] = []
     try:
-        if not (await runtime.get(kinds.TIME_STATUS, TIME_ID)).spec.synced:
+        if not (await runtime.get(*ids.TIME_STATUS)).spec.synced:
             unmet.append(UnmetCondition(name="time", reason="time is not in sync"))
     except NotFoundError:
         unmet.append(UnmetCondition(name="time", reason="the state of the time is not known yet"))
     try:
-        network = (await runtime.get(kinds.NETWORK_STATUS, NETWORK_ID)).spec
+        network = (await runtime.get(*ids.NETWORK_STATUS)).spec
         missing = [
             name
             for name, is_there in (

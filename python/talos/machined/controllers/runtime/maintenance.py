@@ -4,12 +4,10 @@ import ipaddress
 from collections.abc import Sequence
 
 from talos.api.definitions import runtime_pb2 as runtime_specs
-from talos.machined.controllers.secrets.cert_sans import API, CURRENT
-from talos.machined.controllers.secrets.maintenance import MAINTENANCE, is_wanted
-from talos.machined.controllers.secrets.os_root import ACTIVE_CONFIG
+from talos.machined.controllers.secrets.maintenance import is_wanted
 from talos.machined.node.stage import MachineStage
 from talos.pki.certificate import parse_certificate, spki_fingerprint
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.logging import Log
 
@@ -21,24 +19,24 @@ class ApiServiceConfigController(Reconciler):
 
     name = "runtime.APIServiceConfigController"
     inputs = (
-        Input(kinds.MAINTENANCE_SERVICE_REQUEST, id=MAINTENANCE),
-        Input(kinds.MACHINE_CONFIG, id=ACTIVE_CONFIG),
+        Input(*ids.MAINTENANCE_SERVICE_REQUEST),
+        Input(*ids.MACHINE_CONFIG),
     )
     outputs = (Output(kinds.API_SERVICE_CONFIG),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write the one resource once it is known which way it is."""
         is_open = await is_wanted(runtime)
-        if not is_open and await runtime.get_or_none(kinds.MACHINE_CONFIG, ACTIVE_CONFIG) is None:
-            await runtime.remove(kinds.API_SERVICE_CONFIG, API)
+        if not is_open and await runtime.get_or_none(*ids.MACHINE_CONFIG) is None:
+            await runtime.remove(*ids.API_SERVICE_CONFIG)
             return
-        wanted = runtime_specs.APIServiceConfigSpec(
+        config = runtime_specs.APIServiceConfigSpec(
             listen_address=LISTEN,
             node_routing_disabled=is_open,
             readonly_role_mode=is_open,
             skip_verifying_client_cert=is_open,
         )
-        await runtime.modify(kinds.API_SERVICE_CONFIG, API, lambda spec: spec.CopyFrom(wanted))
+        await runtime.put(*ids.API_SERVICE_CONFIG, config)
 
 
 class MaintenanceConfigController(Reconciler):
@@ -46,37 +44,32 @@ class MaintenanceConfigController(Reconciler):
 
     name = "runtime.MaintenanceConfigController"
     inputs = (
-        Input(kinds.API_CERTIFICATE, id=API),
-        Input(kinds.NODE_ADDRESS, id=CURRENT),
+        Input(*ids.API_CERTIFICATE),
+        Input(*ids.NODE_ADDRESS_CURRENT),
     )
     outputs = (Output(kinds.MAINTENANCE_SERVICE_CONFIG),)
 
     def __init__(self, stage: MachineStage, log: Log) -> None:
         self._stage = stage
         self._log = log
-        self._told = ("", "")
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Tell every time that another address is there."""
-        certificate = await runtime.get_or_none(kinds.API_CERTIFICATE, API)
+        """Log the command anew whenever the address or the certificate is another."""
+        certificate = await runtime.get_or_none(*ids.API_CERTIFICATE)
         if certificate is None or not certificate.spec.skip_verifying_client_cert:
             self._stage.fingerprint = ""
-            await runtime.remove(kinds.MAINTENANCE_SERVICE_CONFIG, MAINTENANCE)
+            await runtime.remove(*ids.MAINTENANCE_SERVICE_CONFIG)
             return
-        addresses = await runtime.get_or_none(kinds.NODE_ADDRESS, CURRENT)
+        addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_CURRENT)
         reachable = find_reachable([prefix.ip for prefix in addresses.spec.addresses] if addresses else [])
-        wanted = runtime_specs.MaintenanceServiceConfigSpec(listen_address=LISTEN)
+        config = runtime_specs.MaintenanceServiceConfigSpec(listen_address=LISTEN)
         for address in reachable:
-            wanted.reachable_addresses.add(ip=address.packed)
-        await runtime.modify(
-            kinds.MAINTENANCE_SERVICE_CONFIG, MAINTENANCE, lambda spec: spec.CopyFrom(wanted)
-        )
+            config.reachable_addresses.add(ip=address.packed)
+        await runtime.put(*ids.MAINTENANCE_SERVICE_CONFIG, config)
         fingerprint = spki_fingerprint(parse_certificate(certificate.spec.server.crt))
         self._stage.fingerprint = fingerprint
         node = str(reachable[0]) if reachable else ""
-        if (node, fingerprint) != self._told:
-            self._told = (node, fingerprint)
-            self._log.info(make_notice(node, fingerprint))
+        self._log.once(make_notice(node, fingerprint), key="reachable", level="info")
 
 
 def make_notice(node: str, fingerprint: str) -> str:

@@ -5,9 +5,8 @@ from functools import partial
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions import runtime_pb2
 from talos.disks.layout import META
-from talos.disks.volumes.requests import META_LOAD_ID
 from talos.machined.node.meta_store import MetaStore
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.logging import Log
 
@@ -42,7 +41,7 @@ class MetaController(Reconciler):
         async with runtime.track_outputs():
             for key, value in self._store.values.items():
                 await runtime.modify(kinds.META_KEY, f"0x{key:02x}", partial(_fill, value=value))
-            await runtime.modify(kinds.META_LOAD, META_LOAD_ID, _finish)
+            await runtime.modify(*ids.META_LOAD, _finish)
 
 
 def _fill(spec: runtime_pb2.MetaKeySpec, value: bytes) -> None:

@@ -8,22 +8,19 @@ from typing import ClassVar
 from talos.api.common import common_pb2 as common
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.config import effective
-from talos.config.read.loader import load
-from talos.machined.controllers.secrets.cert_sans import API
-from talos.machined.controllers.secrets.maintenance import MAINTENANCE
-from talos.machined.controllers.secrets.os_root import ACTIVE_CONFIG, OS
+from talos.config.active import read_config
 from talos.machined.controllers.secrets.renewal import (
     RenewingReconciler,
     addresses_of,
     is_current,
     to_proto,
 )
-from talos.machined.controllers.secrets.trustd_certificates import CLOCK, is_clock_right
+from talos.machined.controllers.secrets.trustd_certificates import is_clock_right
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import certificate_to_pem, parse_certificates
 from talos.pki.csr import make_csr
 from talos.pki.keys import KeyType, key_to_pem, make_key, parse_key
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output
 
 IMPERSONATOR = "os:impersonator"
@@ -61,12 +58,12 @@ class ApiCertificatesController(RenewingReconciler):
 
     name: ClassVar[str] = "secrets.APIController"
     inputs = (
-        Input(kinds.OS_ROOT_SECRET, id=OS),
-        Input(kinds.MAINTENANCE_ROOT_SECRET, id=MAINTENANCE),
+        Input(*ids.OS_ROOT_SECRET),
+        Input(*ids.MAINTENANCE_ROOT_SECRET),
         Input(kinds.CERT_SAN),
-        Input(kinds.TIME_STATUS, id=CLOCK),
+        Input(*ids.TIME_STATUS),
         Input(kinds.ENDPOINT),
-        Input(kinds.MACHINE_CONFIG, id=ACTIVE_CONFIG),
+        Input(*ids.MACHINE_CONFIG),
     )
     outputs = (Output(kinds.API_CERTIFICATE),)
 
@@ -75,11 +72,11 @@ class ApiCertificatesController(RenewingReconciler):
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Issue the certificates, or new ones when they are due."""
-        root = await runtime.get_or_none(kinds.OS_ROOT_SECRET, OS)
+        root = await runtime.get_or_none(*ids.OS_ROOT_SECRET)
         if root is None:
             await self._maintain(runtime)
             return
-        sans = await runtime.get_or_none(kinds.CERT_SAN, API)
+        sans = await runtime.get_or_none(*ids.CERT_SAN_API)
         if sans is None or not await is_clock_right(runtime):
             await _end_maintenance(runtime)
             return
@@ -90,10 +87,10 @@ class ApiCertificatesController(RenewingReconciler):
 
     async def _maintain(self, runtime: ControllerRuntime) -> None:
         """Issue without a look at the clock: it is likely to be wrong, and nobody checks it."""
-        root = await runtime.get_or_none(kinds.MAINTENANCE_ROOT_SECRET, MAINTENANCE)
-        sans = await runtime.get_or_none(kinds.CERT_SAN, MAINTENANCE)
+        root = await runtime.get_or_none(*ids.MAINTENANCE_ROOT_SECRET)
+        sans = await runtime.get_or_none(*ids.CERT_SAN_MAINTENANCE)
         if root is None or sans is None:
-            await runtime.remove(kinds.API_CERTIFICATE, API)
+            await runtime.remove(*ids.API_CERTIFICATE)
             return
         authority, names = root.spec.ca, sans.spec
 
@@ -109,7 +106,7 @@ class ApiCertificatesController(RenewingReconciler):
             spec.server.crt, spec.server.key = ca.sign(csr, usages=Usage.SERVER), key_to_pem(key)
             spec.skip_verifying_client_cert = True
 
-        await runtime.modify(kinds.API_CERTIFICATE, API, change)
+        await runtime.modify(*ids.API_CERTIFICATE, change)
 
     async def _issue(
         self, runtime: ControllerRuntime, root: secrets.OSRootSpec, sans: secrets.CertSANSpec
@@ -133,16 +130,17 @@ class ApiCertificatesController(RenewingReconciler):
             spec.accepted_c_as.extend(root.accepted_c_as)
             spec.skip_verifying_client_cert = False
 
-        await runtime.modify(kinds.API_CERTIFICATE, API, change)
+        await runtime.modify(*ids.API_CERTIFICATE, change)
 
     async def _ask(
         self, runtime: ControllerRuntime, root: secrets.OSRootSpec, sans: secrets.CertSANSpec
     ) -> None:
         accepted = tuple(authority.crt for authority in root.accepted_c_as)
-        current = await runtime.get_or_none(kinds.API_CERTIFICATE, API)
+        current = await runtime.get_or_none(*ids.API_CERTIFICATE)
         if current is not None and is_current(current.spec.server, sans, accepted):
             return
-        # Until trustd has answered nobody is served: strangers no more, friends not yet.
+        # Until trustd has answered there is no certificate to serve with: neither for
+        # unauthenticated callers any more, nor for authenticated ones yet.
         await _end_maintenance(runtime)
         endpoints = await _endpoints(runtime)
         if not endpoints:
@@ -153,21 +151,17 @@ class ApiCertificatesController(RenewingReconciler):
         signed = await self._sign(request)
         authorities = parse_certificates(signed.authorities, where="trustd's answer")
 
-        def change(spec: secrets.APICertsSpec) -> None:
-            spec.Clear()
-            spec.server.CopyFrom(
-                common.PEMEncodedCertificateAndKey(crt=signed.certificate, key=key_to_pem(key))
-            )
-            for authority in authorities:
-                spec.accepted_c_as.add(crt=certificate_to_pem(authority))
-
-        await runtime.modify(kinds.API_CERTIFICATE, API, change)
+        certificates = secrets.APICertsSpec()
+        certificates.server.crt, certificates.server.key = signed.certificate, key_to_pem(key)
+        for authority in authorities:
+            certificates.accepted_c_as.add(crt=certificate_to_pem(authority))
+        await runtime.put(*ids.API_CERTIFICATE, certificates)
 
 
 async def _end_maintenance(runtime: ControllerRuntime) -> None:
-    current = await runtime.get_or_none(kinds.API_CERTIFICATE, API)
+    current = await runtime.get_or_none(*ids.API_CERTIFICATE)
     if current is not None and current.spec.skip_verifying_client_cert:
-        await runtime.remove(kinds.API_CERTIFICATE, API)
+        await runtime.remove(*ids.API_CERTIFICATE)
 
 
 async def _endpoints(runtime: ControllerRuntime) -> tuple[str, ...]:
@@ -178,8 +172,8 @@ async def _endpoints(runtime: ControllerRuntime) -> tuple[str, ...]:
         found |= dict.fromkeys(resource.spec.hosts)
     if found:
         return tuple(found)
-    config = await runtime.get_or_none(kinds.MACHINE_CONFIG, ACTIVE_CONFIG)
-    url = effective.cluster_endpoint(load(config.spec.yaml_marshalled)) if config else None
+    config = await read_config(runtime)
+    url = effective.cluster_endpoint(config) if config else None
     return (url.host,) if url is not None and url.host else ()
 
 

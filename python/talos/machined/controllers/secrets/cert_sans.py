@@ -5,13 +5,8 @@ from typing import ClassVar
 
 from talos.api.definitions import network_pb2 as network
 from talos.api.definitions import secrets_pb2 as secrets
-from talos.machined.controllers.secrets.os_root import OS
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
-
-API = "api"
-ACCUMULATIVE, CURRENT = "accumulative", "current"
-HOSTNAME = "hostname"
 
 
 class CertSANsController(Reconciler):
@@ -19,22 +14,22 @@ class CertSANsController(Reconciler):
 
     name: ClassVar[str] = "secrets.APICertSANsController"
     inputs = (
-        Input(kinds.OS_ROOT_SECRET, id=OS),
+        Input(*ids.OS_ROOT_SECRET),
         Input(kinds.NODE_ADDRESS),
-        Input(kinds.HOSTNAME_STATUS, id=HOSTNAME),
+        Input(*ids.HOSTNAME_STATUS),
     )
     outputs = (Output(kinds.CERT_SAN, shared=True),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write the names as soon as the node has an address and a name."""
-        root = await runtime.get_or_none(kinds.OS_ROOT_SECRET, OS)
+        root = await runtime.get_or_none(*ids.OS_ROOT_SECRET)
         if root is None:
-            await runtime.remove(kinds.CERT_SAN, API)
+            await runtime.remove(*ids.CERT_SAN_API)
             return
-        hostname = await runtime.get_or_none(kinds.HOSTNAME_STATUS, HOSTNAME)
+        hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
         # All addresses the node ever had: a certificate must not lose one that a client uses.
-        addresses = await runtime.get_or_none(kinds.NODE_ADDRESS, ACCUMULATIVE)
-        addresses = addresses or await runtime.get_or_none(kinds.NODE_ADDRESS, CURRENT)
+        addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_ACCUMULATIVE)
+        addresses = addresses or await runtime.get_or_none(*ids.NODE_ADDRESS_CURRENT)
         if (
             hostname is None
             or not hostname.spec.hostname
@@ -42,8 +37,8 @@ class CertSANsController(Reconciler):
             or not addresses.spec.addresses
         ):
             return
-        wanted = make_sans(root.spec, hostname.spec, [prefix.ip for prefix in addresses.spec.addresses])
-        await runtime.modify(kinds.CERT_SAN, API, lambda spec: spec.CopyFrom(wanted))
+        sans = make_sans(root.spec, hostname.spec, [prefix.ip for prefix in addresses.spec.addresses])
+        await runtime.put(*ids.CERT_SAN_API, sans)
 
 
 def make_sans(

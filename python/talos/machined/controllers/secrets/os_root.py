@@ -5,34 +5,26 @@ from typing import ClassVar
 
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.config import effective
+from talos.config.active import read_config
 from talos.config.model import Config
-from talos.config.read.loader import load
 from talos.pki.names import split_names
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
-
-ACTIVE_CONFIG = "v1alpha1"
-OS = "os"
 
 
 class OSRootController(Reconciler):
     """Config → OSRootSecret: the CA that issues, those that are accepted, the token, names."""
 
     name: ClassVar[str] = "secrets.RootOSController"
-    inputs = (Input(kinds.MACHINE_CONFIG, id=ACTIVE_CONFIG),)
+    inputs = (Input(*ids.MACHINE_CONFIG),)
     outputs = (Output(kinds.OS_ROOT_SECRET),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write the one resource, while there is a complete config."""
         async with runtime.track_outputs():
-            resource = await runtime.get_or_none(kinds.MACHINE_CONFIG, ACTIVE_CONFIG)
-            if resource is None:
-                return
-            config = load(resource.spec.yaml_marshalled)
-            if config.machine is None:
-                return
-            wanted = make_root(config)
-            await runtime.modify(kinds.OS_ROOT_SECRET, OS, lambda spec: spec.CopyFrom(wanted))
+            config = await read_config(runtime)
+            if config is not None and config.machine is not None:
+                await runtime.put(*ids.OS_ROOT_SECRET, make_root(config))
 
 
 def make_root(config: Config) -> secrets.OSRootSpec:

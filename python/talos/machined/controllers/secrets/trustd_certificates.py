@@ -3,8 +3,6 @@
 from typing import ClassVar
 
 from talos.api.definitions import secrets_pb2 as secrets
-from talos.machined.controllers.secrets.cert_sans import API
-from talos.machined.controllers.secrets.os_root import OS
 from talos.machined.controllers.secrets.renewal import (
     RenewingReconciler,
     addresses_of,
@@ -12,11 +10,8 @@ from talos.machined.controllers.secrets.renewal import (
     to_proto,
 )
 from talos.pki.authority import CertificateAuthority, Usage
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output
-
-TRUSTD = "trustd"
-CLOCK = "node"
 
 
 class TrustdCertificatesController(RenewingReconciler):
@@ -24,19 +19,19 @@ class TrustdCertificatesController(RenewingReconciler):
 
     name: ClassVar[str] = "secrets.TrustdController"
     inputs = (
-        Input(kinds.OS_ROOT_SECRET, id=OS),
-        Input(kinds.CERT_SAN, id=API),
-        Input(kinds.TIME_STATUS, id=CLOCK),
+        Input(*ids.OS_ROOT_SECRET),
+        Input(*ids.CERT_SAN_API),
+        Input(*ids.TIME_STATUS),
     )
     outputs = (Output(kinds.TRUSTD_CERTIFICATE),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Issue the certificate, or a new one when it is due."""
-        root = await runtime.get_or_none(kinds.OS_ROOT_SECRET, OS)
+        root = await runtime.get_or_none(*ids.OS_ROOT_SECRET)
         if root is None or not root.spec.issuing_ca.key:
-            await runtime.remove(kinds.TRUSTD_CERTIFICATE, TRUSTD)
+            await runtime.remove(*ids.TRUSTD_CERTIFICATE)
             return
-        sans = await runtime.get_or_none(kinds.CERT_SAN, API)
+        sans = await runtime.get_or_none(*ids.CERT_SAN_API)
         if sans is None or not await is_clock_right(runtime):
             return
         issuing, names = root.spec.issuing_ca, sans.spec
@@ -58,10 +53,10 @@ class TrustdCertificatesController(RenewingReconciler):
             del spec.accepted_c_as[:]
             spec.accepted_c_as.extend(root.spec.accepted_c_as)
 
-        await runtime.modify(kinds.TRUSTD_CERTIFICATE, TRUSTD, change)
+        await runtime.modify(*ids.TRUSTD_CERTIFICATE, change)
 
 
 async def is_clock_right(runtime: ControllerRuntime) -> bool:
     """Whether a certificate made now would be valid now; true where nobody keeps the time."""
-    status = await runtime.get_or_none(kinds.TIME_STATUS, CLOCK)
+    status = await runtime.get_or_none(*ids.TIME_STATUS)
     return status is None or status.spec.synced or status.spec.sync_disabled

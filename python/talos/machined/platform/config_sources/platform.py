@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
-from talos.machined.node.resources import BOOT_CONTROLLER, PLATFORM_CONFIG_ID
+from talos.machined.node.resources import BOOT_CONTROLLER
 from talos.machined.platform.config_sources.nocloud import (
     LABEL,
     META_DATA,
@@ -15,7 +15,7 @@ from talos.machined.platform.config_sources.nocloud import (
 from talos.machined.platform.config_sources.volume import VolumeSource
 from talos.machined.platform.config_sources.web import WebSource
 from talos.machined.platform.platform import PlatformPort
-from talos.resource import kinds
+from talos.resource import ids
 from talos.resource.changes import modify
 from talos.resource.state import State
 from talos.system.errors import UserError
@@ -80,4 +80,4 @@ class PlatformSource:
             spec.hostnames.add(hostname=hostname, config_layer=enums.CONFIG_PLATFORM)
             spec.metadata.hostname = hostname
 
-        await modify(self.state, kinds.PLATFORM_CONFIG, PLATFORM_CONFIG_ID, change, owner=BOOT_CONTROLLER)
+        await modify(self.state, *ids.PLATFORM_CONFIG, change, owner=BOOT_CONTROLLER)

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import trio
 
 from talos.api.definitions import enums_pb2 as enums
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.changes import wait_for
 from talos.resource.state import NotFoundError, State
 from talos.system.errors import UserError
@@ -64,16 +64,14 @@ async def collect_values(state: State, files: Files, names: tuple[str, ...]) -> 
             case "mac":
                 values[name] = await _wait_for_mac(state)
             case _:
-                found = await wait_for(
-                    state, kinds.HOSTNAME_STATUS, "hostname", lambda one: bool(one.spec.hostname)
-                )
+                found = await wait_for(state, *ids.HOSTNAME_STATUS, lambda one: bool(one.spec.hostname))
                 values[name] = found.spec.hostname
     return values
 
 
 async def wait_for_network(state: State) -> None:
     """Until there is an address: the server may be on our own network."""
-    await wait_for(state, kinds.NETWORK_STATUS, "status", lambda one: one.spec.address_ready)
+    await wait_for(state, *ids.NETWORK_STATUS, lambda one: one.spec.address_ready)
 
 
 def _read_dmi(files: Files, name: str, variable: str) -> str:

@@ -9,7 +9,7 @@ import trio
 
 from talos.api.definitions.block_pb2 import DiscoveredVolumeSpec
 from talos.machined.platform.config_sources.web import TOTAL_LIMIT, Tell
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.changes import wait_for
 from talos.resource.state import State
 from talos.system.errors import UserError
@@ -38,7 +38,7 @@ class VolumeSource:
         Waits for the volume; empty when it does not come.
         """
         with trio.move_on_after(DEVICES_LIMIT):
-            await wait_for(self.state, kinds.DEVICES_STATUS, "devices", lambda one: one.spec.ready)
+            await wait_for(self.state, *ids.DEVICES_STATUS, lambda one: one.spec.ready)
         volume = await self._find(label)
         if volume is None:
             self.tell(f"there is no volume with the label {label}: attach it, or apply a config")

@@ -7,7 +7,7 @@ from talos.api.common.common_pb2 import NetIPPrefix
 from talos.api.definitions.network_pb2 import HostnameStatusSpec, NodeAddressSpec
 from talos.api.machine.machine_pb2 import AddressEvent
 from talos.machined.controllers.network.address_event import REPEAT, AddressEventController
-from talos.resource import kinds
+from talos.resource import ids
 from talos.resource.changes import modify
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
@@ -28,10 +28,10 @@ async def test_an_event_for_every_change(autojump_clock: object) -> None:
 
     async with trio.open_nursery() as nursery:
         await nursery.start(run_controllers, state, [AddressEventController(published.append)])
-        await modify(state, kinds.NODE_ADDRESS, "current", set_addresses)
+        await modify(state, *ids.NODE_ADDRESS_CURRENT, set_addresses)
         await trio.sleep(1)
         assert published == [plain]
-        await modify(state, kinds.HOSTNAME_STATUS, "hostname", set_name)
+        await modify(state, *ids.HOSTNAME_STATUS, set_name)
         await trio.sleep(1)
         assert published == [plain, named]
         await trio.sleep(REPEAT)

@@ -29,7 +29,7 @@ from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import parse_certificate
 from talos.pki.keys import KeyType
 from talos.pki.names import organizations_of
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.changes import modify
 from talos.resource.controller.runtime import check_controllers, run_controllers
 from talos.resource.memory.state import MemoryState
@@ -80,13 +80,13 @@ class Machine:
         def change(spec: config_pb2.MachineConfigSpec) -> None:
             spec.yaml_marshalled = text
 
-        await modify(self.state, kinds.MACHINE_CONFIG, "v1alpha1", change)
+        await modify(self.state, *ids.MACHINE_CONFIG, change)
 
     async def name(self, hostname: str, domain: str = "") -> None:
         def change(spec: network.HostnameStatusSpec) -> None:
             spec.hostname, spec.domainname = hostname, domain
 
-        await modify(self.state, kinds.HOSTNAME_STATUS, "hostname", change)
+        await modify(self.state, *ids.HOSTNAME_STATUS, change)
 
     async def address(self, *addresses: str, id: str = "accumulative") -> None:
         def change(spec: network.NodeAddressSpec) -> None:
@@ -177,7 +177,7 @@ async def test_a_worker_asks_the_control_plane() -> None:
         assert names_of(api.server.crt) == ({"worker-1", "api.example.org"}, {"10.5.0.3", "192.0.2.9"})
         assert [ca.crt for ca in api.accepted_c_as] == [OTHER.crt, CA.crt]
         assert await machine.trustd() is None
-        root = (await machine.state.get(kinds.OS_ROOT_SECRET, "os")).spec
+        root = (await machine.state.get(*ids.OS_ROOT_SECRET)).spec
         assert not root.HasField("issuing_ca")
 
 
@@ -217,8 +217,8 @@ async def test_without_config_there_are_no_secrets() -> None:
         await machine.name("cp-1")
         await machine.address("10.5.0.2")
         assert await machine.api() is not None
-        await machine.state.teardown(kinds.MACHINE_CONFIG, "v1alpha1")
-        await machine.state.destroy(kinds.MACHINE_CONFIG, "v1alpha1")
+        await machine.state.teardown(*ids.MACHINE_CONFIG)
+        await machine.state.destroy(*ids.MACHINE_CONFIG)
         assert await machine.api() is None
         assert await machine.trustd() is None
 
@@ -231,12 +231,12 @@ async def test_nothing_is_issued_while_the_clock_is_wrong() -> None:
         return change
 
     async with running() as machine:
-        await modify(machine.state, kinds.TIME_STATUS, "node", status(synced=False))
+        await modify(machine.state, *ids.TIME_STATUS, status(synced=False))
         await machine.configure(config())
         await machine.name("cp-1")
         await machine.address("10.5.0.2", id="current")
         assert await machine.api() is None
-        await modify(machine.state, kinds.TIME_STATUS, "node", status(synced=True))
+        await modify(machine.state, *ids.TIME_STATUS, status(synced=True))
         assert await machine.api() is not None
 
 

@@ -23,10 +23,10 @@ from talos.machined.controllers.secrets.api_certificates import (
     SignedCertificate,
     SigningRequest,
 )
-from talos.machined.controllers.secrets.maintenance import COMMON_NAME, MAINTENANCE
+from talos.machined.controllers.secrets.maintenance import COMMON_NAME
 from talos.machined.node.stage import MachineStage
 from talos.pki.certificate import parse_certificate, spki_fingerprint
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.changes import modify, wait_for
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
@@ -63,26 +63,26 @@ class Machine:
             nursery.cancel_scope.cancel()
 
     async def maintain(self) -> None:
-        await modify(self.state, kinds.MAINTENANCE_SERVICE_REQUEST, MAINTENANCE, lambda _: None)
+        await modify(self.state, *ids.MAINTENANCE_SERVICE_REQUEST, lambda _: None)
 
     async def add_addresses(self, *addresses: str) -> None:
         def change(spec: network.NodeAddressSpec) -> None:
             for address in addresses:
                 spec.addresses.add(ip=ipaddress.ip_address(address).packed, prefix_length=24)
 
-        await modify(self.state, kinds.NODE_ADDRESS, "current", change)
+        await modify(self.state, *ids.NODE_ADDRESS_CURRENT, change)
 
     async def configure(self, text: bytes) -> None:
         def change(spec: config_pb2.MachineConfigSpec) -> None:
             spec.yaml_marshalled = text
 
-        await modify(self.state, kinds.MACHINE_CONFIG, "v1alpha1", change)
+        await modify(self.state, *ids.MACHINE_CONFIG, change)
 
     async def certificate(self, *, names: int = 0) -> secrets.APICertsSpec:
         def is_there(resource: Resource[secrets.APICertsSpec]) -> bool:
             return resource.spec.skip_verifying_client_cert and len(ips_of(resource.spec)) >= names
 
-        return (await wait_for(self.state, kinds.API_CERTIFICATE, "api", is_there)).spec
+        return (await wait_for(self.state, *ids.API_CERTIFICATE, is_there)).spec
 
 
 def ips_of(spec: secrets.APICertsSpec) -> set[str]:
@@ -107,7 +107,7 @@ async def test_a_machine_without_a_config_serves_strangers() -> None:
         assert parse_certificate(spec.server.crt).subject.rfc4514_string() == f"CN={COMMON_NAME}"
         assert not spec.client.crt
         assert ips_of(spec) == {"127.0.0.1", "::1"}
-        served = (await wait_for(machine.state, kinds.API_SERVICE_CONFIG, "api", lambda _: True)).spec
+        served = (await wait_for(machine.state, *ids.API_SERVICE_CONFIG, lambda _: True)).spec
         assert served == runtime.APIServiceConfigSpec(
             listen_address=":50000",
             node_routing_disabled=True,
@@ -143,7 +143,7 @@ async def test_a_config_ends_it() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert await machine.state.list(kinds.API_CERTIFICATE) == []
         served = await wait_for(
-            machine.state, kinds.API_SERVICE_CONFIG, "api", lambda one: not one.spec.readonly_role_mode
+            machine.state, *ids.API_SERVICE_CONFIG, lambda one: not one.spec.readonly_role_mode
         )
         assert not served.spec.skip_verifying_client_cert
         assert not machine.stage.fingerprint

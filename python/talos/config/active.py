@@ -1,0 +1,33 @@
+"""The machine config in force, as controllers read it.
+
+A process parses each version once, however many of its controllers follow the config and
+whatever else wakes them. The cache is keyed by the text, not by the resource's version: a
+resource that is destroyed and made anew begins at version 1 with another text.
+"""
+
+import functools
+
+from talos.config.model import Config
+from talos.config.read.loader import load
+from talos.resource import ids
+from talos.resource.controller.controller import ControllerRuntime
+
+
+@functools.lru_cache(maxsize=1)
+def parse_active(text: bytes) -> Config:
+    """Parse the text of the config in force. A config is frozen: all callers share it.
+
+    Raises:
+        ConfigError: the text can't be read.
+    """
+    return load(text)
+
+
+async def read_config(runtime: ControllerRuntime) -> Config | None:
+    """The machine config in force, if there is one; ``ids.MACHINE_CONFIG`` is an input of the caller.
+
+    Raises:
+        ConfigError: the text can't be read.
+    """
+    resource = await runtime.get_or_none(*ids.MACHINE_CONFIG)
+    return None if resource is None else parse_active(resource.spec.yaml_marshalled)

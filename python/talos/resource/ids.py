@@ -1,0 +1,69 @@
+"""Resources of which a node has one, by kind and id.
+
+A pair is unpacked wherever a kind and an id are asked for::
+
+    inputs = (Input(*ids.MACHINE_TYPE),)
+    machine_type = await runtime.get_or_none(*ids.MACHINE_TYPE)
+"""
+
+from google.protobuf.message import Message
+
+from talos.resource import kinds
+from talos.resource.kind import Kind
+
+type Singleton[S: Message] = tuple[Kind[S], str]
+"""Kind and id of one resource in its kind's own namespace."""
+
+
+def _one[S: Message](kind: Kind[S], id: str) -> Singleton[S]:
+    return kind, id
+
+
+def id_of(resource: Singleton[Message]) -> str:
+    """The id alone."""
+    return resource[1]
+
+
+API_CERTIFICATE = _one(kinds.API_CERTIFICATE, "api")
+API_SERVICE_CONFIG = _one(kinds.API_SERVICE_CONFIG, "api")
+BOOT_ID = _one(kinds.BOOT_ID, "boot-id")
+CERT_SAN_API = _one(kinds.CERT_SAN, "api")
+CERT_SAN_MAINTENANCE = _one(kinds.CERT_SAN, "maintenance")
+DEVICES_STATUS = _one(kinds.DEVICES_STATUS, "devices")
+DISCOVERY_REFRESH_REQUEST = _one(kinds.DISCOVERY_REFRESH_REQUEST, "refresh")
+DISCOVERY_REFRESH_STATUS = _one(kinds.DISCOVERY_REFRESH_STATUS, "refresh")
+HOSTNAME_SPEC = _one(kinds.HOSTNAME_SPEC, "hostname")
+HOSTNAME_STATUS = _one(kinds.HOSTNAME_STATUS, "hostname")
+IDENTITY = _one(kinds.IDENTITY, "local")
+KERNEL_CMDLINE = _one(kinds.KERNEL_CMDLINE, "cmdline")
+MACHINE_CONFIG = _one(kinds.MACHINE_CONFIG, "v1alpha1")
+"""The config in force."""
+MACHINE_CONFIG_PERSISTENT = _one(kinds.MACHINE_CONFIG, "persistent")
+"""The config that the next boot begins with."""
+MACHINE_STATUS = _one(kinds.MACHINE_STATUS, "machine")
+MACHINE_TYPE = _one(kinds.MACHINE_TYPE, "machine-type")
+MAINTENANCE_ROOT_SECRET = _one(kinds.MAINTENANCE_ROOT_SECRET, "maintenance")
+MAINTENANCE_SERVICE_CONFIG = _one(kinds.MAINTENANCE_SERVICE_CONFIG, "maintenance")
+MAINTENANCE_SERVICE_REQUEST = _one(kinds.MAINTENANCE_SERVICE_REQUEST, "maintenance")
+META_LOAD = _one(kinds.META_LOAD, "meta")
+NETWORK_STATUS = _one(kinds.NETWORK_STATUS, "status")
+NODE_ADDRESS_ACCUMULATIVE = _one(kinds.NODE_ADDRESS, "accumulative")
+NODE_ADDRESS_CURRENT = _one(kinds.NODE_ADDRESS, "current")
+NODE_ADDRESS_DEFAULT = _one(kinds.NODE_ADDRESS, "default")
+NODE_ADDRESS_ROUTED = _one(kinds.NODE_ADDRESS, "routed")
+OS_ROOT_SECRET = _one(kinds.OS_ROOT_SECRET, "os")
+PLATFORM_CONFIG = _one(kinds.PLATFORM_CONFIG, "active")
+"""What the platform brings at this boot."""
+PLATFORM_CONFIG_CACHED = _one(kinds.PLATFORM_CONFIG, "cached")
+"""What the platform brought at an earlier boot."""
+PLATFORM_METADATA = _one(kinds.PLATFORM_METADATA, "platformmetadata")
+RESOLVER_SPEC = _one(kinds.RESOLVER_SPEC, "resolvers")
+RESOLVER_STATUS = _one(kinds.RESOLVER_STATUS, "resolvers")
+SYSTEM_DISK = _one(kinds.SYSTEM_DISK, "system-disk")
+SYSTEM_INFORMATION = _one(kinds.SYSTEM_INFORMATION, "systeminformation")
+TIME_SERVER_SPEC = _one(kinds.TIME_SERVER_SPEC, "timeservers")
+TIME_SERVER_STATUS = _one(kinds.TIME_SERVER_STATUS, "timeservers")
+TIME_STATUS = _one(kinds.TIME_STATUS, "node")
+TRUSTD_CERTIFICATE = _one(kinds.TRUSTD_CERTIFICATE, "trustd")
+VERSION = _one(kinds.VERSION, "version")
+VOLUME_LIFECYCLE = _one(kinds.VOLUME_LIFECYCLE, "volume-lifecycle")
