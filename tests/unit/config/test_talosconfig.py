@@ -1,4 +1,7 @@
 # ruff: noqa: E501 - messages stand whole, so that they can be searched for
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -128,3 +131,61 @@ def test_contexts_are_selected_and_removed() -> None:
 
 def test_key_is_not_in_the_repr() -> None:
     assert "b'key'" not in repr(ONE)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("", ""),
+        ("context: one", "context: true"),
+        ("    one:", "    null:"),
+        ("    one:", "    1.5:"),
+        ("10.0.0.1", "10.1"),
+        ("10.0.0.1", "0x10"),
+        ("10.0.0.1", "host.example:50000"),
+        ("10.0.0.1", "https://host.example"),
+        ("10.0.0.1", "'10.0.0.1'"),
+        ("10.0.0.1", "10.0.0.1 # first"),
+        ("10.0.0.1", "*anchor"),
+        ("nodes:", "endpoints:"),
+        ("nodes:", "target:"),
+        ("ca: ", "ca: !!binary "),
+        ("ca: ", "crt: "),
+        ("        nodes:\n", "        nodes: []\n"),
+        ("LS0tLS1B", "LS0tLS1"),
+        ("LS0tLS1B", "true"),
+        ("    one:\n", "    one:\n        auth:\n            basic:\n                username: me\n"),
+        ("contexts:", "---\ncontexts:"),
+        ("endpoints:\n", "endpoints:\n\n"),
+        ("    one:", "  one:"),
+    ],
+)
+def test_the_written_form_means_what_yaml_makes_of_it(change: tuple[str, str]) -> None:
+    from talos.config.talosconfig_file import read_file
+
+    written = (
+        "context: one\ncontexts:\n    one:\n        endpoints:\n            - 10.0.0.1\n            - n.example\n"
+        "        nodes:\n            - 10.0.0.1\n        ca: LS0tLS1B\n        cluster: c-1\n"
+        "    two:\n        endpoints: []\n        crt: LS0tLS1B\n        key: LS0tLS1B\n"
+    ).replace(*change)
+
+    def outcome(read: Callable[[str, str], TalosConfig]) -> TalosConfig | str:
+        try:
+            return read(written, "file")
+        except ConfigError as error:
+            return str(error)
+
+    assert outcome(lambda text, source: TalosConfig.parse(text, source=source)) == outcome(read_file)
+
+
+def test_a_written_file_is_read_without_the_yaml_reader(tmp_path: Path) -> None:
+    save(ONE, tmp_path / "config")
+    code = (
+        "import sys; from talos.config.talosconfig import open_talosconfig; "
+        "config, _ = open_talosconfig(sys.argv[1]); assert config.current.key == b'key'; "
+        "assert 'yaml' not in sys.modules"
+    )
+    pem = Context(endpoints=("10.0.0.1",), ca=b"-" * 30, crt=b"-" * 30, key=b"key" * 3)
+    save(ONE.with_context("a", pem), tmp_path / "config")
+    command = [sys.executable, "-c", code.replace("b'key'", "b'key' * 3"), str(tmp_path / "config")]
+    subprocess.run(command, check=True, env={"PYTHONPATH": ":".join(sys.path)})

@@ -12,15 +12,40 @@ from typing import Any, cast
 
 import pytest
 import yaml
-from google.protobuf.message import Message
-from grpclib.const import Cardinality, Handler
+from google.protobuf.message import DecodeError, Message
+from grpclib.const import Cardinality, Handler, Status
+from grpclib.encoding.base import CodecBase, StatusDetailsCodecBase
 from grpclib.exceptions import GRPCError
 from grpclib.server import Server, Stream
 
+from talos.api.google.rpc.status_pb2 import Status as StatusDetails
 from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import PemPair
-from talos.talosctl.client.channel import Codec, DetailsCodec
 from talos.talosctl.main import run
+
+
+class Codec(CodecBase):
+    __content_subtype__ = "proto"  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType] - grpclib reads an attribute
+
+    def encode(self, message: Any, message_type: Any) -> bytes:
+        return cast("Message", message).SerializeToString()
+
+    def decode(self, data: bytes, message_type: Any) -> Any:
+        try:
+            return message_type.FromString(data)
+        except DecodeError as error:
+            raise GRPCError(Status.INTERNAL, "no such message") from error
+
+
+class DetailsCodec(StatusDetailsCodecBase):
+    def encode(self, status: Status, message: str | None, details: Any) -> bytes:
+        packed = StatusDetails(code=status.value, message=message or "")
+        for detail in details or ():
+            packed.details.add().Pack(detail)
+        return packed.SerializeToString()
+
+    def decode(self, status: Status, message: str | None, data: bytes) -> Any: ...
+
 
 type Answer = Message | Sequence[Message] | GRPCError
 type Answers = Callable[[Any, Mapping[str, str]], AsyncIterator[Message] | Answer]

@@ -1,22 +1,21 @@
 """Calls to nodes: over any endpoint that answers, each to one node."""
 
+import asyncio
 import base64
 import itertools
-import random
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+import os
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from google.protobuf.message import Message
-from grpclib.client import Stream
-from grpclib.const import Cardinality
-from grpclib.exceptions import GRPCError, StreamTerminatedError
 from h2.exceptions import ProtocolError
 
 from talos.api.rpc import Code, RpcError
 from talos.system.errors import UserError
-from talos.talosctl.client.channel import CONNECT_TIMEOUT, FAILOVER_TIMEOUT, NodeChannel, to_rpc_error
+from talos.talosctl.client.call import Call
+from talos.talosctl.client.channel import CONNECT_TIMEOUT, FAILOVER_TIMEOUT, NodeChannel
 from talos.talosctl.client.endpoint import parse_endpoint
+from talos.talosctl.client.http2 import StreamError
 from talos.talosctl.client.refusal import ConnectError
 from talos.talosctl.client.target import Target
 from talos.talosctl.client.tls import make_context
@@ -24,35 +23,6 @@ from talos.talosctl.client.tls import make_context
 
 class UnreachableError(RpcError):
     """No endpoint took the connection; the same for every node behind them."""
-
-
-class _Replies[R: Message](AsyncIterator[R]):
-    """The replies of a stream; at its end the status is known, too."""
-
-    def __init__(self, stream: Stream[Any, R]) -> None:
-        self._stream = stream
-        self.complete = False
-
-    async def __anext__(self) -> R:
-        if self.complete:
-            raise StopAsyncIteration
-        reply = await self._stream.recv_message()
-        if reply is None:
-            self.complete = True
-            await self._stream.recv_trailing_metadata()
-            raise StopAsyncIteration
-        return reply
-
-    async def abandon(self) -> None:
-        """Tell the node that the rest is not wanted."""
-        if self.complete:
-            return
-        self.complete = True
-        try:
-            await self._stream.cancel()
-        except ProtocolError:
-            # The node has ended the stream by itself; grpclib must not wait for its last words.
-            self._stream._cancel_done = True  # pyright: ignore[reportPrivateUsage]
 
 
 class Session:
@@ -67,7 +37,8 @@ class Session:
         context = make_context(target)
         self._context = context
         endpoints = list(target.endpoints)
-        random.shuffle(endpoints)
+        # Any order will do; the module random costs more than the rest of this.
+        endpoints.sort(key=lambda _: os.urandom(4))
         timeout = CONNECT_TIMEOUT if len(endpoints) == 1 else FAILOVER_TIMEOUT
         self._channels = [NodeChannel(target, endpoint, context, timeout) for endpoint in endpoints]
         self._by_node: dict[str, NodeChannel] = {}
@@ -98,8 +69,10 @@ class Session:
         # One line for the reader: all of them only when they differ in more than the address.
         raise UnreachableError(Code.UNAVAILABLE, "; ".join(dict.fromkeys(map(str, refusals))))
 
-    def _metadata(self, node: str, extra: Mapping[str, Sequence[str]] | None) -> list[tuple[str, str]]:
+    def _metadata(self, node: str, timeout: float | None) -> list[tuple[str, str]]:
         metadata = [("runtime", "Talos")]
+        if timeout is not None:
+            metadata.append(("grpc-timeout", f"{max(1, round(timeout * 1000))}m"))
         if self.target.cluster:
             metadata.append(("context", self.target.cluster))
         if self.target.basic_auth:
@@ -107,7 +80,7 @@ class Session:
             metadata.append(("authorization", f"Basic {encoded}"))
         if node and not self.target.insecure:
             metadata.append(("node", node))
-        return [*metadata, *((key, value) for key, values in (extra or {}).items() for value in values)]
+        return metadata
 
     async def unary[R: Message](
         self,
@@ -117,18 +90,11 @@ class Session:
         reply: type[R],
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - it travels to the node
-        metadata: Mapping[str, Sequence[str]] | None = None,
     ) -> R:
         """One request to one node, one reply. An empty ``node`` is the endpoint itself."""
-        async with self._open(
-            node, method, Cardinality.UNARY_UNARY, type(request), reply, timeout, metadata
-        ) as stream:
-            await stream.send_message(request, end=True)
-            answer = await stream.recv_message()
-            await stream.recv_trailing_metadata()
-        if answer is None:
-            raise RpcError(Code.INTERNAL, "the node sent no reply")
-        return answer
+        async with self._open(node, method, reply, timeout) as call:
+            await call.send(request, end=True)
+            return await _receive_one(call)
 
     @asynccontextmanager
     async def stream[R: Message](
@@ -141,58 +107,62 @@ class Session:
         timeout: float | None = None,  # noqa: ASYNC109 - it travels to the node
     ) -> AsyncGenerator[AsyncIterator[R]]:
         """One request to one node, replies one after another. Leaving cancels the call."""
-        async with self._open(
-            node, method, Cardinality.UNARY_STREAM, type(request), reply, timeout, None
-        ) as stream:
-            await stream.send_message(request, end=True)
-            replies = _Replies[R](stream)
-            yield replies
-            await replies.abandon()
+        async with self._open(node, method, reply, timeout) as call:
+            await call.send(request, end=True)
+            yield _replies(call)
 
     async def upload[R: Message](
         self,
         node: str,
         method: str,
         requests: AsyncIterator[Message],
-        request_type: type[Message],
         reply: type[R],
     ) -> R:
         """Requests one after another to one node, one reply."""
-        async with self._open(
-            node, method, Cardinality.STREAM_UNARY, request_type, reply, None, None
-        ) as stream:
+        async with self._open(node, method, reply, None) as call:
             async for request in requests:
-                await stream.send_message(request)
-            await stream.end()
-            answer = await stream.recv_message()
-            await stream.recv_trailing_metadata()
-        if answer is None:
-            raise RpcError(Code.INTERNAL, "the node sent no reply")
-        return answer
+                await call.send(request)
+            await call.end()
+            return await _receive_one(call)
 
     @asynccontextmanager
-    async def _open(
+    async def _open[R: Message](
         self,
         node: str,
         method: str,
-        cardinality: Cardinality,
-        request: type[Message],
-        reply: type[Any],
+        reply: type[R],
         timeout: float | None,  # noqa: ASYNC109 - it travels to the node
-        metadata: Mapping[str, Sequence[str]] | None,
-    ) -> AsyncGenerator[Stream[Any, Any]]:
+    ) -> AsyncGenerator[Call[R]]:
         channel = await self._channel(node)
+        connection = await channel.connect()
+        call: Call[R] | None = None
         try:
-            async with channel.request(
-                method, cardinality, request, reply, timeout=timeout, metadata=self._metadata(node, metadata)
-            ) as stream:
-                yield stream
-        except GRPCError as error:
-            raise to_rpc_error(error) from error
-        except (StreamTerminatedError, ProtocolError) as error:
+            async with asyncio.timeout(timeout):
+                metadata = self._metadata(node, timeout)
+                call = Call(connection, str(channel.endpoint), method, metadata, reply)
+                yield call
+        except (StreamError, ProtocolError) as error:
             raise channel.explain_loss() from error
         except TimeoutError as error:
+            if timeout is None:
+                raise
             raise RpcError(Code.DEADLINE_EXCEEDED, f"no answer within {timeout:g} s") from error
+        finally:
+            if call is not None:
+                call.close()
+
+
+async def _replies[R: Message](call: Call[R]) -> AsyncGenerator[R]:
+    while (reply := await call.receive()) is not None:
+        yield reply
+
+
+async def _receive_one[R: Message](call: Call[R]) -> R:
+    reply = await call.receive()
+    if reply is None:
+        raise RpcError(Code.INTERNAL, "the node sent no reply")
+    await call.receive()  # the status
+    return reply
 
 
 @asynccontextmanager

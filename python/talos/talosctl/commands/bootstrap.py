@@ -36,7 +36,7 @@ def run_bootstrap(invocation: Invocation) -> int:
     async def ask(session: Session, node: str) -> None:
         if snapshot:
             path = "/machine.MachineService/EtcdRecover"
-            recovered = await session.upload(node, path, _chunks(snapshot), Data, EtcdRecoverResponse)
+            recovered = await session.upload(node, path, _chunks(snapshot), EtcdRecoverResponse)
             list(parts(recovered, EtcdRecover))
         reply = await session.unary(node, "/machine.MachineService/Bootstrap", request, BootstrapResponse)
         list(parts(reply, Bootstrap))

@@ -1,0 +1,135 @@
+"""The talosconfig as YAML: read strictly, with the place of every mistake, and written."""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from talos.config.problem import ConfigError
+from talos.config.read.reader import SectionReader
+from talos.config.read.tree import parse_documents
+from talos.config.schema import Section, setting
+from talos.config.talosconfig import Context, TalosConfig
+from talos.config.write.encode import encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BasicAuth(Section):
+    """User name and password."""
+
+    username: str | None = setting("user name")
+    password: str | None = setting("password", secret=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideroAuth(Section):
+    """Keys of an identity."""
+
+    identity: str | None = setting("who it is")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Auth(Section):
+    """How the client authenticates beside its certificate."""
+
+    basic: BasicAuth | None = setting("user name and password")
+    siderov1: SideroAuth | None = setting("keys of an identity")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ContextSection(Section):
+    """A context as the file has it."""
+
+    target: str | None = setting("former way to name one endpoint")
+    endpoints: tuple[str, ...] | None = setting("nodes to talk to")
+    nodes: tuple[str, ...] | None = setting("nodes that commands are for")
+    ca: str | None = setting("authority of the nodes' API, base64 of PEM")
+    crt: str | None = setting("client certificate, base64 of PEM")
+    key: str | None = setting("its key, base64 of PEM", secret=True)
+    auth: Auth | None = setting("how the client authenticates beside its certificate")
+    proxy_url: str | None = setting("proxy to connect through", key="proxy-url")
+    cluster: str | None = setting("name of the cluster behind a proxy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FileSection(Section):
+    """The whole file."""
+
+    context: str | None = setting("the current context")
+    contexts: Mapping[str, _ContextSection] | None = setting("contexts by name")
+
+
+def read_file(text: str | bytes, source: str) -> TalosConfig:
+    """Read the file, strictly.
+
+    Raises:
+        ConfigError: with everything that is wrong with it.
+    """
+    nodes = parse_documents(text, source=source)
+    if not nodes:
+        return TalosConfig()
+    reader = SectionReader(document="", source=source)
+    read = cast("_FileSection | None", reader.read(_FileSection, nodes[0]))
+    if len(nodes) > 1:
+        reader.note("expected one document", "", nodes[1].mark)
+    contexts: dict[str, Context] = {}
+    for name, section in ((read.contexts or {}) if read else {}).items():
+        contexts[name] = _read_context(section, name, reader)
+    if read is None or reader.problems:
+        raise ConfigError(reader.problems)
+    return TalosConfig(context=read.context or "", contexts=contexts)
+
+
+def _read_context(section: _ContextSection, name: str, reader: SectionReader) -> Context:
+    endpoints = section.endpoints or ()
+    return Context(
+        endpoints=(*endpoints, section.target) if section.target else endpoints,
+        nodes=section.nodes or (),
+        ca=_decode(section.ca, f"contexts[{name}].ca", reader),
+        crt=_decode(section.crt, f"contexts[{name}].crt", reader),
+        key=_decode(section.key, f"contexts[{name}].key", reader),
+        auth=section.auth,
+        proxy_url=section.proxy_url or "",
+        cluster=section.cluster or "",
+    )
+
+
+def _decode(text: str | None, path: str, reader: SectionReader) -> bytes:
+    try:
+        return base64.b64decode(text or "", validate=True)
+    except ValueError:
+        reader.note(
+            "expected base64", path, reader.marks.get(path), hint="the whole PEM block, encoded on one line"
+        )
+        return b""
+
+
+def write_file(config: TalosConfig) -> str:
+    """The file's text."""
+    contexts = {name: _context_to_plain(context) for name, context in sorted(config.contexts.items())}
+    return encode({"context": config.context, "contexts": contexts})
+
+
+def _context_to_plain(context: Context) -> dict[str, Any]:
+    result: dict[str, Any] = {"endpoints": list(context.endpoints)}
+    if context.nodes:
+        result["nodes"] = list(context.nodes)
+    for key, value in (("ca", context.ca), ("crt", context.crt), ("key", context.key)):
+        if value:
+            result[key] = base64.b64encode(value).decode()
+    if context.auth is not None:
+        result["auth"] = _auth_to_plain(context.auth)
+    if context.cluster:
+        result["cluster"] = context.cluster
+    if context.proxy_url:
+        result["proxy-url"] = context.proxy_url
+    return result
+
+
+def _auth_to_plain(auth: Auth) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    if auth.basic is not None:
+        result["basic"] = {"username": auth.basic.username or "", "password": auth.basic.password or ""}
+    if auth.siderov1 is not None:
+        result["siderov1"] = {"identity": auth.siderov1.identity or ""}
+    return result
