@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from talos.api.definitions import block_pb2
+from talos.disks.installation import find_system_disk
 from talos.disks.layout import INSTALLED, META, place_areas
-from talos.resource import ids
 from talos.resource.kinds import DISCOVERED_VOLUME, DISK
-from talos.resource.state import NotFoundError, State
+from talos.resource.state import State
+from talos.system.block.blkid import TALOS_META
 from talos.system.sizes import format_size
 
 MEDIUM_LABEL = "TALOS"
 """Label of the ISO: who boots from it does not want to lose it."""
-META_NAME = "talosmeta"
-"""What a META that holds something is recognised as."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +65,7 @@ class Disk:
     @property
     def is_marked(self) -> bool:
         """Whether it holds an installation: a META with something in it."""
-        return any(part.label == META.label and part.filesystem == META_NAME for part in self.contents)
+        return any(part.label == META.label and part.filesystem == TALOS_META for part in self.contents)
 
     @property
     def obstacle(self) -> str:
@@ -104,7 +103,7 @@ class Disk:
 async def read_disks(state: State) -> tuple[Disk, ...]:
     """Every disk, ordered by id."""
     volumes = [(volume.id, volume.spec) for volume in await state.list(DISCOVERED_VOLUME)]
-    system = await _find_system_disk(state)
+    system = await find_system_disk(state)
     return tuple(
         make_disk(disk.id, disk.spec, volumes, is_system=disk.id == system)
         for disk in sorted(await state.list(DISK), key=lambda disk: disk.id)
@@ -142,10 +141,3 @@ def describe_all(disks: Sequence[Disk]) -> str:
     if not disks:
         return "the machine has no disks, or none that its kernel knows"
     return "; ".join(disk.describe() + (f" ({disk.obstacle})" if disk.obstacle else "") for disk in disks)
-
-
-async def _find_system_disk(state: State) -> str:
-    try:
-        return (await state.get(*ids.SYSTEM_DISK)).spec.disk_id
-    except NotFoundError:
-        return ""

@@ -47,7 +47,11 @@ async def plan_reset(state: State, request: ResetRequest) -> ResetPlan:
     if request.mode == ResetRequest.SYSTEM_DISK:
         _refuse(devices, "SYSTEM_DISK", "UserDisksToWipe")
     disks = await read_disks(state)
-    system = None if request.mode == ResetRequest.USER_DISKS else _find_system(disks)
+    system = (
+        None
+        if request.mode == ResetRequest.USER_DISKS
+        else next((disk for disk in disks if disk.is_system), None)
+    )
     return ResetPlan(
         disk=system,
         parts=find_parts(system, labels, where="system_partitions_to_wipe"),
@@ -62,10 +66,6 @@ def _refuse(values: Sequence[str], mode: str, parameter: str) -> None:
         raise UserError(
             f"reset failed: invalid input, wipe mode {mode} doesn't support {parameter} parameter"
         )
-
-
-def _find_system(disks: Sequence[Disk]) -> Disk | None:
-    return next((disk for disk in disks if disk.is_system), None)
 
 
 def find_parts(disk: Disk | None, labels: Sequence[str], *, where: str) -> tuple[Content, ...]:

@@ -71,13 +71,13 @@ def test_the_defaults_hold_the_kernels_list() -> None:
     pairs = [line.partition("=") for line in lines if line]
     wanted = {f"proc.sys.{name.strip()}": value.strip() for name, _, value in pairs}
     assert wanted
-    defaults = default_params(is_container=False)
+    defaults = default_params(has_kernel=True)
     assert {key: defaults.get(key) for key in wanted} == wanted
 
 
 def test_a_container_leaves_the_kernels_protection_to_its_host() -> None:
-    assert "proc.sys.kernel.kptr_restrict" in default_params(is_container=False)
-    assert "proc.sys.kernel.kptr_restrict" not in default_params(is_container=True)
+    assert "proc.sys.kernel.kptr_restrict" in default_params(has_kernel=True)
+    assert "proc.sys.kernel.kptr_restrict" not in default_params(has_kernel=False)
 
 
 async def configure(state: MemoryState, sysctls: str) -> None:

@@ -7,11 +7,10 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.definitions import block_pb2
 from talos.api.rpc import Call, Handler
 from talos.api.storage import storage_pb2 as pb
+from talos.disks.installation import find_system_disk
 from talos.machined.node.ports import Node
-from talos.resource import ids
 from talos.resource.kinds import DISK
 from talos.resource.resource import Resource
-from talos.resource.state import NotFoundError, State
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
@@ -19,18 +18,11 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
     async def disks(request: Empty, call: Call) -> pb.DisksResponse:
         del request, call
-        system = await _find_system_disk(node.state)
+        system = await find_system_disk(node.state)
         found = [make_disk(disk, is_system=disk.id == system) for disk in await node.state.list(DISK)]
         return pb.DisksResponse(messages=[pb.Disks(disks=found)])
 
     return {"Disks": disks}
-
-
-async def _find_system_disk(state: State) -> str:
-    try:
-        return (await state.get(*ids.SYSTEM_DISK)).spec.disk_id
-    except NotFoundError:
-        return ""
 
 
 def make_disk(disk: Resource[block_pb2.DiskSpec], *, is_system: bool) -> pb.Disk:

@@ -11,9 +11,7 @@ LAST_KEY = 255
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
-    """Those of machine.MachineService, where there can be a META."""
-    if node.platform.mode == "container":
-        return {}
+    """Those of machine.MachineService."""
 
     async def write(request: pb.MetaWriteRequest, call: Call) -> pb.MetaWriteResponse:
         del call

@@ -30,6 +30,8 @@ from talos.machined.api import (
 )
 from talos.machined.node.ports import Node
 
+_NOT_HERE = "method is not supported in {} mode"
+
 type Group = Callable[[Node], Mapping[str, Handler]]
 
 _MACHINE: tuple[Group, ...] = (
@@ -79,16 +81,22 @@ def _make_service(descriptor: ServiceDescriptor, groups: tuple[Group, ...], node
         if twice:
             raise TypeError(f"two handlers for {descriptor.full_name}: {', '.join(sorted(twice))}")
         found |= additional
-    missing = [method.name for method in descriptor.methods if method.name not in found]
-    found |= {name: _make_unsupported(descriptor.full_name, name) for name in missing}
+    for method in descriptor.methods:
+        name = f"{descriptor.full_name}/{method.name}"
+        if not node.platform.allows(name):
+            found[method.name] = _make_refusal(Code.FAILED_PRECONDITION, _NOT_HERE.format(node.platform.mode))
+        elif method.name not in found:
+            found[method.name] = _make_refusal(
+                Code.UNIMPLEMENTED, f"{name} is not supported by this version yet"
+            )
     return Service(descriptor, found)
 
 
-def _make_unsupported(service: str, method: str) -> Handler:
-    """For a method of the API that this version has no function for."""
+def _make_refusal(code: Code, text: str) -> Handler:
+    """For a method that this version or this platform has no function for."""
 
     async def refuse(*args: Any) -> Never:
         del args
-        raise RpcError(Code.UNIMPLEMENTED, f"{service}/{method} is not supported by this version yet")
+        raise RpcError(code, text)
 
     return refuse

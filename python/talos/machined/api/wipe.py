@@ -8,9 +8,9 @@ import trio
 from talos.api.definitions import block_pb2
 from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.api.storage import storage_pb2 as pb
+from talos.disks.installation import find_system_disk
 from talos.disks.refresh import refresh_discovery
 from talos.machined.node.ports import Node
-from talos.resource import ids
 from talos.resource.kinds import BLOCK_DEVICE, DISCOVERED_VOLUME, DISK, VOLUME_STATUS
 from talos.resource.resource import Resource
 from talos.resource.state import NotFoundError, State
@@ -76,11 +76,7 @@ async def _check_disk(state: State, name: str, disk: str) -> None:
         raise RpcError(Code.FAILED_PRECONDITION, f'blockdevice "{name}" is a CD-ROM')
     if spec.readonly:
         raise RpcError(Code.FAILED_PRECONDITION, f'blockdevice "{name}" is read-only')
-    try:
-        system = (await state.get(*ids.SYSTEM_DISK)).spec.disk_id
-    except NotFoundError:
-        return
-    if name == system:
+    if name == await find_system_disk(state):
         raise RpcError(
             Code.FAILED_PRECONDITION,
             f'blockdevice "{name}" is the system disk (use talosctl reset to erase it)',

@@ -95,7 +95,7 @@ async def describe_machine(machine: Machine) -> None:
         cmdline=machine.platform.cmdline,
         platform=machine.platform.load_network(),
     )
-    if machine.is_container:
+    if not machine.platform.has_kernel:
         await resources.describe_foreign_devices(machine.state)
 
 
@@ -114,7 +114,7 @@ async def serve_state(
     async with trio.open_nursery() as serving:
         async with trio.open_nursery() as starting:
             for daemon in DAEMONS:
-                if not (daemon.needs_devices and machine.is_container):
+                if machine.platform.has_kernel or not daemon.needs_devices:
                     starting.start_soon(serving.start, serve_daemon, machine, daemon, grants[daemon.name])
         task_status.started()
 
@@ -137,7 +137,7 @@ async def serve_daemon(
 async def run_sequences(machine: Machine) -> None:
     """initialize, install where it is asked for, boot."""
     await machine.sequencer.run("initialize", make_initialize(machine))
-    if not machine.is_container:
+    if machine.platform.has_disks:
         install = await trio.to_thread.run_sync(importlib.import_module, INSTALL_MODULE)
         await install.run_install_sequence(machine)
     await machine.sequencer.run("boot", make_boot(machine))

@@ -38,14 +38,14 @@ NOFILE = 1048576
 
 def begin() -> None:
     """Mount, fork the zygote while nothing of gRPC exists, then boot."""
-    in_container = is_container()
+    has_kernel = not is_container()
     logs = LogStore()
-    log = Log({"service": MACHINED}, write=make_sink(logs, MACHINED, make_console(is_container=in_container)))
+    log = Log({"service": MACHINED}, write=make_sink(logs, MACHINED, make_console(has_kernel=has_kernel)))
     log.info(f"Talos {get_version().tag} begins")
-    mount_pseudo(KernelMounts(), is_container=in_container, log=log)
+    mount_pseudo(KernelMounts(), has_kernel=has_kernel, log=log)
     raise_limits(log)
     share_memory()
-    zygote, pid = fork_zygote(() if in_container else MACHINES_FIRST)
+    zygote, pid = fork_zygote(MACHINES_FIRST if has_kernel else ())
     boot = importlib.import_module("talos.machined.boot.boot")
     beginning = boot.Beginning(logs=logs, zygote=zygote, zygote_pid=pid)
     run(partial(boot.boot, beginning), name=MACHINED, log=log)

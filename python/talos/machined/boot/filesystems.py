@@ -65,13 +65,13 @@ ETC_TMPFS = ("/etc/cni", "/etc/kubernetes", "/etc/containerd", "/etc/cri")
 """Folders in /etc whose content is written at run time."""
 
 
-def mount_pseudo(mounts: Mounts, *, is_container: bool, log: Log) -> None:
+def mount_pseudo(mounts: Mounts, *, has_kernel: bool, log: Log) -> None:
     """The kernel's filesystems and those in memory."""
     present = _targets(mounts)
     for point in PSEUDO_MOUNTS:
         if point.target not in present:
             mounts.mount(point)
-    for point in () if is_container else METAL_MOUNTS:
+    for point in METAL_MOUNTS if has_kernel else ():
         if point.target not in present:
             try:
                 mounts.mount(point)

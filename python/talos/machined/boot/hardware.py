@@ -21,10 +21,8 @@ OWNER = "hardware.SystemInfoController"
 """The owner, as upstream names it."""
 
 
-async def describe_hardware(state: State, files: Files, mode: str) -> None:
-    """Publish it, once per boot; nothing on a machine without SMBIOS, or in a container: it is its host's."""
-    if mode == "container":
-        return
+async def describe_hardware(state: State, files: Files) -> None:
+    """Publish it, once per boot; nothing on a machine without SMBIOS."""
     found = {name: _read(files, f"{FOLDER}/{file}") for name, file in FILES.items()}
     if not any(found.values()):
         return

@@ -72,8 +72,3 @@ class Machine:
     def show_identity(self, identity: Identity) -> None:
         """Who this machine is, for programs that ask the C library."""
         self.etc.write("machine-id", identity.machine_id + "\n", mode=0o444)
-
-    @property
-    def is_container(self) -> bool:
-        """Whether another machine's kernel is ours."""
-        return self.platform.mode == "container"

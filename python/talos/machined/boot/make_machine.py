@@ -95,11 +95,11 @@ def make_machine(beginning: Beginning, daemon: Daemon, nursery: trio.Nursery) ->
     return Machine(
         daemon=daemon,
         log=daemon.log,
-        controllers_log=make_controllers_log(beginning.logs, is_container=platform.mode == "container"),
+        controllers_log=make_controllers_log(beginning.logs, has_kernel=platform.has_kernel),
         ports=ports,
         platform=platform,
         # A machine's STATE comes later, and with it the identity that counts.
-        identity=load_identity(STATE_DIR) if platform.mode == "container" else make_identity(),
+        identity=make_identity() if platform.has_disks else load_identity(STATE_DIR),
         state=state,
         stage=stage,
         events=events,
@@ -111,7 +111,7 @@ def make_machine(beginning: Beginning, daemon: Daemon, nursery: trio.Nursery) ->
         sequencer=sequencer,
         power=power,
         etc=EtcFiles(ports.mounts),
-        params=KernelParams(ports.sysctls, default_params(is_container=platform.mode == "container")),
+        params=KernelParams(ports.sysctls, default_params(has_kernel=platform.has_kernel)),
         processes=ProcessRunner(reaper, beginning.logs),
         meta=MetaStore(),
         nursery=nursery,

@@ -43,9 +43,9 @@ def write_to_stderr(text: str) -> None:
         os.write(2, f"{PREFIX}{text}\n".encode(errors="replace"))
 
 
-def make_console(*, is_container: bool) -> Callable[[str], None]:
-    """The console of this machine. The kernel's log is the host's on the container platform."""
-    if is_container:
+def make_console(*, has_kernel: bool) -> Callable[[str], None]:
+    """The console of this machine: the kernel's log, where that is not another machine's."""
+    if not has_kernel:
         return write_to_stderr
     try:
         writer = KernelLogWriter()
@@ -59,9 +59,9 @@ def make_console(*, is_container: bool) -> Callable[[str], None]:
     return write
 
 
-def make_controllers_log(logs: LogStore, *, is_container: bool) -> Log:
+def make_controllers_log(logs: LogStore, *, has_kernel: bool) -> Log:
     """The log of PID 1's controllers and their runtime, shown on the console, too."""
     return Log(
         {"component": CONTROLLERS},
-        write=make_sink(logs, CONTROLLERS, make_console(is_container=is_container)),
+        write=make_sink(logs, CONTROLLERS, make_console(has_kernel=has_kernel)),
     )

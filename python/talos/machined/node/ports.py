@@ -195,6 +195,20 @@ class Platform(Protocol):
         """The kernel's command line, or what takes its place."""
         ...
 
+    @property
+    def has_kernel(self) -> bool:
+        """Whether the kernel, its console and its devices are the machine's own."""
+        ...
+
+    @property
+    def has_disks(self) -> bool:
+        """Whether there are disks to install to, with META on them."""
+        ...
+
+    def allows(self, method: str) -> bool:
+        """Whether a method makes sense here, by a name such as ``machine.MachineService/Upgrade``."""
+        ...
+
 
 class RebootMode(enum.IntEnum):
     """How to reboot; the numbers are those of ``RebootRequest.Mode``."""

@@ -85,9 +85,9 @@ DEFAULTS = (
 )
 
 
-def default_params(*, is_container: bool) -> Mapping[str, str]:
-    """The defaults for this machine, by key with prefix."""
-    return {PREFIX + param.key: param.value for param in DEFAULTS if not (is_container and param.metal_only)}
+def default_params(*, has_kernel: bool) -> Mapping[str, str]:
+    """The defaults, by key with prefix; fewer where the kernel is another machine's."""
+    return {PREFIX + param.key: param.value for param in DEFAULTS if has_kernel or not param.metal_only}
 
 
 class KernelParams:

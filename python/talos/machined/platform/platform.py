@@ -12,6 +12,9 @@ from talos.system.files import Files
 from talos.system.proc.cmdline import Cmdline, parse_cmdline
 
 CMDLINE = "/proc/cmdline"
+_NEED_DISKS = frozenset(
+    f"machine.MachineService/{name}" for name in ("Upgrade", "Rollback", "MetaWrite", "MetaDelete")
+)
 
 
 class PlatformPort(Platform, Protocol):
@@ -43,11 +46,17 @@ class ContainerPlatform:
     handover: Path
     name: str = "container"
     mode: str = "container"
+    has_kernel: bool = False
+    has_disks: bool = False
 
     @property
     def cmdline(self) -> str:
         """What takes the place of the kernel's command line."""
         return self.arguments.text
+
+    def allows(self, method: str) -> bool:
+        """Whether a method needs no partitions, META or boot loader; the launcher does restart nodes."""
+        return method not in _NEED_DISKS
 
     def load_config(self) -> bytes:
         """The machine config that the launcher brings, empty when it brings none."""
@@ -75,6 +84,8 @@ class MetalPlatform:
 
     arguments: Cmdline
     name: str = "metal"
+    has_kernel: bool = True
+    has_disks: bool = True
 
     @property
     def mode(self) -> str:
@@ -85,6 +96,11 @@ class MetalPlatform:
     def cmdline(self) -> str:
         """The kernel's command line."""
         return self.arguments.text
+
+    def allows(self, method: str) -> bool:
+        """Every method makes sense on a machine."""
+        del method
+        return True
 
     def load_config(self) -> bytes:
         """None at hand: ``talos.config`` says where to look, see ``config_sources``."""

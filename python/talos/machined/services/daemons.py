@@ -57,6 +57,6 @@ def make_state_directory(daemon: DaemonSpec) -> Directory:
 
 
 def _skip_on_container(facts: Facts) -> str:
-    if facts.platform.mode == "container":
+    if not facts.platform.has_kernel:
         return "a container gets its devices from its launcher and may not load modules"
     return ""

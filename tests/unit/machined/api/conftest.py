@@ -29,9 +29,11 @@ from talos.machined.node.ports import (
     UnknownLogError,
     UnknownServiceError,
 )
+from talos.machined.platform.platform import ContainerPlatform, MetalPlatform
 from talos.resource.memory.state import MemoryState
 from talos.system.cgroups import NoGroups, Usage
 from talos.system.files import KernelFiles
+from talos.system.proc.cmdline import parse_cmdline
 from talos.system.process import Finished
 
 
@@ -156,13 +158,6 @@ async def _stream(chunks: Sequence[bytes], *, forever: bool) -> AsyncGenerator[b
         yield chunk
     if forever:
         await trio.sleep_forever()
-
-
-@dataclass(kw_only=True)
-class FakePlatform:
-    name: str = "container"
-    mode: str = "container"
-    cmdline: str = ""
 
 
 class FakePower:
@@ -293,7 +288,7 @@ def node(tmp_path: Path) -> Node:
         events=FakeEvents(),
         logs=FakeLogs(),
         kernel_log=FakeKernelLog(),
-        platform=FakePlatform(),
+        platform=ContainerPlatform(arguments=parse_cmdline(""), handover=tmp_path),
         ports=Ports(files=KernelFiles(), groups=FakeGroups(), state_dir=state_dir, now=lambda: 1000.0),
         power=FakePower(),
         processes=FakeProcesses(),
@@ -313,5 +308,6 @@ def make_transport() -> Callable[[Mapping[str, Message]], FakeTransport]:
 
 
 @pytest.fixture
-def make_platform() -> Callable[..., FakePlatform]:
-    return FakePlatform
+def metal(caller: Caller) -> Caller:
+    """The same node as a machine."""
+    return caller.with_node(platform=MetalPlatform(arguments=parse_cmdline("")))

@@ -16,8 +16,7 @@ from talos.system.errors import UserError
 INSTALL = FIRST.replace(b"cluster:", b"  install:\n    disk: /dev/vda\ncluster:")
 
 
-async def prepare(caller: Any, make_platform: Any, *disks: str) -> Any:
-    metal = caller.with_node(platform=make_platform(mode="metal", name="metal"))
+async def prepare(caller: Any, metal: Any, *disks: str) -> Any:
     state = metal.node.state
     await modify(state, *ids.DEVICES_STATUS, lambda spec: setattr(spec, "ready", True))
     for name in disks:
@@ -34,8 +33,8 @@ def request(*, dry_run: bool) -> pb.ApplyConfigurationRequest:
     return pb.ApplyConfigurationRequest(data=INSTALL, dry_run=dry_run)
 
 
-async def test_a_dry_run_shows_the_disk(caller: Any, make_platform: Any) -> None:
-    metal = await prepare(caller, make_platform, "vda")
+async def test_a_dry_run_shows_the_disk(caller: Any, metal: Any) -> None:
+    metal = await prepare(caller, metal, "vda")
     reply = await metal.handler("ApplyConfiguration")(request(dry_run=True), None)
     details = reply.messages[0].mode_details
     assert "Dry run summary" in details
@@ -44,16 +43,16 @@ async def test_a_dry_run_shows_the_disk(caller: Any, make_platform: Any) -> None
     assert await get_config(metal.node.state, ids.MACHINE_CONFIG) is None
 
 
-async def test_a_disk_that_is_not_there_keeps_the_config_away(caller: Any, make_platform: Any) -> None:
-    metal = await prepare(caller, make_platform, "sda")
+async def test_a_disk_that_is_not_there_keeps_the_config_away(caller: Any, metal: Any) -> None:
+    metal = await prepare(caller, metal, "sda")
     for dry_run in (True, False):
         with pytest.raises(UserError, match="/dev/vda"):
             await metal.handler("ApplyConfiguration")(request(dry_run=dry_run), None)
     assert await get_config(metal.node.state, ids.MACHINE_CONFIG) is None
 
 
-async def test_an_installed_machine_is_not_installed_again(caller: Any, make_platform: Any) -> None:
-    metal = await prepare(caller, make_platform, "sda")
+async def test_an_installed_machine_is_not_installed_again(caller: Any, metal: Any) -> None:
+    metal = await prepare(caller, metal, "sda")
     await modify(
         metal.node.state,
         kinds.VOLUME_STATUS,
@@ -64,7 +63,6 @@ async def test_an_installed_machine_is_not_installed_again(caller: Any, make_pla
     assert "installed" not in reply.messages[0].mode_details
 
 
-async def test_disks_that_are_not_known_yet_are_no_reason_to_refuse(caller: Any, make_platform: Any) -> None:
-    metal = caller.with_node(platform=make_platform(mode="metal", name="metal"))
+async def test_disks_that_are_not_known_yet_are_no_reason_to_refuse(caller: Any, metal: Any) -> None:
     reply = await metal.handler("ApplyConfiguration")(request(dry_run=True), None)
     assert "does not know its disks yet" in reply.messages[0].mode_details

@@ -1,6 +1,5 @@
 """MetaWrite and MetaDelete."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,12 @@ from talos.api.rpc import Code, RpcError
 from talos.machined.node.meta_store import MetaStore
 from talos.system.block.meta import COPY, make_meta, parse_meta
 
-METAL = {"name": "metal", "mode": "metal"}
 
-
-async def test_write_and_delete(caller: Any, make_platform: Callable[..., Any], tmp_path: Path) -> None:
+async def test_write_and_delete(metal: Any, tmp_path: Path) -> None:
     device, store = tmp_path / "meta", MetaStore()
     device.write_bytes(make_meta({}).ljust(1 << 20, b"\0"))
     await store.load(str(device))
-    caller = caller.with_node(meta=store, platform=make_platform(**METAL))
+    caller = metal.with_node(meta=store)
     await caller.ask("MetaWrite", pb.MetaWriteRequest(key=12, value=b"x"))
     assert parse_meta(device.read_bytes()) == {12: b"x"}
     await caller.ask("MetaDelete", pb.MetaDeleteRequest(key=12))
@@ -39,15 +36,15 @@ async def test_write_and_delete(caller: Any, make_platform: Callable[..., Any], 
         assert error.value.code is code
 
 
-async def test_without_meta(caller: Any, make_platform: Callable[..., Any]) -> None:
-    for platform, text in (
-        (make_platform(**METAL), "there is no META yet"),
-        (make_platform(), "method is not supported in container mode"),
+async def test_without_meta(caller: Any, metal: Any) -> None:
+    for node, text in (
+        (metal, "there is no META yet"),
+        (caller, "method is not supported in container mode"),
     ):
         for method, request in (
             ("MetaWrite", pb.MetaWriteRequest(key=12, value=b"x")),
             ("MetaDelete", pb.MetaDeleteRequest(key=12)),
         ):
             with pytest.raises(RpcError, match=text) as error:
-                await caller.with_node(platform=platform).ask(method, request)
+                await node.ask(method, request)
             assert error.value.code is Code.FAILED_PRECONDITION

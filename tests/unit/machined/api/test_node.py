@@ -1,6 +1,6 @@
 """Services, logs, events, power, version, disks: what the rest of PID 1 tells."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -175,13 +175,12 @@ async def test_reboot_and_shutdown_answer_with_an_actor(caller: Any) -> None:
     assert (await fail(caller, "Shutdown", pb.ShutdownRequest()))[0] is Code.FAILED_PRECONDITION
 
 
-async def test_what_a_container_has_no_means_for(caller: Any, make_platform: Callable[..., Any]) -> None:
+async def test_what_a_container_has_no_means_for(caller: Any, metal: Any) -> None:
     for method, request in (("Upgrade", pb.UpgradeRequest()), ("MetaWrite", pb.MetaWriteRequest())):
         assert await fail(caller, method, request) == (
             Code.FAILED_PRECONDITION,
             "method is not supported in container mode",
         )
-    metal = caller.with_node(platform=make_platform(name="metal", mode="metal"))
     assert (await fail(metal, "Upgrade", pb.UpgradeRequest()))[0] is Code.UNIMPLEMENTED
 
 

@@ -95,9 +95,8 @@ async def test_a_container_only_ends(caller: Any) -> None:
     assert not caller.node.power.plan.reboot
 
 
-async def test_a_machine_is_reset(caller: Any, make_platform: Any) -> None:
+async def test_a_machine_is_reset(caller: Any, metal: Any) -> None:
     await make_state(caller.node.state)
-    metal = caller.with_node(platform=make_platform(name="metal", mode="metal"))
     await metal.ask("Reset", ResetRequest(graceful=True, reboot=True, user_disks_to_wipe=["/dev/vdb"]))
     plan = caller.node.power.plan
     assert plan.describe() == ("the system disk /dev/vda: 0 B", "/dev/vdb")

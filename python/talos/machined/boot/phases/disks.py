@@ -36,7 +36,7 @@ def make_wipe_phases(machine: Machine) -> tuple[Phase, ...]:
             else:
                 await wipe_system_disk(machine, labels)
 
-    if machine.is_container or not values:
+    if not (machine.platform.has_disks and values):
         return ()
     return (Phase("wipeDisks", (Task("wipeSystemDisk", wipe),)),)
 
@@ -52,7 +52,7 @@ def make_pause_phases(machine: Machine) -> tuple[Phase, ...]:
         if await find_system_disk(machine) is not None:
             await pause_boot(machine)
 
-    if machine.is_container:
+    if not machine.platform.has_disks:
         return ()
     phases = [Phase("cleanupBootloader", (Task("cleanupBootloader", forget_image),), may_fail=True)]
     if machine.platform.arguments.is_on(HALT_ARGUMENT):

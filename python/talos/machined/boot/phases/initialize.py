@@ -26,7 +26,8 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
 
     async def start_early() -> None:
         machine.supervisor.begin(EARLY_SERVICES)
-        await describe_hardware(machine.state, machine.ports.files, machine.platform.mode)
+        if machine.platform.has_kernel:
+            await describe_hardware(machine.state, machine.ports.files)
 
     async def start_machined() -> None:
         late = await trio.to_thread.run_sync(importlib.import_module, LATE_MODULE)
@@ -34,7 +35,7 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
         machine.supervisor.begin(["machined", *LATER_SERVICES])
 
     async def start_dashboard() -> None:
-        if machine.is_container or not has_screen():  # a container's screen is its host's
+        if not (machine.platform.has_kernel and has_screen()):
             return
         screen = await trio.to_thread.run_sync(importlib.import_module, SCREEN_MODULE)
         machine.nursery.start_soon(screen.run_screen, machine)
@@ -51,17 +52,14 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
             machine.log.info("there is no STATE to load a config from")
         await importlib.import_module(LATE_MODULE).load_config(machine)
 
+    meta = Phase("meta", (Task("reloadMeta", reload_meta),), may_fail=True)
     return (
         *make_requirement_phases(machine),
         Phase("earlyServices", (Task("startEarlyServices", start_early),)),
         *make_wipe_phases(machine),
         Phase("machined", (Task("startMachined", start_machined),)),
         Phase("dashboard", (Task("startDashboard", start_dashboard),), may_fail=True),
-        *(
-            ()
-            if machine.is_container
-            else (Phase("meta", (Task("reloadMeta", reload_meta),), may_fail=True),)
-        ),
+        *((meta,) if machine.platform.has_disks else ()),
         *make_pause_phases(machine),
         Phase("config", (Task("loadConfig", load_config),)),
     )

@@ -13,6 +13,7 @@ from talos.disks.install.plan import InstallPlan, plan_install
 from talos.disks.install.request import read_request
 from talos.disks.install.source import load_source
 from talos.disks.install.target import BlockTarget
+from talos.disks.installation import is_installed
 from talos.disks.refresh import refresh_discovery
 from talos.machined.boot.machine import STATE_DIR, Machine
 from talos.machined.boot.power import finish
@@ -21,7 +22,6 @@ from talos.machined.node.config_store import CONFIG_FILE, get_config
 from talos.resource import ids, kinds
 from talos.resource.changes import wait_for
 from talos.resource.resource import Resource
-from talos.resource.state import NotFoundError
 from talos.system.errors import UserError
 from talos.system.power import PowerAction
 from talos.system.version import get_version
@@ -34,7 +34,7 @@ LOOK_AGAIN = 0.2
 
 async def make_install(machine: Machine) -> tuple[Phase, ...]:
     """The phases, none where nothing is to be installed."""
-    if machine.is_container or await is_installed(machine) or not await _wants_install(machine):
+    if await is_installed(machine.state) or not await _wants_install(machine):
         return ()
     work = Installation(machine)
     return (
@@ -76,15 +76,6 @@ def _report(machine: Machine, error: TaskFailedError) -> None:
     else:
         machine.log.exception("the system is not installed, by a defect of the installer")
     machine.log.error("apply a config that says where to install, or restart the machine, to try again")
-
-
-async def is_installed(machine: Machine) -> bool:
-    """Whether a disk carries the mark of an installation."""
-    try:
-        status = await machine.state.get(kinds.VOLUME_STATUS, META_VOLUME)
-    except NotFoundError:
-        return False
-    return status.spec.phase == enums.VOLUME_PHASE_READY
 
 
 async def _wants_install(machine: Machine) -> bool:

@@ -1,19 +1,10 @@
 """SystemDiskController: the disk that carries META is the one that the system lives on."""
 
-from collections.abc import Iterable
-
 from talos.api.definitions import block_pb2
-from talos.disks.layout import META
+from talos.disks.installation import find_installed
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
-from talos.system.block.blkid import TALOS_META
 from talos.system.logging import Log
-
-
-def find_installed(volumes: Iterable[block_pb2.DiscoveredVolumeSpec]) -> list[tuple[str, str]]:
-    """The disks that carry an installation, by device and id, in order."""
-    marked = [spec for spec in volumes if spec.partition_label == META.label and spec.name == TALOS_META]
-    return sorted({(spec.parent_dev_path, spec.parent) for spec in marked})
 
 
 class SystemDiskController(Reconciler):

@@ -12,6 +12,7 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.config.cel.compile import compile_expression
 from talos.config.cel.environments import DISK
 from talos.disks.disk import read_disks
+from talos.disks.installation import find_installed
 from talos.disks.layout import META
 from talos.disks.volumes.blocks import Blocks
 from talos.disks.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
@@ -23,7 +24,6 @@ from talos.disks.volumes.status import (
     fill_status,
     make_wish,
 )
-from talos.machined.controllers.block.system_disk import find_installed
 from talos.machined.controllers.block.volume_config import OBSTACLE, SELECTOR
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import (

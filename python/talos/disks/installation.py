@@ -1,0 +1,34 @@
+"""Whether the machine is installed, and on which disk. META is written last, so it is the mark."""
+
+from collections.abc import Iterable
+
+from talos.api.definitions import block_pb2
+from talos.api.definitions import enums_pb2 as enums
+from talos.disks.layout import META
+from talos.resource import ids
+from talos.resource.kinds import VOLUME_STATUS
+from talos.resource.state import NotFoundError, State
+from talos.system.block.blkid import TALOS_META
+
+
+async def is_installed(state: State) -> bool:
+    """Whether a disk carries the mark of an installation, and it can be used."""
+    try:
+        status = await state.get(VOLUME_STATUS, META.label)
+    except NotFoundError:
+        return False
+    return status.spec.phase == enums.VOLUME_PHASE_READY
+
+
+async def find_system_disk(state: State) -> str:
+    """The id of the disk with the system, such as ``vda``; empty when there is none."""
+    try:
+        return (await state.get(*ids.SYSTEM_DISK)).spec.disk_id
+    except NotFoundError:
+        return ""
+
+
+def find_installed(volumes: Iterable[block_pb2.DiscoveredVolumeSpec]) -> list[tuple[str, str]]:
+    """The disks that carry an installation, by device and id, in order."""
+    marked = [spec for spec in volumes if spec.partition_label == META.label and spec.name == TALOS_META]
+    return sorted({(spec.parent_dev_path, spec.parent) for spec in marked})
