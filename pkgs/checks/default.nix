@@ -27,7 +27,13 @@ in
 {
   lint = check "lint" everything [ "ruff" "check" ];
   format = check "format" everything [ "ruff" "format" "--check" ];
-  floors = check "floors" [ ] [ "python3.13" "tests/lint/floors.py" ];
+  daemons = buildRoot.runIn roots.checks {
+    name = "check-daemons";
+    command = [ "${python.workstation}/bin/python3.13" "${./import_daemons.py}" ];
+    packages = builtins.attrValues python.packages;
+    inherit (python) workstation;
+  };
+  floors = check "floors" [ "docs/architecture.md" ] [ "python3.13" "tests/lint/floors.py" ];
   types = check "types" [ "nixos-tests" "tests" "pkgs/fetch" "kernel/hardening" ] [ "python3.13" "-m" "basedpyright" "--pythonpath" "${python.workstation}/bin/python3.13" ];
   unit = check "unit" [ "tests/bench/timeline.py" "nixos-tests/driver" "docs" "pkgs/fetch" "pkgs/roots.toml" "kernel/hardening" ] [ "python3.13" "-m" "pytest" "tests/unit" ];
 }

@@ -5,6 +5,8 @@ one door    subprocesses are started by talos.system.process only
 kernel      ioctl, ctypes, termios, netlink and packet sockets are used in talos.system only
 size        no file over 600 lines
 namespace   no __init__.py: `talos` is one namespace, assembled from a derivation per folder
+docs        the picture and the table of folders in docs/architecture.md are those of python/floors.toml;
+            with --write they are brought up to date
 """
 
 import ast
@@ -18,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[2] / "python"
 FLOORS: dict[str, dict[str, Any]] = tomllib.loads((ROOT / "floors.toml").read_text(encoding="utf-8"))
 """Folder of python/talos to its row; the file says what the columns mean."""
 
+DOCS = ROOT.parent / "docs/architecture.md"
+BEGIN, END = "<!-- floors: from python/floors.toml -->\n", "\n<!-- end of floors -->"
 MAX_LINES = 600
 PROCESS_MODULES = {"subprocess"}
 THE_DOOR = Path("talos/system/process.py")
@@ -103,10 +107,39 @@ def check_file(root: Path, path: Path) -> Iterator[str]:
     yield from check_names(name, tree)
 
 
+def render_docs() -> str:
+    """The picture of the floors and the table of folders, as docs/architecture.md has them."""
+    floors = sorted({row["floor"] for row in FLOORS.values()})
+    lines = ["```mermaid", "flowchart BT"]
+    for floor in floors:
+        folders = " & ".join(name for name, row in FLOORS.items() if row["floor"] == floor)
+        lines += [f"  subgraph f{floor} [floor {floor}]", f"    {folders}", "  end"]
+    lines += ["  " + " --> ".join(f"f{floor}" for floor in floors), "```", ""]
+    lines += ["| floor | folder | on | what a reader finds there |", "|---|---|---|---|"]
+    lines += [
+        f"| {row['floor']} | `{name}/` | {', '.join(row['on'])} | {row['about']} |"
+        for name, row in FLOORS.items()
+    ]
+    return "\n".join(lines)
+
+
+def check_docs(*, write: bool) -> Iterator[str]:
+    """Report a picture of the floors that is out of date, or mend it."""
+    text = DOCS.read_text(encoding="utf-8")
+    head, _, rest = text.partition(BEGIN)
+    old, _, tail = rest.partition(END)
+    new = f"\n{render_docs()}\n"
+    if old != new and write:
+        DOCS.write_text(f"{head}{BEGIN}{new}{END}{tail}", encoding="utf-8")
+    elif old != new:
+        yield f"{DOCS.name}: the floors are out of date; run tests/lint/floors.py --write"
+
+
 def main() -> int:
     """Check everything below python/."""
     files = [path for path in sorted(ROOT.rglob("*.py")) if not path.name.endswith("_pb2.py")]
     problems = [problem for path in files for problem in check_file(ROOT, path)]
+    problems += check_docs(write="--write" in sys.argv[1:])
     for problem in problems:
         sys.stdout.write(problem + "\n")
     sys.stdout.write(f"floors: {len(files)} files, {len(problems)} problems\n")
