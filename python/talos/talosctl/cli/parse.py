@@ -1,6 +1,5 @@
 """From words of a command line to a command, its flags and its arguments."""
 
-import difflib
 from collections.abc import Sequence
 
 from talos.talosctl.cli.command import HELP, Command, Invocation, child
@@ -164,6 +163,8 @@ def _wrong_count(command: Command, count: int) -> str:
 def _unknown_command(command: Command, path: Sequence[str], word: str) -> str:
     message = f'unknown command "{word}" for "{" ".join(path)}"'
     names = [name for row in command.commands if not row.hidden for name in row.names()]
+    import difflib  # only for a mistake: it costs every command two milliseconds
+
     close = difflib.get_close_matches(word, names, n=3, cutoff=0.6)
     if close:
         message += ". Did you mean " + " or ".join(f'"{name}"' for name in close) + "?"

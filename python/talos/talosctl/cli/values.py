@@ -1,6 +1,5 @@
-"""Texts of flag values, read and written the way Go programs do."""
+"""Texts of flag values, read and written as Go programs do."""
 
-import csv
 import re
 from collections.abc import Sequence
 
@@ -62,7 +61,11 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_words(text: str) -> Sequence[str]:
-    """The words of a comma-separated text; a word may be quoted as in CSV."""
+    """The values of a comma-separated text; a value may be quoted as in CSV."""
     if not text:
         return ()
+    if '"' not in text:
+        return text.split(",")
+    import csv
+
     return next(csv.reader([text], strict=True))

@@ -1,6 +1,5 @@
 """Where a node's API listens, from the texts people write."""
 
-import ipaddress
 from dataclasses import dataclass
 
 from talos.system.errors import UserError
@@ -54,6 +53,10 @@ def parse_endpoint(text: str) -> Endpoint:
 
 
 def _is_ipv6(text: str) -> bool:
+    if text.count(":") < 2:
+        return False
+    import ipaddress
+
     try:
         return ipaddress.ip_address(text).version == 6
     except ValueError:
