@@ -10,6 +10,7 @@ import outcome
 import trio
 
 from talos.rpc.bridge import Bridge
+from talos.rpc.guest import start_guest_run
 from talos.system.logging import Log, collect_library_logs
 
 
@@ -45,12 +46,5 @@ async def host(main: Callable[[Daemon], Awaitable[None]], name: str, log: Log) -
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.stopping.set)
     done: asyncio.Future[outcome.Outcome[None]] = loop.create_future()
-    trio.lowlevel.start_guest_run(
-        main,
-        daemon,
-        run_sync_soon_threadsafe=loop.call_soon_threadsafe,
-        run_sync_soon_not_threadsafe=loop.call_soon,
-        done_callback=done.set_result,
-        host_uses_signal_set_wakeup_fd=True,
-    )
+    start_guest_run(main, daemon, done=done.set_result)
     (await done).unwrap()

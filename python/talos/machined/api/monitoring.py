@@ -24,21 +24,37 @@ from talos.system.proc.stat import parse_loadavg, parse_stat
 
 def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.MachineService."""
-    readers: Mapping[str, Callable[[Files], Message]] = {
+    counters: Mapping[str, Callable[[Files], Message]] = {
         "SystemStat": read_system_stat,
-        "CPUInfo": read_cpu_info,
-        "CPUFreqStats": read_cpu_freq_stats,
         "LoadAvg": read_load_avg,
         "Memory": read_memory,
-        "Mounts": read_mounts,
         "DiskStats": read_disk_stats,
         "NetworkDeviceStats": read_network_device_stats,
     }
-    return {name: make_handler(node.ports.files, read) for name, read in readers.items()}
+    # Every processor is asked for its frequency, every mounted filesystem for its room: that may take long.
+    waiting: Mapping[str, Callable[[Files], Message]] = {
+        "CPUInfo": read_cpu_info,
+        "CPUFreqStats": read_cpu_freq_stats,
+        "Mounts": read_mounts,
+    }
+    files = node.ports.files
+    return {name: make_handler(files, read) for name, read in counters.items()} | {
+        name: make_waiting_handler(files, read) for name, read in waiting.items()
+    }
 
 
 def make_handler(files: Files, read: Callable[[Files], Message]) -> Handler:
-    """A handler that answers with what a function reads from the kernel."""
+    """A handler that answers with what a function reads from the kernel's memory."""
+
+    async def handle(request: Empty, call: Call) -> Message:
+        del request, call
+        return read(files)
+
+    return handle
+
+
+def make_waiting_handler(files: Files, read: Callable[[Files], Message]) -> Handler:
+    """The same for a function that may wait, in a thread."""
 
     async def handle(request: Empty, call: Call) -> Message:
         del request, call
