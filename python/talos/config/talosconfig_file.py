@@ -10,7 +10,7 @@ from talos.config.read.reader import SectionReader
 from talos.config.read.tree import parse_documents
 from talos.config.schema import Section, setting
 from talos.config.talosconfig import Context, TalosConfig
-from talos.config.write.encode import encode
+from talos.resource.yaml.text import to_yaml
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ def _decode(text: str | None, path: str, reader: SectionReader) -> bytes:
 def write_file(config: TalosConfig) -> str:
     """The file's text."""
     contexts = {name: _context_to_plain(context) for name, context in sorted(config.contexts.items())}
-    return encode({"context": config.context, "contexts": contexts})
+    return to_yaml({"context": config.context, "contexts": contexts})
 
 
 def _context_to_plain(context: Context) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Each keeps the text as the user wrote it, checks it when read, and knows its mea
 import ipaddress
 import re
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, override
 from urllib.parse import urlsplit
 
 type Unstructured = Mapping[str, Any]
@@ -289,13 +289,13 @@ class FileMode(int):
 
     __slots__ = ()
 
+    @override
+    def __str__(self) -> str:
+        return f"0o{self:o}"
+
 
 class Scalar(Text):
-    """A text that may be written as a number, and then stays one."""
+    """A text that may be written as a number."""
 
     __slots__ = ()
     longest = 4096
-
-
-NUMERIC_TEXTS = (PortRange, RoutingTable, Scalar)
-"""Texts that YAML writes as numbers when they are."""

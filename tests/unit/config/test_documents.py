@@ -9,15 +9,15 @@ from talos.config.check.validate import Mode, validate
 from talos.config.documents.registry import MODULES, document_type
 from talos.config.read.loader import dump, load
 from talos.config.read.tree import parse_documents, plain
-from talos.config.write.encode import encode
 from talos.config.write.plain import REDACTED, redact
+from talos.resource.yaml.text import to_yaml
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
 def test_document_comes_back_the_same(kind: str) -> None:
-    text = encode(make_plain(kind))
+    text = to_yaml(make_plain(kind))
     config = load(text)
     (document,) = config.documents
     assert type(document) is document_type(kind)
@@ -27,7 +27,7 @@ def test_document_comes_back_the_same(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
 def test_every_value_has_its_place(kind: str) -> None:
-    text = encode(make_plain(kind))
+    text = to_yaml(make_plain(kind))
     config = load(text)
     lines = text.splitlines()
     for path in config.marks[config.documents[0].id]:
@@ -41,8 +41,8 @@ def test_every_value_has_its_place(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
 def test_secrets_are_hidden(kind: str) -> None:
-    (document,) = load(encode(make_plain(kind))).documents
-    text = encode(redact(document))
+    (document,) = load(to_yaml(make_plain(kind))).documents
+    text = to_yaml(redact(document))
     assert text.count(REDACTED) >= len(secret_fields(type(document)))
     assert "BEGIN SECRET" not in text
 

@@ -10,7 +10,7 @@ from talos.config.change.patch import apply_patches, parse_patch
 from talos.config.check.validate import Mode, validate
 from talos.config.problem import ConfigError
 from talos.config.read.loader import dump, load
-from talos.config.write.encode import encode
+from talos.resource.yaml.text import to_yaml
 
 ROUNDS = 600
 VALUES = (
@@ -37,7 +37,7 @@ def damage(text: str, generator: random.Random) -> str:
 
 def test_damaged_documents(worker: str) -> None:
     generator = random.Random(11)
-    texts = [encode(make_plain(kind)) for kind in ALL_KINDS]
+    texts = [to_yaml(make_plain(kind)) for kind in ALL_KINDS]
     for _ in range(ROUNDS):
         text = damage(generator.choice(texts), generator)
         try:
@@ -54,6 +54,6 @@ def test_damaged_documents(worker: str) -> None:
 
 def test_what_was_once_written_wrongly() -> None:
     for value in ('2001-01-01 - "1" - two', "1e999", "1:30\\", "0o-1"):
-        text = f"apiVersion: v1alpha1\nkind: KubeletConfig\nimage: x\n{encode({'config': {'a': value}})}"
+        text = f"apiVersion: v1alpha1\nkind: KubeletConfig\nimage: x\n{to_yaml({'config': {'a': value}})}"
         config = load(text)
         assert load(dump(config)) == config

@@ -298,7 +298,7 @@ async def test_yaml_only_spec_travels_as_yaml(memory: MemoryState, transport: Lo
     assert (await memory.get(DNS_UPSTREAM, "#000")).spec == spec == stored.spec
     found = await get(transport, get_request("#000", DNS_UPSTREAM.type))
     assert found.spec.proto_spec == b""
-    assert found.spec.yaml_spec == 'addr: "1.1.1.1:53"\nhealthy: true\n'
+    assert found.spec.yaml_spec == "addr: 1.1.1.1:53\nhealthy: true\n"
 
 
 async def make_public(memory: MemoryState, *roles: str) -> LoopbackTransport:

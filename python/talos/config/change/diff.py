@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from talos.config.model import Config
 from talos.config.schema import Applies, Document, Form, Section, fields_of
-from talos.config.write.encode import encode
 from talos.config.write.plain import REDACTED, redact, to_plain
+from talos.resource.yaml.text import to_yaml
 
 
 def diff(old: Config | None, new: Config) -> str:
@@ -64,7 +64,7 @@ def _lines(document: Document, other: Document | None, which: str) -> list[str]:
     hidden = redact(document)
     if other is not None and type(other) is type(document):
         _tell_changed(hidden, to_plain(document), to_plain(other), which)
-    return encode(hidden).splitlines()
+    return to_yaml(hidden).splitlines()
 
 
 def _tell_changed(hidden: Any, own: Any, other: Any, which: str) -> None:

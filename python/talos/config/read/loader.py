@@ -14,8 +14,8 @@ from talos.config.problem import ConfigError, Mark, Problem
 from talos.config.read.reader import SectionReader, did_you_mean
 from talos.config.read.tree import MappingNode, Node, ScalarNode, parse_documents
 from talos.config.schema import Document
-from talos.config.write.encode import NO_COMMENTS, Comments, encode
 from talos.config.write.plain import to_plain
+from talos.resource.yaml.text import NO_COMMENTS, Comments, to_yaml
 
 API_VERSION = "v1alpha1"
 _HEADER = frozenset({"apiVersion", "kind"})
@@ -57,12 +57,12 @@ def dump(config: Config, *, comments: Comments = NO_COMMENTS) -> str:
 
 def dump_document(document: Document, *, comments: Comments = NO_COMMENTS) -> str:
     """One document as YAML."""
-    return encode(to_plain(document), comments=comments)
+    return to_yaml(to_plain(document), comments=comments)
 
 
 def dump_plain(documents: Sequence[Mapping[str, Any]]) -> str:
     """Documents that are plain data already."""
-    return "---\n".join(encode(document) for document in documents)
+    return "---\n".join(to_yaml(document) for document in documents)
 
 
 def _label(node: Node) -> str | None:

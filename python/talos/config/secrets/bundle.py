@@ -28,11 +28,11 @@ from talos.config.secrets.layout import (
     SecretsPart,
     TrustdPart,
 )
-from talos.config.write.encode import encode
 from talos.config.write.plain import to_plain
 from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType, key_to_pem, make_key, parse_key
+from talos.resource.yaml.text import to_yaml
 from talos.system.errors import UserError
 
 TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
@@ -160,7 +160,7 @@ class SecretsBundle:
                 os=_file_pair(self.os),
             ),
         )
-        return encode(to_plain(file))
+        return to_yaml(to_plain(file))
 
 
 def make_token() -> str:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, cast
 
 from talos.config.schema import Document, Field, Section, fields_of
+from talos.config.values import PortRange
 
 REDACTED = "******"
 
@@ -69,6 +70,8 @@ def _value(value: Any, field: Field, replace: Replace | None) -> Any:
     match value:
         case Section():
             return _section(value, replace)
+        case PortRange() if value.isdecimal() and str(int(value)) == value:
+            return int(value)
         case bytes():
             return base64.b64encode(value).decode()
         case tuple() | list():

@@ -6,8 +6,8 @@ remarks_for(document, docs=True, examples=True) -> Comments
 from collections.abc import Sequence
 
 from talos.config.schema import Document, Field, Section, fields_of, section_at
-from talos.config.write.encode import Comments, Path, encode
 from talos.config.write.plain import to_plain
+from talos.resource.yaml.text import Comments, Path, to_yaml
 
 
 class Remarks(Comments):
@@ -37,7 +37,7 @@ class Remarks(Comments):
         for key, field in fields_of(section).items():
             if key not in present and field.setting.example is not None:
                 lines += [f"# {_sentence(field.setting.doc)}"] if self._docs else []
-                lines += encode({key: field.setting.example}).splitlines()
+                lines += to_yaml({key: field.setting.example}).splitlines()
         return lines
 
 

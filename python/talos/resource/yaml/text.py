@@ -1,6 +1,11 @@
-"""YAML as upstream's encoder writes it: four spaces, plain scalars where they are safe.
+"""YAML as upstream's encoder writes it: every spec of a resource, config, bundle and client file.
 
-A general YAML emitter takes milliseconds for a spec; every answer of the State holds one.
+    to_yaml(value) -> one document, without a start mark, ending with a newline
+
+Four spaces of indentation, items of a list two; a text stands plain where that means the same, in double
+quotes where a reader would take it for something else, in single ones where a mark of YAML stands in it,
+and as a block when it has several lines. tests/data/yaml/texts.json has the rules as a table. A general
+emitter can't produce the style and takes milliseconds for a spec, which every answer of the State holds.
 """
 
 import math
@@ -9,41 +14,106 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeIs
 
 type Value = str | bool | int | float | Sequence[Value] | Mapping[str, Value] | None
+type Path = tuple[str, ...]
 
-_PLAIN = re.compile(r"[A-Za-z0-9_/.][^\x00-\x1f\x7f-\xa0\ufeff\u2028\u2029]*")
-_NUMBER_OR_TIME = re.compile(r"[.0-9][-+.:_,0-9A-Fa-fxXoOnNiTtZz ]*")
-_IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+")
-_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null", "."})
-_BLOCK = re.compile(r"[^ \t\n\x00-\x1f][^\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff\u2028\u2029]*")
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_STEP = 4
+
+# What the great majority of texts looks like: needs no further question but whether it is a word.
+_HARMLESS = re.compile(r"[A-Za-z_/][A-Za-z0-9_/.-]*")
+# What a reader of YAML 1.1 or 1.2 takes for a boolean, nothing, a merge or a value of its own.
+_WORDS = frozenset(
+    {"", "~", "<<", "=", "y", "Y", "n", "N"}
+    | {form for word in ("yes", "no", "on", "off", "true", "false", "null")
+       for form in (word, word.capitalize(), word.upper())}
+    | {f"{sign}.{form}" for sign in ("", "+", "-") for form in ("inf", "Inf", "INF")}
+    | {".nan", ".NaN", ".NAN"}
+)  # fmt: skip
+_INTEGER = re.compile(r"[-+]?(?:0b[01]+|0o?[0-7]+|0x[0-9a-fA-F]+|[0-9]+)")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_BASE_60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
+_TIME = re.compile(
+    r"\d{4}-\d{1,2}-\d{1,2}"
+    r"(?:[Tt]\d\d:\d{1,2}:\d{1,2}(?:\.\d+)?(?:Z|[-+]\d\d:\d\d)| \d\d:\d{1,2}:\d{1,2}(?:\.\d+)?)?",
+    re.ASCII,
+)
+_NOT_PLAIN = re.compile(r"[,\[\]{}#&*!|>'\"%@`]|[-?:](?: |$)|.*(?:: | #)|.*:$| |.* $|---|\.\.\.", re.DOTALL)
+_PRINTABLE = r"\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd"
+_SPECIAL = re.compile(f"[^{_PRINTABLE}]")
+_NOT_IN_BLOCK = re.compile(rf"[^\n\t{_PRINTABLE}]| \n| \Z")
+_ESCAPES = {
+    '"': '\\"', "\\": "\\\\", "\0": "\\0", "\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v",
+    "\f": "\\f", "\r": "\\r", "\x1b": "\\e", "\x85": "\\N", "\u2028": "\\L", "\u2029": "\\P",
+}  # fmt: skip
 
 
-def to_yaml(value: Value) -> str:
-    """A document without a start mark, ending with a newline."""
-    lines = _lines(value, "") if _is_nested(value) else _scalar("", value, "    ")
+class Comments:
+    """What to write beside the values; this one writes nothing."""
+
+    def of(self, path: Path) -> str:
+        """The remark at a key, one line."""
+        del path
+        return ""
+
+    def after(self, path: Path) -> Sequence[str]:
+        """Lines to add as comments at the end of a mapping."""
+        del path
+        return ()
+
+
+NO_COMMENTS = Comments()
+
+
+def to_yaml(value: Value, *, comments: Comments = NO_COMMENTS) -> str:
+    """One document without a start mark, with a line end after its last line."""
+    nested = _is_nested(value)
+    lines = _lines(value, "", (), comments) if nested else _scalar("", value, "", " " * _STEP)
     return "\n".join(lines) + "\n"
 
 
-def _lines(value: Mapping[str, Value] | Sequence[Value], indent: str) -> Iterator[str]:
+def _lines(
+    value: Mapping[str, Value] | Sequence[Value], indent: str, path: Path, comments: Comments
+) -> Iterator[str]:
     if isinstance(value, Mapping):
-        # As upstream's encoder: to the next multiple of four, also from within a list's item.
-        inner = " " * (len(indent) // 4 * 4 + 4)
-        for key, item in value.items():
-            head = f"{indent}{_text(key)}:"
-            if _is_nested(item):
-                yield head
-                yield from _lines(item, inner)
-            else:
-                yield from _scalar(head + " ", item, inner)
-        return
+        return _mapping(value, indent, path, comments)
+    return _sequence(value, indent, path, comments)
+
+
+def _mapping(value: Mapping[str, Value], indent: str, path: Path, comments: Comments) -> Iterator[str]:
+    # To the next multiple of the step, also from within a list's item, which stands at two more.
+    inner = " " * ((len(indent) // _STEP + 1) * _STEP)
+    for key, item in value.items():
+        below = (*path, key)
+        remark = comments.of(below)
+        head = f"{indent}{_text(key)}:"
+        if _is_nested(item):
+            if remark:
+                yield f"{indent}# {remark}"
+            yield head
+            yield from _lines(item, inner, below, comments)
+        elif not remark:
+            yield from _scalar(f"{head} ", item, indent, inner)
+        elif isinstance(item, str) and _is_block(item):
+            yield f"{indent}# {remark}"
+            yield from _scalar(f"{head} ", item, indent, inner)
+        else:
+            yield f"{head} {_inline(item)} # {remark}"
+    for line in comments.after(path):
+        yield f"{indent}# {line}".rstrip()
+
+
+def _sequence(value: Sequence[Value], indent: str, path: Path, comments: Comments) -> Iterator[str]:
     inner = indent + "  "
     for item in value:
-        if _is_nested(item):
-            lines = _lines(item, inner)
-            yield f"{indent}- {next(lines)[len(inner) :]}"
-            yield from lines
-        else:
-            yield from _scalar(f"{indent}- ", item, inner)
+        if not _is_nested(item):
+            yield from _scalar(f"{indent}- ", item, indent, inner)
+            continue
+        lines = _lines(item, inner, (*path, "[]"), comments)
+        first = next(lines)
+        while first.lstrip().startswith("#"):
+            yield first
+            first = next(lines)
+        yield f"{indent}- {first[len(inner) :]}"
+        yield from lines
 
 
 def _is_nested(value: Value) -> TypeIs[Mapping[str, Value] | Sequence[Value]]:
@@ -51,23 +121,25 @@ def _is_nested(value: Value) -> TypeIs[Mapping[str, Value] | Sequence[Value]]:
     return isinstance(value, (Mapping, Sequence)) and not isinstance(value, str) and len(value) > 0
 
 
-def _scalar(head: str, value: Value, indent: str) -> Iterator[str]:
+def _scalar(head: str, value: Value, indent: str, inner: str) -> Iterator[str]:
     if not isinstance(value, str) or not _is_block(value):
         yield head + _inline(value)
         return
-    yield f"{head}|" if value.endswith("\n") else f"{head}|-"
-    for line in value.removesuffix("\n").split("\n"):
-        yield indent + line if line else ""
+    body = value.rstrip("\n")
+    blank = len(value) - len(body)
+    # Without the hint a reader takes a leading blank for indentation.
+    hint = len(inner) - len(indent) if value.startswith(" ") else ""
+    yield f"{head}|{hint}{ {0: '-', 1: ''}.get(blank, '+') }"
+    for line in (*body.split("\n"), *([""] * (blank - 1))):
+        yield inner + line if line else ""
 
 
 def _is_block(value: str) -> bool:
-    """Whether a text is best read as a literal block, and loses nothing there."""
-    return (
-        "\n" in value
-        and _BLOCK.fullmatch(value) is not None
-        and not value.endswith("\n\n")
-        and all(line == line.rstrip() for line in value.split("\n"))
-    )
+    """Whether a text is written as a literal block, and loses nothing there."""
+    if "\n" not in value or _NOT_IN_BLOCK.search(value):
+        return False
+    body = value.strip("\n")
+    return bool(body) and body[0] != "\t" and not (value[0] == "\n" and body[0] == " ")
 
 
 def _inline(value: Value) -> str:
@@ -98,21 +170,33 @@ def _number(value: float) -> str:
 
 
 def _text(value: str) -> str:
-    is_plain = (
-        _PLAIN.fullmatch(value) is not None
-        and value.lower() not in _WORDS
-        and ": " not in value
-        and " #" not in value
-        and value[-1] not in " :"
-        and (_NUMBER_OR_TIME.fullmatch(value) is None or _IPV4.fullmatch(value) is not None)
-    )
-    return value if is_plain else f'"{"".join(map(_escape, value))}"'
+    if _HARMLESS.fullmatch(value) and value not in _WORDS:
+        return value
+    if _SPECIAL.search(value) or _means_something_else(value):
+        return f'"{"".join(map(_escape, value))}"'
+    if _NOT_PLAIN.match(value):
+        return "'" + value.replace("'", "''") + "'"
+    return value
 
 
-def _escape(char: str) -> str:
-    if (escaped := _ESCAPES.get(char)) is not None:
+def _means_something_else(value: str) -> bool:
+    """Whether a reader takes the text without quotes for another type."""
+    if value in _WORDS:
+        return True
+    if value[0] not in "0123456789+-.":
+        return False
+    number = value if value[0] == "." else value.replace("_", "")
+    if _FLOAT.fullmatch(number):
+        return math.isfinite(float(number))
+    if _INTEGER.fullmatch(number):
+        return True
+    return _BASE_60.fullmatch(value) is not None or _TIME.fullmatch(value) is not None
+
+
+def _escape(character: str) -> str:
+    if (escaped := _ESCAPES.get(character)) is not None:
         return escaped
-    if char.isprintable():
-        return char
-    code = ord(char)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    if not _SPECIAL.match(character):
+        return character
+    code = ord(character)
+    return f"\\x{code:02X}" if code < 0x100 else f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"

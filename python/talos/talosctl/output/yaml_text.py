@@ -1,7 +1,7 @@
 """YAML as Go reads and writes it."""
 
 from talos.config.read.tree import parse_documents, plain
-from talos.config.write.encode import encode
+from talos.resource.yaml.text import Value, to_yaml
 
 
 def parse_yaml(text: str, *, source: str = "") -> object:
@@ -10,6 +10,6 @@ def parse_yaml(text: str, *, source: str = "") -> object:
     return plain(documents[0]) if documents else None
 
 
-def dump_yaml(value: object) -> str:
+def dump_yaml(value: Value) -> str:
     """A document with an indent of four."""
-    return encode(value)
+    return to_yaml(value)
