@@ -10,7 +10,6 @@ import grpc
 import grpc.aio
 
 from talos.api.rpc import Code, RpcError
-from talos.rpc.port.flow import CONNECTION_WINDOW, STREAM_WINDOW
 from talos.rpc.proxy.forward import RAW_OPTIONS
 
 PORT = 50000
@@ -21,6 +20,9 @@ IDLE_TIMEOUT = 15 * 60.0
 MAX_PEERS = 512
 """Targets that are connected at a time; the one unused for longest has to go."""
 
+LOOKAHEAD = 128 * 1024
+"""Bytes of one call's replies that wait here for a client that does not read them."""
+
 PEER_OPTIONS: tuple[tuple[str, int | str], ...] = (
     *RAW_OPTIONS,
     # Milliseconds. Connecting may take 20 s, the wait between attempts grows to 15 s.
@@ -28,7 +30,7 @@ PEER_OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.min_reconnect_backoff_ms", 20_000),
     ("grpc.max_reconnect_backoff_ms", 15_000),
     ("grpc.client_idle_timeout_ms", int(IDLE_TIMEOUT * 1000)),
-    ("grpc.http2.lookahead_bytes", max(STREAM_WINDOW, CONNECTION_WINDOW)),
+    ("grpc.http2.lookahead_bytes", LOOKAHEAD),
     ("grpc.http2.bdp_probe", 0),
 )
 

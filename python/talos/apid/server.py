@@ -7,7 +7,8 @@ from talos.apid.own import OwnNames
 from talos.apid.peers import PORT, Peers
 from talos.apid.proxy import Proxy
 from talos.daemon.daemons import ROUTERD
-from talos.rpc.port.listener import Limits, TlsListener
+from talos.rpc.port.limits import Limits
+from talos.rpc.port.listener import TlsListener
 from talos.rpc.proxy.forward import open_local
 from talos.system.logging import Log
 
@@ -38,10 +39,11 @@ class ApiServer:
 
     def _apply(self, peers: Peers | None, maintenance: bool) -> None:
         if self._proxy.maintenance and not maintenance:
-            # Whoever came without a certificate gets the answer to what it asked, and has to go.
+            # Connections without a certificate end, after the answers to their open calls.
             self._listener.retire(GRACE)
         self._proxy.peers = peers
         self._proxy.maintenance = maintenance
+        self._listener.recheck()
 
     def start(self, port: int = PORT, host: str = "") -> int:
         """Listen; returns the port."""

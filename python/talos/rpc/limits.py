@@ -10,3 +10,9 @@ MESSAGE_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", MAX_MESSAGE),
     ("grpc.max_send_message_length", -1),
 )
+
+LOCAL_WINDOW: tuple[tuple[str, int], ...] = (
+    # What one stream holds for a slow reader. The probe would raise it to megabytes.
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 64 * 1024),
+)

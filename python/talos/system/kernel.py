@@ -66,6 +66,11 @@ def _check(result: int, what: str) -> int:
     return result
 
 
+def trim_heap() -> None:
+    """Give free memory of the C library's heap back to the kernel."""
+    _libc.malloc_trim(ctypes.c_size_t(0))
+
+
 def mount(source: str, target: str, type: str = "", flags: int = 0, data: str = "") -> None:
     """Mount a filesystem or change a mount; empty ``type`` and ``data`` are passed as null."""
     _check(

@@ -9,15 +9,26 @@ from talos.daemon.follow import follow
 from talos.pki.authority import CertificateAuthority
 from talos.resource import ids
 from talos.resource.state import State
-from talos.rpc.port.listener import Limits, TlsListener, TlsSettings, make_context
+from talos.rpc.port.limits import Limits
+from talos.rpc.port.listener import TlsListener
+from talos.rpc.port.tls import TlsSettings, make_context
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.trustd.signer import Secrets, Signer
 
 PORT = 50001
 
-# Anybody may connect, and nobody needs to stay: a worker comes for one call, twice a day.
-LIMITS = Limits(connections=256, connections_per_host=32, idle_timeout=20.0)
+# No certificate is asked for, and no connection is needed for long: a worker makes one call, twice a day.
+LIMITS = Limits(
+    connections=64,
+    connections_per_client=8,
+    streams=8,
+    calls=64,
+    request_memory=1024 * 1024,
+    header_size=4 * 1024,
+    idle_timeout=20.0,
+    one_call=True,
+)
 
 
 class TrustServer:

@@ -18,7 +18,7 @@ from talos.pki.certificate import PemPair
 from talos.rpc.proxy.grpc_call import GrpcCall
 from talos.rpc.proxy.raw import Status
 
-from .world import VERSION, Node, Pki, answer_with_name, call, client
+from .world import READ, VERSION, Node, Pki, answer_with_name, call, client
 
 type Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -128,6 +128,16 @@ class Session:
         base |= {"content-type": "application/grpc", **headers}
         self.h2.send_headers(stream, list(base.items()))
         return stream
+
+    async def begin_endless(self) -> None:
+        """Begin a call and wait for its headers."""
+        stream = self.begin({}, READ)
+        self.h2.send_data(stream, b"\0\0\0\0\0", end_stream=True)
+        self.flush()
+        while True:
+            for event in await self.events():
+                if isinstance(event, h2.events.ResponseReceived) and event.stream_id == stream:
+                    return
 
     async def events(self) -> list[h2.events.Event]:
         data = await self.reader.read(65536)

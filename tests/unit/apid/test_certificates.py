@@ -7,6 +7,7 @@ import os
 import ssl
 import struct
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import grpc
@@ -19,10 +20,23 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from talos.pki.authority import Usage
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
+from talos.rpc.port import listener
 from talos.rpc.proxy.grpc_call import GrpcCall
 from talos.rpc.proxy.raw import OK, Status
 
-from .knocking import Raw, answer, client_context, is_closed, knock, raw, still_serves, tls, until_refused
+from .knocking import (
+    Raw,
+    Session,
+    answer,
+    client_context,
+    http2_client,
+    is_closed,
+    knock,
+    raw,
+    still_serves,
+    tls,
+    until_refused,
+)
 from .world import RUN, VERSION, Pki, call, client, node, run
 
 
@@ -140,7 +154,9 @@ class TestCertificates:
 class TestChange:
     def test_new_certificates_leave_open_streams_alone(self, tmp_path: Path) -> None:
         async def test() -> None:
-            old, new = Pki(), Pki()
+            pki = Pki()
+            new = pki.spec()
+            new.accepted_c_as.add(crt=Pki().ca.crt)
 
             async def echo(call: GrpcCall) -> Status:
                 while (message := await call.receive()) is not None:
@@ -148,22 +164,56 @@ class TestChange:
                 return OK
 
             async with (  # noqa: SIM117
-                node(tmp_path, old, echo) as a,
+                node(tmp_path, pki, echo) as a,
             ):
-                async with client(a, old, old.client("os:admin")) as channel:
+                async with client(a, pki, pki.client("os:admin")) as channel:
                     rpc = channel.stream_stream(RUN)()
                     await rpc.write(b"before")
                     assert await rpc.read() == b"before"
-                    a.api.certificates.set(new.spec())
-                    async with client(a, new, new.client("os:admin")) as fresh:
+                    a.api.certificates.set(new)
+                    async with client(a, pki, pki.client("os:admin")) as fresh:
                         assert await call(fresh, request=b"new") == b"new"
-                    await knock(a, old, old.client("os:admin"))
                     await rpc.write(b"after")
                     assert await rpc.read() == b"after"
                     # A new call on the old connection, too.
                     assert await call(channel, request=b"old") == b"old"
                     await rpc.done_writing()
                     assert await rpc.code() is grpc.StatusCode.OK
+
+        run(test)
+
+    def test_connections_end_with_their_ca(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            old, new = Pki(), Pki()
+            async with node(tmp_path, old, answer) as a, http2_client(a, old) as session:
+                assert (await session.request({}))["grpc-status"] == "0"
+                both = new.spec()
+                both.accepted_c_as.add(crt=old.ca.crt)
+                a.api.certificates.set(both)
+                assert (await session.request({}))["grpc-status"] == "0"
+                a.api.certificates.set(new.spec())
+                assert await is_closed(session.reader)
+                assert "not accepted any more" in (await until_refused(a))[0]
+                await knock(a, old, old.client("os:admin"))
+                await still_serves(a, new)
+
+        run(test)
+
+    def test_connections_end_with_their_certificate(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(listener, "SWEEP", 0.1)
+
+        async def test() -> None:
+            pki = Pki()
+            short = pki.client("os:admin", ttl=timedelta(seconds=3))
+            async with node(tmp_path, pki, answer) as a:
+                async with tls(a, client_context(pki, short)) as (reader, writer):
+                    session = Session(reader, writer)
+                    assert (await session.request({}))["grpc-status"] == "0"
+                    assert await is_closed(reader)
+                assert await until_refused(a) == ["the client certificate expired"]
+                await still_serves(a, pki)
 
         run(test)
 

@@ -23,7 +23,7 @@ from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
 from talos.routerd.router import Router
 from talos.rpc.limits import MESSAGE_OPTIONS
-from talos.rpc.port.listener import Limits
+from talos.rpc.port.limits import Limits
 from talos.rpc.proxy.grpc_call import GrpcCall, make_server
 from talos.rpc.proxy.raw import OK, Status
 from talos.system.logging import Log

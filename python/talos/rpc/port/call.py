@@ -4,10 +4,11 @@ import asyncio
 import base64
 import binascii
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote_from_bytes
 
+from talos.api.methods import max_request
 from talos.api.rpc import Code, RpcError
 from talos.rpc.proxy.raw import (
     RECEIVED_LIMIT,
@@ -25,6 +26,16 @@ if TYPE_CHECKING:
 _PREFIX = 5  # of a message: one byte of flags, four of length
 _TIMEOUT = re.compile(r"(\d{1,8})([HMSmun])")
 _UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+MAX_TIMEOUT = 365 * 86400.0
+"""Seconds; a longer timeout is this one. Much longer ones overflow in gRPC."""
+
+ARRIVAL = 10.0
+"""Seconds within which a call's first request arrives."""
+
+ARRIVAL_RATE = 64 * 1024
+"""Bytes for which a large request has another second."""
+
+_MAX_AUTHORITY = 300
 _KEY = re.compile(r"[0-9a-z_.\-]+")
 _VALUE = re.compile(r"[ -~]*")
 _UNQUOTED = bytes(byte for byte in range(0x20, 0x7F) if byte != ord("%"))
@@ -38,7 +49,15 @@ def parse_timeout(text: str) -> float:
     found = _TIMEOUT.fullmatch(text)
     if found is None:
         raise RpcError(Code.INTERNAL, f'malformed grpc-timeout: "{text}"')
-    return int(found[1]) * _UNITS[found[2]]
+    return min(int(found[1]) * _UNITS[found[2]], MAX_TIMEOUT)
+
+
+def parse_authority(headers: Mapping[str, str]) -> str:
+    """The name by which the client calls this server; RpcError when it is malformed."""
+    authority = headers.get(":authority", "")
+    if len(authority) > _MAX_AUTHORITY or not _VALUE.fullmatch(authority):
+        raise RpcError(Code.INVALID_ARGUMENT, "the :authority header is too long or has illegal characters")
+    return authority
 
 
 def parse_metadata(headers: Headers) -> Metadata:
@@ -91,7 +110,7 @@ class Http2Call:
         self, connection: "Http2Connection", stream: int, headers: dict[str, str], metadata: Metadata
     ) -> None:
         self.method = headers[":path"]
-        self.authority = headers.get(":authority", "")
+        self.authority = parse_authority(headers)
         self.metadata = metadata
         self.stream = stream
         self.headers_sent = False
@@ -99,29 +118,42 @@ class Http2Call:
         self._window = asyncio.Event()
         self._connection = connection
         timeout = headers.get("grpc-timeout")
-        loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         self.deadline = None if timeout is None else loop.time() + parse_timeout(timeout)
+        self._due: float | None = loop.time() + ARRIVAL
         self._buffer = bytearray()
-        self._held = 0
-        self._reserved = 0
+        self._unread = 0
+        self._charged = 0
+        self._failure: RpcError | None = None
         self._arrived = asyncio.Event()
 
     @property
     def peer(self) -> Peer:
         """Who calls."""
-        return self._connection.peer
+        return self._connection.client.peer
 
     def time_remaining(self) -> float | None:
         """Seconds until the caller gives up; None when it has set no deadline."""
         if self.deadline is None:
             return None
-        return max(0.0, self.deadline - asyncio.get_running_loop().time())
+        return max(0.0, self.deadline - self._loop.time())
 
-    def feed(self, data: bytes) -> None:
-        """The connection received data."""
+    def feed(self, data: bytes) -> bool:
+        """Data has arrived; false when it is not kept, because the caller has sent too much."""
+        if self._failure is not None:
+            return False
+        try:
+            self._connection.charge(len(data))
+        except RpcError as failure:
+            self._failure = failure
+            self._give_up_buffer()
+            self._arrived.set()
+            return False
+        self._charged += len(data)
+        self._unread += len(data)
         self._buffer += data
-        self._held += len(data)
         self._arrived.set()
+        return True
 
     def feed_end(self) -> None:
         """The connection received the end of the requests."""
@@ -137,46 +169,65 @@ class Http2Call:
         self._window.clear()
         await self._window.wait()
 
-    def release(self) -> None:
-        """Tell the connection that what has arrived is being worked on."""
-        held, self._held = self._held, 0
-        self._connection.take(self.stream, held)
-
     def close(self) -> None:
         """Give back what an ended call occupied."""
-        self._connection.budget.give_back(self._reserved)
-        self._reserved = 0
-        held, self._held = self._held, 0
-        self._connection.forget(self.stream, held)
         self._buffer.clear()
+        self._settle()
+        unread, self._unread = self._unread, 0
+        self._connection.forget(self.stream, unread)
+
+    def _give_up_buffer(self) -> None:
+        self._buffer.clear()
+        self._settle()
+        self._release()
+
+    def _settle(self) -> None:
+        """Pay for no more than what is in the buffer: the last message has been passed on."""
+        passed_on = self._charged - len(self._buffer)
+        self._charged -= passed_on
+        if passed_on:
+            self._connection.charge(-passed_on)
+
+    def _release(self) -> None:
+        """Let the caller send as much as has been taken up."""
+        unread, self._unread = self._unread, 0
+        self._connection.take(self.stream, unread)
 
     async def receive(self) -> bytes | None:
         """The next request; None after the last one."""
-        self._connection.budget.give_back(self._reserved)
-        self._reserved = 0
-        if not await self._fill(_PREFIX):
+        self._settle()
+        due, self._due = self._due, None
+        if due is not None and not self.ended:
+            self._connection.widen(self.stream, max_request(self.method))
+        if not await self._fill(_PREFIX, due):
             return None
         size = int.from_bytes(self._buffer[1:_PREFIX])
         if self._buffer[0] != 0:
             raise RpcError(Code.UNIMPLEMENTED, "compressed messages are not supported")
         check_request(self.method, size)
-        self._reserved = self._connection.budget.take(size)
-        await self._fill(_PREFIX + size)
+        if len(self._buffer) < _PREFIX + size:
+            await self._fill(_PREFIX + size, (due or self._loop.time() + ARRIVAL) + size / ARRIVAL_RATE)
         message = bytes(memoryview(self._buffer)[_PREFIX : _PREFIX + size])
         del self._buffer[: _PREFIX + size]
-        self.release()
+        self._release()
         return message
 
-    async def _fill(self, size: int) -> bool:
+    async def _fill(self, size: int, due: float | None) -> bool:
         """Wait until the buffer holds so many bytes; false at the end of the requests."""
         while len(self._buffer) < size:
+            if self._failure is not None:
+                raise self._failure
             if self.ended:
                 if self._buffer:
                     raise RpcError(Code.INTERNAL, "the request ended in the middle of a message")
                 return False
-            self.release()
+            self._release()
             self._arrived.clear()
-            await self._arrived.wait()
+            try:
+                async with asyncio.timeout_at(due):
+                    await self._arrived.wait()
+            except TimeoutError:
+                raise RpcError(Code.DEADLINE_EXCEEDED, "the request did not arrive in time") from None
         return True
 
     async def send_headers(self, metadata: Metadata) -> None:

@@ -17,27 +17,22 @@ import hyperframe.frame
 from h2.errors import ErrorCodes
 
 from talos.api.rpc import Code, RpcError
+from talos.rpc.port.addresses import format_address
 from talos.rpc.port.call import Http2Call, make_trailer_headers, parse_metadata
-from talos.rpc.port.flow import CONNECTION_WINDOW, STREAM_WINDOW, Budget, ReceiveFlow
+from talos.rpc.port.flow import CONNECTION_WINDOW, STREAM_WINDOW, ReceiveFlow
+from talos.rpc.port.frames import FrameMeter
+from talos.rpc.port.limits import Limits, Shares
 from talos.rpc.port.refusals import Refusals
-from talos.rpc.proxy.raw import DEADLINE_EXCEEDED, Peer, Status
+from talos.rpc.port.tls import Client, RefusedError
+from talos.rpc.proxy.raw import DEADLINE_EXCEEDED, Status
 from talos.rpc.status import to_rpc_error
 from talos.system.logging import Log
 
-MAX_STREAMS = 1000
-"""Open calls of one connection. A client may watch every resource type beside its other calls."""
-
-MAX_HEADER_LIST = 64 * 1024
-"""Headers of one request before the connection is ended; a call is refused much earlier."""
-
-MAX_FRAME = 64 * 1024
-"""The part of one frame that is kept until the rest arrives. Frames that we allow have 16 KiB."""
-
-SEND_LIMIT = 4 * 1024 * 1024
+SEND_LIMIT = 1024 * 1024
 """Bytes that wait to be sent. Data waits much earlier; only a flood of control frames gets here."""
 
 FLUSH_SIZE = 64 * 1024
-"""Bytes that are collected before they are handed to the transport."""
+"""Bytes that are collected before they are handed to the transport, and that wait in there."""
 
 GREETING_TIMEOUT = 10.0
 """Seconds that a client has to begin HTTP/2 after the TLS handshake."""
@@ -47,11 +42,7 @@ _SETTINGS = h2.settings.SettingCodes
 type CallHandler = Callable[[Http2Call], Awaitable[Status]]
 
 
-class RefusedError(Exception):
-    """A connection that is not to be served; the text says why."""
-
-
-def _make_connection() -> h2.connection.H2Connection:
+def _make_connection(limits: Limits) -> h2.connection.H2Connection:
     connection = h2.connection.H2Connection(
         h2.config.H2Configuration(
             client_side=False,
@@ -64,8 +55,8 @@ def _make_connection() -> h2.connection.H2Connection:
     connection.local_settings = h2.settings.Settings(
         client=False,
         initial_values={
-            _SETTINGS.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
-            _SETTINGS.MAX_HEADER_LIST_SIZE: MAX_HEADER_LIST,
+            _SETTINGS.MAX_CONCURRENT_STREAMS: limits.streams,
+            _SETTINGS.MAX_HEADER_LIST_SIZE: limits.header_size,
             _SETTINGS.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
         },
     )
@@ -77,32 +68,39 @@ def _make_connection() -> h2.connection.H2Connection:
 class Http2Connection(asyncio.Protocol):
     """One client's connection: turns its streams into calls of a handler.
 
-    ``admit`` says who the client is, or raises RefusedError. A connection without a call for
-    ``idle_timeout`` seconds is closed.
+    ``admit`` finds out who the client is, or raises RefusedError; ``leave`` is called when the
+    connection has ended. ``memory`` and ``calls`` are shared with the port's other connections.
     """
 
     def __init__(
         self,
         handler: CallHandler,
         *,
-        admit: Callable[[asyncio.Transport], Peer],
-        budget: Budget,
+        admit: Callable[[asyncio.Transport], Client],
+        limits: Limits,
+        memory: Shares,
+        calls: Shares,
         refusals: Refusals,
         log: Log,
-        idle_timeout: float | None = None,
+        leave: "Callable[[Http2Connection], None]",
     ) -> None:
-        self.budget = budget
         self.closed = asyncio.Event()
         self._handler = handler
         self._admit = admit
         self._refusals = refusals
         self._log = log
-        self._idle_timeout = idle_timeout
+        self._limits = limits
+        self._memory = memory
+        self._open_calls = calls
+        self._leave = leave
+        self._unused_since: float | None = None
+        self._meter = FrameMeter(limits.header_size)
         self._idle: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
-        self._peer: Peer | None = None
+        self._client: Client | None = None
         self._transport: asyncio.Transport | None = None
-        self._h2 = _make_connection()
+        self._was_made = False
+        self._h2 = _make_connection(limits)
         self._flow = ReceiveFlow(self._h2, self._is_open)
         self._calls: dict[int, Http2Call] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -115,18 +113,25 @@ class Http2Connection(asyncio.Protocol):
         self._greeting: asyncio.TimerHandle | None = None
 
     @property
-    def peer(self) -> Peer:
+    def client(self) -> Client:
         """Who is at the other end."""
-        assert self._peer is not None
-        return self._peer
+        assert self._client is not None
+        return self._client
+
+    @property
+    def unused_since(self) -> float | None:
+        """The time, on the loop's clock, since when there is no call; None while there is one."""
+        return None if self._calls else self._unused_since
 
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The TLS handshake is done."""
+        self._was_made = True
         self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=FLUSH_SIZE)
         try:
-            self._peer = self._admit(self._transport)
+            self._client = self._admit(self._transport)
         except RefusedError as reason:
             self._refuse(str(reason))
             return
@@ -138,15 +143,12 @@ class Http2Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take in what the client sent."""
-        if self._transport is None or self._peer is None or self._transport.is_closing():
+        if self._transport is None or self._client is None or self._transport.is_closing():
             return
         try:
-            events = self._h2.receive_data(data)
-            for event in events:
+            self._meter.feed(data)
+            for event in self._h2.receive_data(data):
                 self._dispatch(event)
-            # h2 looks at a frame's length only when all of the frame is there.
-            if len(self._h2.incoming_buffer._data) > MAX_FRAME:  # pyright: ignore[reportPrivateUsage]
-                raise h2.exceptions.FrameTooLargeError(f"a frame is larger than {MAX_FRAME} bytes")
         except (h2.exceptions.ProtocolError, UnicodeError, ValueError, KeyError) as error:
             # h2 lets some of what a hostile client sends through as plain errors.
             self._flush()
@@ -169,6 +171,10 @@ class Http2Connection(asyncio.Protocol):
                 timer.cancel()
         for task in self._running:
             task.cancel()
+        # asyncio's TLS refers to this object and the other way round.
+        self._transport = None
+        self._flow.close()
+        self._leave(self)
         self.closed.set()
 
     # What the client does.
@@ -212,7 +218,7 @@ class Http2Connection(asyncio.Protocol):
         stream = event.stream_id or 0
         if not self._can_send(stream):
             return  # already cancelled, in the same breath
-        if self._draining or len(self._running) >= 2 * MAX_STREAMS:
+        if self._draining or len(self._running) >= 2 * self._limits.streams:
             self._h2.reset_stream(stream, ErrorCodes.REFUSED_STREAM)
             return
         headers = cast("list[tuple[str, str]]", event.headers)
@@ -223,6 +229,7 @@ class Http2Connection(asyncio.Protocol):
             return
         try:
             call = Http2Call(self, stream, first, parse_metadata(headers))
+            self._open_calls.take(self.client.key, 1)
         except RpcError as error:
             self._send_trailers(stream, Status.of(error), begun=False)
             return
@@ -237,11 +244,23 @@ class Http2Connection(asyncio.Protocol):
         stream, data = event.stream_id or 0, event.data or b""
         size = event.flow_controlled_length or 0
         call = self._calls.get(stream)
-        if call is None:
+        if call is None or not call.feed(data):
             self._flow.ignore(size)
             return
-        call.feed(data)
         self._flow.arrive(stream, len(data), size - len(data))
+
+    def charge(self, size: int) -> None:
+        """Reserve memory for what has arrived, or return it; RpcError when there is too little."""
+        if size > 0:
+            self._memory.take(self.client.key, size)
+        else:
+            self._memory.give_back(self.client.key, -size)
+
+    def widen(self, stream: int, size: int) -> None:
+        """A call's handler waits for a request of up to so many bytes."""
+        if size > STREAM_WINDOW:
+            self._flow.widen(stream, size - STREAM_WINDOW)
+            self._flush_soon()
 
     def take(self, stream: int, size: int) -> None:
         """A call's handler takes up so many bytes."""
@@ -260,8 +279,11 @@ class Http2Connection(asyncio.Protocol):
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
-        if self._idle_timeout is not None and not self._calls and self._is_open():
-            self._idle = self._loop.call_later(self._idle_timeout, self.drain)
+        if self._calls or not self._is_open():
+            return
+        self._unused_since = self._loop.time()
+        if self._limits.idle_timeout is not None:
+            self._idle = self._loop.call_later(self._limits.idle_timeout, self.drain)
 
     # What a call does.
 
@@ -277,8 +299,11 @@ class Http2Connection(asyncio.Protocol):
             self._calls.pop(call.stream, None)
             self._tasks.pop(call.stream, None)
             call.close()
+            self._open_calls.give_back(self.client.key, 1)
             self._watch_idleness()
-            if self._draining and not self._calls:
+            if self._limits.one_call:
+                self.drain()
+            elif self._draining and not self._calls:
                 self._close()
 
     async def _handle(self, call: Http2Call) -> Status:
@@ -302,7 +327,9 @@ class Http2Connection(asyncio.Protocol):
         """Send data as the client's windows and the network take it."""
         view = memoryview(data)
         while view:
-            await self._writable.wait()
+            # All calls wait for the same event, and the first ones may fill the transport again.
+            while not self._writable.is_set():
+                await self._writable.wait()
             if not self._can_send(call.stream):
                 raise asyncio.CancelledError
             window = self._h2.local_flow_control_window(call.stream)
@@ -343,8 +370,9 @@ class Http2Connection(asyncio.Protocol):
 
     def drain(self) -> None:
         """Take no new calls, and close when the last one has ended."""
-        if self._draining or self._peer is None or not self._is_open():
-            self._close()
+        if self._draining or self._client is None or not self._is_open():
+            if not self._calls:
+                self._close()
             return
         self._draining = True
         # Not h2's own GOAWAY: after that it sends nothing any more.
@@ -362,18 +390,30 @@ class Http2Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    async def end(self) -> None:
+        """End the connection and wait until its transport is closed."""
+        self.abort()
+        if self._was_made:
+            await self.closed.wait()
+
     def _close(self) -> None:
         self._flush()
-        if self._transport is not None:
+        # Closing asyncio's TLS a second time would keep it from being aborted.
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
 
     def _refuse(self, reason: str) -> None:
-        address = self._peer.address if self._peer else _address(self._transport)
-        self._refusals.note(address, reason)
+        self._refusals.note(self._address(), reason)
         for task in self._running:
             task.cancel()
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
+
+    def _address(self) -> str:
+        if self._client is not None:
+            return self._client.peer.address
+        name = self._transport.get_extra_info("peername") if self._transport is not None else None
+        return format_address(name) if name else "unknown"
 
     def _flush_soon(self) -> None:
         if not self._flush_due:
@@ -389,7 +429,7 @@ class Http2Connection(asyncio.Protocol):
         if data:
             self._transport.write(data)
             if self._transport.get_write_buffer_size() > SEND_LIMIT:
-                self._refusals.note(self.peer.address, "it asks without reading the answers")
+                self._refusals.note(self._address(), "it asks without reading the answers")
                 self.abort()
 
 
@@ -403,15 +443,3 @@ def _check_request(headers: dict[str, str]) -> list[tuple[str, str]] | None:
         text = f"invalid gRPC request content-type {content_type[:64]!r}"
         return [(":status", "415"), *make_trailer_headers(Status(code=Code.INTERNAL, message=text))]
     return None
-
-
-def _address(transport: asyncio.Transport | None) -> str:
-    return format_address(transport.get_extra_info("peername") if transport is not None else None)
-
-
-def format_address(name: tuple[str, int] | None) -> str:
-    """A socket's address as text; an IPv4 one without its IPv6 clothing."""
-    if not name:
-        return "unknown"
-    host, port = name[0].removeprefix("::ffff:"), name[1]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,127 +1,39 @@
-"""A TLS port: accepts connections under limits, checks certificates, says whom it refused and why.
+"""A TLS port: accepts connections under limits, and logs which it refused and why.
 
 The TLS context is asked for anew for every connection, so that certificates can change
 without touching the connections that are open.
 """
 
 import asyncio
+import asyncio.sslproto
 import errno
-import os
+import gc
 import socket
 import ssl
-from collections import Counter
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Coroutine
 
-from cryptography import x509
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-from talos.rpc.port.connection import CallHandler, Http2Connection, RefusedError, format_address
-from talos.rpc.port.flow import Budget
+from talos.rpc.port.addresses import format_address, network_of
+from talos.rpc.port.connection import CallHandler, Http2Connection
+from talos.rpc.port.limits import TLS_BUFFER, Limits, Shares
+from talos.rpc.port.pending import KnownNetworks, Pending
 from talos.rpc.port.refusals import Refusals
+from talos.rpc.port.tls import Client, RefusedError, anchors_of, check_client, describe
 from talos.rpc.proxy.raw import Peer
+from talos.system.kernel import trim_heap
 from talos.system.logging import Log
 
+BACKLOG = 256
+"""Connections that the kernel completes before they are accepted here."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsSettings:
-    """What a TLS server needs. All PEM.
+SWEEP = 5.0
+"""Seconds between two looks at certificates that have expired and at memory to give back."""
 
-    Without ``client_authorities`` no client certificate is asked for.
-    """
+TRIM_AFTER = 32
+"""Connections that have ended before their memory is given back, unless no other is open."""
 
-    certificate: bytes
-    key: bytes
-    client_authorities: tuple[bytes, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Bounds that keep the port usable whoever knocks."""
-
-    connections: int = 1024
-    connections_per_host: int = 1024
-    idle_timeout: float | None = None  # seconds without a call
-    handshakes: int = 128
-    handshakes_per_host: int = 32
-    handshake_timeout: float = 10.0  # seconds; a handshake takes 2 to 3 round trips
-    shutdown_timeout: float = 2.0
-
-
-def make_context(settings: TlsSettings) -> ssl.SSLContext:
-    """A server's TLS context: TLS 1.2 or newer, HTTP/2."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
-    context.set_alpn_protocols(["h2"])
-    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
-    # A resumed session would skip the check of the client's certificate.
-    context.num_tickets = 0
-    _load_certificate(context, settings)
-    if settings.client_authorities:
-        context.verify_mode = ssl.CERT_REQUIRED
-        # As Go does: an accepted CA is an anchor even when another CA has signed it.
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        context.load_verify_locations(
-            cadata="\n".join(pem.decode("ascii") for pem in settings.client_authorities)
-        )
-    return context
-
-
-def _load_certificate(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    # OpenSSL's binding only reads files; this one never touches a disk.
-    fd = os.memfd_create("certificate")
-    try:
-        os.write(fd, settings.certificate + b"\n" + settings.key)
-        context.load_cert_chain(f"/proc/self/fd/{fd}")
-    finally:
-        os.close(fd)
-
-
-def check_client(tls: ssl.SSLObject, address: str) -> Peer:
-    """Who a TLS client is, from its verified certificate.
-
-    Every certificate of its chain that is no CA's must be for clients and nothing else.
-    """
-    chain = tls.get_verified_chain() or [tls.getpeercert(binary_form=True) or b""]
-    try:
-        certificates = [x509.load_der_x509_certificate(der) for der in chain]
-        for certificate in certificates:
-            _check_usage(certificate)
-        subject = certificates[0].subject
-    except ValueError as error:
-        raise RefusedError(f"the client certificate is malformed: {error}") from None
-    return Peer(
-        address=address,
-        common_name=_first(subject, NameOID.COMMON_NAME),
-        organizations=tuple(
-            str(part.value)
-            for part in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
-            if part.value
-        ),
-    )
-
-
-def _check_usage(certificate: x509.Certificate) -> None:
-    try:
-        if certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
-            return
-    except x509.ExtensionNotFound:
-        pass
-    try:
-        usages = list(certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
-    except x509.ExtensionNotFound:
-        usages = []
-    if usages != [ExtendedKeyUsageOID.CLIENT_AUTH]:
-        name = certificate.subject.rfc4514_string()
-        raise RefusedError(
-            f'the extended key usage of the client certificate "{name}" is not exactly clientAuth'
-        )
-
-
-def _first(subject: x509.Name, oid: x509.ObjectIdentifier) -> str:
-    return next((str(part.value) for part in subject.get_attributes_for_oid(oid)), "")
+RECENTLY_USED = 1.0
+"""Seconds for which a connection without a call is not ended in favour of a new one."""
 
 
 class TlsListener:
@@ -143,45 +55,43 @@ class TlsListener:
         self._log = log
         self._limits = limits or Limits()
         self._refusals = Refusals(log)
-        self._budget = Budget()
-        self._hosts: Counter[str] = Counter()
+        self._memory = Shares(total=self._limits.request_memory, what="large requests")
+        self._calls = Shares(total=self._limits.calls, what="calls")
+        self._known = KnownNetworks()
+        self._silent = Pending(self._limits.silent, self._known)
+        self._handshakes = Pending(self._limits.handshakes, self._known)
         self._connections: set[Http2Connection] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._handshakes: Counter[str] = Counter()
+        self._ended = 0
+        self._serving: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
         self._listening: socket.socket | None = None
-        self._accepting: asyncio.Task[None] | None = None
 
     def start(self, port: int, host: str = "") -> int:
         """Listen, by default on all addresses of both families; returns the port."""
+        # There is no other way to choose the size of a connection's buffer.
+        asyncio.sslproto.SSLProtocol.max_size = TLS_BUFFER
         self._listening = listening = _listen(host, port)
-        self._accepting = asyncio.get_running_loop().create_task(self._accept(listening))
+        _start(self._background, self._accept(listening))
+        _start(self._background, self._sweep())
         return int(listening.getsockname()[1])
 
     async def stop(self, grace: float) -> None:
         """Take no new connections and calls, give the open ones ``grace`` seconds, end the rest."""
-        if self._accepting is not None:
-            self._accepting.cancel()
-            await asyncio.wait([self._accepting])
+        await _end(self._background)
         if self._listening is not None:
             self._listening.close()
-        for connection in self._connections:
-            connection.drain()
-        closed = [asyncio.ensure_future(connection.closed.wait()) for connection in self._connections]
-        if closed:
-            _, late = await asyncio.wait(closed, timeout=grace)
-            for task in late:
-                task.cancel()
+        self._silent.clear()
+        self._handshakes.clear()
         for connection in list(self._connections):
-            connection.abort()
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+            connection.drain()
+        if self._serving:
+            await asyncio.wait(self._serving, timeout=grace)
+        await _end(self._serving)
 
     def retire(self, grace: float) -> None:
         """End the connections of this moment after ``grace`` seconds.
 
-        They are not told before: there are clients whose open calls end with the farewell.
+        There is no notice before: some clients end their open calls when they get one.
         """
         old = set(self._connections)
 
@@ -190,9 +100,32 @@ class TlsListener:
             for connection in old & self._connections:
                 connection.abort()
 
-        task = asyncio.get_running_loop().create_task(end())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        _start(self._background, end())
+
+    def recheck(self) -> None:
+        """End the connections whose CA is no longer accepted or whose certificate has expired."""
+        context = self._context()
+        accepted = frozenset[bytes]() if context is None else anchors_of(context)
+        now = time.time()
+        for connection in list(self._connections):
+            client = connection.client
+            if client.expires is None or (now <= client.expires and client.anchor in accepted):
+                continue
+            reason = "expired" if now > client.expires else "comes from a CA that is not accepted any more"
+            self._refusals.note(client.peer.address, f"the client certificate {reason}")
+            connection.abort()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP)
+            now = time.time()
+            if any(one.client.expires is not None and now > one.client.expires for one in self._connections):
+                self.recheck()
+            if self._ended >= TRIM_AFTER or (self._ended and not self._connections):
+                self._ended = 0
+                # h2's connections refer to themselves.
+                gc.collect()
+                trim_heap()
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -204,115 +137,162 @@ class TlsListener:
                     self._log.error("cannot accept connections", reason=error.strerror)
                     await asyncio.sleep(1)
                 continue
-            task = loop.create_task(self._serve(connected, address))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            _start(self._serving, self._serve(connected, address))
 
     async def _serve(self, connected: socket.socket, address: tuple[str, int]) -> None:
-        host, who = address[0], format_address(address)
+        network, who = network_of(address[0]), format_address(address)
         context = self._context()
-        reason = "no certificate yet" if context is None else self._check_limits(host)
-        if context is None or reason is not None:
+        if context is None:
             connected.close()
-            self._refusals.note(who, reason or "")
+            self._refusals.note(who, "no certificate yet")
+            return
+        has_begun = False
+        try:
+            has_begun = await self._wait_for_hello(connected, network, who)
+        finally:
+            if not has_begun:
+                connected.close()
+        if not has_begun:
             return
         _keep_alive(connected)
+        connection = self._make_connection(context, network, who)
+        try:
+            if await self._handshake(connection, connected, context, network, who):
+                await connection.closed.wait()
+        finally:
+            await connection.end()
+
+    async def _wait_for_hello(self, connected: socket.socket, network: str, who: str) -> bool:
+        """Wait for the first byte: until then a connection costs no more than its descriptor."""
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[str] = loop.create_future()
+
+        def end(reason: str) -> None:
+            if not outcome.done():
+                outcome.set_result(reason)
+
+        entry = self._silent.add(network, lambda: end("made room for other connections"))
+        timer = loop.call_later(self._limits.hello_timeout, end, "it sent nothing")
+        loop.add_reader(connected, end, "")
+        try:
+            reason = await outcome
+        finally:
+            loop.remove_reader(connected)
+            timer.cancel()
+            self._silent.remove(entry)
+        if reason:
+            self._refusals.note(who, reason)
+        return not reason
+
+    def _make_connection(self, context: ssl.SSLContext, network: str, who: str) -> Http2Connection:
         wants_certificate = context.verify_mode is ssl.CERT_REQUIRED
 
-        def admit(transport: asyncio.Transport) -> Peer:
+        def admit(transport: asyncio.Transport) -> Client:
             tls: ssl.SSLObject = transport.get_extra_info("ssl_object")
             if tls.selected_alpn_protocol() != "h2":
                 raise RefusedError("the client does not offer HTTP/2 (ALPN h2)")
-            return check_client(tls, who) if wants_certificate else Peer(address=who)
+            if wants_certificate:
+                client = check_client(tls, who)
+            else:
+                client = Client(peer=Peer(address=who), key=network)
+            self._make_room(client)
+            self._known.add(network)
+            self._connections.add(connection)
+            return client
 
         connection = Http2Connection(
             self._handler,
             admit=admit,
-            budget=self._budget,
+            limits=self._limits,
+            memory=self._memory,
+            calls=self._calls,
             refusals=self._refusals,
             log=self._log,
-            idle_timeout=self._limits.idle_timeout,
+            leave=self._forget,
         )
-        self._connections.add(connection)
-        with _counted(self._hosts, host):
-            try:
-                with _counted(self._handshakes, host):
-                    done = await self._handshake(connection, connected, context, who)
-                if done:
-                    await connection.closed.wait()
-            finally:
-                self._connections.discard(connection)
-
-    def _check_limits(self, host: str) -> str | None:
-        limits = self._limits
-        if len(self._connections) >= limits.connections:
-            return f"{limits.connections} connections are open"
-        if self._hosts[host] >= limits.connections_per_host:
-            return f"{limits.connections_per_host} connections of this address are open"
-        if self._handshakes.total() >= limits.handshakes:
-            return f"{limits.handshakes} handshakes are pending"
-        if self._handshakes[host] >= limits.handshakes_per_host:
-            return f"{limits.handshakes_per_host} handshakes of this address are pending"
-        return None
+        return connection
 
     async def _handshake(
-        self, connection: Http2Connection, connected: socket.socket, context: ssl.SSLContext, who: str
+        self,
+        connection: Http2Connection,
+        connected: socket.socket,
+        context: ssl.SSLContext,
+        network: str,
+        who: str,
     ) -> bool:
+        """Whether the TLS handshake has succeeded."""
+        handshake = _start(self._serving, self._shake_hands(connection, connected, context))
+        entry = self._handshakes.add(network, lambda: _cancel(handshake))
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: connection,
-                connected,
-                ssl=context,
-                ssl_handshake_timeout=self._limits.handshake_timeout,
-                ssl_shutdown_timeout=self._limits.shutdown_timeout,
-            )
-        except OSError as error:
-            reason = describe(error)
-            # Who connects and says nothing is a health check, and comes every few seconds.
-            if reason is not None:
-                self._refusals.note(who, reason)
+            await asyncio.wait([handshake])
+        finally:
+            handshake.cancel()
+            self._handshakes.remove(entry)
+        if handshake.cancelled():
+            self._refusals.note(who, "made room for other connections")
             return False
-        return True
+        if (error := handshake.exception()) is None:
+            return True
+        if not isinstance(error, OSError):
+            raise error
+        reason = describe(error)
+        # Who connects and leaves without a word is a health check, and comes every few seconds.
+        if reason is not None:
+            self._refusals.note(who, reason)
+        return False
+
+    async def _shake_hands(
+        self, connection: Http2Connection, connected: socket.socket, context: ssl.SSLContext
+    ) -> None:
+        await asyncio.get_running_loop().connect_accepted_socket(
+            lambda: connection,
+            connected,
+            ssl=context,
+            ssl_handshake_timeout=self._limits.handshake_timeout,
+            ssl_shutdown_timeout=self._limits.shutdown_timeout,
+        )
+
+    def _make_room(self, client: Client) -> None:
+        """Bound the connections of a client and of all; one that is not in use may have to go."""
+        own = [one for one in self._connections if one.client.key == client.key]
+        limits = self._limits
+        if len(own) >= limits.connections_per_client and not _end_unused(own):
+            raise RefusedError(f"{limits.connections_per_client} connections of this client are open")
+        if len(self._connections) >= limits.connections and not _end_unused(self._connections):
+            raise RefusedError(f"{limits.connections} connections are open")
+
+    def _forget(self, connection: Http2Connection) -> None:
+        self._connections.discard(connection)
+        self._ended += 1
 
 
-_REASONS = {
-    "HTTP_REQUEST": "plain HTTP on a TLS port",
-    "HTTPS_PROXY_REQUEST": "a proxy request on a TLS port",
-    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client sent no certificate",
-    "WRONG_VERSION_NUMBER": "this is not TLS",
-    "UNSUPPORTED_PROTOCOL": "the client's TLS is older than 1.2",
-    "TLSV1_ALERT_UNKNOWN_CA": "the client does not know the CA of our certificate",
-    "SSLV3_ALERT_BAD_CERTIFICATE": "the client does not accept our certificate",
-    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the client takes our certificate for expired: compare the clocks",
-    "NO_SHARED_CIPHER": "no cipher in common",
-    "NO_APPLICATION_PROTOCOL": "the client does not offer HTTP/2 (ALPN h2)",
-}
+def _end_unused(connections: "set[Http2Connection] | list[Http2Connection]") -> bool:
+    """End the connection that has had no call for longest, if there is one."""
+    before = asyncio.get_running_loop().time() - RECENTLY_USED
+    unused = [one for one in connections if one.unused_since is not None and one.unused_since < before]
+    if not unused:
+        return False
+    oldest = min(unused, key=lambda one: one.unused_since or 0.0)
+    oldest.drain()
+    return True
 
 
-def describe(error: OSError) -> str | None:
-    """Why a handshake failed, in words; None when the client just went away."""
-    match error:
-        case ssl.SSLCertVerificationError():
-            return f"the client certificate is not accepted: {error.verify_message}"
-        case ssl.SSLEOFError() | ConnectionResetError() | BrokenPipeError():
-            return None
-        case ssl.SSLError(reason=str(reason)):
-            return _REASONS.get(reason, reason.lower().replace("_", " "))
-        case ConnectionAbortedError() | TimeoutError():
-            return "the handshake took too long"
-        case _:
-            return str(error)
+def _start(tasks: set[asyncio.Task[None]], work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    task = asyncio.get_running_loop().create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return task
 
 
-@contextmanager
-def _counted(counter: Counter[str], host: str) -> Generator[None]:
-    counter[host] += 1
-    try:
-        yield
-    finally:
-        counter[host] -= 1
-        if not counter[host]:
-            del counter[host]
+async def _end(tasks: set[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -320,7 +300,7 @@ def _listen(host: str, port: int) -> socket.socket:
     dual = not host and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if dual or ":" in host else socket.AF_INET
     listening = socket.create_server(
-        (host, port), family=family, backlog=256, reuse_port=False, dualstack_ipv6=dual
+        (host, port), family=family, backlog=BACKLOG, reuse_port=False, dualstack_ipv6=dual
     )
     listening.setblocking(False)
     return listening

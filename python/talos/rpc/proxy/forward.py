@@ -9,7 +9,7 @@ import grpc.aio
 
 from talos.api.methods import StreamKind, stream_kind
 from talos.api.rpc import Code, RpcError
-from talos.rpc.limits import MESSAGE_OPTIONS
+from talos.rpc.limits import LOCAL_WINDOW, MESSAGE_OPTIONS
 from talos.rpc.proxy.raw import (
     DEADLINE_EXCEEDED,
     FORWARDED_LIMIT,
@@ -37,6 +37,7 @@ LOCAL_OPTIONS: tuple[tuple[str, int | str], ...] = (
     # This one is the time for connecting: a busy machine may take its time to answer.
     ("grpc.min_reconnect_backoff_ms", 5000),
     ("grpc.max_reconnect_backoff_ms", 1000),
+    *LOCAL_WINDOW,
 )
 """Channel options for a unix socket on the same node."""
 

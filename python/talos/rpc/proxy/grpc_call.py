@@ -8,6 +8,7 @@ import grpc
 import grpc.aio
 
 from talos.api.methods import StreamKind, largest_request, stream_kind
+from talos.rpc.limits import LOCAL_WINDOW
 from talos.rpc.proxy.raw import Metadata, Status, check_request, passed_on
 from talos.rpc.status import STATUS_CODES, to_rpc_error
 from talos.system.logging import Log
@@ -104,5 +105,6 @@ def make_server(handler: GrpcHandler, log: Log) -> grpc.aio.Server:
     options = (
         ("grpc.max_receive_message_length", largest_request()),
         ("grpc.max_send_message_length", -1),
+        *LOCAL_WINDOW,
     )
     return grpc.aio.server(handlers=(RawGrpcHandler(handler, log),), options=options)

@@ -1,0 +1,19 @@
+"""Addresses of clients: as they are logged, and as limits count them."""
+
+import ipaddress
+
+
+def format_address(name: tuple[str, int]) -> str:
+    """A socket's address as text; an IPv4 one without its IPv6 prefix."""
+    host, port = name[0].removeprefix("::ffff:"), name[1]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def network_of(host: str) -> str:
+    """What limits count instead of an address: of IPv6 the /64, which one machine can have to itself."""
+    address = ipaddress.ip_address(host.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return str(ipaddress.IPv6Network((address, 64), strict=False))
+    return str(address)

@@ -1,0 +1,41 @@
+"""How clients share what a port has."""
+
+import pytest
+
+from talos.api.rpc import Code, RpcError
+from talos.rpc.port.limits import Shares
+
+
+def fill(shares: Shares, client: str) -> int:
+    """How much a client gets, one by one."""
+    got = 0
+    while True:
+        try:
+            shares.take(client, 1)
+        except RpcError:
+            return got
+        got += 1
+
+
+def test_one_client_gets_a_half_and_others_a_share_of_the_rest() -> None:
+    shares = Shares(total=120, what="calls")
+    assert fill(shares, "a") == 60
+    assert fill(shares, "b") == 30
+    assert fill(shares, "c") == 15
+    shares.give_back("a", 60)
+    assert fill(shares, "d") > 30
+
+
+def test_all_comes_back() -> None:
+    shares = Shares(total=10, what="calls")
+    for _ in range(3):
+        assert fill(shares, "a") == 5
+        shares.give_back("a", 5)
+
+
+def test_what_is_too_much_is_not_counted() -> None:
+    shares = Shares(total=10, what="calls")
+    with pytest.raises(RpcError, match="too many calls at a time") as caught:
+        shares.take("a", 6)
+    assert caught.value.code is Code.RESOURCE_EXHAUSTED
+    shares.take("b", 5)
