@@ -19,6 +19,7 @@ from talos.config.documents.kubernetes.etcd_encryption import KubeEtcdEncryption
 from talos.config.documents.kubernetes.network import KubeNetworkConfig
 from talos.config.documents.kubernetes.node import KubeNodeConfig
 from talos.config.documents.kubernetes.service_account import KubeServiceAccountConfig
+from talos.config.documents.network import resolver
 from talos.config.documents.network.hostname import HostnameConfig
 from talos.config.documents.network.resolver import ResolverConfig
 from talos.config.documents.network.time_sync import TimeSyncConfig
@@ -26,6 +27,7 @@ from talos.config.documents.runtime.environment import EnvironmentConfig
 from talos.config.documents.runtime.sysctl import SysctlConfig
 from talos.config.documents.runtime.sysfs import SysfsConfig
 from talos.config.documents.runtime.udev_rules import UdevRulesConfig
+from talos.config.documents.v1alpha1 import features
 from talos.config.documents.v1alpha1.cluster import ClusterConfig
 from talos.config.documents.v1alpha1.machine import MachineConfig
 from talos.config.documents.v1alpha1.network import NetworkConfig
@@ -117,6 +119,15 @@ def sysfs(config: Config) -> Mapping[str, str]:
     """Kernel parameters under /sys."""
     document = config.find(SysfsConfig)
     return {**(_machine(config).sysfs or {}), **((document and document.params) or {})}
+
+
+def host_dns(config: Config) -> resolver.HostDNSConfig | features.HostDNSConfig | None:
+    """The caching resolver on the node, None where the config says nothing of it."""
+    document = config.find(ResolverConfig)
+    if document and document.host_dns:
+        return document.host_dns
+    old = _machine(config).features
+    return old.host_dns if old else None
 
 
 def environment(config: Config) -> Mapping[str, str]:

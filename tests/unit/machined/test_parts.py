@@ -8,7 +8,7 @@ import pytest
 from talos.api.definitions import enums_pb2 as enums
 from talos.machined.boot.failure import reboot_after_failure
 from talos.machined.boot.filesystems import check_hardening
-from talos.machined.controllers.files.etc_file import make_hosts, make_resolv_conf
+from talos.machined.controllers.network.etc_file import make_hosts, make_resolv_conf
 from talos.machined.logs.console import CONTROLLERS, format_for_console, make_sink
 from talos.machined.logs.store import LogStore
 from talos.machined.node.etc_files import EtcFiles

@@ -59,6 +59,8 @@ def fill_status(
     )
     if config.HasField("mount"):
         fresh.mount_spec.CopyFrom(config.mount)
+    if config.HasField("symlink"):
+        fresh.symlink_spec.CopyFrom(config.symlink)
     place = standing.place
     if place is not None:
         fresh.uuid = place.content.uuid

@@ -128,7 +128,9 @@ async def list_containers(node: Node, namespace: str) -> list[Row]:
     async with await containerd.connect(node, namespace) as transport:
         found = await _list(transport, namespace)
     if namespace == containerd.SYSTEM:
-        daemons = [make_daemon_row(service) for service in node.services.list() if service.is_daemon]
+        daemons = [
+            make_daemon_row(service) for service in node.services.list() if service.is_daemon and service.pid
+        ]
         found = sorted([*daemons, *found], key=lambda row: row.id)
     return found
 
@@ -174,8 +176,7 @@ async def _list(transport: Transport, namespace: str) -> list[Row]:
 
 def make_daemon_row(service: ServiceStatus) -> Row:
     """A daemon as existing clients know it: a container named like its service."""
-    status = task_pb2.RUNNING if service.pid else task_pb2.STOPPED
-    return Row(id=service.id, image="", pid=service.pid, status=status, group=service.group)
+    return Row(id=service.id, image="", pid=service.pid, status=task_pb2.RUNNING, group=service.group)
 
 
 def make_row(container: containers_pb2.Container, task: task_pb2.Process | None) -> Row:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import trio
+from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
 
 from talos.api.definitions import enums_pb2 as enums
@@ -18,13 +19,15 @@ from talos.machined.platform.config_sources.volume import VolumeSource
 from talos.machined.platform.config_sources.web import WebSource
 from talos.machined.platform.platform import PlatformPort
 from talos.resource import ids, kinds
-from talos.resource.changes import modify, teardown_and_destroy, wait_for
+from talos.resource.changes import modify, put, teardown_and_destroy, wait_for
 from talos.resource.state import State
 from talos.system.files import Files
 from talos.system.logging import Log
 from talos.system.mounts import Mounts
 
 OWNER = "runtime.ConfigLoader"
+ACQUIRE_OWNER = "config.AcquireController"
+"""Owner of the status that lets the boot go on, as upstream names it."""
 PATIENCE = 60.0
 """Seconds that a source far away has before anybody may bring a config: it may need a network first."""
 
@@ -49,12 +52,14 @@ class ConfigLoader:
 
         A source that does not answer is asked again meanwhile. Who comes first wins.
         """
+        await put(self.state, *ids.ACQUIRE_CONFIG_SPEC, Empty())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._search)
             with trio.move_on_after(PATIENCE):
                 await self.impatient.wait()
             await self._wait(is_there=await self._has_config())
             nursery.cancel_scope.cancel()
+        await put(self.state, *ids.ACQUIRE_CONFIG_STATUS, Empty(), owner=ACQUIRE_OWNER)
 
     async def _wait(self, *, is_there: bool) -> None:
         if is_there:

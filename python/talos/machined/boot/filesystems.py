@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from talos.disks.volumes.folders import FOLDERS, find_path
 from talos.system.logging import Log
 from talos.system.mounts import HARDENED, MountPoint, Mounts
 
@@ -46,21 +47,6 @@ SYSTEM_DIRECTORIES = (
     ("/system/config", 0o700),
     ("/system/state", 0o700),
 )
-VAR_DIRECTORIES = (
-    ("/var/lib", 0o700),
-    ("/var/lib/cni", 0o700),
-    ("/var/lib/containerd", 0o700),
-    ("/var/lib/kubelet", 0o700),
-    ("/var/lib/kubelet/seccomp", 0o700),
-    ("/var/lib/kubelet/seccomp/profiles", 0o700),
-    ("/var/log", 0o755),
-    ("/var/log/audit", 0o700),
-    ("/var/log/audit/kube", 0o700),
-    ("/var/log/containers", 0o755),
-    ("/var/log/pods", 0o755),
-    ("/var/mnt", 0o755),
-)
-KUBE_API_SERVER = 65534
 ETC_TMPFS = ("/etc/cni", "/etc/kubernetes", "/etc/containerd", "/etc/cri")
 """Folders in /etc whose content is written at run time."""
 
@@ -98,9 +84,10 @@ def make_system_directories() -> None:
 
 def make_var_directories() -> None:
     """Folders on EPHEMERAL, which is mounted by now."""
-    for path, mode in VAR_DIRECTORIES:
-        _make(path, mode)
-    os.chown("/var/log/audit/kube", KUBE_API_SERVER, KUBE_API_SERVER)
+    for folder in FOLDERS:
+        path = find_path(folder)
+        _make(path, folder.mode)
+        os.chown(path, folder.owner, folder.owner)
 
 
 def _make(path: str, mode: int) -> None:

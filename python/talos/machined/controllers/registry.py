@@ -3,16 +3,29 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from talos.machined.controllers.block.mount_request import MountRequestController
 from talos.machined.controllers.block.system_disk import SystemDiskController
 from talos.machined.controllers.block.volume_config import VolumeConfigController
 from talos.machined.controllers.block.volume_manager import VolumeManagerController, VolumeParts
 from talos.machined.controllers.cluster.identity import NodeIdentityController
 from talos.machined.controllers.config.machine_type import MachineTypeController
 from talos.machined.controllers.config.persistence import PersistenceController
+from talos.machined.controllers.cri.image_cache import ImageCacheConfigController
+from talos.machined.controllers.cri.registries import RegistriesConfigController
+from talos.machined.controllers.cri.runtime_spec import RuntimeSpecConfigController
 from talos.machined.controllers.files.etc_file import EtcFileController
+from talos.machined.controllers.k8s.address_filter import AddressFilterController
 from talos.machined.controllers.network.address_event import AddressEventController
+from talos.machined.controllers.network.config import (
+    HostDNSConfigController,
+    NodeAddressSortAlgorithmController,
+)
+from talos.machined.controllers.network.etc_file import NetworkEtcFileController
+from talos.machined.controllers.perf.stats import StatsController
+from talos.machined.controllers.runtime.environment import EnvironmentController
 from talos.machined.controllers.runtime.kernel_params import (
     KernelParamConfigController,
+    KernelParamDefaultsController,
     KernelParamSpecController,
 )
 from talos.machined.controllers.runtime.machine_status import MachineStatusController
@@ -21,6 +34,8 @@ from talos.machined.controllers.runtime.maintenance import (
     MaintenanceConfigController,
 )
 from talos.machined.controllers.runtime.meta import MetaController
+from talos.machined.controllers.runtime.sbom import SBOMItemController
+from talos.machined.controllers.runtime.security_state import SecurityStateController
 from talos.machined.controllers.secrets.all import make_controllers as make_secrets_controllers
 from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.identity import Identity
@@ -54,16 +69,39 @@ def make_controllers(parts: Parts) -> list[Controller]:
     """All of them."""
     return [
         MachineTypeController(),
+        NetworkEtcFileController(),
         EtcFileController(parts.etc, parts.set_hostname),
         *make_volume_controllers(parts),
         MachineStatusController(parts.stage, parts.node.events.publish),
         AddressEventController(parts.node.events.publish),
-        KernelParamConfigController(),
-        KernelParamSpecController(parts.params, parts.log),
+        HostDNSConfigController(),
+        NodeAddressSortAlgorithmController(),
+        AddressFilterController(),
+        *make_runtime_controllers(parts),
+        *make_cri_controllers(),
         ApiServiceConfigController(),
         MaintenanceConfigController(parts.stage, parts.log),
         *make_secrets_controllers(parts.bridge),
     ]
+
+
+def make_runtime_controllers(parts: Parts) -> list[Controller]:
+    """The running system: the kernel's parameters and counters, what it is made of."""
+    files, is_container = parts.node.ports.files, parts.node.platform.mode == "container"
+    return [
+        KernelParamDefaultsController(parts.params),
+        KernelParamConfigController(),
+        KernelParamSpecController(parts.params, parts.log),
+        EnvironmentController(),
+        SecurityStateController(files, is_container=is_container),
+        SBOMItemController(files),
+        StatsController(files),
+    ]
+
+
+def make_cri_controllers() -> list[Controller]:
+    """What containerd is configured by."""
+    return [RegistriesConfigController(), ImageCacheConfigController(), RuntimeSpecConfigController()]
 
 
 def make_volume_controllers(parts: Parts) -> list[Controller]:
@@ -72,6 +110,7 @@ def make_volume_controllers(parts: Parts) -> list[Controller]:
         SystemDiskController(parts.log),
         VolumeConfigController(has_partitions=parts.node.platform.mode != "container"),
         VolumeManagerController(parts.volumes),
+        MountRequestController(),
         MetaController(parts.meta, parts.log),
         NodeIdentityController(parts.identity, parts.show_identity, parts.log),
         PersistenceController(parts.log),

@@ -53,19 +53,24 @@ def keep_identity(state_dir: Path, identity: Identity) -> Identity:
     OSError when STATE fails or is full, ValueError when what is there is no identity.
     """
     path = state_dir / FILE
+    return _parse(keep_file(path, f"nodeId: {identity.node_id}\n"), path)
+
+
+def keep_file(path: Path, text: str) -> str:
+    """The text of a file in STATE; the given one, which is then kept there, the first time."""
     try:
-        return _parse(path.read_text(encoding="utf-8"), path)
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         pass
     temporary = path.with_suffix(".new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(f"nodeId: {identity.node_id}\n")
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-    flush_folder(state_dir)
-    return identity
+    flush_folder(path.parent)
+    return text
 
 
 def flush_folder(folder: Path) -> None:

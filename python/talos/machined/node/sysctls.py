@@ -95,7 +95,7 @@ class KernelParams:
 
     def __init__(self, sysctls: Sysctls, defaults: Mapping[str, str]) -> None:
         self._sysctls = sysctls
-        self._defaults = defaults
+        self.defaults = defaults
         self._before: dict[str, str] = {}
         self._users: set[str] = set()
 
@@ -105,10 +105,10 @@ class KernelParams:
         What the user set before and does not set any more gets back its value. What can't be set
         is reported, no error.
         """
-        for key in self._users - users.keys() - self._defaults.keys():
+        for key in self._users - users.keys() - self.defaults.keys():
             self._set(key, self._before[key])
         self._users = {key for key in users if key in self._before or self._remember(key)}
-        wanted = {**self._defaults, **users}
+        wanted = {**self.defaults, **users}
         return [self._set(key, value) for key, value in wanted.items()]
 
     def _remember(self, key: str) -> bool:

@@ -1,11 +1,13 @@
 """The supervisor: all services, their order, and what a user may do to them."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import TopologicalSorter
 from math import inf
 
 import trio
 
+from talos.api.definitions.runtime_pb2 import ServicePIDSpec
 from talos.api.machine import machine_pb2 as pb
 from talos.machined.node.events import EventLog
 from talos.machined.node.ports import (
@@ -187,6 +189,7 @@ class Supervisor:
                     self._something_dirty.set()
 
     async def _publish_one(self, life: Lifecycle) -> None:
+        await self._publish_pid(life)
         if life.state in (ServiceState.FINISHED, ServiceState.FAILED, ServiceState.SKIPPED):
             await changes.destroy_if_present(self._state, kinds.SERVICE, life.id, owner=OWNER)
             return
@@ -197,6 +200,18 @@ class Supervisor:
             spec.unknown = life.health.unknown and not life.is_up
 
         await changes.modify(self._state, kinds.SERVICE, life.id, change, owner=OWNER)
+
+    async def _publish_pid(self, life: Lifecycle) -> None:
+        """The process that runs, for those who trust a caller by its pid."""
+        try:
+            namespace = os.readlink(f"/proc/{life.pid}/ns/mnt") if life.pid else ""  # noqa: PTH115
+        except OSError:  # it has ended: the next step says so
+            return
+        if life.pid:
+            spec = ServicePIDSpec(pid=life.pid, mount_namespace=namespace)
+            await changes.put(self._state, kinds.SERVICE_PID, life.id, spec)
+        else:
+            await changes.destroy_if_present(self._state, kinds.SERVICE_PID, life.id)
 
 
 def _make_health(health: ServiceHealth) -> pb.ServiceHealth:

@@ -9,6 +9,7 @@ from talos.config.documents.block.volume import VolumeConfig
 from talos.config.model import Config
 from talos.config.values import Size
 from talos.disks.layout import EPHEMERAL, META, STATE, Area
+from talos.disks.volumes.folders import make_folders
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
@@ -35,7 +36,9 @@ class VolumeConfigController(Reconciler):
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write all of them."""
         config = await read_config(runtime)
-        wanted = make_volumes(config) if self._has_partitions else make_directories()
+        wanted = dict(make_volumes(config) if self._has_partitions else make_directories())
+        if EPHEMERAL.label in wanted:
+            wanted |= {label: (spec, {}) for label, spec in make_folders().items()}
         async with runtime.track_outputs():
             for label, (spec, annotations) in wanted.items():
                 await runtime.put(kinds.VOLUME_CONFIG, label, spec, annotations=annotations)

@@ -42,6 +42,9 @@ from talos.system.mounts import Mounts
 RETRY = 15.0
 """Seconds after which a volume that failed is tried again, if nothing changes before."""
 
+_PLAIN = frozenset({enums.VOLUME_TYPE_DIRECTORY, enums.VOLUME_TYPE_SYMLINK})
+"""Volumes that take nothing but a name."""
+
 type _Config = Resource[block_pb2.VolumeConfigSpec]
 type _Requests = Sequence[Resource[block_pb2.VolumeMountRequestSpec]]
 
@@ -142,8 +145,10 @@ class VolumeManagerController(Controller):
     async def _settle(
         self, runtime: ControllerRuntime, config: _Config, progress: Progress, *, is_wanted: bool
     ) -> Standing:
-        if config.spec.type == enums.VOLUME_TYPE_DIRECTORY:
-            return Standing(phase=enums.VOLUME_PHASE_READY, target=config.spec.mount.target_path)
+        if config.spec.type in _PLAIN:
+            # Those in another volume have a path relative to it, and are mounted with it.
+            target = "" if config.spec.mount.parent_id else config.spec.mount.target_path
+            return Standing(phase=enums.VOLUME_PHASE_READY, target=target)
         devices = await runtime.get_or_none(*ids.DEVICES_STATUS)
         if devices is None or not devices.spec.ready:
             return Standing(phase=enums.VOLUME_PHASE_WAITING)

@@ -33,7 +33,7 @@ class AddressEventController(Controller):
 
     async def _update(self, runtime: ControllerRuntime) -> None:
         addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_CURRENT)
-        if addresses is None:
+        if addresses is None or (self._last is None and not addresses.spec.addresses):
             return
         hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
         event = pb.AddressEvent(

@@ -7,7 +7,13 @@ from talos.config import effective
 from talos.config.active import read_config
 from talos.machined.node.sysctls import PREFIX, SYSFS_PREFIX, KernelParams, ParamResult
 from talos.resource import ids, kinds
-from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import (
+    Controller,
+    ControllerRuntime,
+    Input,
+    Output,
+    Reconciler,
+)
 from talos.system.logging import Log
 
 
@@ -28,6 +34,21 @@ class KernelParamConfigController(Reconciler):
         async with runtime.track_outputs():
             for key, value in wanted.items():
                 await runtime.put(kinds.KERNEL_PARAM_SPEC, key, KernelParamSpecSpec(value=value))
+
+
+class KernelParamDefaultsController(Controller):
+    """The machine's own parameters → KernelParamDefaultSpec; they don't change."""
+
+    name = "runtime.KernelParamDefaultsController"
+    outputs = (Output(kinds.KERNEL_PARAM_DEFAULT_SPEC),)
+
+    def __init__(self, params: KernelParams) -> None:
+        self._params = params
+
+    async def run(self, runtime: ControllerRuntime) -> None:
+        """Write all of them once."""
+        for key, value in self._params.defaults.items():
+            await runtime.put(kinds.KERNEL_PARAM_DEFAULT_SPEC, key, KernelParamSpecSpec(value=value))
 
 
 class KernelParamSpecController(Reconciler):

@@ -2,6 +2,7 @@
 
 from talos.machined.controllers.secrets.api_certificates import ApiCertificatesController
 from talos.machined.controllers.secrets.cert_sans import CertSANsController
+from talos.machined.controllers.secrets.encryption_salt import EncryptionSaltController
 from talos.machined.controllers.secrets.maintenance import (
     MaintenanceCertSANsController,
     MaintenanceRootController,
@@ -14,8 +15,9 @@ from talos.rpc.bridge import Bridge
 
 
 def make_controllers(bridge: Bridge) -> list[Controller]:
-    """The controllers that make the node's certificates."""
+    """The controllers that make the node's certificates and secrets."""
     return [
+        EncryptionSaltController(),
         OSRootController(),
         CertSANsController(),
         MaintenanceRootController(),

@@ -1,0 +1,67 @@
+"""What the config says of the node's own resolver and of the order of its addresses."""
+
+from ipaddress import ip_address
+
+from talos.api.common.common_pb2 import NetIP, NetIPPort
+from talos.api.definitions import enums_pb2 as enums
+from talos.api.definitions.network_pb2 import HostDNSConfigSpec, NodeAddressSortAlgorithmSpec
+from talos.config import effective
+from talos.config.active import read_config
+from talos.config.model import Config
+from talos.resource import ids, kinds
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+
+PORT = 53
+LOCAL = "127.0.0.53"
+FOR_PODS = ("169.254.116.108", "fd54:616c:6f73::204f:5320:444e:531")
+"""Addresses at which the cluster's DNS finds the node's resolver."""
+_ALGORITHMS = {"v1": enums.ADDRESS_SORT_ALGORITHM_V1, "v2": enums.ADDRESS_SORT_ALGORITHM_V2}
+
+
+class HostDNSConfigController(Reconciler):
+    """MachineConfig → HostDNSConfig."""
+
+    name = "network.HostDNSConfigController"
+    inputs = (Input(*ids.MACHINE_CONFIG),)
+    outputs = (Output(kinds.HOST_DNS_CONFIG),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write the one resource."""
+        config = await read_config(runtime)
+        await runtime.put(*ids.HOST_DNS_CONFIG, make_host_dns(config))
+
+
+def make_host_dns(config: Config | None) -> HostDNSConfigSpec:
+    """Where the resolver listens; it is off without a config."""
+    spec = HostDNSConfigSpec(listen_addresses=[_listen_on(LOCAL)])
+    wanted = effective.host_dns(config) if config else None
+    if wanted is None:
+        return spec
+    spec.enabled = bool(wanted.enabled)
+    spec.resolve_member_names = bool(wanted.resolve_member_names)
+    if wanted.forward_kube_dns_to_host:
+        four, six = FOR_PODS
+        spec.listen_addresses.extend(_listen_on(address) for address in FOR_PODS)
+        spec.service_host_dns_address.CopyFrom(NetIP(ip=ip_address(four).packed))
+        spec.service_host_dns_address_v6.CopyFrom(NetIP(ip=ip_address(six).packed))
+    return spec
+
+
+def _listen_on(address: str) -> NetIPPort:
+    return NetIPPort(ip=ip_address(address).packed, port=PORT)
+
+
+class NodeAddressSortAlgorithmController(Reconciler):
+    """MachineConfig → NodeAddressSortAlgorithm."""
+
+    name = "network.NodeAddressSortAlgorithmController"
+    inputs = (Input(*ids.MACHINE_CONFIG),)
+    outputs = (Output(kinds.NODE_ADDRESS_SORT_ALGORITHM),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write the one resource; the older order is the default."""
+        config = await read_config(runtime)
+        features = config.machine.features if config and config.machine else None
+        name = (features.node_address_sort_algorithm if features else None) or "v1"
+        spec = NodeAddressSortAlgorithmSpec(algorithm=_ALGORITHMS.get(name, enums.ADDRESS_SORT_ALGORITHM_V1))
+        await runtime.put(*ids.NODE_ADDRESS_SORT_ALGORITHM, spec)

@@ -1,0 +1,23 @@
+"""Environment: the variables with which PID 1 starts programs."""
+
+from talos.api.definitions.runtime_pb2 import EnvironmentSpec
+from talos.config import effective
+from talos.config.active import read_config
+from talos.machined.services.spec import ENVIRONMENT
+from talos.resource import ids, kinds
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+
+
+class EnvironmentController(Reconciler):
+    """MachineConfig → Environment, with the variables that every service has."""
+
+    name = "runtime.EnvironmentController"
+    inputs = (Input(*ids.MACHINE_CONFIG),)
+    outputs = (Output(kinds.ENVIRONMENT),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write the one resource."""
+        config = await read_config(runtime)
+        variables = {**ENVIRONMENT, **(effective.environment(config) if config else {})}
+        lines = sorted(f"{key}={value}" for key, value in variables.items())
+        await runtime.put(*ids.ENVIRONMENT, EnvironmentSpec(variables=lines))

@@ -1,0 +1,64 @@
+"""SBOMItem: what the image is made of, as its bill of materials lists it."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from talos.api.definitions.runtime_pb2 import SBOMItemSpec
+from talos.resource import kinds
+from talos.resource.controller.controller import Controller, ControllerRuntime, Output
+from talos.system.errors import UserError
+from talos.system.files import Files
+
+DIRECTORY = "/usr/share/spdx"
+SUFFIX = ".spdx.json"
+_UNKNOWN_LICENSE = "NOASSERTION"
+
+
+class SBOMItemController(Controller):
+    """SPDX documents in the image → SBOMItem, one a package. The image doesn't change."""
+
+    name = "runtime.SBOMItemController"
+    outputs = (Output(kinds.SBOM_ITEM),)
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    async def run(self, runtime: ControllerRuntime) -> None:
+        """Write all of them once."""
+        for item in read_items(self._files):
+            await runtime.put(kinds.SBOM_ITEM, item.name, item)
+
+
+def read_items(files: Files, directory: str = DIRECTORY) -> list[SBOMItemSpec]:
+    """The packages of every document in a folder; none without the folder."""
+    try:
+        names = sorted(name for name in files.list(directory) if name.endswith(SUFFIX))
+    except FileNotFoundError:
+        return []
+    return [item for name in names for item in parse_document(files.read(f"{directory}/{name}"), name)]
+
+
+def parse_document(text: str, name: str) -> Sequence[SBOMItemSpec]:
+    """The packages of an SPDX document."""
+    try:
+        packages = cast("Iterable[Mapping[str, Any]]", json.loads(text)["packages"])
+        return [_parse_package(package) for package in packages]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"is no SPDX document: {error!r}", where=name) from None
+
+
+def _parse_package(package: Mapping[str, Any]) -> SBOMItemSpec:
+    found = SBOMItemSpec(name=package["name"], version=package.get("versionInfo", ""))
+    declared = package.get("licenseDeclared", "")
+    if declared != _UNKNOWN_LICENSE:
+        found.license = declared
+    for reference in package.get("externalRefs", ()):
+        match reference["referenceType"]:
+            case "cpe23Type":
+                found.cp_es.append(reference["referenceLocator"])
+            case "purl":
+                found.pur_ls.append(reference["referenceLocator"])
+            case _:
+                pass
+    return found
