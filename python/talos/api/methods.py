@@ -16,9 +16,6 @@ from talos.api.tables import read_table
 DEFAULT_REQUEST = 256 * 1024
 """Bytes of a request of a method without a row in ``api/requests.tsv``."""
 
-ROLES = ("os:admin", "os:operator", "os:reader", "os:etcd:backup", "os:impersonator")
-"""The roles that a client's certificate may name as its organizations."""
-
 
 class StreamKind(enum.Enum):
     """Which sides of a call send more than one message; the text is the table's."""

@@ -22,6 +22,8 @@ from typing import Any, Protocol
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
 
+from talos.api.metadata import ROLE
+
 
 class Code(enum.IntEnum):
     """gRPC status codes."""
@@ -77,7 +79,7 @@ class Call:
     @property
     def roles(self) -> frozenset[str]:
         """The caller's roles, which the router has put into the metadata."""
-        return frozenset(self.metadata.get("talos-role", ()))
+        return frozenset(self.metadata.get(ROLE, ()))
 
 
 type Send = Callable[[Message], Awaitable[None]]

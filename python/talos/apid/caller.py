@@ -1,11 +1,8 @@
 """Who calls: the roles of a client, and what is passed on of its metadata."""
 
-from talos.apid.routes import NODE, NODES, PROXY_FROM, values_of
+from talos.api.metadata import IMPERSONATOR, NODE, NODES, PROXY_FROM, READER, ROLE
+from talos.apid.routes import values_of
 from talos.rpc.proxy.raw import Metadata, Peer
-from talos.rpc.proxy.roles import READER
-
-ROLE = "talos-role"
-IMPERSONATOR = "os:impersonator"
 
 
 def roles_of(peer: Peer, metadata: Metadata, *, anonymous: bool) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """Connections to the apids of other nodes, one per target."""
 
 import asyncio
-import ipaddress
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ import grpc.aio
 
 from talos.api.rpc import Code, RpcError
 from talos.rpc.proxy.forward import RAW_OPTIONS
+from talos.rpc.target import make_target
 
 PORT = 50000
 
@@ -89,7 +89,8 @@ class Peers:
         connection = self._connections.get(target)
         if connection is None:
             self._make_room()
-            channel = grpc.aio.secure_channel(address_of(target, self._port), self._credentials, PEER_OPTIONS)
+            where = make_target(target, self._port)
+            channel = grpc.aio.secure_channel(where, self._credentials, PEER_OPTIONS)
             connection = self._connections[target] = _Connection(channel)
         return connection
 
@@ -121,14 +122,3 @@ class Peers:
         self.retire()
         for connection in self._old:
             await connection.channel.close()
-
-
-def address_of(target: str, port: int) -> str:
-    """What grpc calls an address; the scheme keeps it from reading anything else into it."""
-    try:
-        address = ipaddress.ip_address(target)
-    except ValueError:
-        return f"dns:///{target}:{port}"
-    if address.version == 4:
-        return f"ipv4:{address}:{port}"
-    return f"ipv6:%5B{str(address).replace('%', '%25')}%5D:{port}"

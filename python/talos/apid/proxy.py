@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import grpc.aio
 
+from talos.api.metadata import READER
 from talos.api.methods import methods
 from talos.api.rpc import Code, RpcError
 from talos.apid.caller import make_local_metadata, make_peer_metadata, roles_of
@@ -15,7 +16,7 @@ from talos.apid.wire import code_name
 from talos.rpc.port.call import Http2Call
 from talos.rpc.proxy.forward import forward
 from talos.rpc.proxy.raw import Metadata, RawCall, Status
-from talos.rpc.proxy.roles import READER, check_roles
+from talos.rpc.proxy.roles import check_roles
 from talos.system.logging import Log
 
 

@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from talos.api.metadata import NODE, NODES, PROXY_FROM
 from talos.api.rpc import Code, RpcError
 from talos.rpc.proxy.raw import Metadata
-
-NODE, NODES, PROXY_FROM = "node", "nodes", "proxyfrom"
 
 _ONE_TO_MANY = (
     "/machine.MachineService/",

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Self, override
 from urllib.parse import urlsplit
 
+from talos.api.durations import parse_duration
+
 type Unstructured = Mapping[str, Any]
 """A free-form object: whatever the program at the other end understands."""
 
@@ -42,24 +44,6 @@ class Text(str):
         """Raise ValueError when the text hasn't the form."""
 
 
-_DURATION = re.compile(r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0", re.ASCII)
-_DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
-_DURATION_UNITS = {
-    "ns": 1e-9,
-    "us": 1e-6,
-    "µs": 1e-6,
-    "μs": 1e-6,
-    "ms": 1e-3,
-    "s": 1.0,
-    "m": 60.0,
-    "h": 3600.0,
-}
-
-
-_LONGEST_SECONDS = 2**63 / 1e9
-"""Go counts nanoseconds in 64 bits."""
-
-
 class Duration(Text):
     """A span of time as Go writes it: ``1h30m``, ``500ms``."""
 
@@ -68,16 +52,12 @@ class Duration(Text):
 
     def check(self) -> None:
         """Raise ValueError when it is no duration."""
-        if not _DURATION.fullmatch(self):
-            raise ValueError(self.expected)
-        if abs(self.seconds) > _LONGEST_SECONDS:
-            raise ValueError("at most 292 years")
+        parse_duration(self)
 
     @property
     def seconds(self) -> float:
         """The span in seconds."""
-        total = sum(float(number) * _DURATION_UNITS[unit] for number, unit in _DURATION_PART.findall(self))
-        return -total if self.startswith("-") else total
+        return parse_duration(self)
 
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kKmMgGtTpPeE]i?)?[bB]?", re.ASCII)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import grpc.aio
 
+from talos.api.metadata import ROLE
 from talos.routerd.routes import OWNERS, Owner, owner_of
 from talos.rpc.proxy.forward import forward, open_local
 from talos.rpc.proxy.grpc_call import GrpcCall
 from talos.rpc.proxy.raw import Status
 from talos.rpc.proxy.roles import check_roles
 
-ROLE_KEY = "talos-role"
 """The metadata key that holds the caller's roles, one value each; apid vouches for it."""
 
 
@@ -42,4 +42,4 @@ class Router:
 
 def roles_of(metadata: Iterable[tuple[str, str | bytes]]) -> frozenset[str]:
     """The caller's roles."""
-    return frozenset(value for key, value in metadata if key == ROLE_KEY and isinstance(value, str))
+    return frozenset(value for key, value in metadata if key == ROLE and isinstance(value, str))

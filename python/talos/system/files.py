@@ -1,7 +1,8 @@
-"""Reading the kernel's files (/proc, /sys, /etc) through a port, so that tests can bring their own."""
+"""The kernel's files (/proc, /sys, /etc) through a port, with a twin for tests; writing durably."""
 
 import os
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -52,3 +53,36 @@ class KernelFiles:
     def exists(self, path: str) -> bool:
         """Whether there is something of this name, links followed."""
         return Path(path).exists()
+
+
+def replace_durably(path: Path, pieces: Iterable[bytes], *, mode: int = 0o644) -> None:
+    """Write a file as a whole: after a power cut there is the old one, or none, or the new one.
+
+    Its folder is there already. Two that write at the same time don't mix: one of them wins.
+
+    Raises:
+        OSError: such as ENOSPC; the old file is then untouched.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        # vfat refuses to change a mode, so it is given from the beginning.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with os.fdopen(os.open(temporary, flags, mode), "wb") as file:
+            for piece in pieces:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    flush_folder(path.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

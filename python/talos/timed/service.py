@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from google.protobuf.empty_pb2 import Empty
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from talos.api.rpc import Call, Code, RpcError, Service
 from talos.api.time import time_pb2
+from talos.api.timestamps import make_timestamp
 from talos.timed.sntp import Answer
 
 type Servers = Callable[[], Awaitable[Sequence[str]]]
@@ -54,10 +54,3 @@ def make_response(answer: Answer) -> time_pb2.TimeResponse:
         remotetime=make_timestamp(answer.local + answer.offset),
     )
     return time_pb2.TimeResponse(messages=[message])
-
-
-def make_timestamp(seconds: float) -> Timestamp:
-    """A moment, in seconds since the epoch."""
-    stamp = Timestamp()
-    stamp.FromNanoseconds(int(seconds * 1e9))
-    return stamp

@@ -1,10 +1,10 @@
 """networkd from a platform's config to the kernel's twin and back into the State."""
 
-import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from ipaddress import ip_address, ip_interface
 
+import pytest
 import trio
 import trio.testing
 from google.protobuf.message import Message
@@ -225,8 +225,17 @@ async def test_a_machine_without_a_config_goes_by_its_own_name() -> None:
         await settle(state, *ids.HOSTNAME_STATUS, lambda spec: spec.hostname == own)
 
 
-def test_a_nodes_own_name_follows_from_its_identity() -> None:
-    names = {make_stable_name(identity) for identity in ("one", "two", "three")}
-    assert len(names) == 3
-    assert all(re.fullmatch(r"talos-[0-9a-z]{3}-[0-9a-z]{3}", name) for name in names)
-    assert make_stable_name("one") in names
+@pytest.mark.parametrize(
+    ("node_id", "name"),
+    [
+        ("node-0", "talos-w48-fgm"),
+        # A number of twelve digits: no zero before them.
+        ("node-1", "talos-c6p-y8y"),
+        ("node-957", "talos-d4j-ip8"),
+        # A digest whose first byte is zero: one zero before its digits.
+        ("node-369", "talos-48g-14o"),
+        ("node-1857", "talos-ix5-vhl"),
+    ],
+)
+def test_the_stable_name_of_an_id(node_id: str, name: str) -> None:
+    assert make_stable_name(node_id) == name

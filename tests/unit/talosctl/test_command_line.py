@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
+from talos.api.durations import format_duration, parse_duration
 from talos.talosctl.cli.complete import offers
 from talos.talosctl.cli.parse import UsageError, parse
-from talos.talosctl.cli.values import format_duration, parse_duration
 from talos.talosctl.main import run
 from talos.talosctl.tree import ROOT
 

@@ -4,7 +4,6 @@ As in CEL, nothing converts by itself: ``disk.size > 100`` is refused, since a s
 """
 
 import operator
-import re
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,6 +14,7 @@ from typing import Any, cast
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from talos.api.durations import parse_duration
 from talos.config.cel.syntax import INT_RANGE, UINT_RANGE, UInt
 from talos.resource.pattern import Pattern
 
@@ -212,17 +212,8 @@ def _lookup(entries: Mapping[Any, Any], key: object) -> Any:
     return entries[key]
 
 
-_DURATION_PART = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ns|us|ms|h|m|s)")
-_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-
-
-def _parse_duration(text: str) -> timedelta:
-    body = text.removeprefix("-")
-    parts = _DURATION_PART.findall(body[:64])
-    if not parts or "".join(number + unit for number, unit in parts) != body:
-        raise ValueError(f"{text!r} is no duration, such as 500ms or 1h30m")
-    length = timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in parts))
-    return -length if text.startswith("-") else length
+def _make_duration(text: str) -> timedelta:
+    return timedelta(seconds=parse_duration(text))
 
 
 def _convert(run: Callable[[Any], Any], result: Type, *sources: Type) -> list[Overload]:
@@ -269,7 +260,7 @@ FUNCTIONS: Mapping[str, Sequence[Overload]] = {
     "uint": _convert(_TO_UINT, UINT, INT, UINT, DOUBLE, STRING),
     "double": _convert(float, DOUBLE, INT, UINT, DOUBLE, STRING),
     "string": _convert(str, STRING, INT, UINT, DOUBLE, STRING, BOOL),
-    "duration": _convert(_parse_duration, DURATION, STRING),
+    "duration": _convert(_make_duration, DURATION, STRING),
     "matches": [Overload((STRING, STRING), BOOL, _matches)],
     "glob": [Overload((STRING, STRING), BOOL, _glob)],
 }

@@ -11,6 +11,7 @@ Documents, their order, keys and values are those that upstream's generator emit
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
+from talos.api.metadata import ADMIN
 from talos.config import contract as current
 from talos.config.contract import CURRENT, FIRST_WITH_DOCUMENTS
 from talos.config.documents.block.filesystem_trim import FilesystemTrimConfig
@@ -48,7 +49,7 @@ from talos.pki.keys import KeyType
 from talos.system.errors import UserError
 
 ADMIN_LIFETIME = timedelta(hours=8760)  # one year, as upstream's client file
-ADMIN_ROLES = ("os:admin",)
+ADMIN_ROLES = (ADMIN,)
 
 
 def generate_config(options: GenerateOptions, machine_type: MachineType) -> Config:

@@ -23,9 +23,9 @@ from talos.disks.table import make_table
 from talos.system.block.meta import make_meta
 from talos.system.block.wipe import wipe_edges
 from talos.system.errors import UserError
+from talos.system.files import flush_folder, replace_durably
 
 SLOT = SLOTS[0]
-_TEMPORARY = ".new"
 _NO_KERNEL = "the kernel image was not handed over by the boot loader"
 _NO_KERNEL_HINT = "boot from the ISO, or have iPXE add it: initrd --name vmlinuz <url> /vmlinuz"
 
@@ -194,20 +194,6 @@ def _read_file(path: Path) -> Iterable[bytes]:
 
 
 def _write_file(path: Path, pieces: Iterable[bytes], *, mode: int = 0o644) -> None:
-    """Either the whole file is there afterwards, or none of this name."""
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + _TEMPORARY)
-    # vfat refuses to change a mode, so it is given from the beginning.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    with os.fdopen(os.open(temporary, flags, mode), "wb") as file:
-        for piece in pieces:
-            file.write(piece)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    for folder in (path.parent, path.parent.parent):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    replace_durably(path, pieces, mode=mode)
+    flush_folder(path.parent.parent)

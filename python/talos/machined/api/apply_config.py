@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import trio
 
+from talos.api.durations import format_duration
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.config.change.diff import diff, effects
@@ -16,7 +17,6 @@ from talos.config.model import Config, MachineType
 from talos.config.read.loader import load
 from talos.machined.api.disk_plan import describe_disk_plan
 from talos.machined.api.pump import in_thread
-from talos.machined.api.stamps import format_duration
 from talos.machined.node.config_store import (
     get_config,
     publish_config,

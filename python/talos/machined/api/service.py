@@ -7,14 +7,14 @@ from google.protobuf.empty_pb2 import Empty
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
-from talos.machined.api.stamps import make_timestamp
+from talos.api.timestamps import make_timestamp
 from talos.machined.node.ports import (
     Node,
-    ServiceHealth,
     ServiceRefusedError,
     ServiceStatus,
     UnknownServiceError,
 )
+from talos.machined.services.lifecycle import make_health
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
@@ -62,7 +62,7 @@ async def _act(action: Callable[[str], Awaitable[Any]], id: str, verb: str, done
 
 
 def make_info(service: ServiceStatus) -> pb.ServiceInfo:
-    """A service in the API's words."""
+    """A service as the API has it."""
     events = [
         pb.ServiceEvent(msg=event.message, state=event.state.value, ts=make_timestamp(event.time))
         for event in service.events
@@ -71,14 +71,5 @@ def make_info(service: ServiceStatus) -> pb.ServiceInfo:
         id=service.id,
         state=service.state.value,
         events=pb.ServiceEvents(events=events),
-        health=_make_health(service.health),
-    )
-
-
-def _make_health(health: ServiceHealth) -> pb.ServiceHealth:
-    return pb.ServiceHealth(
-        unknown=health.unknown,
-        healthy=health.healthy,
-        last_message=health.last_message,
-        last_change=make_timestamp(health.last_change),
+        health=make_health(service.health),
     )

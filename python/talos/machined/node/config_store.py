@@ -4,14 +4,13 @@ Of the resources ``v1alpha1`` is the config in force, ``persistent`` the one tha
 boot begins with.
 """
 
-import os
-import tempfile
 from pathlib import Path
 
 from talos.api.resource import config_pb2
 from talos.resource.changes import put
 from talos.resource.ids import Singleton
 from talos.resource.state import NotFoundError, State
+from talos.system.files import replace_durably
 
 CONFIG_FILE = "config.yaml"
 YAML_SPEC = {"talos.dev/yaml-spec": "1"}
@@ -24,21 +23,7 @@ def write_config(state_dir: Path, data: bytes) -> None:
     Raises:
         OSError: such as ENOSPC; the old file is then untouched.
     """
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{CONFIG_FILE}.", dir=state_dir)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(state_dir / CONFIG_FILE)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    folder = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    replace_durably(state_dir / CONFIG_FILE, [data], mode=0o600)
 
 
 type ConfigResource = Singleton[config_pb2.MachineConfigSpec]

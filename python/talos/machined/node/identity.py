@@ -1,6 +1,5 @@
 """Who this machine is: a node id kept in STATE, and what follows from it."""
 
-import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,10 +7,11 @@ from typing import cast
 
 import yaml
 
+from talos.system.files import replace_durably
+
 FILE = "node-identity.yaml"
 ID_BYTES = 32
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_BASE36 = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +24,6 @@ class Identity:
     def machine_id(self) -> str:
         """/etc/machine-id: the id's first 16 bytes in hexadecimal."""
         return _decode(self.node_id)[:16].hex()
-
-    @property
-    def hostname(self) -> str:
-        """The name of a machine that nobody named: ``talos-xxx-yyy``."""
-        number = int.from_bytes(hashlib.sha256(self.node_id.encode()).digest()[:8])
-        digits = ""
-        while number:
-            number, digit = divmod(number, 36)
-            digits = _BASE36[digit] + digits
-        digits = digits.rjust(13, "0")
-        return f"talos-{digits[1:4]}-{digits[4:7]}"
 
 
 def make_identity() -> Identity:
@@ -62,24 +51,8 @@ def keep_file(path: Path, text: str) -> str:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         pass
-    temporary = path.with_suffix(".new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    flush_folder(path.parent)
+    replace_durably(path, [text.encode()], mode=0o600)
     return text
-
-
-def flush_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _parse(text: str, path: Path) -> Identity:

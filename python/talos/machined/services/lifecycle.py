@@ -4,6 +4,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 
+from talos.api.machine import machine_pb2 as pb
+from talos.api.timestamps import make_timestamp
 from talos.machined.node.ports import ServiceEvent, ServiceHealth, ServiceState, ServiceStatus
 from talos.system.wakeup import Signal
 
@@ -99,3 +101,13 @@ class Lifecycle:
         return ServiceStatus(
             id=self.id, state=self.state, health=self.health, events=tuple(self._events), pid=self.pid
         )
+
+
+def make_health(health: ServiceHealth) -> pb.ServiceHealth:
+    """A service's health as the API has it."""
+    return pb.ServiceHealth(
+        unknown=health.unknown,
+        healthy=health.healthy,
+        last_message=health.last_message,
+        last_change=make_timestamp(health.last_change),
+    )

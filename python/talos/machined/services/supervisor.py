@@ -11,13 +11,12 @@ from talos.api.definitions.runtime_pb2 import ServicePIDSpec
 from talos.api.machine import machine_pb2 as pb
 from talos.machined.node.events import EventLog
 from talos.machined.node.ports import (
-    ServiceHealth,
     ServiceRefusedError,
     ServiceState,
     ServiceStatus,
     UnknownServiceError,
 )
-from talos.machined.services.lifecycle import Lifecycle
+from talos.machined.services.lifecycle import Lifecycle, make_health
 from talos.machined.services.runner import Machinery, Runner
 from talos.machined.services.spec import ApiAction, Fork, ServiceSpec
 from talos.resource import changes, kinds
@@ -165,7 +164,7 @@ class Supervisor:
                 service=life.id,
                 action=life.state.name,
                 message=life.last_message,
-                health=_make_health(life.health),
+                health=make_health(life.health),
             )
         )
         self._dirty[life.id] = life
@@ -212,14 +211,6 @@ class Supervisor:
             await changes.put(self._state, kinds.SERVICE_PID, life.id, spec)
         else:
             await changes.destroy_if_present(self._state, kinds.SERVICE_PID, life.id)
-
-
-def _make_health(health: ServiceHealth) -> pb.ServiceHealth:
-    message = pb.ServiceHealth(
-        unknown=health.unknown, healthy=health.healthy, last_message=health.last_message
-    )
-    message.last_change.FromNanoseconds(int(health.last_change * 1e9))
-    return message
 
 
 def _sort(depends: Mapping[str, Sequence[str]]) -> Sequence[str]:

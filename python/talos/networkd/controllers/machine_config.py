@@ -102,12 +102,16 @@ def make_resolvers(servers: Sequence[str], domains: Sequence[str]) -> ResolverSp
 
 
 def make_stable_name(node_id: str) -> str:
-    """``talos-xxx-yyy`` from the node's identity; its characters 1 to 6 in base 36 of a digest."""
-    number = int.from_bytes(hashlib.sha256(node_id.encode()).digest()[:8])
-    text = ""
+    """``talos-xxx-yyy``: characters 1 to 6 of eight bytes of the id's digest in base 36.
+
+    The number has no leading zeros, but each leading byte of the digest that is zero adds one.
+    """
+    digest = hashlib.sha256(node_id.encode()).digest()[:8]
+    number, text = int.from_bytes(digest), ""
     while number:
         number, digit = divmod(number, len(_DIGITS))
         text = _DIGITS[digit] + text
+    text = "0" * (len(digest) - len(digest.lstrip(b"\0"))) + text
     return f"talos-{text[1:4]}-{text[4:7]}"
 
 

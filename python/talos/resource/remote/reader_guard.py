@@ -1,13 +1,13 @@
 """Who may read what over the node's public API; nobody may write."""
 
 from talos.api.cosi.meta_pb2 import ResourceDefinitionSpec
+from talos.api.metadata import ADMIN, OPERATOR, READER
 from talos.api.rpc import Call, Code, RpcError
 from talos.resource.kinds import NAMESPACE, RESOURCE_DEFINITION
 from talos.resource.remote.service import Access, Guard
 from talos.resource.state import NotFoundError, State
 
-ADMIN = "os:admin"
-READERS = frozenset({ADMIN, "os:operator", "os:reader"})
+READERS = frozenset({ADMIN, OPERATOR, READER})
 
 
 def make_reader_guard(state: State) -> Guard:

@@ -13,6 +13,7 @@ from google.protobuf.struct_pb2 import Value as StructValue
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from talos.api.common import common_pb2 as common
+from talos.api.durations import format_nanoseconds
 from talos.api.google.api.expr.v1alpha1.checked_pb2 import CheckedExpr
 from talos.resource.yaml.cel import expression_to_text
 from talos.resource.yaml.text import Value
@@ -55,24 +56,7 @@ def hardware_address_to_text(address: bytes) -> str:
 
 def duration_to_text(duration: Duration) -> str:
     """A duration as Go writes it: ``1h2m3.5s``, ``150ms``, ``0s``."""
-    total = duration.seconds * _NANOS + duration.nanos
-    sign, total = ("-", -total) if total < 0 else ("", total)
-    if total < _NANOS:
-        for unit, size in (("ms", 1_000_000), ("µs", 1_000)):
-            if total >= size:
-                return f"{sign}{_decimal(total, size)}{unit}"
-        return f"{sign}{total}ns" if total else "0s"
-    minutes, nanos = divmod(total, 60 * _NANOS)
-    hours, minutes = divmod(minutes, 60)
-    text = f"{_decimal(nanos, _NANOS)}s"
-    if hours:
-        return f"{sign}{hours}h{minutes}m{text}"
-    return f"{sign}{minutes}m{text}" if minutes else sign + text
-
-
-def _decimal(value: int, size: int) -> str:
-    whole, rest = divmod(value, size)
-    return f"{whole}.{rest:0{len(str(size)) - 1}}".rstrip("0") if rest else str(whole)
+    return format_nanoseconds(duration.seconds * _NANOS + duration.nanos)
 
 
 def timestamp_to_text(time: Timestamp) -> str:

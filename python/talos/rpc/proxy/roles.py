@@ -6,13 +6,12 @@ costs nothing; routerd checks every call again, whatever apid has let through.
 
 from collections.abc import Collection
 
+from talos.api.metadata import ADMIN, READER
 from talos.api.methods import methods
 from talos.api.rpc import Code, RpcError
 
-FALLBACK = frozenset({"os:admin"})
+FALLBACK = frozenset({ADMIN})
 """Roles for a method that is not in the table."""
-
-READER = "os:reader"
 
 
 def check_roles(path: str, roles: Collection[str], *, maintenance: bool = False) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from talos.talosctl.cli.values import parse_bool, parse_duration, parse_int, parse_words
+from talos.api.durations import parse_duration
+from talos.talosctl.cli.values import parse_bool, parse_int, parse_words
 
 type Value = bool | int | float | str | tuple[str, ...]
 

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from talos.provision.local import show_cluster
+from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag
 from talos.talosctl.commands.cluster_create import check_local
 from talos.talosctl.output import console
 from talos.talosctl.output.table import format_table
-from talos.talosctl.output.units import format_size
 
 
 def run_show(invocation: Invocation) -> int:
@@ -37,8 +37,8 @@ def run_show(invocation: Invocation) -> int:
             node.role.value,
             str(node.address),
             f"{node.cpus:.2f}" if node.cpus else "-",
-            format_size(node.memory) if node.memory else "-",
-            format_size(node.disk),
+            format_pretty_size(node.memory) if node.memory else "-",
+            format_pretty_size(node.disk),
             node.state.value,
         )
         for node in info.nodes

@@ -11,6 +11,7 @@ from talos.api.machine.machine_pb2 import (
     GenerateClientConfigurationRequest,
     GenerateClientConfigurationResponse,
 )
+from talos.api.metadata import ADMIN
 from talos.api.rpc import RpcError
 from talos.config.talosconfig import TalosConfig, open_talosconfig, save
 from talos.system.errors import UserError
@@ -60,7 +61,7 @@ COMMAND = Command(
     usage="[<path>]",
     summary="Let the node issue a new client configuration",
     flags=(
-        Flag(name="roles", type=Type.STRINGS, default="os:admin", help="what its owner may do"),
+        Flag(name="roles", type=Type.STRINGS, default=ADMIN, help="what its owner may do"),
         Flag(name="crt-ttl", type=Type.DURATION, default="8760h0m0s", help="how long it is valid"),
     ),
     most=1,

@@ -7,13 +7,13 @@ from talos.api.cosi.resource_pb2 import Resource
 from talos.api.definitions.block_pb2 import MountStatusSpec
 from talos.api.machine.storage_pb2 import StorageServiceStatfsRequest, StorageServiceStatfsResponse
 from talos.api.rpc import Code, RpcError
+from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import Row, run_table
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.resources import list_resources
 from talos.talosctl.client.session import Session
-from talos.talosctl.output.units import format_size
 
 type Free = tuple[str, str, StorageServiceStatfsResponse | None]
 """A volume, where it is mounted, and how full it is when the node could tell."""
@@ -70,7 +70,7 @@ def _numbers(free: StorageServiceStatfsResponse | None, *, is_inodes: bool, is_b
     else:
         numbers = (free.size, free.used, free.available)
     is_plain = is_inodes or is_bytes
-    texts = (str(number) if is_plain else format_size(number) for number in numbers)
+    texts = (str(number) if is_plain else format_pretty_size(number) for number in numbers)
     return (*texts, f"{100 * numbers[1] / numbers[0]:.0f}%" if numbers[0] else "-")
 
 

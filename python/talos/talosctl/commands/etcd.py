@@ -8,6 +8,7 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.common.common_pb2 import Data
 from talos.api.machine import machine_pb2 as machine
 from talos.system.errors import UserError
+from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.client.command import (
     Row,
@@ -24,7 +25,6 @@ from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import select_target
 from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
-from talos.talosctl.output.units import format_size
 
 _SERVICE = "/machine.MachineService/"
 ALARM_HEADER = ("NODE", "MEMBER", "ALARM")
@@ -74,8 +74,8 @@ def _status_rows(node: str, statuses: list[machine.EtcdMemberStatus]) -> Iterabl
         yield (
             node,
             f"{status.member_id:016x}",
-            format_size(status.db_size),
-            f"{format_size(status.db_size_in_use)} ({share:.2f}%)",
+            format_pretty_size(status.db_size),
+            f"{format_pretty_size(status.db_size_in_use)} ({share:.2f}%)",
             f"{status.leader:016x}",
             str(status.raft_index),
             str(status.raft_term),

@@ -4,10 +4,10 @@ import contextlib
 import math
 from collections.abc import AsyncIterator
 
+from talos.api.durations import parse_duration
 from talos.api.machine.machine_pb2 import Event, EventsRequest
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
-from talos.talosctl.cli.values import parse_duration
 from talos.talosctl.client.command import need_nodes, raise_error, run_async
 from talos.talosctl.client.events import describe_event
 from talos.talosctl.client.fanout import ask_nodes, report_failures

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from talos.api.methods import ROLES
+from talos.api.metadata import ADMIN, ROLES
 from talos.pki.csr import make_csr
 from talos.pki.keys import parse_key
 from talos.system.errors import UserError
@@ -30,7 +30,7 @@ COMMAND = Command(
     flags=(
         Flag(name="ip", required=True, help="an address the certificate is for"),
         Flag(name="key", required=True, help="the file of the key"),
-        Flag(name="roles", type=Type.STRINGS, default="os:admin", help="what the certificate's owner may do"),
+        Flag(name="roles", type=Type.STRINGS, default=ADMIN, help="what the certificate's owner may do"),
     ),
     run=run_csr,
 )

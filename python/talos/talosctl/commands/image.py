@@ -13,13 +13,14 @@ from talos.api.machine.image_pb2 import (
     ImageServiceRemoveRequest,
 )
 from talos.system.errors import UserError
+from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags
 from talos.talosctl.client.command import Row, ignore, run_each, run_table
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.session import Session
 from talos.talosctl.output import console
-from talos.talosctl.output.units import format_size, format_time
+from talos.talosctl.output.units import format_time
 
 NAMESPACES = {
     "cri": (ContainerDriver.CRI, ContainerdNamespace.NS_CRI),
@@ -49,7 +50,13 @@ def run_list(invocation: Invocation) -> int:
 
     def rows(node: str, images: list[ImageServiceListResponse]) -> Iterable[Row]:
         for image in images:
-            yield (node, image.name, image.digest, format_size(image.size), format_time(image.created_at))
+            yield (
+                node,
+                image.name,
+                image.digest,
+                format_pretty_size(image.size),
+                format_time(image.created_at),
+            )
 
     return run_table(invocation, ("NODE", "IMAGE", "DIGEST", "SIZE", "CREATED"), ask, rows)
 

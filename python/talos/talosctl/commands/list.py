@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from talos.api.machine.machine_pb2 import FileInfo, ListRequest
 from talos.system.errors import UserError
+from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import Row, need_nodes, print_table, raise_error, run_async
@@ -15,7 +16,6 @@ from talos.talosctl.client.select import select_target
 from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
 from talos.talosctl.output.mode import format_mode
-from talos.talosctl.output.units import format_size
 
 TYPES = {
     "f": ListRequest.REGULAR,
@@ -111,7 +111,7 @@ def _long_row(node: str, info: FileInfo, *, is_human: bool) -> Row:
         format_mode(info.mode),
         str(info.uid),
         str(info.gid),
-        format_size(info.size) if is_human else str(info.size),
+        format_pretty_size(info.size) if is_human else str(info.size),
         _format_modified(info.modified),
         label,
         f"{info.relative_name} -> {info.link}" if info.link else info.relative_name,

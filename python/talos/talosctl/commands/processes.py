@@ -6,12 +6,12 @@ from google.protobuf.empty_pb2 import Empty
 
 from talos.api.machine.machine_pb2 import Process, ProcessesResponse, ProcessInfo
 from talos.system.errors import UserError
+from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag
 from talos.talosctl.client.command import Row, parts, run_table
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.session import Session
-from talos.talosctl.output.units import format_size
 
 HEADER = ("NODE", "PID", "STATE", "THREADS", "CPU-TIME", "VIRTMEM", "RESMEM", "LABEL", "COMMAND")
 
@@ -49,8 +49,8 @@ def _row(node: str, process: ProcessInfo) -> Row:
         process.state,
         str(process.threads),
         f"{process.cpu_time:.2f}",
-        format_size(process.virtual_memory),
-        format_size(process.resident_memory),
+        format_pretty_size(process.virtual_memory),
+        format_pretty_size(process.resident_memory),
         process.label,
         _command(process),
     )

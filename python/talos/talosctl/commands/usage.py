@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from talos.api.machine.machine_pb2 import DiskUsageInfo, DiskUsageRequest
+from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import Row, need_nodes, raise_error, run_async
@@ -13,7 +14,6 @@ from talos.talosctl.client.select import select_target
 from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
 from talos.talosctl.output.table import format_table
-from talos.talosctl.output.units import format_size
 
 
 def run_usage(invocation: Invocation) -> int:
@@ -57,7 +57,7 @@ def _rows(outcomes: list[Outcome[list[DiskUsageInfo]]], *, is_many: bool, is_hum
     for outcome in outcomes:
         for info in outcome.value or ():
             if not info.error:
-                size = format_size(info.size) if is_human else str(info.size)
+                size = format_pretty_size(info.size) if is_human else str(info.size)
                 row = (size, info.relative_name or info.name)
                 yield (outcome.node, *row) if is_many else row
 

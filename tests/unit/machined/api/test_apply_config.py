@@ -13,13 +13,13 @@ import trio
 import trio.testing
 from google.protobuf.duration_pb2 import Duration
 
+from talos.api.durations import format_duration
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Code, RpcError
 from talos.config.model import Config
 from talos.config.read.loader import load
 from talos.machined.api import apply_config
 from talos.machined.api.apply_config import check_machine_type
-from talos.machined.api.stamps import format_duration
 from talos.machined.node.config_store import get_config, publish_config
 from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import KeyType
@@ -272,7 +272,7 @@ async def test_a_config_in_force_that_no_longer_loads_is_not_in_the_way(caller: 
         (timedelta(seconds=30), "30s"),
         (timedelta(minutes=1), "1m0s"),
         (timedelta(hours=1, seconds=1.5), "1h0m1.5s"),
-        (timedelta(milliseconds=500), "0.5s"),
+        (timedelta(milliseconds=500), "500ms"),
     ],
 )
 def test_durations_read_as_in_go(duration: timedelta, text: str) -> None:

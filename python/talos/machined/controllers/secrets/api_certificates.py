@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from talos.api.common import common_pb2 as common
 from talos.api.definitions import secrets_pb2 as secrets
+from talos.api.metadata import IMPERSONATOR
 from talos.config import effective
 from talos.config.active import read_config
 from talos.machined.controllers.secrets.renewal import (
@@ -22,8 +23,6 @@ from talos.pki.csr import make_csr
 from talos.pki.keys import KeyType, key_to_pem, make_key, parse_key
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output
-
-IMPERSONATOR = "os:impersonator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,6 @@
 """Asking trustd of a control plane node for a signature."""
 
 import functools
-import ipaddress
 import random
 
 import grpc
@@ -15,6 +14,7 @@ from talos.machined.controllers.secrets.api_certificates import (
     SigningRequest,
 )
 from talos.rpc.bridge import Bridge, HostCancelledError
+from talos.rpc.target import make_target
 from talos.system.errors import UserError
 
 PORT = 50001
@@ -56,7 +56,7 @@ async def _sign(bridge: Bridge, port: int, request: SigningRequest) -> SignedCer
 
 async def _ask(endpoint: str, port: int, request: SigningRequest) -> SignedCertificate:
     credentials = grpc.ssl_channel_credentials(b"\n".join(request.authorities))
-    async with grpc.aio.secure_channel(_target(endpoint, port), credentials) as channel:
+    async with grpc.aio.secure_channel(make_target(endpoint, port), credentials) as channel:
         ask = channel.unary_unary(
             METHOD, CertificateRequest.SerializeToString, CertificateResponse.FromString
         )
@@ -66,11 +66,3 @@ async def _ask(endpoint: str, port: int, request: SigningRequest) -> SignedCerti
             timeout=ATTEMPT_TIMEOUT,
         )
     return SignedCertificate(certificate=answer.crt, authorities=answer.ca)
-
-
-def _target(endpoint: str, port: int) -> str:
-    try:
-        address = ipaddress.ip_address(endpoint)
-    except ValueError:
-        return f"dns:///{endpoint}:{port}"
-    return f"ipv4:{address}:{port}" if address.version == 4 else f"ipv6:%5B{address}%5D:{port}"

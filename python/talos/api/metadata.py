@@ -1,0 +1,19 @@
+"""Keys of a call's metadata, and roles, as they stand on the wire and in certificates."""
+
+ROLE = "talos-role"
+"""The caller's roles; between nodes only a caller with the role IMPERSONATOR may name others."""
+NODE = "node"
+"""Where a call is to go to."""
+NODES = "nodes"
+"""The same for several nodes."""
+PROXY_FROM = "proxyfrom"
+"""Set by an apid that has passed a call on: it must not be passed on again."""
+
+ADMIN = "os:admin"
+OPERATOR = "os:operator"
+READER = "os:reader"
+ETCD_BACKUP = "os:etcd:backup"
+IMPERSONATOR = "os:impersonator"
+"""The role of a node's own apid when it calls another node."""
+ROLES = (ADMIN, OPERATOR, READER, ETCD_BACKUP, IMPERSONATOR)
+"""Roles that a client certificate may be issued for by hand."""

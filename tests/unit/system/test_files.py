@@ -1,0 +1,38 @@
+"""Writing files so that a power cut leaves them whole."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from talos.system.files import replace_durably
+
+
+def test_a_file_is_written_and_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    replace_durably(path, [b"one", b" two"], mode=0o600)
+    assert path.read_bytes() == b"one two"
+    assert path.stat().st_mode & 0o777 == 0o600
+    replace_durably(path, [b"three"])
+    assert path.read_bytes() == b"three"
+    assert [file.name for file in tmp_path.iterdir()] == ["config.yaml"]
+
+
+def test_what_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    replace_durably(path, [b"old"])
+
+    def pieces() -> Iterator[bytes]:
+        yield b"new"
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        replace_durably(path, pieces())
+    assert path.read_bytes() == b"old"
+    assert [file.name for file in tmp_path.iterdir()] == ["config.yaml"]
+
+
+def test_a_missing_folder_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        replace_durably(tmp_path / "missing" / "file", [b"x"])
+    assert not list(tmp_path.iterdir())
