@@ -14,12 +14,12 @@ from tests.harness.cluster import Cluster, check_services, eventually, image
 from talos.config.secrets.bundle import SecretsBundle
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import PemPair
-from talos.provision.configs import ConfigWishes
+from talos.provision.configs import ConfigOptions
 from talos.provision.container.cgroups import mounted_hierarchies
 from talos.provision.container.checks import check_subnet
 from talos.provision.container.names import cluster_group
 from talos.provision.local import CreateOptions, create_cluster, destroy_cluster
-from talos.provision.plan import Wishes
+from talos.provision.plan import ClusterOptions
 from talos.provision.progress import Silent
 from talos.provision.store import ClusterFolder
 from talos.system.errors import UserError
@@ -93,13 +93,13 @@ def run_nodes(directory: Path, *, controlplanes: int = 1, workers: int = 0) -> G
     """Start nodes; given back when each one's PID 1 has begun, removed in the end."""
     name = f"bench{uuid.uuid4().hex[:6]}"
     talosconfig = directory / "talosconfig"
-    wishes = Wishes(
+    chosen = ClusterOptions(
         name=name, subnet=free_subnet(), controlplanes=controlplanes, workers=workers, image=image()
     )
     options = CreateOptions(directory=directory, talosconfig=str(talosconfig), wait=0)
     watch = Stopwatch()
     try:
-        create_cluster(wishes, ConfigWishes(), options, watch)
+        create_cluster(chosen, ConfigOptions(), options, watch)
         folder = ClusterFolder(directory.resolve() / name)
         secrets = SecretsBundle.parse(folder.secrets.read_text(encoding="utf-8"), where=str(folder.secrets))
         authority = CertificateAuthority.from_pem(secrets.os.crt, secrets.os.key)

@@ -10,9 +10,9 @@ from tests.harness.machine import remains
 
 from talos.config.talosconfig import TalosConfig
 from talos.provision.cluster import NodeState
-from talos.provision.configs import ConfigWishes
+from talos.provision.configs import ConfigOptions
 from talos.provision.local import CreateOptions, create_cluster, destroy_cluster, reboot_node, show_cluster
-from talos.provision.plan import Wishes
+from talos.provision.plan import ClusterOptions
 from talos.provision.progress import Silent
 from talos.provision.store import ClusterFolder
 from talos.system.errors import UserError
@@ -75,27 +75,27 @@ def test_what_stands_in_the_way_is_told_before_anything_is_made(tmp_path: Path) 
         taken = str(cluster.info.subnet)
         not_an_image = tmp_path / "file"
         not_an_image.write_text("text")
-        for wishes, words in (
-            (Wishes(name="other", subnet=taken, image=image()), "overlaps"),
-            (Wishes(name="other", subnet="10.99.0.0/24", image=not_an_image), "no squashfs image"),
-            (Wishes(name="other", subnet="10.99.0.0/24", image=tmp_path / "gone"), "can't be read"),
-            (Wishes(name=cluster.name, subnet="10.99.0.0/24", image=image()), "already there"),
+        for chosen, words in (
+            (ClusterOptions(name="other", subnet=taken, image=image()), "overlaps"),
+            (ClusterOptions(name="other", subnet="10.99.0.0/24", image=not_an_image), "no squashfs image"),
+            (ClusterOptions(name="other", subnet="10.99.0.0/24", image=tmp_path / "gone"), "can't be read"),
+            (ClusterOptions(name=cluster.name, subnet="10.99.0.0/24", image=image()), "already there"),
         ):
             with pytest.raises(UserError, match=words):
-                create(wishes, tmp_path, cluster)
+                create(chosen, tmp_path, cluster)
         check_clean("other", tmp_path)
 
 
 def test_a_cluster_that_does_not_start_leaves_nothing(tmp_path: Path) -> None:
     broken = tmp_path / "broken.squashfs"
     broken.write_bytes(b"hsqs" + bytes(8192))
-    wishes = Wishes(name="broken", subnet="10.99.0.0/24", image=broken)
+    chosen = ClusterOptions(name="broken", subnet="10.99.0.0/24", image=broken)
     options = CreateOptions(directory=tmp_path, merge_talosconfig=False)
     with pytest.raises(UserError, match="mount"):
-        create_cluster(wishes, ConfigWishes(), options, Silent())
+        create_cluster(chosen, ConfigOptions(), options, Silent())
     check_clean("broken", tmp_path)
 
 
-def create(wishes: Wishes, directory: Path, cluster: Cluster) -> None:
+def create(chosen: ClusterOptions, directory: Path, cluster: Cluster) -> None:
     options = CreateOptions(directory=directory, talosconfig=str(cluster.talosconfig))
-    create_cluster(wishes, ConfigWishes(), options, Silent())
+    create_cluster(chosen, ConfigOptions(), options, Silent())

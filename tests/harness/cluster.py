@@ -13,11 +13,11 @@ from pathlib import Path
 
 from talos.config.talosconfig import save
 from talos.provision.cluster import ClusterInfo, NodeInfo
-from talos.provision.configs import ConfigWishes, generate_configs
+from talos.provision.configs import ConfigOptions, generate_configs
 from talos.provision.container import provider
 from talos.provision.container.checks import suggest_subnet
 from talos.provision.local import CreateOptions, create_cluster, destroy_cluster, show_cluster
-from talos.provision.plan import Wishes, make_request
+from talos.provision.plan import ClusterOptions, make_request
 from talos.provision.progress import Silent
 from talos.system.process import CommandResult, run_command
 
@@ -160,13 +160,13 @@ def running_cluster(directory: Path, *, controlplanes: int = 1, workers: int = 0
     """A cluster for as long as the context is open."""
     name = f"t{uuid.uuid4().hex[:8]}"
     talosconfig = directory / "talosconfig"
-    wishes = Wishes(
+    chosen = ClusterOptions(
         name=name, subnet=free_subnet(), controlplanes=controlplanes, workers=workers, image=image()
     )
     options = CreateOptions(directory=directory, talosconfig=str(talosconfig), wait=0)
     cluster = Cluster(name, directory, talosconfig)
     try:
-        create_cluster(wishes, ConfigWishes(), options, Silent())
+        create_cluster(chosen, ConfigOptions(), options, Silent())
         for address in cluster.addresses:
             eventually(f"{address} is up", lambda node=address: check_services(cluster, node))
         yield cluster
@@ -225,8 +225,8 @@ class Unconfigured:
 def unconfigured_node(directory: Path) -> Generator[Unconfigured]:
     """One node without a config, for as long as the context is open."""
     name = f"t{uuid.uuid4().hex[:8]}"
-    request = make_request(Wishes(name=name, subnet=free_subnet(), workers=0, image=image()))
-    generated = generate_configs(request, ConfigWishes())
+    request = make_request(ClusterOptions(name=name, subnet=free_subnet(), workers=0, image=image()))
+    generated = generate_configs(request, ConfigOptions())
     talosconfig, config = directory / "talosconfig", directory / "config.yaml"
     save(generated.talosconfig, talosconfig)
     config.write_text(generated.request.nodes[0].config, encoding="utf-8")

@@ -17,7 +17,7 @@ _TYPES = {Role.CONTROL_PLANE: MachineType.CONTROL_PLANE, Role.WORKER: MachineTyp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigWishes:
+class ConfigOptions:
     """What the configs shall hold beside what follows from the request."""
 
     kubernetes_version: str = contract.KUBERNETES_VERSION
@@ -35,23 +35,23 @@ class Generated:
     talosconfig: TalosConfig
 
 
-def generate_configs(request: ClusterRequest, wishes: ConfigWishes) -> Generated:
+def generate_configs(request: ClusterRequest, chosen: ConfigOptions) -> Generated:
     """Fresh secrets and a config for each role; ConfigError when a patch doesn't fit."""
     secrets = SecretsBundle.generate()
     options = GenerateOptions(
         cluster_name=request.name,
         endpoint=f"https://{request.endpoints[0]}:{contract.API_SERVER_PORT}",
         secrets=secrets,
-        kubernetes_version=wishes.kubernetes_version,
+        kubernetes_version=chosen.kubernetes_version,
         additional_sans=[str(address) for address in request.endpoints],
         # A container is not installed: it runs from the image the host has.
         install_disk="",
     )
-    own = {Role.CONTROL_PLANE: wishes.control_plane_patches, Role.WORKER: wishes.worker_patches}
+    own = {Role.CONTROL_PLANE: chosen.control_plane_patches, Role.WORKER: chosen.worker_patches}
     configs: dict[Role, str] = {}
     for role in sorted({node.role for node in request.nodes}, key=lambda role: role.value):
         text = render(generate_config(options, _TYPES[role]), docs=False, examples=False)
-        patches = (*wishes.patches, *own[role])
+        patches = (*chosen.patches, *own[role])
         configs[role] = apply_patches(text, patches, source=f"{role.value}.yaml") if patches else text
     talosconfig = generate_talosconfig(options)
     endpoints = tuple(str(address) for address in request.endpoints)

@@ -1,6 +1,6 @@
 """Local clusters as ``talosctl cluster`` and tests see them: create, destroy, show.
 
-create_cluster(wishes, configs, options, progress) -> Created
+create_cluster(chosen, configs, options, progress) -> Created
 destroy_cluster(name, directory, progress)
 show_cluster / list_clusters / log_paths
 """
@@ -11,9 +11,9 @@ from pathlib import Path
 from talos.config.talosconfig import TalosConfig, save
 from talos.provision.client_config import add_context, remove_context
 from talos.provision.cluster import ClusterInfo
-from talos.provision.configs import ConfigWishes, generate_configs
+from talos.provision.configs import ConfigOptions, generate_configs
 from talos.provision.container import provider
-from talos.provision.plan import Wishes, make_request
+from talos.provision.plan import ClusterOptions, make_request
 from talos.provision.progress import Progress
 from talos.provision.store import ClusterFolder, write_private
 from talos.provision.wait import wait_for_api
@@ -44,14 +44,14 @@ class Created:
 
 
 def create_cluster(
-    wishes: Wishes, configs: ConfigWishes, options: CreateOptions, progress: Progress
+    chosen: ClusterOptions, configs: ConfigOptions, options: CreateOptions, progress: Progress
 ) -> Created:
     """Create a cluster and, unless told otherwise, wait until each node serves its API.
 
     A cluster whose nodes run but don't answer is left for inspection.
     """
     progress.begin("checking this machine")
-    request = make_request(wishes)
+    request = make_request(chosen)
     provider.check(request, options.directory)
     progress.begin("generating secrets and machine configs")
     generated = generate_configs(request, configs)

@@ -1,4 +1,4 @@
-"""From a few wishes to a complete request: names, addresses, sizes, each checked."""
+"""From a few chosen to a complete request: names, addresses, sizes, each checked."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ UNITS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class ClusterOptions:
     """What ``talosctl cluster create`` was told."""
 
     name: str = "talos-default"
@@ -44,14 +44,14 @@ class Wishes:
     disk: int = 6 << 30
 
 
-def make_request(wishes: Wishes) -> ClusterRequest:
+def make_request(chosen: ClusterOptions) -> ClusterRequest:
     """The request, without machine configs: those need the addresses it assigns."""
-    name = check_name(wishes.name)
-    subnet = parse_subnet(wishes.subnet)
-    roles = [Role.CONTROL_PLANE] * wishes.controlplanes + [Role.WORKER] * wishes.workers
-    if wishes.controlplanes < 0 or wishes.workers < 0 or not roles:
+    name = check_name(chosen.name)
+    subnet = parse_subnet(chosen.subnet)
+    roles = [Role.CONTROL_PLANE] * chosen.controlplanes + [Role.WORKER] * chosen.workers
+    if chosen.controlplanes < 0 or chosen.workers < 0 or not roles:
         raise UserError(
-            f"{wishes.controlplanes} control plane nodes and {wishes.workers} workers are no cluster",
+            f"{chosen.controlplanes} control plane nodes and {chosen.workers} workers are no cluster",
             where="--controlplanes, --workers",
             hint="ask for at least one node",
         )
@@ -62,9 +62,9 @@ def make_request(wishes: Wishes) -> ClusterRequest:
             where="--subnet",
             hint="take a larger subnet, such as 10.5.0.0/16",
         )
-    if wishes.disk < MIN_DISK:
+    if chosen.disk < MIN_DISK:
         raise UserError(
-            f"a disk of {wishes.disk >> 20} MiB is too small", where="--disk", hint="take 512 MiB or more"
+            f"a disk of {chosen.disk >> 20} MiB is too small", where="--disk", hint="take 512 MiB or more"
         )
     numbers = {Role.CONTROL_PLANE: 0, Role.WORKER: 0}
     nodes: list[NodeRequest] = []
@@ -75,19 +75,19 @@ def make_request(wishes: Wishes) -> ClusterRequest:
                 name=f"{name}-{role.value}-{numbers[role]}",
                 role=role,
                 address=subnet[offset],
-                cpus=wishes.cpus.get(role, 0.0),
-                memory=wishes.memory.get(role, 0),
-                disk=wishes.disk,
+                cpus=chosen.cpus.get(role, 0.0),
+                memory=chosen.memory.get(role, 0),
+                disk=chosen.disk,
             )
         )
     return ClusterRequest(
         name=name,
         subnet=subnet,
         gateway=subnet[1],
-        mtu=wishes.mtu,
-        image=wishes.image,
-        nameservers=tuple(parse_nameserver(server) for server in wishes.nameservers),
-        time_servers=tuple(wishes.time_servers),
+        mtu=chosen.mtu,
+        image=chosen.image,
+        nameservers=tuple(parse_nameserver(server) for server in chosen.nameservers),
+        time_servers=tuple(chosen.time_servers),
         nodes=tuple(nodes),
     )
 

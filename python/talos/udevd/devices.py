@@ -18,7 +18,7 @@ from talos.udevd.disk_identity import Identify
 from talos.udevd.links import Links
 from talos.udevd.net_names import choose_name, find_names
 from talos.udevd.permissions import find_permission
-from talos.udevd.rules import Wishes, apply_rules
+from talos.udevd.rules import Assignments, apply_rules
 
 type Rename = Callable[[str, str], str]
 """Give an interface another name; answers why it could not be done, empty when it was."""
@@ -151,7 +151,7 @@ class Devices:
             self.generations[name] = self.generations.get(name, 0) + 1
         self.blocks[name] = block
         env = {**device.uevent, "ACTION": action, "SUBSYSTEM": "block", **make_env(block)}
-        self._fulfil(device, block.node, Wishes(env=env, links=make_links(block)), action)
+        self._apply(device, block.node, Assignments(env=env, links=make_links(block)), action)
 
     def _take_node(self, device: SysDevice, action: str) -> None:
         uevent = device.uevent
@@ -159,48 +159,48 @@ class Devices:
         if not node:
             return
         self._nodes[device.path] = node
-        wishes = Wishes(env={**uevent, "ACTION": action, "SUBSYSTEM": device.subsystem})
+        assignments = Assignments(env={**uevent, "ACTION": action, "SUBSYSTEM": device.subsystem})
         if device.subsystem == "rtc" and device.attribute("hctosys") == "1":
-            wishes.links["rtc"] = 0
+            assignments.links["rtc"] = 0
         elif device.subsystem == "virtio-ports" and device.attribute("name"):
-            wishes.links[f"virtio-ports/{device.attribute('name').replace('/', '_')}"] = 0
-        self._fulfil(device, node, wishes, action)
+            assignments.links[f"virtio-ports/{device.attribute('name').replace('/', '_')}"] = 0
+        self._apply(device, node, assignments, action)
 
     def _take_other(self, device: SysDevice, action: str) -> None:
         """Without a node: there is only what rules write into attributes."""
-        wishes = Wishes(env={**device.uevent, "ACTION": action, "SUBSYSTEM": device.subsystem})
-        apply_rules(self.rules, device, wishes, action)
-        self._write(device, wishes)
+        assignments = Assignments(env={**device.uevent, "ACTION": action, "SUBSYSTEM": device.subsystem})
+        apply_rules(self.rules, device, assignments, action)
+        self._write(device, assignments)
 
-    def _fulfil(self, device: SysDevice, node: str, wishes: Wishes, action: str) -> None:
+    def _apply(self, device: SysDevice, node: str, assignments: Assignments, action: str) -> None:
         permission = find_permission(device)
-        wishes.mode, wishes.uid, wishes.gid = permission.mode, permission.uid, permission.gid
+        assignments.mode, assignments.uid, assignments.gid = permission.mode, permission.uid, permission.gid
         if self.rules:
-            apply_rules(self.rules, device, wishes, action)
+            apply_rules(self.rules, device, assignments, action)
         path = self.ports.dev / node
         try:
-            if wishes.gid is not None or wishes.uid is not None:
-                self._own(path, wishes)
-            if wishes.mode is not None and path.stat().st_mode & 0o7777 != wishes.mode:
-                path.chmod(wishes.mode)
+            if assignments.gid is not None or assignments.uid is not None:
+                self._own(path, assignments)
+            if assignments.mode is not None and path.stat().st_mode & 0o7777 != assignments.mode:
+                path.chmod(assignments.mode)
         except FileNotFoundError:
             pass  # gone already: its event is on the way
         except OSError as error:
             self.ports.log.once(f"{path}: {error.strerror}")
-        self.links.claim(node, wishes.links)
-        self._write(device, wishes)
+        self.links.claim(node, assignments.links)
+        self._write(device, assignments)
 
-    def _own(self, path: Path, wishes: Wishes) -> None:
+    def _own(self, path: Path, assignments: Assignments) -> None:
         now = path.stat()
-        uid = now.st_uid if wishes.uid is None else wishes.uid
-        gid = now.st_gid if wishes.gid is None else wishes.gid
+        uid = now.st_uid if assignments.uid is None else assignments.uid
+        gid = now.st_gid if assignments.gid is None else assignments.gid
         if (now.st_uid, now.st_gid) != (uid, gid):
             self.ports.set_owner(path, uid, gid)
 
-    def _write(self, device: SysDevice, wishes: Wishes) -> None:
-        for problem in wishes.problems:
+    def _write(self, device: SysDevice, assignments: Assignments) -> None:
+        for problem in assignments.problems:
             self.ports.log.once(f"udev rule: {problem}")
-        for name, value in wishes.writes.items():
+        for name, value in assignments.writes.items():
             if device.attribute(name) == value:
                 continue
             try:

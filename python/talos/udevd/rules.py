@@ -16,7 +16,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9#+\-.:=@_/\\]")
 
 
 @dataclass(slots=True, kw_only=True)
-class Wishes:
+class Assignments:
     """What shall become of a device; rules change it. Links are relative to ``/dev``."""
 
     env: dict[str, str] = field(default_factory=dict[str, str])
@@ -31,12 +31,12 @@ class Wishes:
     final: set[str] = field(default_factory=set[str])
 
 
-def apply_rules(rules: Iterable[Rule], device: SysDevice, wishes: Wishes, action: str) -> None:
-    """Let every rule that holds change the wishes, in their order."""
+def apply_rules(rules: Iterable[Rule], device: SysDevice, assignments: Assignments, action: str) -> None:
+    """Let every rule that holds change the assignments, in their order."""
     for rule in rules:
-        parent = _find_match(rule, device, wishes.env, action)
+        parent = _find_match(rule, device, assignments.env, action)
         if parent is not None:
-            _assign(rule, device, parent, wishes)
+            _assign(rule, device, parent, assignments)
 
 
 def _find_match(rule: Rule, device: SysDevice, env: Mapping[str, str], action: str) -> SysDevice | None:
@@ -78,38 +78,38 @@ def _holds(item: Item, device: SysDevice, env: Mapping[str, str], action: str) -
     return found == (item.operator == "==")
 
 
-def _assign(rule: Rule, device: SysDevice, parent: SysDevice, wishes: Wishes) -> None:
+def _assign(rule: Rule, device: SysDevice, parent: SysDevice, assignments: Assignments) -> None:
     options = (item.value for item in rule.assignments if item.key == "OPTIONS")
     priority = max((int(option.partition("=")[2]) for option in options), default=0)
     for item in rule.assignments:
-        if item.key in wishes.final:
+        if item.key in assignments.final:
             continue
-        value = substitute(item.value, device, parent, wishes.env)
+        value = substitute(item.value, device, parent, assignments.env)
         if item.key in {"MODE", "OWNER", "GROUP"}:
-            _assign_permission(rule, item, value, wishes)
+            _assign_permission(rule, item, value, assignments)
         elif item.key == "ENV":
-            wishes.env[item.name] = value
+            assignments.env[item.name] = value
         elif item.key == "ATTR":
-            wishes.writes[item.name] = value
+            assignments.writes[item.name] = value
         elif item.key == "SYMLINK":
             if item.operator != "+=":
-                wishes.links.clear()
-            wishes.links |= dict.fromkeys((_UNSAFE.sub("_", link) for link in value.split()), priority)
+                assignments.links.clear()
+            assignments.links |= dict.fromkeys((_UNSAFE.sub("_", link) for link in value.split()), priority)
         if item.operator == ":=":
-            wishes.final.add(item.key)
+            assignments.final.add(item.key)
 
 
-def _assign_permission(rule: Rule, item: Item, value: str, wishes: Wishes) -> None:
+def _assign_permission(rule: Rule, item: Item, value: str, assignments: Assignments) -> None:
     try:
         match item.key:
             case "MODE":
-                wishes.mode = int(value, 8)
+                assignments.mode = int(value, 8)
             case "OWNER":
-                wishes.uid = resolve(value, USERS, "user", rule.place)
+                assignments.uid = resolve(value, USERS, "user", rule.place)
             case _:
-                wishes.gid = resolve(value, GROUPS, "group", rule.place)
+                assignments.gid = resolve(value, GROUPS, "group", rule.place)
     except UserError as error:
-        wishes.problems.append(str(error))
+        assignments.problems.append(str(error))
 
 
 def substitute(text: str, device: SysDevice, parent: SysDevice, env: Mapping[str, str]) -> str:

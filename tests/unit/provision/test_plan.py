@@ -1,4 +1,4 @@
-"""From wishes to a request."""
+"""From chosen to a request."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from talos.provision.cluster import Role
-from talos.provision.plan import Wishes, make_request, parse_size
+from talos.provision.plan import ClusterOptions, make_request, parse_size
 from talos.system.errors import UserError
 
 IMAGE = Path("/image.squashfs")
 
 
-def wish(**changes: Any) -> Wishes:
-    return replace(Wishes(image=IMAGE), **changes)
+def wish(**changes: Any) -> ClusterOptions:
+    return replace(ClusterOptions(image=IMAGE), **changes)
 
 
 def test_nodes_are_named_and_addressed_in_order() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from talos.provision.cluster import Role
-from talos.provision.plan import Wishes, make_request, with_configs
+from talos.provision.plan import ClusterOptions, make_request, with_configs
 from talos.provision.store import (
     ClusterFolder,
     folders,
@@ -18,7 +18,9 @@ from talos.provision.store import (
 from talos.system.errors import UserError
 
 REQUEST = with_configs(
-    make_request(Wishes(image=Path("/image"), nameservers=["10.5.0.1"], memory={Role.WORKER: 1 << 30})),
+    make_request(
+        ClusterOptions(image=Path("/image"), nameservers=["10.5.0.1"], memory={Role.WORKER: 1 << 30})
+    ),
     {Role.CONTROL_PLANE: "cp: 1\n", Role.WORKER: "worker: 1\n"},
 )
 

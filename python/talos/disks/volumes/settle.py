@@ -43,7 +43,7 @@ def take_all(free: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class WantedVolume:
     """What a volume should be. Sizes in bytes; one that may not be created is only looked for."""
 
     label: str
@@ -73,26 +73,26 @@ class Progress:
 
 
 async def settle(
-    blocks: Blocks, wish: Wish, disks: Sequence[str], log: Log, progress: Progress
+    blocks: Blocks, wanted: WantedVolume, disks: Sequence[str], log: Log, progress: Progress
 ) -> Place | None:
     """The volume, ready to be mounted; None when it isn't there, or is empty, and may not be created.
 
     UserError says why it can't be had, OSError that a disk fails.
     """
-    found = await find(blocks, wish, disks)
+    found = await find(blocks, wanted, disks)
     if found is None:
-        if not wish.may_create:
+        if not wanted.may_create:
             return None
-        found = await _create(blocks, wish, disks, log)
+        found = await _create(blocks, wanted, disks, log)
         progress.changed = True
     disk, partition = found
     device = blocks.name_partition(disk, partition.number)
     progress.device = device
     progress.phase = enums.VOLUME_PHASE_LOCATED
-    if wish.grow and wish.may_create and not is_unfinished(partition):
-        partition = await _grow(blocks, wish, disk, partition, log, progress)
+    if wanted.grow and wanted.may_create and not is_unfinished(partition):
+        partition = await _grow(blocks, wanted, disk, partition, log, progress)
     progress.phase = enums.VOLUME_PHASE_PROVISIONED
-    content = await _make_whole(blocks, wish, disk, partition, log, progress)
+    content = await _make_whole(blocks, wanted, disk, partition, log, progress)
     if content is None:
         return None
     partition = replace(partition, flags=partition.flags & ~(1 << UNFINISHED))
@@ -100,53 +100,57 @@ async def settle(
     return Place(disk=disk, device=device, partition=partition, content=content)
 
 
-async def find(blocks: Blocks, wish: Wish, disks: Sequence[str]) -> tuple[str, Partition] | None:
+async def find(blocks: Blocks, wanted: WantedVolume, disks: Sequence[str]) -> tuple[str, Partition] | None:
     """The partition with the volume's label, and its disk; UserError when there are several."""
     found = [
         (disk, row)
         for disk in disks
         for row in (await blocks.look(disk)).partitions
-        if row.label == wish.label
+        if row.label == wanted.label
     ]
     if len(found) > 1:
         names = ", ".join(blocks.name_partition(disk, row.number) for disk, row in found)
         raise UserError(
             f"several partitions have this label: {names}",
-            where=wish.label,
+            where=wanted.label,
             hint="wipe the one that is not meant: talosctl wipe disk --drop-partition",
         )
     return found[0] if found else None
 
 
-async def _create(blocks: Blocks, wish: Wish, disks: Sequence[str], log: Log) -> tuple[str, Partition]:
+async def _create(
+    blocks: Blocks, wanted: WantedVolume, disks: Sequence[str], log: Log
+) -> tuple[str, Partition]:
     largest = 0
     for disk in disks:
         table, size = await blocks.read_table(disk), (await blocks.look(disk)).size
         gaps = find_gaps(table, size)
-        gap = next((gap for gap in gaps if gap.size >= wish.minimum), None)
+        gap = next((gap for gap in gaps if gap.size >= wanted.minimum), None)
         if gap is None:
             largest = max(largest, *(gap.size for gap in gaps), 0)
             continue
-        return disk, await _append(blocks, wish, disk, table, gap, log)
+        return disk, await _append(blocks, wanted, disk, table, gap, log)
     raise UserError(
-        f"{format_size(wish.minimum)} are needed, the largest free part of {', '.join(disks)} has "
+        f"{format_size(wanted.minimum)} are needed, the largest free part of {', '.join(disks)} has "
         f"{format_size(largest)}",
-        where=wish.label,
+        where=wanted.label,
         hint="use a larger disk, or free a part of this one: talosctl wipe disk --drop-partition",
     )
 
 
-async def _append(blocks: Blocks, wish: Wish, disk: str, table: Table, gap: Gap, log: Log) -> Partition:
-    size = max(wish.minimum, min(gap.size, wish.limit(gap.size)))
+async def _append(
+    blocks: Blocks, wanted: WantedVolume, disk: str, table: Table, gap: Gap, log: Log
+) -> Partition:
+    size = max(wanted.minimum, min(gap.size, wanted.limit(gap.size)))
     size = min(-(-size // ALIGNMENT) * ALIGNMENT, gap.size)
-    log.info(f"volume {wish.label}: making a partition of {format_size(size)}", disk=disk)
+    log.info(f"volume {wanted.label}: making a partition of {format_size(size)}", disk=disk)
     await blocks.erase(disk, gap.start, size)
-    part = NewPartition(label=wish.label, start=gap.start, size=size, unfinished=True)
+    part = NewPartition(label=wanted.label, start=gap.start, size=size, unfinished=True)
     return await blocks.append(disk, table, part)
 
 
 async def _make_whole(
-    blocks: Blocks, wish: Wish, disk: str, partition: Partition, log: Log, progress: Progress
+    blocks: Blocks, wanted: WantedVolume, disk: str, partition: Partition, log: Log, progress: Progress
 ) -> Content | None:
     device = blocks.name_partition(disk, partition.number)
     if not is_unfinished(partition):
@@ -157,26 +161,26 @@ async def _make_whole(
             raise UserError(
                 f"{device} holds {content.name}{f' ({content.label})' if content.label else ''}, no "
                 f"{FILESYSTEM}: it is not ours to format",
-                where=wish.label,
+                where=wanted.label,
                 hint=f"if it may be lost: talosctl wipe disk {device.removeprefix('/dev/')}",
             )
-        if not await _is_blank(blocks, wish, device, log):
+        if not await _is_blank(blocks, wanted, device, log):
             return await blocks.look(device)
-        if not wish.may_create:
+        if not wanted.may_create:
             return None
         await blocks.mark(disk, partition.number, finished=False)
-    log.info(f"volume {wish.label}: making its filesystem", device=device)
+    log.info(f"volume {wanted.label}: making its filesystem", device=device)
     progress.changed = True
-    await blocks.format(device, wish.label, partition.size)
+    await blocks.format(device, wanted.label, partition.size)
     await blocks.mark(disk, partition.number, finished=True)
     return await blocks.look(device)
 
 
-async def _is_blank(blocks: Blocks, wish: Wish, device: str, log: Log) -> bool:
+async def _is_blank(blocks: Blocks, wanted: WantedVolume, device: str, log: Log) -> bool:
     """Whether nothing can be lost here; False when there is an XFS again. UserError for anything else."""
     head = await blocks.read_head(device)
     if head.startswith(XFS_MAGIC):
-        log.warning(f"volume {wish.label}: its superblock is broken, repairing it", device=device)
+        log.warning(f"volume {wanted.label}: its superblock is broken, repairing it", device=device)
         if not await blocks.repair(device, drop_log=False):
             await blocks.repair(device, drop_log=True)
         if (await blocks.look(device)).name == FILESYSTEM:
@@ -184,14 +188,14 @@ async def _is_blank(blocks: Blocks, wish: Wish, device: str, log: Log) -> bool:
     if any(head):
         raise UserError(
             f"{device} holds data that nobody recognises: it is not ours to format",
-            where=wish.label,
+            where=wanted.label,
             hint=f"if it may be lost: talosctl wipe disk {device.removeprefix('/dev/')}",
         )
     return True
 
 
 async def _grow(
-    blocks: Blocks, wish: Wish, disk: str, partition: Partition, log: Log, progress: Progress
+    blocks: Blocks, wanted: WantedVolume, disk: str, partition: Partition, log: Log, progress: Progress
 ) -> Partition:
     """What can't be grown is used as it is."""
     content = await blocks.look(disk)
@@ -204,14 +208,14 @@ async def _grow(
     )
     more = find_growth(table, partition.number)
     whole = partition.size + more
-    size = min(whole, wish.limit(whole)) // ALIGNMENT * ALIGNMENT
+    size = min(whole, wanted.limit(whole)) // ALIGNMENT * ALIGNMENT
     if size <= partition.size:
         return partition
-    log.info(f"volume {wish.label}: growing to {format_size(size)}", disk=disk)
+    log.info(f"volume {wanted.label}: growing to {format_size(size)}", disk=disk)
     try:
         await blocks.grow(disk, partition.number, size)
     except (UserError, OSError) as error:
-        log.warning(f"volume {wish.label}: it stays as large as it is", reason=str(error))
+        log.warning(f"volume {wanted.label}: it stays as large as it is", reason=str(error))
         return partition
     progress.changed = True
     return replace(partition, size=size)

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from talos.api.definitions import block_pb2, runtime_pb2
 from talos.api.definitions import enums_pb2 as enums
-from talos.disks.volumes.settle import FILESYSTEM, Place, Wish, take_all
+from talos.disks.volumes.settle import FILESYSTEM, Place, WantedVolume, take_all
 from talos.system.proc.mounts import Mount
 from talos.system.sizes import format_pretty_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class VolumeState:
     """A volume now. ``before`` is the phase in which one failed, ``target`` where it is mounted."""
 
     phase: enums.BlockVolumePhase
@@ -22,10 +22,10 @@ class Standing:
     error: str = ""
 
 
-def make_wish(label: str, spec: block_pb2.VolumeConfigSpec) -> Wish:
+def make_wanted_volume(label: str, spec: block_pb2.VolumeConfigSpec) -> WantedVolume:
     """What a volume's config means for its partition."""
     if not spec.provisioning.HasField("partition_spec"):
-        return Wish(label=label)
+        return WantedVolume(label=label)
     part = spec.provisioning.partition_spec
 
     def limit(free: int) -> int:
@@ -35,7 +35,7 @@ def make_wish(label: str, spec: block_pb2.VolumeConfigSpec) -> Wish:
         return amount or free
 
     has_limit = part.max_size or part.relative_max_size
-    return Wish(
+    return WantedVolume(
         label=label,
         minimum=part.min_size,
         limit=limit if has_limit else take_all,
@@ -45,23 +45,23 @@ def make_wish(label: str, spec: block_pb2.VolumeConfigSpec) -> Wish:
 
 
 def fill_status(
-    spec: block_pb2.VolumeStatusSpec, standing: Standing, config: block_pb2.VolumeConfigSpec
+    spec: block_pb2.VolumeStatusSpec, current: VolumeState, config: block_pb2.VolumeConfigSpec
 ) -> None:
     """VolumeStatus, anew."""
     fresh = block_pb2.VolumeStatusSpec(
-        phase=standing.phase,
-        pre_fail_phase=standing.before,
-        location=standing.location,
-        parent_location=standing.disk,
-        mount_location=standing.location,
-        error_message=standing.error,
+        phase=current.phase,
+        pre_fail_phase=current.before,
+        location=current.location,
+        parent_location=current.disk,
+        mount_location=current.location,
+        error_message=current.error,
         type=config.type,
     )
     if config.HasField("mount"):
         fresh.mount_spec.CopyFrom(config.mount)
     if config.HasField("symlink"):
         fresh.symlink_spec.CopyFrom(config.symlink)
-    place = standing.place
+    place = current.place
     if place is not None:
         fresh.uuid = place.content.uuid
         fresh.partition_uuid = place.partition.uuid

@@ -5,9 +5,9 @@ import time
 from pathlib import Path
 
 from talos.provision.cluster import Role
-from talos.provision.configs import ConfigWishes
+from talos.provision.configs import ConfigOptions
 from talos.provision.local import CreateOptions, create_cluster
-from talos.provision.plan import Wishes, parse_size
+from talos.provision.plan import ClusterOptions, parse_size
 from talos.provision.progress import show_progress
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
@@ -43,7 +43,7 @@ def run_create(invocation: Invocation) -> int:
     )
     end = time.monotonic() + seconds
     with show_progress() as progress:
-        created = create_cluster(make_wishes(flags), make_config_wishes(flags), options, progress)
+        created = create_cluster(make_options(flags), make_config_options(flags), options, progress)
         if not seconds:
             return 0
         progress.begin("waiting for the services")
@@ -56,7 +56,7 @@ def run_create(invocation: Invocation) -> int:
     return 0
 
 
-def make_wishes(flags: Flags) -> Wishes:
+def make_options(flags: Flags) -> ClusterOptions:
     """What the flags say about nodes and network."""
     image = flags.text("image") or os.environ.get(IMAGE_VARIABLE, "")
     if not image:
@@ -67,7 +67,7 @@ def make_wishes(flags: Flags) -> Wishes:
     for role, ending in ((Role.CONTROL_PLANE, "controlplanes"), (Role.WORKER, "workers")):
         cpus[role] = parse_cpus(flags.text(f"cpus-{ending}"), f"--cpus-{ending}")
         memory[role] = parse_size(flags.text(f"memory-{ending}"), where=f"--memory-{ending}")
-    return Wishes(
+    return ClusterOptions(
         name=flags.text("name"),
         subnet=flags.text("subnet"),
         controlplanes=flags.number("controlplanes"),
@@ -81,9 +81,9 @@ def make_wishes(flags: Flags) -> Wishes:
     )
 
 
-def make_config_wishes(flags: Flags) -> ConfigWishes:
+def make_config_options(flags: Flags) -> ConfigOptions:
     """What the flags say about the machine configs."""
-    return ConfigWishes(
+    return ConfigOptions(
         kubernetes_version=flags.text("kubernetes-version").removeprefix("v"),
         patches=parse_patches(flags.texts("config-patch")),
         control_plane_patches=parse_patches(flags.texts("config-patch-controlplanes")),

@@ -18,7 +18,7 @@ from talos.disks.volumes.requests import (
     request_mount,
     wait_until_settled,
 )
-from talos.disks.volumes.status import make_wish
+from talos.disks.volumes.status import make_wanted_volume
 from talos.machined.controllers.block.system_disk import SystemDiskController
 from talos.machined.controllers.block.volume_config import VolumeConfigController, make_volumes
 from talos.machined.controllers.block.volume_manager import VolumeManagerController, VolumeParts
@@ -257,9 +257,9 @@ def test_what_a_config_says_of_ephemeral(provisioning: str, minimum: int, limit:
     )
     config = load(CONFIG + (document if provisioning else "").encode())
     spec, _ = make_volumes(config)["EPHEMERAL"]
-    wish = make_wish("EPHEMERAL", spec)
-    assert (wish.minimum, wish.limit(100 * GIB)) == (minimum, limit)
-    assert wish.grow == ("grow" not in provisioning)
+    wanted = make_wanted_volume("EPHEMERAL", spec)
+    assert (wanted.minimum, wanted.limit(100 * GIB)) == (minimum, limit)
+    assert wanted.grow == ("grow" not in provisioning)
 
 
 async def test_encryption_is_refused_before_anything_is_written() -> None:

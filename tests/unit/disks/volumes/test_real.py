@@ -12,7 +12,7 @@ import trio
 from talos.disks.layout import GIB, MIB
 from talos.disks.volumes.blocks import KernelBlocks
 from talos.disks.volumes.mounting import make_point, mount_volume, unmount_volume
-from talos.disks.volumes.settle import Place, Progress, Wish, settle
+from talos.disks.volumes.settle import Place, Progress, WantedVolume, settle
 from talos.provision.container.checks import tool_path
 from talos.system.block import partitions
 from talos.system.block.blkid import Partition
@@ -24,8 +24,8 @@ from talos.system.process import Finished, run_command
 
 pytestmark = pytest.mark.root
 LOG = Log(write=lambda _: None)
-STATE = Wish(label="STATE", minimum=100 * MIB, limit=lambda _: 100 * MIB, may_create=True)
-EPHEMERAL = Wish(label="EPHEMERAL", minimum=GIB, grow=True, may_create=True)
+STATE = WantedVolume(label="STATE", minimum=100 * MIB, limit=lambda _: 100 * MIB, may_create=True)
+EPHEMERAL = WantedVolume(label="EPHEMERAL", minimum=GIB, grow=True, may_create=True)
 
 
 class PowerCutError(Exception):
@@ -133,9 +133,9 @@ def blocks(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[LoopBloc
     disk.stop()
 
 
-async def boot(disk: LoopBlocks, wish: Wish) -> Place:
+async def boot(disk: LoopBlocks, wanted: WantedVolume) -> Place:
     await disk.attach_partitions()
-    place = await settle(disk, wish, [disk.disk], LOG, Progress())
+    place = await settle(disk, wanted, [disk.disk], LOG, Progress())
     assert place is not None
     return place
 

@@ -5,15 +5,15 @@ from itertools import count
 import pytest
 
 from talos.disks.layout import GIB, MIB
-from talos.disks.volumes.settle import Place, Progress, Wish, settle
+from talos.disks.volumes.settle import Place, Progress, WantedVolume, settle
 from talos.system.block.blkid import Content
 from talos.system.errors import UserError
 from talos.system.logging import Log
 
 from .disks import DISK, FailingBlocks, MemoryBlocks, PowerCutError
 
-STATE = Wish(label="STATE", minimum=100 * MIB, limit=lambda _: 100 * MIB, may_create=True)
-EPHEMERAL = Wish(label="EPHEMERAL", minimum=2 * GIB, grow=True, may_create=True)
+STATE = WantedVolume(label="STATE", minimum=100 * MIB, limit=lambda _: 100 * MIB, may_create=True)
+EPHEMERAL = WantedVolume(label="EPHEMERAL", minimum=2 * GIB, grow=True, may_create=True)
 LOG = Log(write=lambda _: None)
 
 
@@ -23,8 +23,8 @@ def make_disk(size: int = 10 * GIB) -> MemoryBlocks:
     return disk
 
 
-async def run(disk: MemoryBlocks, wish: Wish) -> Place | None:
-    return await settle(disk, wish, [DISK], LOG, Progress())
+async def run(disk: MemoryBlocks, wanted: WantedVolume) -> Place | None:
+    return await settle(disk, wanted, [DISK], LOG, Progress())
 
 
 async def test_both_volumes_on_a_fresh_disk() -> None:
@@ -59,8 +59,8 @@ async def test_a_power_cut_anywhere_is_repaired_by_the_next_boot() -> None:
             await run(disk, EPHEMERAL)
         except PowerCutError:
             disk.cut = -1
-            for wish in (STATE, EPHEMERAL):
-                place = await run(disk, wish)
+            for wanted in (STATE, EPHEMERAL):
+                place = await run(disk, wanted)
                 assert place is not None
                 assert place.content.name == "xfs"
             assert not any(row.flags for row in disk.partitions.values())
@@ -131,7 +131,7 @@ async def test_what_was_wiped_is_made_anew() -> None:
 
 async def test_without_a_config_nothing_is_made_but_what_was_begun_is_ended() -> None:
     disk = make_disk()
-    looking = Wish(label="STATE")
+    looking = WantedVolume(label="STATE")
     assert await run(disk, looking) is None
     await run(disk, STATE)
     disk.contents[5] = Content()
@@ -168,7 +168,7 @@ async def test_what_can_not_grow_is_used_as_it_is() -> None:
 
 async def test_limits() -> None:
     disk = make_disk()
-    half = Wish(label="EPHEMERAL", minimum=2 * GIB, limit=lambda free: free // 2, may_create=True)
+    half = WantedVolume(label="EPHEMERAL", minimum=2 * GIB, limit=lambda free: free // 2, may_create=True)
     place = await run(disk, half)
     assert place is not None
     assert place.partition.size % MIB == 0

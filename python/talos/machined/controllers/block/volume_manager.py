@@ -16,13 +16,13 @@ from talos.disks.installation import find_installed
 from talos.disks.layout import META
 from talos.disks.volumes.blocks import Blocks
 from talos.disks.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
-from talos.disks.volumes.settle import Place, Progress, Wish, find, settle
+from talos.disks.volumes.settle import Place, Progress, WantedVolume, find, settle
 from talos.disks.volumes.status import (
-    Standing,
+    VolumeState,
     fill_mount,
     fill_runtime_mount,
     fill_status,
-    make_wish,
+    make_wanted_volume,
 )
 from talos.machined.controllers.block.volume_config import OBSTACLE, SELECTOR
 from talos.resource import ids, kinds
@@ -85,7 +85,7 @@ class VolumeManagerController(Controller):
 
     def __init__(self, parts: VolumeParts) -> None:
         self._parts = parts
-        self._mounted: dict[str, Standing] = {}
+        self._mounted: dict[str, VolumeState] = {}
         self._failures: dict[str, str] = {}
 
     async def run(self, runtime: ControllerRuntime) -> None:
@@ -112,30 +112,30 @@ class VolumeManagerController(Controller):
         async with runtime.track_outputs():
             for config in sorted(configs, key=lambda config: config.spec.provisioning.wave):
                 wanted = [request for request in requests if request.spec.volume_id == config.id]
-                standing = await self._keep(runtime, config, is_wanted=bool(wanted))
-                await self._tell(runtime, config, standing, wanted)
+                current = await self._keep(runtime, config, is_wanted=bool(wanted))
+                await self._tell(runtime, config, current, wanted)
 
-    async def _keep(self, runtime: ControllerRuntime, config: _Config, *, is_wanted: bool) -> Standing:
+    async def _keep(self, runtime: ControllerRuntime, config: _Config, *, is_wanted: bool) -> VolumeState:
         if config.id in self._mounted:
             return self._mounted[config.id]
         progress = Progress()
         try:
-            standing = await self._settle(runtime, config, progress, is_wanted=is_wanted)
+            current = await self._settle(runtime, config, progress, is_wanted=is_wanted)
             self._failures.pop(config.id, None)
         except (UserError, OSError) as error:
-            standing = self._fail(config.id, progress, error)
+            current = self._fail(config.id, progress, error)
         if progress.changed:
             await self._parts.refresh()
-        if standing.target:
-            self._mounted[config.id] = standing
-        return standing
+        if current.target:
+            self._mounted[config.id] = current
+        return current
 
-    def _fail(self, volume: str, progress: Progress, error: Exception) -> Standing:
+    def _fail(self, volume: str, progress: Progress, error: Exception) -> VolumeState:
         text = str(error)
         if self._failures.get(volume) != text:
             self._parts.log.warning(f"volume {volume}: can't be used", reason=text)
         self._failures[volume] = text
-        return Standing(
+        return VolumeState(
             phase=enums.VOLUME_PHASE_FAILED,
             before=progress.phase,
             location=progress.device,
@@ -144,41 +144,41 @@ class VolumeManagerController(Controller):
 
     async def _settle(
         self, runtime: ControllerRuntime, config: _Config, progress: Progress, *, is_wanted: bool
-    ) -> Standing:
+    ) -> VolumeState:
         if config.spec.type in _PLAIN:
             # Those in another volume have a path relative to it, and are mounted with it.
             target = "" if config.spec.mount.parent_id else config.spec.mount.target_path
-            return Standing(phase=enums.VOLUME_PHASE_READY, target=target)
+            return VolumeState(phase=enums.VOLUME_PHASE_READY, target=target)
         devices = await runtime.get_or_none(*ids.DEVICES_STATUS)
         if devices is None or not devices.spec.ready:
-            return Standing(phase=enums.VOLUME_PHASE_WAITING)
+            return VolumeState(phase=enums.VOLUME_PHASE_WAITING)
         disks = await self._choose_disks(runtime, config)
         if not disks:
-            return Standing(phase=enums.VOLUME_PHASE_MISSING)
-        wish = make_wish(config.id, config.spec)
+            return VolumeState(phase=enums.VOLUME_PHASE_MISSING)
+        wanted = make_wanted_volume(config.id, config.spec)
         if not is_wanted:
-            return await self._locate(config.id, wish, disks)
+            return await self._locate(config.id, wanted, disks)
         obstacle = config.metadata.annotations.get(OBSTACLE)
         if obstacle:
             raise UserError(obstacle, where=f"VolumeConfig {config.id}")
-        place = await settle(self._parts.blocks, wish, disks, self._parts.log, progress)
+        place = await settle(self._parts.blocks, wanted, disks, self._parts.log, progress)
         if place is None:
-            return Standing(phase=enums.VOLUME_PHASE_MISSING)
-        await self._mount(config, wish, place)
-        return _stand(place, enums.VOLUME_PHASE_READY, config.spec.mount.target_path)
+            return VolumeState(phase=enums.VOLUME_PHASE_MISSING)
+        await self._mount(config, wanted, place)
+        return _make_state(place, enums.VOLUME_PHASE_READY, config.spec.mount.target_path)
 
-    async def _locate(self, label: str, wish: Wish, disks: Sequence[str]) -> Standing:
+    async def _locate(self, label: str, wanted: WantedVolume, disks: Sequence[str]) -> VolumeState:
         """What can be told without writing; META, whose content is no filesystem, is ready by this."""
-        found = await find(self._parts.blocks, wish, disks)
+        found = await find(self._parts.blocks, wanted, disks)
         if found is None:
-            phase = enums.VOLUME_PHASE_WAITING if wish.may_create else enums.VOLUME_PHASE_MISSING
-            return Standing(phase=phase)
+            phase = enums.VOLUME_PHASE_WAITING if wanted.may_create else enums.VOLUME_PHASE_MISSING
+            return VolumeState(phase=phase)
         disk, partition = found
         device = self._parts.blocks.name_partition(disk, partition.number)
         content = await self._parts.blocks.look(device)
         place = Place(disk=disk, device=device, partition=partition, content=content)
         is_meta = label == META.label
-        return _stand(place, enums.VOLUME_PHASE_READY if is_meta else enums.VOLUME_PHASE_LOCATED)
+        return _make_state(place, enums.VOLUME_PHASE_READY if is_meta else enums.VOLUME_PHASE_LOCATED)
 
     async def _choose_disks(self, runtime: ControllerRuntime, config: _Config) -> list[str]:
         """The disks on which the volume is looked for and may be made, the system's first."""
@@ -200,7 +200,7 @@ class VolumeManagerController(Controller):
             raise UserError(f"no disk matches {text}", where=where)
         return sorted(found, key=lambda path: (path != system, path))
 
-    async def _mount(self, config: _Config, wish: Wish, place: Place) -> None:
+    async def _mount(self, config: _Config, wanted: WantedVolume, place: Place) -> None:
         spec = config.spec.mount
         options = make_options(
             secure=spec.secure,
@@ -209,22 +209,22 @@ class VolumeManagerController(Controller):
         )
         point = make_point(place, spec.target_path, options, spec.file_mode, quota=spec.project_quota_support)
         parts = self._parts
-        await mount_volume(parts.blocks, parts.mounts, place, point, parts.log, grow=wish.grow)
+        await mount_volume(parts.blocks, parts.mounts, place, point, parts.log, grow=wanted.grow)
         parts.log.info(f"volume {config.id}: mounted", device=place.device, target=spec.target_path)
 
     async def _tell(
-        self, runtime: ControllerRuntime, config: _Config, standing: Standing, requests: _Requests
+        self, runtime: ControllerRuntime, config: _Config, current: VolumeState, requests: _Requests
     ) -> None:
         await runtime.modify(
-            kinds.VOLUME_STATUS, config.id, partial(fill_status, standing=standing, config=config.spec)
+            kinds.VOLUME_STATUS, config.id, partial(fill_status, current=current, config=config.spec)
         )
-        if not standing.target:
+        if not current.target:
             return
         for request in requests:
-            change = partial(_fill_mount_status, request=request.spec, target=standing.target)
+            change = partial(_fill_mount_status, request=request.spec, target=current.target)
             await runtime.modify(kinds.VOLUME_MOUNT_STATUS, request.id, change)
         mount = next(
-            (mount for mount in reversed(self._parts.mounts.list()) if mount.target == standing.target), None
+            (mount for mount in reversed(self._parts.mounts.list()) if mount.target == current.target), None
         )
         if mount is not None:
             quota = config.spec.mount.project_quota_support
@@ -234,14 +234,14 @@ class VolumeManagerController(Controller):
 
     async def _finish(self) -> None:
         """Unmount what we mounted, the last first; a directory is its owner's."""
-        for standing in reversed(self._mounted.values()):
-            if standing.place is not None:
-                await unmount_volume(self._parts.mounts, standing.target, self._parts.log)
+        for current in reversed(self._mounted.values()):
+            if current.place is not None:
+                await unmount_volume(self._parts.mounts, current.target, self._parts.log)
         self._mounted.clear()
 
 
-def _stand(place: Place, phase: enums.BlockVolumePhase, target: str = "") -> Standing:
-    return Standing(phase=phase, disk=place.disk, location=place.device, place=place, target=target)
+def _make_state(place: Place, phase: enums.BlockVolumePhase, target: str = "") -> VolumeState:
+    return VolumeState(phase=phase, disk=place.disk, location=place.device, place=place, target=target)
 
 
 def _fill_mount_status(
