@@ -11,11 +11,12 @@ from talos.config import effective
 from talos.config.check.validate import Mode
 from talos.config.read.loader import load
 from talos.machined.controllers.config.acquire import Sources, acquire_config
-from talos.machined.controllers.config.machine_type import ID, MachineTypeController
+from talos.machined.controllers.config.machine_type import MachineTypeController
 from talos.machined.node.config_store import publish_config
+from talos.resource import ids
 from talos.resource.changes import wait_for
 from talos.resource.controller.runtime import run_controllers
-from talos.resource.kinds import MACHINE_CONFIG, MACHINE_TYPE
+from talos.resource.kinds import MACHINE_CONFIG
 from talos.resource.memory.state import MemoryState
 
 HOST = "apiVersion: v1alpha1\nkind: EnvironmentConfig\nvariables: {a: b}\n"
@@ -125,7 +126,7 @@ async def test_a_source_with_a_mistake_does_not_end_the_search(tmp_path: Path, w
 
 async def test_a_config_applied_meanwhile_wins(tmp_path: Path, worker: str) -> None:
     boot = Boot(tmp_path, HOST.encode(), inline=worker.encode())
-    await publish_config(boot.state, "v1alpha1", b"theirs")
+    await publish_config(boot.state, ids.MACHINE_CONFIG, b"theirs")
     assert not await boot.run()
     assert await boot.published() == {"v1alpha1": b"theirs"}
 
@@ -174,15 +175,13 @@ async def test_machine_type_follows_the_config(tmp_path: Path, worker: str) -> N
         await nursery.start(run_controllers_in, boot.state)
         await wait_for(
             boot.state,
-            MACHINE_TYPE,
-            ID,
+            *ids.MACHINE_TYPE,
             lambda one: one.spec.machine_type == config_pb2.UNKNOWN,
         )
         await boot.run()
         await wait_for(
             boot.state,
-            MACHINE_TYPE,
-            ID,
+            *ids.MACHINE_TYPE,
             lambda one: one.spec.machine_type == config_pb2.WORKER,
         )
         nursery.cancel_scope.cancel()
