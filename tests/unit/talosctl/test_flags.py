@@ -32,7 +32,6 @@ OWN_DEFAULTS = {
     ("talosctl cluster show", "--provisioner"),
 }
 NOT_BUILT = {
-    "talosctl cgroups",
     "talosctl cluster create dev",
     "talosctl cluster create docker",
     "talosctl cluster create qemu",
