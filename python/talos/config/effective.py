@@ -7,14 +7,17 @@ is None or empty, or the default that the reference names.
 from collections.abc import Mapping
 from typing import Any, cast
 
-from talos.config.contract import TIME_SERVERS
+from talos.config.contract import API_SERVER_PORT, DISCOVERY_ENDPOINT, DNS_DOMAIN, TIME_SERVERS
 from talos.config.documents.certificate import CertificateAndKey, PEMEncodedCertificateAndKey
 from talos.config.documents.cluster.discovery_identity import DiscoveryIdentityConfig
+from talos.config.documents.cluster.discovery_service import DiscoveryServiceConfig
 from talos.config.documents.kubernetes.aggregator_ca import KubeAggregatorCAConfig
+from talos.config.documents.kubernetes.api_server import KubeAPIServerConfig
 from talos.config.documents.kubernetes.api_server_ca import KubeAPIServerCAConfig
 from talos.config.documents.kubernetes.cluster import KubeClusterConfig
 from talos.config.documents.kubernetes.etcd_encryption import KubeEtcdEncryptionConfig
 from talos.config.documents.kubernetes.network import KubeNetworkConfig
+from talos.config.documents.kubernetes.node import KubeNodeConfig
 from talos.config.documents.kubernetes.service_account import KubeServiceAccountConfig
 from talos.config.documents.network import resolver
 from talos.config.documents.network.hostname import HostnameConfig
@@ -88,6 +91,15 @@ def search_domains(config: Config) -> tuple[str, ...]:
     return _network(config).search_domains or ()
 
 
+def time_sync_enabled(config: Config) -> bool:
+    """Whether the node keeps its clock itself."""
+    document = config.find(TimeSyncConfig)
+    if document is not None:
+        return document.enabled is not False
+    time = _machine(config).time
+    return not (time and time.disabled)
+
+
 def time_servers(config: Config) -> tuple[str, ...]:
     """The time servers."""
     document = config.find(TimeSyncConfig)
@@ -139,6 +151,14 @@ def cluster_endpoint(config: Config) -> Url | None:
     return control_plane.endpoint if control_plane else None
 
 
+def api_server_port(config: Config) -> int:
+    """The port of the local API server."""
+    document = config.find(KubeAPIServerConfig)
+    control_plane = _cluster(config).control_plane
+    legacy = control_plane.local_api_server_port if control_plane else None
+    return (document and document.api_port) or legacy or API_SERVER_PORT
+
+
 def cluster_id(config: Config) -> str:
     """What discovery knows the cluster by."""
     document = config.find(DiscoveryIdentityConfig)
@@ -149,6 +169,26 @@ def cluster_secret(config: Config) -> str:
     """What discovery data is encrypted with, base64 of 32 bytes."""
     document = config.find(DiscoveryIdentityConfig)
     return document.cluster_secret if document else _cluster(config).secret or ""
+
+
+def discovery_endpoints(config: Config) -> tuple[str, ...]:
+    """URLs of the discovery services; none when discovery is off."""
+    documents = config.find_all(DiscoveryServiceConfig)
+    if documents:
+        return tuple(document.endpoint for document in documents)
+    discovery = _cluster(config).discovery
+    if not discovery or discovery.enabled is not True:
+        return ()
+    service = discovery.registries.service if discovery.registries else None
+    if service and service.disabled:
+        return ()
+    return ((service and service.endpoint) or DISCOVERY_ENDPOINT,)
+
+
+def has_discovery(config: Config) -> bool:
+    """Whether members of the cluster look for each other."""
+    discovery = _cluster(config).discovery
+    return config.find(DiscoveryServiceConfig) is not None or bool(discovery and discovery.enabled)
 
 
 def bootstrap_token(config: Config) -> str:
@@ -199,6 +239,13 @@ def aescbc_secret(config: Config) -> str:
     return _encryption_secret(config, "aescbc") or _cluster(config).aescbc_encryption_secret or ""
 
 
+def dns_domain(config: Config) -> str:
+    """The cluster's domain."""
+    document = config.find(KubeNetworkConfig)
+    network = _cluster(config).network
+    return (document and document.dns_domain) or (network and network.dns_domain) or DNS_DOMAIN
+
+
 def pod_subnets(config: Config) -> tuple[str, ...]:
     """Networks of pods."""
     document = config.find(KubeNetworkConfig)
@@ -211,6 +258,24 @@ def service_subnets(config: Config) -> tuple[str, ...]:
     document = config.find(KubeNetworkConfig)
     network = _cluster(config).network
     return document.service_subnets if document else network.service_subnets if network else ()
+
+
+def node_labels(config: Config) -> Mapping[str, str]:
+    """Labels of the Kubernetes node."""
+    document = config.find(KubeNodeConfig)
+    return {**(_machine(config).node_labels or {}), **((document and document.labels) or {})}
+
+
+def node_taints(config: Config) -> Mapping[str, str]:
+    """Taints of the Kubernetes node."""
+    document = config.find(KubeNodeConfig)
+    return {**(_machine(config).node_taints or {}), **((document and document.taints) or {})}
+
+
+def node_annotations(config: Config) -> Mapping[str, str]:
+    """Annotations of the Kubernetes node."""
+    document = config.find(KubeNodeConfig)
+    return {**(_machine(config).node_annotations or {}), **((document and document.annotations) or {})}
 
 
 def _machine(config: Config) -> MachineConfig:

@@ -39,6 +39,10 @@ class MachineType(enum.Enum):
         return self in {MachineType.INIT, MachineType.CONTROL_PLANE}
 
 
+OTHER_WORKERS = ("", "join")
+"""Texts of ``machine.type`` that mean a worker, too."""
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """The documents of a config, in their order.
@@ -72,9 +76,11 @@ class Config:
 
     @property
     def machine_type(self) -> MachineType:
-        """The machine's role; UNKNOWN while there is no main document."""
+        """The machine's role; UNKNOWN while the main document has no ``machine``."""
         machine = self.machine
-        return MachineType(machine.type) if machine and machine.type else MachineType.UNKNOWN
+        if machine is None:
+            return MachineType.UNKNOWN
+        return MachineType.WORKER if machine.type in OTHER_WORKERS else MachineType(machine.type)
 
     @property
     def is_complete(self) -> bool:

@@ -68,7 +68,7 @@ def read_file(text: str | bytes, source: str) -> TalosConfig:
     nodes = parse_documents(text, source=source)
     if not nodes:
         return TalosConfig()
-    reader = SectionReader(document="", source=source)
+    reader = SectionReader(document="", source=source, lenient=True)
     read = cast("_FileSection | None", reader.read(_FileSection, nodes[0]))
     if len(nodes) > 1:
         reader.note("expected one document", "", nodes[1].mark)

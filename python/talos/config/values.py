@@ -24,12 +24,14 @@ _LONGEST = 64
 class Text(str):
     """A text with a form. ``parse`` raises ValueError with what was expected instead.
 
-    ``longest`` bounds its length before anything is matched.
+    ``longest`` bounds its length before anything is matched. Where Go takes an empty text for an
+    unset value, it ``may_be_empty``.
     """
 
     __slots__ = ()
     expected = "text"
     longest = _LONGEST
+    may_be_empty = True
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -48,7 +50,8 @@ class Duration(Text):
     """A span of time as Go writes it: ``1h30m``, ``500ms``."""
 
     __slots__ = ()
-    expected = 'a duration such as "30s" or "1h30m"'
+    expected = "a duration such as 30s, 5m or 1h30m"
+    may_be_empty = False
 
     def check(self) -> None:
         """Raise ValueError when it is no duration."""
@@ -60,7 +63,7 @@ class Duration(Text):
         return parse_duration(self)
 
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kKmMgGtTpPeE]i?)?[bB]?", re.ASCII)
+_SIZE = re.compile(r"([\d,]*\d[\d,]*(?:\.\d*)?|\.\d+)\s*([kmgtpe]i?)?b?\s*", re.ASCII | re.IGNORECASE)
 _SIZE_STEPS = "kmgtpe"
 
 
@@ -71,7 +74,7 @@ _LARGEST_SIZE = 2**64
 def _count_bytes(text: str) -> float:
     found = _SIZE.fullmatch(text)
     assert found is not None
-    number, unit = float(found.group(1)), (found.group(2) or "").lower()
+    number, unit = float(found.group(1).replace(",", "")), (found.group(2) or "").lower()
     step = 1024 if unit.endswith("i") else 1000
     return number * step ** (_SIZE_STEPS.index(unit[0]) + 1) if unit else number
 
@@ -86,6 +89,7 @@ class ByteSize(Text):
 
     __slots__ = ()
     expected = 'a size such as "10GiB" or "500MB"'
+    may_be_empty = False
 
     def check(self) -> None:
         """Raise ValueError when it is no size."""
@@ -124,6 +128,10 @@ class Size(ByteSize):
         return amount if sign > 0 else max(0, available - amount)
 
 
+_NOT_IN_URL = re.compile(r"[\x00-\x1f\x7f]")
+_BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
+
+
 class Url(Text):
     """An absolute URL."""
 
@@ -133,7 +141,11 @@ class Url(Text):
 
     def check(self) -> None:
         """Raise ValueError when a part is missing or the port is no port."""
+        if _NOT_IN_URL.search(self) or _BAD_ESCAPE.search(self.partition("?")[0]):
+            raise ValueError("a byte that needs no escape, or an escape that is none")
         parts = urlsplit(self)
+        if " " in parts.netloc:
+            raise ValueError(self.expected)
         if not parts.scheme or not (parts.netloc or parts.scheme == "file"):
             raise ValueError(self.expected)
         _ = parts.port
@@ -173,6 +185,9 @@ class Address(Text):
         return ipaddress.ip_address(str(self))
 
 
+_PREFIX_LENGTH = re.compile(r"0|[1-9]\d{0,2}", re.ASCII)
+
+
 class Prefix(Text):
     """An address with a prefix length; host bits may be set."""
 
@@ -181,11 +196,12 @@ class Prefix(Text):
 
     def check(self) -> None:
         """Raise ValueError when it is no prefix."""
+        _, _, length = self.partition("/")
         try:
             _ = self.interface
         except ValueError:
             raise ValueError(self.expected) from None
-        if "/" not in self:
+        if "%" in self or not _PREFIX_LENGTH.fullmatch(length):
             raise ValueError(self.expected)
 
     @property
@@ -221,11 +237,11 @@ class HardwareAddress(Text):
     __slots__ = ()
     expected = 'bytes in hexadecimal such as "00:1a:2b:3c:4d:5e"'
     longest = 512
-    _FORM = re.compile(r"[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2})+")
+    _FORM = re.compile(r"(?:[0-9a-fA-F]{2})+")
 
     def check(self) -> None:
-        """Raise ValueError when it is none."""
-        if not self._FORM.fullmatch(self):
+        """Raise ValueError when it is none. Colons may stand anywhere, as upstream ignores them."""
+        if not self._FORM.fullmatch(self.replace(":", "")):
             raise ValueError(self.expected)
 
 
@@ -243,6 +259,7 @@ class RoutingTable(Text):
     __slots__ = ()
     expected = 'a number or "main", "local", "default"'
     names = ("unspec", "default", "main", "local")
+    may_be_empty = False
 
     def check(self) -> None:
         """Raise ValueError when it is neither."""
@@ -255,6 +272,7 @@ class PortRange(Text):
 
     __slots__ = ()
     expected = "a port such as 80 or a range such as 1024-2048"
+    may_be_empty = False
     _FORM = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?", re.ASCII)
 
     def check(self) -> None:

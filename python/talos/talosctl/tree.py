@@ -7,7 +7,6 @@ _COMMANDS = "talos.talosctl.commands."
 _ROWS: tuple[tuple[str, str, str], ...] = (
     ("apply-config", "apply", "Give the node a configuration"),
     ("bootstrap", "", "Begin the cluster's etcd on this node"),
-    ("cgroups", "cg", "Show the tree of control groups and what they use"),
     ("cluster", "", "Create and destroy local clusters"),
     ("completion", "", "Print a script for the shell's completion"),
     ("config", "", "Show and change the client's configuration"),

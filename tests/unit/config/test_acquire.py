@@ -149,7 +149,7 @@ async def test_senseless_config_is_told(tmp_path: Path) -> None:
     assert not await boot.run()
     (event,) = boot.events
     assert isinstance(event, pb.ConfigValidationErrorEvent)
-    assert "machine.token: is missing" in event.error
+    assert "machine.ca: is missing" in event.error
 
 
 async def test_kept_config_of_another_version_still_boots(tmp_path: Path, worker: str) -> None:

@@ -72,7 +72,7 @@ def test_every_kind_has_an_example(kind: str) -> None:
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_example_is_good_and_in_our_own_style(path: Path) -> None:
     config = load(path.read_bytes(), source=path.name)
-    report = validate(config, Mode.CONTAINER, partial=True)
+    report = validate(config, Mode.METAL, partial=True)
     assert not report.errors
     written = [plain(node) for node in parse_documents(path.read_bytes())]
     assert [plain(node) for node in parse_documents(dump(config))] == written

@@ -43,7 +43,6 @@ contexts:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("contxt: a\n", 't:1:1: contxt: unknown key (did you mean "context"?)'),
         (
             "contexts: {a: {crt: '?'}}\n",
             "t:1:21: contexts[a].crt: expected base64 (the whole PEM block, encoded on one line)",

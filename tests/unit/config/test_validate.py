@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - messages stand whole, so that they can be searched for
 import pytest
 
-from talos.config.check.validate import Mode, check, validate
+from talos.config.check.validate import Mode, Report, check, validate
 from talos.config.problem import ConfigError
 from talos.config.read.loader import load
 
@@ -15,22 +15,19 @@ def with_document(config: str, kind: str, body: str) -> str:
 
 
 def test_an_empty_main_document_lacks_everything() -> None:
-    assert messages("version: v1alpha1\n") == [
-        "c:1:1: machine: is missing (the machine's type, token and ca)"
+    assert messages("version: v1alpha1\n", Mode.METAL) == [
+        "c:1:1: machine: is missing (the machine's type, token and ca)",
+        "c:1:1: cluster: is missing (at least the cluster's token, or {})",
     ]
-    assert messages("version: v1alpha1\nmachine: {certSANs: []}\n") == [
-        "c:2:10: machine.type: is missing (controlplane or worker)",
-        "c:2:10: machine.token: is missing (all machines of a cluster have the same)",
-        "c:2:10: machine.ca: is missing (the authority of the nodes' API)",
+    assert messages("machine: {certSANs: []}\ncluster: {}\n", Mode.METAL) == [
+        "c:1:10: machine.ca: is missing (the authority of the nodes' API, or acceptedCAs)",
     ]
 
 
-def test_main_document_may_lack_only_in_a_partial_config() -> None:
+def test_a_config_without_a_main_document_is_valid() -> None:
     config = load("apiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n")
-    assert [str(problem) for problem in validate(config).errors] == [
-        "the main document is missing (it begins with version: v1alpha1)"
-    ]
-    assert check(config, Mode.METAL, partial=True) == ()
+    assert validate(config) == Report()
+    assert check(config, Mode.METAL) == ()
 
 
 @pytest.mark.parametrize(
@@ -71,14 +68,13 @@ def test_main_document_may_lack_only_in_a_partial_config() -> None:
         (
             "Layer2VIPConfig",
             "name: 10.0.0.9\nlink: eth0\n",
-            "Layer2VIPConfig/10.0.0.9: a virtual address belongs to control plane nodes",
+            "Layer2VIPConfig/10.0.0.9: is for control plane nodes (leave it out for workers)",
         ),
         (
             "UserVolumeConfig",
             "name: d\nprovisioning: {minSize: 2GiB, maxSize: 1GiB}\n",
             "UserVolumeConfig/d provisioning.maxSize: is smaller than minSize",
         ),
-        ("KubeAuthorizerConfig", "name: w\ntype: Webhook\n", "KubeAuthorizerConfig/w webhook: is missing"),
         ("UserVolumeConfig", "name: ''\n", "UserVolumeConfig name: is empty"),
     ],
 )
@@ -105,7 +101,7 @@ def test_documents_are_checked(worker: str, kind: str, body: str, expected: str)
         (
             "EPHEMERAL",
             "DATA",
-            'VolumeConfig/DATA name: "DATA" is no system volume (one of: STATE, EPHEMERAL, IMAGECACHE, META; for others use UserVolumeConfig)',
+            'VolumeConfig/DATA name: "DATA" is no system volume (one of: STATE, EPHEMERAL, IMAGECACHE, ETCD, CRI, KUBELET, LOG; for others use UserVolumeConfig)',
         ),
         (
             "    features:",
@@ -122,26 +118,12 @@ def test_documents_are_checked(worker: str, kind: str, body: str, expected: str)
             "type: controlplane",
             "machine.ca.key: is missing (control plane nodes issue certificates)",
         ),
-        (
-            "clusterSecret: ",
-            "clusterSecret: A",
-            "DiscoveryIdentityConfig clusterSecret: is no cluster secret (base64 of 32 bytes)",
-        ),
     ],
 )
 def test_what_does_not_fit_together(worker: str, old: str, new: str, expected: str) -> None:
     assert old in worker
     found = messages(worker.replace(old, new, 1))
     assert expected in [message.split(": ", 1)[1] for message in found]
-
-
-def test_foreign_key_is_no_authority(control_plane: str, worker: str) -> None:
-    first, rest = control_plane.split("        key: ", 1)
-    _, after = rest.split("\n", 1)
-    etcd_key = after.split("            key: ", 1)[1].split("\n", 1)[0]
-    assert messages(f"{first}        key: {etcd_key}\n{after}") == [
-        "c:8:9: machine.ca: the key does not belong to the certificate"
-    ]
 
 
 def test_a_worker_with_the_authoritys_key(control_plane: str) -> None:
@@ -151,23 +133,27 @@ def test_a_worker_with_the_authoritys_key(control_plane: str) -> None:
     )
 
 
-def test_metal_needs_a_disk(worker: str) -> None:
-    start = worker.index("---\napiVersion: v1alpha1\nkind: UnattendedInstallConfig")
-    end = worker.index("---\n", start + 3)
-    config = load(worker[:start] + worker[end:])
-    assert [str(problem) for problem in validate(config, Mode.METAL).warnings] == [
-        "the system will not be installed to a disk (add UnattendedInstallConfig to have it installed)"
-    ]
-    assert validate(config, Mode.CONTAINER).warnings == ()
-
-
-def test_deprecated_settings_are_warned_of(worker: str) -> None:
-    text = worker.replace("    features:", "    sysctls: {a: b}\n    features:")
-    report = validate(load(text, source="c"), Mode.CONTAINER)
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("type: worker", "type: join", "machine.type: is taken for worker (write worker)"),
+        ("type: worker", "type: ''", "machine.type: is taken for worker (write worker)"),
+        (
+            "    features:",
+            "    files: [{path: /a}]\n    features:",
+            "machine.files: is deprecated (use EtcFileConfig or CRICustomizationConfig)",
+        ),
+    ],
+)
+def test_what_still_works_is_warned_of(worker: str, old: str, new: str, expected: str) -> None:
+    report = validate(load(worker.replace(old, new, 1), source="c"), Mode.CONTAINER)
     assert report.errors == ()
-    assert [str(problem).split(": ", 1)[1] for problem in report.warnings] == [
-        "machine.sysctls: is deprecated (use SysctlConfig)"
-    ]
+    assert [str(problem).split(": ", 1)[1] for problem in report.warnings] == [expected]
+
+
+def test_settings_of_the_former_layout_are_as_good(worker: str) -> None:
+    text = worker.replace("    features:", "    sysctls: {a: b}\n    features:")
+    assert validate(load(text), Mode.CONTAINER) == Report()
 
 
 def test_check_raises_all_errors(worker: str) -> None:

@@ -171,10 +171,10 @@ def test_without_any_context(home: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_broken_file_is_one_clear_error(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (home / "broken").write_text("context: a\ncontexts:\n  a:\n    endpionts: []\n")
+    (home / "broken").write_text("context: a\ncontexts:\n  a:\n    crt: [a]\n")
     assert run(["memory", "--talosconfig", str(home / "broken")]) == 1
     error = capsys.readouterr().err
-    assert "endpionts" in error
+    assert "contexts[a].crt" in error
     assert "Traceback" not in error
 
 

@@ -32,6 +32,7 @@ OWN_DEFAULTS = {
     ("talosctl cluster show", "--provisioner"),
 }
 NOT_BUILT = {
+    "talosctl cgroups",
     "talosctl cluster create dev",
     "talosctl cluster create docker",
     "talosctl cluster create qemu",

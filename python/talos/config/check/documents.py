@@ -3,15 +3,13 @@
 import base64
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from talos.config.check.note import Note
-from talos.config.model import Config
+from talos.config.check.udev import check_udev_rules
 from talos.config.schema import Document
-from talos.config.udev_rules import parse_rules
 from talos.config.values import Duration, Prefix
-from talos.system.errors import UserError
 
 type Check = Callable[[Any], Iterator[Note]]
 
@@ -23,18 +21,16 @@ _WIREGUARD_KEY_BYTES = 32
 _SHORTEST_WATCHDOG = Duration("10s")
 _SHORTEST_SCRUB = Duration("10s")
 _LARGEST_VLAN = 4094  # IEEE 802.1Q: 0 and 4095 are reserved
-_SYSTEM_VOLUMES = ("STATE", "EPHEMERAL", "IMAGECACHE", "META")
+_SYSTEM_VOLUMES = ("STATE", "EPHEMERAL", "IMAGECACHE", "ETCD", "CRI", "KUBELET", "LOG")
 
 
-def check_document(config: Config, document: Document) -> Iterator[Note]:
+def check_document(document: Document) -> Iterator[Note]:
     """The checks of the document's kind."""
     if document.named and not getattr(document, "name", ""):
         yield Note("is empty", document, "name")
     check = _CHECKS.get(document.kind)
     if check is not None:
         yield from check(document)
-    if document.kind == "Layer2VIPConfig" and config.main and not config.machine_type.is_control_plane:
-        yield Note("a virtual address belongs to control plane nodes", document)
 
 
 def _hostname(document: Any) -> Iterator[Note]:
@@ -74,18 +70,7 @@ def _trim(document: Any) -> Iterator[Note]:
 
 
 def _udev(document: Any) -> Iterator[Note]:
-    yield from check_udev_rules(document.rules, Note("", document, "rules"))
-
-
-def check_udev_rules(rules: Iterable[str] | None, at: Note) -> Iterator[Note]:
-    """Every rule must be one that nodes understand; ``at`` is where the list stands."""
-    for index, rule in enumerate(rules or ()):
-        try:
-            parse_rules([rule])
-        except UserError as error:
-            line = error.where.partition(" ")[2]
-            message = f"{line}: {error.message}" if line else error.message
-            yield Note(message, at.document, f"{at.path}[{index}]", hint=error.hint)
+    yield from check_udev_rules(document.rules, Note.at(document, "rules"))
 
 
 def _vlan(document: Any) -> Iterator[Note]:

@@ -17,12 +17,6 @@ def check_conflicts(config: Config) -> Iterator[Note]:
             yield Note(f"is also set by {newer[0]}", config.main, path, hint=f"keep only {newer[0]}")
 
 
-def find_deprecated(config: Config) -> Iterator[Note]:
-    """Settings that still work but have a document of their own by now."""
-    for path, newer in _replaced(config):
-        yield Note("is deprecated", config.main, path, hint=f"use {' or '.join(newer)}")
-
-
 def _replaced(config: Config) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Path of each replaced setting and the kinds that replace it."""
     if config.main is not None:

@@ -1,5 +1,6 @@
 """A finding of the validation, before its place in the text is known."""
 
+import dataclasses
 from dataclasses import dataclass
 
 from talos.config.model import Config
@@ -17,6 +18,20 @@ class Note:
     document: Document | None = None
     path: str = ""
     hint: str = ""
+
+    @classmethod
+    def at(cls, document: Document | None, path: str = "") -> "Note":
+        """A place, for what may be found there."""
+        return cls("", document, path)
+
+    def below(self, path: str) -> "Note":
+        """A place within this one."""
+        dot = "." if self.path and path and not path.startswith("[") else ""
+        return dataclasses.replace(self, path=f"{self.path}{dot}{path}")
+
+    def find(self, message: str, *, hint: str = "") -> "Note":
+        """A finding at this place."""
+        return dataclasses.replace(self, message=message, hint=hint)
 
     def problem(self, config: Config) -> Problem:
         """The same with its place."""

@@ -10,11 +10,11 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from talos.config import effective
+from talos.config.check.across import check_across
+from talos.config.check.cluster import check_cluster, find_cluster_warnings
 from talos.config.check.documents import check_document
-from talos.config.check.kubernetes import check_cluster
-from talos.config.check.legacy import check_conflicts, find_deprecated
-from talos.config.check.machine import check_machine
+from talos.config.check.legacy import check_conflicts
+from talos.config.check.machine import check_machine, find_deprecated
 from talos.config.check.note import Note
 from talos.config.documents.runtime.unattended_install import UnattendedInstallConfig
 from talos.config.model import Config
@@ -39,10 +39,14 @@ class Report:
 
 
 def validate(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) -> Report:
-    """Look at everything. A ``partial`` config may lack the main document."""
+    """Look at everything.
+
+    A ``partial`` config is one that will be merged with others: only what each document says for itself
+    is looked at, not what it needs beside it.
+    """
     found = itertools.islice(_errors(config, mode, partial=partial), MAX_PROBLEMS)
     errors = [note.problem(config) for note in found]
-    warnings = [note.problem(config) for note in _warnings(config, mode)]
+    warnings = [note.problem(config) for note in _warnings(config)]
     return Report(errors=tuple(_sorted(errors)), warnings=tuple(_sorted(warnings)))
 
 
@@ -59,27 +63,23 @@ def check(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) -> 
 
 
 def _errors(config: Config, mode: Mode, *, partial: bool) -> Iterator[Note]:
-    if config.main is None:
-        if not partial:
-            yield Note("the main document is missing", hint="it begins with version: v1alpha1")
-    else:
-        yield from check_machine(config)
-        yield from check_cluster(config)
+    main = config.main
+    if main is not None:
+        yield from check_machine(config, main, installs=mode is Mode.METAL)
+        yield from check_cluster(config, main)
         yield from check_conflicts(config)
-    if mode is Mode.METAL:
-        yield from _check_install(config)
+    yield from _check_install(config)
     for document in config.documents:
-        yield from check_document(config, document)
+        yield from check_document(document)
+    if not partial:
+        yield from check_across(config, in_container=mode is Mode.CONTAINER)
 
 
 def _check_install(config: Config) -> Iterator[Note]:
     machine, document = config.machine, config.find(UnattendedInstallConfig)
-    install = machine.install if machine else None
-    if install and document:
+    if machine and machine.install and document:
         hint = "keep UnattendedInstallConfig"
-        yield Note("says the same as UnattendedInstallConfig", config.main, "machine.install", hint=hint)
-    if install and not install.disk and not install.disk_selector:
-        yield Note("needs disk or diskSelector", config.main, "machine.install")
+        yield Note("is also set by UnattendedInstallConfig", config.main, "machine.install", hint=hint)
     if document:
         selector = document.provisioning.disk_selector if document.provisioning else None
         if not selector or not selector.match:
@@ -87,14 +87,10 @@ def _check_install(config: Config) -> Iterator[Note]:
             yield Note("is missing", document, "provisioning.diskSelector.match", hint=hint)
 
 
-def _warnings(config: Config, mode: Mode) -> Iterator[Note]:
-    yield from find_deprecated(config)
-    machine = config.machine
-    if mode is Mode.METAL and machine and not machine.install and not config.find(UnattendedInstallConfig):
-        hint = "add UnattendedInstallConfig to have it installed"
-        yield Note("the system will not be installed to a disk", hint=hint)
-    if machine and config.machine_type.is_control_plane and not effective.aggregator_ca(config):
-        yield Note("API aggregation has no authority", hint="add KubeAggregatorCAConfig")
+def _warnings(config: Config) -> Iterator[Note]:
+    if config.main is not None:
+        yield from find_deprecated(config.main)
+        yield from find_cluster_warnings(config.main)
 
 
 def _sorted(problems: list[Problem]) -> list[Problem]:

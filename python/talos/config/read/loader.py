@@ -71,7 +71,7 @@ def _label(node: Node) -> str | None:
         return None
     kind = _text(node, "kind")
     if not kind:
-        return "" if "version" in node.entries and "apiVersion" not in node.entries else None
+        return None if "apiVersion" in node.entries else ""
     name = _text(node, "name")
     return f"{kind}/{name}" if name else kind
 
@@ -87,10 +87,6 @@ def read_document(node: Node, reader: SectionReader) -> Document | None:
         reader.note("a document must be a mapping", "", node.mark)
         return None
     if not _HEADER & node.entries.keys():
-        if "version" not in node.entries and not reader.partial:
-            hint = f"version: {API_VERSION} for the main document, apiVersion and kind for any other"
-            reader.note("the document does not say what it is", "", node.mark, hint=hint)
-            return None
         return reader.read(document_type(""), node)
     version, kind = _text(node, "apiVersion"), _text(node, "kind")
     if version != API_VERSION:

@@ -31,17 +31,25 @@ class SectionReader:
     """Reads one document; ``problems`` and ``marks`` grow on the way.
 
     ``problems`` may begin with those of other documents of the config. ``marks`` has the place of
-    every value by its path. A ``partial`` document is a patch: nothing is required.
+    every value by its path. A ``partial`` document is a patch: nothing is required. A ``lenient``
+    reader ignores unknown keys.
     """
 
     def __init__(
-        self, *, document: str, source: str, partial: bool = False, problems: list[Problem] | None = None
+        self,
+        *,
+        document: str,
+        source: str,
+        partial: bool = False,
+        lenient: bool = False,
+        problems: list[Problem] | None = None,
     ) -> None:
         self.problems: list[Problem] = [] if problems is None else problems
         self.marks: dict[str, Mark] = {}
         self.document = document
         self._source = source
         self.partial = partial
+        self._lenient = lenient
 
     def read(
         self, section: type[Section], node: Node, path: str = "", *, ignore: frozenset[str] = frozenset()
@@ -103,7 +111,7 @@ class SectionReader:
         self, node: MappingNode, fields: Mapping[str, Field], path: str, ignore: frozenset[str]
     ) -> None:
         for key, (mark, _) in node.entries.items():
-            if key not in fields and key not in ignore:
+            if key not in fields and key not in ignore and not self._lenient:
                 below = f"{path}.{key}" if path else key
                 hint = _PATCH_HINT if key == "$patch" else did_you_mean(key, fields)
                 self.note("unknown key", below, mark, hint=hint)
@@ -125,9 +133,7 @@ class SectionReader:
             case Form.LIST:
                 return self._list(node, shape, setting, path)
             case Form.MAP:
-                return self._map(
-                    node, path, lambda item, below: self._value(item, _item(shape), setting, below)
-                )
+                return self._map(node, path, lambda item, below: self._item(item, shape, setting, below))
             case Form.FREE:
                 return self._free(node, path)
             case Form.ARGS:
@@ -143,8 +149,15 @@ class SectionReader:
         for index, item in enumerate(node.items):
             below = f"{path}[{index}]"
             self.marks[below] = item.mark
-            items.append(self._value(item, _item(shape), setting, below))
+            items.append(self._item(item, shape, setting, below))
         return _WRONG if any(item is _WRONG for item in items) else tuple(items)
+
+    def _item(self, node: Node, shape: Shape, setting: Setting, path: str) -> Any:
+        """An element of a list or map; null is the type's zero value, as for Go."""
+        item = _item(shape)
+        if is_null(node) and item.form in {Form.SCALAR, Form.SECTION}:
+            return item.type() if item.form is Form.SCALAR or not self.partial else {}
+        return self._value(node, item, setting, path)
 
     def _map(self, node: Node, path: str, read: Callable[[Node, str], Any]) -> Any:
         if not isinstance(node, MappingNode):
@@ -215,12 +228,11 @@ class SectionReader:
         if setting.allowed and text not in setting.allowed:
             near = did_you_mean(text, setting.allowed)
             choices = "one of: " if len(setting.allowed) > 1 else "only "
-            listed = choices + ", ".join(setting.allowed)
+            listed = choices + ", ".join(filter(None, setting.allowed))
             return refuse(f"{shown} is not allowed", "; ".join(part for part in (near, listed) if part))
         if not issubclass(wanted, Text):
             return text
-        if text == "":
-            # Go writes and reads an unset address, size or URL as an empty text.
+        if text == "" and wanted.may_be_empty:
             return wanted(text)
         try:
             value = wanted.parse(text)

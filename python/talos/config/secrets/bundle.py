@@ -91,7 +91,7 @@ class SecretsBundle:
         nodes = parse_documents(text, source=where)
         if len(nodes) != 1:
             raise UserError("no secrets bundle", where=where, hint="make one with: talosctl gen secrets")
-        reader = SectionReader(document="", source=where)
+        reader = SectionReader(document="", source=where, lenient=True)
         file = cast("BundleFile | None", reader.read(BundleFile, nodes[0]))
         if file is None:
             raise ConfigError(reader.problems)

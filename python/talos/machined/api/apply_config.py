@@ -76,7 +76,11 @@ class Applier:
             mode = _choose_mode(request.mode, in_maintenance=before is None)
             timeout = _get_timeout(request)
             config = await in_thread(_read, request.data)
-            problems = await in_thread(check, config, self._place, partial=before is None)
+            problems = await in_thread(check, config, self._place, partial=not config.is_complete)
+            if before is not None and not config.is_complete:
+                raise UserError(
+                    "the main document is missing", hint="a running machine needs its machine and cluster"
+                )
             check_machine_type(before, config)
             warnings = [*map(str, problems), *make_warnings(before, config)]
             details = _describe(mode, timeout)

@@ -18,7 +18,7 @@ def run_validate(invocation: Invocation) -> int:
     path, mode = flags.text("config"), flags.text("mode").lower()
     if mode not in MODES:
         raise UserError(f'there is no mode "{mode}"', where="--mode", hint=f"use {', '.join(MODES)}")
-    report = validate(load(read_file(path), source=path), Mode(mode), partial=True)
+    report = validate(load(read_file(path), source=path), Mode(mode))
     for problem in report.warnings:
         console.note(f"WARNING: {problem}")
     errors = (*report.errors, *(report.warnings if flags.is_set("strict") else ()))

@@ -36,6 +36,7 @@ machine:
   token: abcdef.0123456789abcdef
   sysctls:
     net.ipv4.ip_forward: "1"
+  features: {hostDNS: {enabled: true, forwardKubeDNSToHost: true}}
   ca:
     crt: CA
 cluster:

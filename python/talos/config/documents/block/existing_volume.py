@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from talos.config.documents.block.upkeep import ScrubConfig, TrimConfig
-from talos.config.schema import REQUIRED, Document, Section, setting
+from talos.config.schema import Document, Section, setting
 from talos.config.values import Expression
 
 
@@ -38,7 +38,7 @@ class ExistingVolumeConfig(Document):
     kind: ClassVar[str] = "ExistingVolumeConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the volume", default=REQUIRED)
+    name: str = setting("name of the volume", default="")
     discovery: VolumeDiscoverySpec | None = setting("how it is found")
     mount: ExistingMountSpec | None = setting("how it is mounted")
     trim: TrimConfig | None = setting("regular discard of unused blocks")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, Section, setting
+from talos.config.schema import Document, Section, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,6 @@ class ExternalVolumeConfig(Document):
     kind: ClassVar[str] = "ExternalVolumeConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the volume", default=REQUIRED)
+    name: str = setting("name of the volume", default="")
     filesystem_type: str | None = setting("kind of filesystem", allowed=("virtiofs",))
     mount: ExternalMountSpec | None = setting("how it is mounted")

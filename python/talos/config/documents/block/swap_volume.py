@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from talos.config.documents.block.encryption import EncryptionSpec
 from talos.config.documents.block.provisioning import ProvisioningSpec
-from talos.config.schema import REQUIRED, Document, setting
+from talos.config.schema import Document, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +15,6 @@ class SwapVolumeConfig(Document):
     kind: ClassVar[str] = "SwapVolumeConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the volume", default=REQUIRED)
+    name: str = setting("name of the volume", default="")
     provisioning: ProvisioningSpec | None = setting("how it comes to be")
     encryption: EncryptionSpec | None = setting("how it is encrypted")

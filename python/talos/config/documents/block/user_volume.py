@@ -7,7 +7,7 @@ from talos.config.documents.block.encryption import EncryptionSpec
 from talos.config.documents.block.filesystem import XFSSpec
 from talos.config.documents.block.provisioning import ProvisioningSpec
 from talos.config.documents.block.upkeep import ScrubConfig, TrimConfig
-from talos.config.schema import REQUIRED, Document, Section, setting
+from talos.config.schema import Document, Section, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class UserVolumeConfig(Document):
     kind: ClassVar[str] = "UserVolumeConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the volume", default=REQUIRED)
+    name: str = setting("name of the volume", default="")
     volume_type: str | None = setting("what it is made of", allowed=("directory", "disk", "partition"))
     provisioning: ProvisioningSpec | None = setting("how it comes to be")
     filesystem: FilesystemSpec | None = setting("its filesystem")

@@ -7,7 +7,7 @@ from talos.config.documents.block.encryption import EncryptionSpec
 from talos.config.documents.block.filesystem import XFSSpec
 from talos.config.documents.block.provisioning import ProvisioningSpec
 from talos.config.documents.block.upkeep import ScrubConfig, TrimConfig
-from talos.config.schema import REQUIRED, Applies, Document, Section, setting
+from talos.config.schema import Applies, Document, Section, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class VolumeConfig(Document):
     named: ClassVar[bool] = True
     applies: ClassVar[Applies] = Applies.REBOOT
 
-    name: str = setting("name of the system volume", default=REQUIRED)
+    name: str = setting("name of the system volume", default="")
     provisioning: ProvisioningSpec | None = setting("how it comes to be")
     filesystem: SystemVolumeFilesystemSpec | None = setting("its filesystem")
     encryption: EncryptionSpec | None = setting("how it is encrypted")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, setting
+from talos.config.schema import Document, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,5 +12,5 @@ class DiscoveryIdentityConfig(Document):
 
     kind: ClassVar[str] = "DiscoveryIdentityConfig"
 
-    cluster_id: str = setting("what discovery knows the cluster by", key="clusterID", default=REQUIRED)
-    cluster_secret: str = setting("what discovery data is encrypted with", default=REQUIRED, secret=True)
+    cluster_id: str = setting("what discovery knows the cluster by", key="clusterID", default="")
+    cluster_secret: str = setting("what discovery data is encrypted with", default="", secret=True)

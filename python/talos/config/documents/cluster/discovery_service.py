@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, setting
+from talos.config.schema import Document, setting
 from talos.config.values import Url
 
 
@@ -14,5 +14,5 @@ class DiscoveryServiceConfig(Document):
     kind: ClassVar[str] = "DiscoveryServiceConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the service", default=REQUIRED)
-    endpoint: Url = setting("URL of the service", default=REQUIRED, schemes=("http", "https", "grpc"))
+    name: str = setting("name of the service", default="")
+    endpoint: Url = setting("URL of the service", default=Url(""), schemes=("http", "https", "grpc"))

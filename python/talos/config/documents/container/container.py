@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import INT32, REQUIRED, Applies, Document, Section, setting
+from talos.config.schema import INT32, Applies, Document, Section, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class ContainerConfig(Document):
     named: ClassVar[bool] = True
     applies: ClassVar[Applies] = Applies.RESTART
 
-    name: str = setting("name of the container", default=REQUIRED)
+    name: str = setting("name of the container", default="")
     image: str | None = setting("container image")
     entrypoint: tuple[str, ...] | None = setting("program to run")
     args: tuple[str, ...] | None = setting("its arguments")

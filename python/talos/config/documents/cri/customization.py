@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Applies, Document, setting
+from talos.config.schema import Applies, Document, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,5 +14,5 @@ class CRICustomizationConfig(Document):
     named: ClassVar[bool] = True
     applies: ClassVar[Applies] = Applies.RESTART
 
-    name: str = setting("name of the piece", default=REQUIRED)
+    name: str = setting("name of the piece", default="")
     content: str | None = setting("TOML of the piece")

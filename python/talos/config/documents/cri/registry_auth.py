@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, setting
+from talos.config.schema import Document, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +13,7 @@ class RegistryAuthConfig(Document):
     kind: ClassVar[str] = "RegistryAuthConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("registry's host", default=REQUIRED)
+    name: str = setting("registry's host", default="")
     username: str | None = setting("user name")
     password: str | None = setting("password", secret=True)
     auth: str | None = setting("ready-made value of the authorization header", secret=True)

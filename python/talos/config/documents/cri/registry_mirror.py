@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, Section, setting
+from talos.config.schema import Document, Section, setting
 from talos.config.values import Url
 
 
@@ -11,7 +11,7 @@ from talos.config.values import Url
 class RegistryEndpoint(Section):
     """Servers to ask, in order."""
 
-    url: Url = setting("URL", default=REQUIRED, schemes=("http", "https"))
+    url: Url = setting("URL", default=Url(""), schemes=("http", "https"))
     override_path: bool | None = setting("the URL has the whole path already")
 
 
@@ -22,6 +22,6 @@ class RegistryMirrorConfig(Document):
     kind: ClassVar[str] = "RegistryMirrorConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("registry whose images are meant", default=REQUIRED)
+    name: str = setting("registry whose images are meant", default="")
     endpoints: tuple[RegistryEndpoint, ...] | None = setting("servers to ask, in order")
     skip_fallback: bool | None = setting("never ask the registry itself")

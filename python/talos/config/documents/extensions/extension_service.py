@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Applies, Document, Section, setting
+from talos.config.schema import Applies, Document, Section, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,6 @@ class ExtensionServiceConfig(Document):
     named: ClassVar[bool] = True
     applies: ClassVar[Applies] = Applies.RESTART
 
-    name: str = setting("name of the extension's service", default=REQUIRED)
+    name: str = setting("name of the extension's service", default="")
     config_files: tuple[ConfigFile, ...] | None = setting("files for the service", merge_key="mountPath")
     environment: tuple[str, ...] | None = setting("environment variables, NAME=value")

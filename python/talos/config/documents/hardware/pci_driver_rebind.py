@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, setting
+from talos.config.schema import Document, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,5 +13,5 @@ class PCIDriverRebindConfig(Document):
     kind: ClassVar[str] = "PCIDriverRebindConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("bus address of the device", default=REQUIRED)
-    target_driver: str = setting("the other driver", default=REQUIRED)
+    name: str = setting("bus address of the device", default="")
+    target_driver: str = setting("the other driver", default="")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, setting
+from talos.config.schema import Document, setting
 from talos.config.values import Unstructured
 
 
@@ -14,5 +14,5 @@ class KubeAdmissionControlConfig(Document):
     kind: ClassVar[str] = "KubeAdmissionControlConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the plugin", default=REQUIRED)
+    name: str = setting("name of the plugin", default="")
     configuration: Unstructured | None = setting("its configuration")

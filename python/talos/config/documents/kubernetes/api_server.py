@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import PORT, REQUIRED, Applies, Document, setting
+from talos.config.schema import PORT, Applies, Document, setting
 from talos.config.values import Args, Unstructured
 
 
@@ -15,9 +15,7 @@ class KubeAPIServerConfig(Document):
     kind: ClassVar[str] = "KubeAPIServerConfig"
     applies: ClassVar[Applies] = Applies.RESTART
 
-    image: str = setting(
-        "container image (default: registry.k8s.io/kube-apiserver:v1.37.0-rc.1)", default=REQUIRED
-    )
+    image: str = setting("container image (default: registry.k8s.io/kube-apiserver:v1.37.0-rc.1)", default="")
     extra_args: Args | None = setting(
         "further command line arguments", example={"feature-gates": "ServerSideApply=true"}
     )

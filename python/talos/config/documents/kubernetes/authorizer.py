@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, setting
+from talos.config.schema import Document, setting
 from talos.config.values import Unstructured
 
 
@@ -14,6 +14,6 @@ class KubeAuthorizerConfig(Document):
     kind: ClassVar[str] = "KubeAuthorizerConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the authorizer", default=REQUIRED)
+    name: str = setting("name of the authorizer", default="")
     type: str | None = setting("kind of authorizer", allowed=("Node", "RBAC", "Webhook"))
     webhook: Unstructured | None = setting("settings of the webhook")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, setting
+from talos.config.schema import Document, setting
 from talos.config.values import Url
 
 
@@ -13,5 +13,5 @@ class KubeClusterConfig(Document):
 
     kind: ClassVar[str] = "KubeClusterConfig"
 
-    cluster_name: str = setting("name of the cluster", default=REQUIRED)
-    endpoint: Url = setting("URL of the Kubernetes API", default=REQUIRED, schemes=("https",))
+    cluster_name: str = setting("name of the cluster", default="")
+    endpoint: Url = setting("URL of the Kubernetes API", default=Url(""), schemes=("https",))

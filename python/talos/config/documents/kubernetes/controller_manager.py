@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Applies, Document, setting
+from talos.config.schema import Applies, Document, setting
 from talos.config.values import Args, Unstructured
 
 
@@ -17,7 +17,7 @@ class KubeControllerManagerConfig(Document):
 
     enabled: bool | None = setting("run it")
     image: str = setting(
-        "container image (default: registry.k8s.io/kube-controller-manager:v1.37.0-rc.1)", default=REQUIRED
+        "container image (default: registry.k8s.io/kube-controller-manager:v1.37.0-rc.1)", default=""
     )
     extra_args: Args | None = setting("further command line arguments")
     env: Mapping[str, str] | None = setting("environment variables")

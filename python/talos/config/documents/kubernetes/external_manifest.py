@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, setting
+from talos.config.schema import Document, setting
 from talos.config.values import Url
 
 
@@ -15,6 +15,6 @@ class KubeExternalManifestConfig(Document):
     kind: ClassVar[str] = "KubeExternalManifestConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the manifest", default=REQUIRED)
+    name: str = setting("name of the manifest", default="")
     headers: Mapping[str, str] | None = setting("headers to fetch it with")
-    url: Url = setting("URL", default=REQUIRED, schemes=("http", "https"))
+    url: Url = setting("URL", default=Url(""), schemes=("http", "https"))

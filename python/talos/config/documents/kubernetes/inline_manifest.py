@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, setting
+from talos.config.schema import Document, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,5 +13,5 @@ class KubeInlineManifestConfig(Document):
     kind: ClassVar[str] = "KubeInlineManifestConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the manifest", default=REQUIRED)
-    manifest: str = setting("the manifest", default=REQUIRED)
+    name: str = setting("name of the manifest", default="")
+    manifest: str = setting("the manifest", default="")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Applies, Document, setting
+from talos.config.schema import Applies, Document, setting
 from talos.config.values import Args, Unstructured
 
 
@@ -14,9 +14,7 @@ class KubeletConfig(Document):
     kind: ClassVar[str] = "KubeletConfig"
     applies: ClassVar[Applies] = Applies.RESTART
 
-    image: str = setting(
-        "container image (default: ghcr.io/siderolabs/kubelet:v1.37.0-rc.1)", default=REQUIRED
-    )
+    image: str = setting("container image (default: ghcr.io/siderolabs/kubelet:v1.37.0-rc.1)", default="")
     config: Unstructured | None = setting("its configuration file")
     extra_args: Args | None = setting(
         "further command line arguments", example={"feature-gates": "ServerSideApply=true"}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, Merge, setting
+from talos.config.schema import Document, Merge, setting
 from talos.config.values import Prefix
 
 
@@ -14,10 +14,8 @@ class KubeNetworkConfig(Document):
     kind: ClassVar[str] = "KubeNetworkConfig"
 
     dns_domain: str | None = setting("domain of the cluster (default: cluster.local)")
-    pod_subnets: tuple[Prefix, ...] = setting("networks of pods", default=REQUIRED, merge=Merge.REPLACE)
-    service_subnets: tuple[Prefix, ...] = setting(
-        "networks of services", default=REQUIRED, merge=Merge.REPLACE
-    )
+    pod_subnets: tuple[Prefix, ...] = setting("networks of pods", default=(), merge=Merge.REPLACE)
+    service_subnets: tuple[Prefix, ...] = setting("networks of services", default=(), merge=Merge.REPLACE)
     node_cidr_mask_size_ipv4: int | None = setting(
         "bits of a node's IPv4 pod network (default: 24)", key="nodeCIDRMaskSizeIPv4", bounds=(1, 32)
     )

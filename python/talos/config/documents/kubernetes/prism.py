@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import PORT, REQUIRED, Document, setting
+from talos.config.schema import PORT, Document, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,5 +12,5 @@ class KubePrismConfig(Document):
 
     kind: ClassVar[str] = "KubePrismConfig"
 
-    port: int = setting("port on localhost", default=REQUIRED, bounds=PORT)
+    port: int = setting("port on localhost", default=0, bounds=PORT)
     tls_server_name: str | None = setting("name expected in the server's certificate")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, setting
+from talos.config.schema import Document, setting
 from talos.config.values import Args, Unstructured
 
 
@@ -14,9 +14,7 @@ class KubeProxyConfig(Document):
     kind: ClassVar[str] = "KubeProxyConfig"
 
     enabled: bool | None = setting("run it (default: true)")
-    image: str = setting(
-        "container image (default: registry.k8s.io/kube-proxy:v1.37.0-rc.1)", default=REQUIRED
-    )
+    image: str = setting("container image (default: registry.k8s.io/kube-proxy:v1.37.0-rc.1)", default="")
     mode: str | None = setting("how services are routed (default: nftables)")
     config: Unstructured | None = setting("its configuration file")
     extra_args: Args | None = setting("further command line arguments")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Applies, Document, setting
+from talos.config.schema import Applies, Document, setting
 from talos.config.values import Args, Unstructured
 
 
@@ -16,9 +16,7 @@ class KubeSchedulerConfig(Document):
     applies: ClassVar[Applies] = Applies.RESTART
 
     enabled: bool | None = setting("run it")
-    image: str = setting(
-        "container image (default: registry.k8s.io/kube-scheduler:v1.37.0-rc.1)", default=REQUIRED
-    )
+    image: str = setting("container image (default: registry.k8s.io/kube-scheduler:v1.37.0-rc.1)", default="")
     config: Unstructured | None = setting("its configuration file")
     extra_args: Args | None = setting("further command line arguments")
     env: Mapping[str, str] | None = setting("environment variables")

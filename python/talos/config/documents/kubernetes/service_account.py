@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, Section, setting
+from talos.config.schema import Document, Section, setting
 from talos.config.values import Url
 
 
@@ -11,9 +11,9 @@ from talos.config.values import Url
 class IssuerServiceAccountConfig(Section):
     """Who issues tokens."""
 
-    private_key: str = setting("key that signs tokens, PEM", default=REQUIRED, secret=True)
+    private_key: str = setting("key that signs tokens, PEM", default="", secret=True)
     issuer_url: Url = setting(
-        "URL named in tokens", key="issuerURL", default=REQUIRED, schemes=("http", "https")
+        "URL named in tokens", key="issuerURL", default=Url(""), schemes=("http", "https")
     )
 
 
@@ -32,5 +32,5 @@ class KubeServiceAccountConfig(Document):
 
     kind: ClassVar[str] = "KubeServiceAccountConfig"
 
-    issuer: IssuerServiceAccountConfig = setting("who issues tokens", default=REQUIRED)
+    issuer: IssuerServiceAccountConfig = setting("who issues tokens", default=IssuerServiceAccountConfig())
     accepted: AcceptedServiceAccountConfig | None = setting("what is accepted beside")

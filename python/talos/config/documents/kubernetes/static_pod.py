@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, Merge, setting
+from talos.config.schema import Document, Merge, setting
 from talos.config.values import Unstructured
 
 
@@ -14,5 +14,5 @@ class KubeStaticPodConfig(Document):
     kind: ClassVar[str] = "KubeStaticPodConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the pod", default=REQUIRED)
-    pod: Unstructured = setting("the pod", default=REQUIRED, merge=Merge.REPLACE)
+    name: str = setting("name of the pod", default="")
+    pod: Unstructured | None = setting("the pod", merge=Merge.REPLACE)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from talos.config.schema import REQUIRED, UINT32, Section, setting
+from talos.config.schema import UINT32, Section, setting
 from talos.config.values import Address, Prefix, RoutingTable
 
 
@@ -10,7 +10,7 @@ from talos.config.values import Address, Prefix, RoutingTable
 class AddressConfig(Section):
     """An address of a link."""
 
-    address: Prefix = setting("address with prefix length", default=REQUIRED)
+    address: Prefix = setting("address with prefix length", default=Prefix(""))
     route_priority: int | None = setting("priority of the address' route", bounds=UINT32)
 
 

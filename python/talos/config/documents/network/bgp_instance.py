@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, UINT8, UINT32, Document, Merge, Section, setting
+from talos.config.schema import UINT8, UINT32, Document, Merge, Section, setting
 from talos.config.values import Address, Duration, Prefix
 
 
@@ -11,8 +11,8 @@ from talos.config.values import Address, Duration, Prefix
 class BGPImportRoute(Section):
     """Routes taken from other instances."""
 
-    bgp_instance: str = setting("the other instance", default=REQUIRED)
-    prefixes: tuple[Prefix, ...] = setting("which prefixes", default=REQUIRED)
+    bgp_instance: str = setting("the other instance", default="")
+    prefixes: tuple[Prefix, ...] = setting("which prefixes", default=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +44,9 @@ class BGPInstanceConfig(Document):
     kind: ClassVar[str] = "BGPInstanceConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the instance", default=REQUIRED)
+    name: str = setting("name of the instance", default="")
     vrf: str | None = setting("VRF it works in")
-    local_asn: int = setting("own autonomous system number", key="localASN", default=REQUIRED, bounds=UINT32)
+    local_asn: int = setting("own autonomous system number", key="localASN", default=0, bounds=UINT32)
     router_id: Address | None = setting("router id", key="routerID")
     route_source: Address | None = setting("source address of learnt routes")
     advertise: tuple[str, ...] | None = setting("links whose addresses are announced", merge=Merge.REPLACE)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, UINT32, Document, setting
+from talos.config.schema import UINT32, Document, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,5 +13,5 @@ class BlackholeRouteConfig(Document):
     kind: ClassVar[str] = "BlackholeRouteConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("destination, a prefix", default=REQUIRED)
+    name: str = setting("destination, a prefix", default="")
     metric: int | None = setting("priority of the route, lower wins", bounds=UINT32)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from talos.config.documents.network.addressing import AddressConfig, RouteConfig
-from talos.config.schema import REQUIRED, UINT8, UINT16, UINT32, Document, setting
+from talos.config.schema import UINT8, UINT16, UINT32, Document, setting
 from talos.config.values import Address, HardwareAddress
 
 
@@ -15,12 +15,11 @@ class BondConfig(Document):
     kind: ClassVar[str] = "BondConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the bond link", default=REQUIRED)
+    name: str = setting("name of the bond link", default="")
     hardware_addr: HardwareAddress | None = setting("link-layer address")
-    links: tuple[str, ...] = setting("its links", default=REQUIRED)
-    bond_mode: str = setting(
+    links: tuple[str, ...] = setting("its links", default=())
+    bond_mode: str | None = setting(
         "how links are used (default: balance-rr)",
-        default=REQUIRED,
         allowed=(
             "balance-rr",
             "active-backup",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from talos.config.documents.network.addressing import AddressConfig, RouteConfig
-from talos.config.schema import REQUIRED, UINT32, Document, Section, setting
+from talos.config.schema import UINT32, Document, Section, setting
 from talos.config.values import HardwareAddress
 
 
@@ -29,9 +29,9 @@ class BridgeConfig(Document):
     kind: ClassVar[str] = "BridgeConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the bridge link", default=REQUIRED)
+    name: str = setting("name of the bridge link", default="")
     hardware_addr: HardwareAddress | None = setting("link-layer address")
-    links: tuple[str, ...] = setting("its links", default=REQUIRED)
+    links: tuple[str, ...] = setting("its links", default=())
     stp: BridgeSTPConfig | None = setting("spanning tree protocol")
     vlan: BridgeVLANConfig | None = setting("VLANs on the bridge")
     up: bool | None = setting("switch it on")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, UINT32, Document, setting
+from talos.config.schema import UINT32, Document, setting
 from talos.config.values import HardwareAddress
 
 
@@ -14,7 +14,7 @@ class DHCPv4Config(Document):
     kind: ClassVar[str] = "DHCPv4Config"
     named: ClassVar[bool] = True
 
-    name: str = setting("link to configure", default=REQUIRED)
+    name: str = setting("link to configure", default="")
     route_metric: int | None = setting("priority of routes from DHCP (default: 1024)", bounds=UINT32)
     ignore_hostname: bool | None = setting("do not take the name from DHCP")
     ignore_routes: bool | None = setting("do not take routes from DHCP")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from talos.config.documents.network.addressing import AddressConfig, RouteConfig
-from talos.config.schema import REQUIRED, UINT32, Document, setting
+from talos.config.schema import UINT32, Document, setting
 from talos.config.values import HardwareAddress
 
 
@@ -15,7 +15,7 @@ class DummyLinkConfig(Document):
     kind: ClassVar[str] = "DummyLinkConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the link", default=REQUIRED)
+    name: str = setting("name of the link", default="")
     hardware_addr: HardwareAddress | None = setting("link-layer address")
     up: bool | None = setting("switch it on")
     mtu: int | None = setting("largest packet", bounds=UINT32)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, UINT32, Document, Section, setting
+from talos.config.schema import UINT32, Document, Section, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +40,11 @@ class EthernetConfig(Document):
     kind: ClassVar[str] = "EthernetConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("link to configure", default=REQUIRED)
+    name: str = setting("link to configure", default="")
     features: Mapping[str, bool] | None = setting("offload features to switch")
     rings: EthernetRingsConfig | None = setting("sizes of ring buffers")
     channels: EthernetChannelsConfig | None = setting("numbers of channels")
-    wake_on_lan: tuple[str, ...] | None = setting("what wakes the machine")
+    wake_on_lan: tuple[str, ...] | None = setting(
+        "what wakes the machine",
+        allowed=("phy", "unicast", "multicast", "broadcast", "magic", "magicsecure", "filter"),
+    )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, setting
+from talos.config.schema import Document, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +13,6 @@ class HCloudVIPConfig(Document):
     kind: ClassVar[str] = "HCloudVIPConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("the virtual address", default=REQUIRED)
+    name: str = setting("the virtual address", default="")
     link: str | None = setting("link that carries the address")
     api_token: str | None = setting("token for the provider's API", secret=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, UINT32, Document, setting
+from talos.config.schema import UINT32, Document, setting
 from talos.config.values import Duration, Url
 
 
@@ -14,8 +14,8 @@ class HTTPProbeConfig(Document):
     kind: ClassVar[str] = "HTTPProbeConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the probe", default=REQUIRED)
+    name: str = setting("name of the probe", default="")
     interval: Duration | None = setting("time between two runs (default: 1s)")
     failure_threshold: int | None = setting("failures in a row that count (default: 0)", bounds=UINT32)
-    url: Url = setting("URL", default=REQUIRED, schemes=("http", "https"))
+    url: Url = setting("URL", default=Url(""), schemes=("http", "https"))
     timeout: Duration | None = setting("when to give up (default: 10s)")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, setting
+from talos.config.schema import Document, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,5 +13,5 @@ class Layer2VIPConfig(Document):
     kind: ClassVar[str] = "Layer2VIPConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("the virtual address", default=REQUIRED)
+    name: str = setting("the virtual address", default="")
     link: str | None = setting("link that carries the address")

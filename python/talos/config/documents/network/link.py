@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from talos.config.documents.network.addressing import AddressConfig, RouteConfig
-from talos.config.schema import REQUIRED, UINT32, Document, setting
+from talos.config.schema import UINT32, Document, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +14,7 @@ class LinkConfig(Document):
     kind: ClassVar[str] = "LinkConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("link to configure", default=REQUIRED)
+    name: str = setting("link to configure", default="")
     up: bool | None = setting("switch it on")
     mtu: int | None = setting("largest packet", bounds=UINT32)
     addresses: tuple[AddressConfig, ...] | None = setting("addresses with prefix length")

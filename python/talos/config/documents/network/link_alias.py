@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, Section, setting
+from talos.config.schema import Document, Section, setting
 from talos.config.values import Expression
 
 
@@ -21,5 +21,5 @@ class LinkAliasConfig(Document):
     kind: ClassVar[str] = "LinkAliasConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("the alias", default=REQUIRED)
+    name: str = setting("the alias", default="")
     selector: LinkSelector | None = setting("which links")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, Merge, Section, setting
+from talos.config.schema import Document, Merge, Section, setting
 from talos.config.values import PortRange, Prefix
 
 
@@ -30,6 +30,6 @@ class NetworkRuleConfig(Document):
     kind: ClassVar[str] = "NetworkRuleConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the rule", default=REQUIRED)
+    name: str = setting("name of the rule", default="")
     port_selector: RulePortSelector | None = setting("which ports")
     ingress: tuple[IngressRule, ...] | None = setting("which senders are let in", merge=Merge.REPLACE)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, setting
+from talos.config.schema import Document, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,5 +13,5 @@ class StaticHostConfig(Document):
     kind: ClassVar[str] = "StaticHostConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("the address", default=REQUIRED)
+    name: str = setting("the address", default="")
     hostnames: tuple[str, ...] | None = setting("names of the address")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, UINT32, Document, setting
+from talos.config.schema import UINT32, Document, setting
 from talos.config.values import Duration
 
 
@@ -14,8 +14,8 @@ class TCPProbeConfig(Document):
     kind: ClassVar[str] = "TCPProbeConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the probe", default=REQUIRED)
+    name: str = setting("name of the probe", default="")
     interval: Duration | None = setting("time between two runs (default: 1s)")
     failure_threshold: int | None = setting("failures in a row that count (default: 0)", bounds=UINT32)
-    endpoint: str = setting("host and port to connect to", default=REQUIRED)
+    endpoint: str = setting("host and port to connect to", default="")
     timeout: Duration | None = setting("when to give up (default: 10s)")

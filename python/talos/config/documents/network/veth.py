@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from talos.config.documents.network.addressing import AddressConfig, RouteConfig
-from talos.config.schema import REQUIRED, UINT32, Document, Section, setting
+from talos.config.schema import UINT32, Document, Section, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VethPeerConfig(Section):
     """The other end."""
 
-    name: str = setting("name of the other end", default=REQUIRED)
+    name: str = setting("name of the other end", default="")
     up: bool | None = setting("switch it on")
     mtu: int | None = setting("largest packet", bounds=UINT32)
     addresses: tuple[AddressConfig, ...] | None = setting("addresses with prefix length")
@@ -26,8 +26,8 @@ class VethConfig(Document):
     kind: ClassVar[str] = "VethConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the link", default=REQUIRED)
-    peer: VethPeerConfig = setting("the other end", default=REQUIRED)
+    name: str = setting("name of the link", default="")
+    peer: VethPeerConfig = setting("the other end", default=VethPeerConfig())
     up: bool | None = setting("switch it on")
     mtu: int | None = setting("largest packet", bounds=UINT32)
     addresses: tuple[AddressConfig, ...] | None = setting("addresses with prefix length")

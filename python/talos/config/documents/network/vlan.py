@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from talos.config.documents.network.addressing import AddressConfig, RouteConfig
-from talos.config.schema import REQUIRED, UINT16, UINT32, Document, setting
+from talos.config.schema import UINT16, UINT32, Document, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,10 +14,10 @@ class VLANConfig(Document):
     kind: ClassVar[str] = "VLANConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the VLAN link", default=REQUIRED)
-    vlan_id: int = setting("number of the VLAN", key="vlanID", default=REQUIRED, bounds=UINT16)
+    name: str = setting("name of the VLAN link", default="")
+    vlan_id: int = setting("number of the VLAN", key="vlanID", default=0, bounds=UINT16)
     vlan_mode: str | None = setting("kind of VLAN tag (default: 802.1q)", allowed=("802.1q", "802.1ad"))
-    parent: str = setting("link that carries it", default=REQUIRED)
+    parent: str = setting("link that carries it", default="")
     up: bool | None = setting("switch it on")
     mtu: int | None = setting("largest packet", bounds=UINT32)
     addresses: tuple[AddressConfig, ...] | None = setting("addresses with prefix length")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from talos.config.documents.network.addressing import AddressConfig, RouteConfig
-from talos.config.schema import REQUIRED, UINT32, Document, setting
+from talos.config.schema import UINT32, Document, setting
 from talos.config.values import HardwareAddress, RoutingTable
 
 
@@ -15,10 +15,10 @@ class VRFConfig(Document):
     kind: ClassVar[str] = "VRFConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the VRF link", default=REQUIRED)
+    name: str = setting("name of the VRF link", default="")
     hardware_addr: HardwareAddress | None = setting("link-layer address")
-    links: tuple[str, ...] = setting("its links", default=REQUIRED)
-    table: RoutingTable = setting("its routing table", default=REQUIRED)
+    links: tuple[str, ...] = setting("its links", default=())
+    table: RoutingTable | None = setting("its routing table")
     up: bool | None = setting("switch it on")
     mtu: int | None = setting("largest packet", bounds=UINT32)
     addresses: tuple[AddressConfig, ...] | None = setting("addresses with prefix length")

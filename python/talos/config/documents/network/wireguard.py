@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from talos.config.documents.network.addressing import AddressConfig, RouteConfig
-from talos.config.schema import PORT, REQUIRED, UINT32, Document, Section, setting
+from talos.config.schema import PORT, UINT32, Document, Section, setting
 from talos.config.values import AddressPort, Duration, Prefix
 
 
@@ -12,7 +12,7 @@ from talos.config.values import AddressPort, Duration, Prefix
 class WireguardPeer(Section):
     """The other ends."""
 
-    public_key: str = setting("the peer's public key", default=REQUIRED)
+    public_key: str = setting("the peer's public key", default="")
     preshared_key: str | None = setting("additional symmetric key", secret=True)
     endpoint: AddressPort | None = setting("address and port of the peer")
     persistent_keepalive_interval: Duration | None = setting("time between keepalives")
@@ -26,8 +26,8 @@ class WireguardConfig(Document):
     kind: ClassVar[str] = "WireguardConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the link", default=REQUIRED)
-    private_key: str = setting("private key", default=REQUIRED, secret=True)
+    name: str = setting("name of the link", default="")
+    private_key: str = setting("private key", default="", secret=True)
     listen_port: int | None = setting("UDP port to listen on", bounds=PORT)
     firewall_mark: int | None = setting("mark on its own packets")
     peers: tuple[WireguardPeer, ...] | None = setting("the other ends")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import FILE_MODE, REQUIRED, Document, setting
+from talos.config.schema import FILE_MODE, Document, setting
 from talos.config.values import FileMode
 
 
@@ -14,6 +14,6 @@ class EtcFileConfig(Document):
     kind: ClassVar[str] = "EtcFileConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("path below /etc", default=REQUIRED)
+    name: str = setting("path below /etc", default="")
     mode: FileMode | None = setting("permission bits", bounds=FILE_MODE)
     contents: str | None = setting("what is in the file")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, setting
+from talos.config.schema import Document, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,5 +13,5 @@ class KernelModuleConfig(Document):
     kind: ClassVar[str] = "KernelModuleConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the module", default=REQUIRED)
+    name: str = setting("name of the module", default="")
     parameters: tuple[str, ...] | None = setting("parameters of the module")

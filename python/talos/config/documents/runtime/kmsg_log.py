@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, setting
+from talos.config.schema import Document, setting
 from talos.config.values import Url
 
 
@@ -14,5 +14,5 @@ class KmsgLogConfig(Document):
     kind: ClassVar[str] = "KmsgLogConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the destination", default=REQUIRED)
+    name: str = setting("name of the destination", default="")
     url: Url | None = setting("URL", schemes=("tcp", "udp"))

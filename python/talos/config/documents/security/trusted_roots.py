@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, setting
+from talos.config.schema import Document, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,5 +13,5 @@ class TrustedRootsConfig(Document):
     kind: ClassVar[str] = "TrustedRootsConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the set", default=REQUIRED)
+    name: str = setting("name of the set", default="")
     certificates: str | None = setting("certificates in PEM")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, UINT32, Document, Section, setting
+from talos.config.schema import UINT32, Document, Section, setting
 from talos.config.values import ByteSize, Size
 
 
@@ -23,7 +23,7 @@ class LVMLogicalVolumeConfig(Document):
     kind: ClassVar[str] = "LVMLogicalVolumeConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the logical volume", default=REQUIRED)
+    name: str = setting("name of the logical volume", default="")
     type: str | None = setting("how it is laid out")
     mirrors: int | None = setting("copies (default: 1)", bounds=UINT32)
     stripes: int | None = setting("disks to spread over (default: all physical volumes)", bounds=UINT32)

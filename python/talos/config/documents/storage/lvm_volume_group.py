@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, Section, setting
+from talos.config.schema import Document, Section, setting
 from talos.config.values import Expression
 
 
@@ -28,5 +28,5 @@ class LVMVolumeGroupConfig(Document):
     kind: ClassVar[str] = "LVMVolumeGroupConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the volume group", default=REQUIRED)
+    name: str = setting("name of the volume group", default="")
     provisioning: ProvisioningSpec | None = setting("how it comes to be")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import REQUIRED, Document, Section, setting
+from talos.config.schema import Document, Section, setting
 from talos.config.values import Expression
 
 
@@ -28,7 +28,7 @@ class RAIDArrayConfig(Document):
     kind: ClassVar[str] = "RAIDArrayConfig"
     named: ClassVar[bool] = True
 
-    name: str = setting("name of the array", default=REQUIRED)
+    name: str = setting("name of the array", default="")
     level: str | None = setting("RAID level", allowed=("raid1",))
     metadata: str | None = setting("form of the metadata (default: 1.0)", allowed=("1.0", "1.2"))
     provisioning: RAIDProvisioningSpec | None = setting("how it comes to be")

@@ -12,14 +12,14 @@ from talos.config.documents.v1alpha1.kubelet import KubeletConfig
 from talos.config.documents.v1alpha1.network import NetworkConfig
 from talos.config.documents.v1alpha1.registries import RegistriesConfig
 from talos.config.schema import FILE_MODE, Applies, Section, setting
-from talos.config.values import Duration, FileMode, Size, Unstructured, Url
+from talos.config.values import ByteSize, Duration, FileMode, Unstructured, Url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskPartition(Section):
     """Partitions to make."""
 
-    size: Size | None = setting("how large; the last may be empty and takes the rest")
+    size: ByteSize | None = setting("how large; the last may be empty and takes the rest")
     mountpoint: str | None = setting("where it is mounted")
 
 
@@ -103,7 +103,7 @@ class MachineConfig(Section):
     type: str = setting(
         "role of the machine in the cluster",
         default="",
-        allowed=("controlplane", "worker", "init"),
+        allowed=("controlplane", "worker", "init", "join", ""),
         applies=Applies.REBOOT,
     )
     token: str = setting("shared token with which nodes get their certificates", default="", secret=True)

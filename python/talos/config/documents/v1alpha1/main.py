@@ -11,7 +11,7 @@ from talos.config.schema import Document, setting
 class V1Alpha1Config(Document):
     """The main document: the machine and its cluster."""
 
-    version: str = setting("version of the config's form", default="", allowed=("v1alpha1",))
+    version: str = setting("version of the config's form", default="")
     debug: bool | None = setting("more logging on the console")
     persist: bool | None = setting("keep the config across reboots")
     machine: MachineConfig | None = setting("the machine itself")
