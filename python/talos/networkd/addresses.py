@@ -102,6 +102,11 @@ def is_siderolink(address: Address) -> bool:
     return isinstance(address, IPv6Address) and address.packed[0] == 0xFD and address.packed[7] == _SIDEROLINK
 
 
+def make_rule_id(family: int, priority: int) -> str:
+    """The id of a routing rule: ``inet4/32766``."""
+    return f"{_FAMILIES[family]}/{priority:05d}"
+
+
 def number(value: int) -> Any:
     """A number of the kernel's as an enum's value: protobuf keeps those it has no name for."""
     return value

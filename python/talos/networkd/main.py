@@ -13,6 +13,7 @@ from talos.networkd.controllers.config_layers import (
     OperatorConfigController,
 )
 from talos.networkd.controllers.defaults import DefaultsController
+from talos.networkd.controllers.ethernet_status import EthernetStatusController, HardwareAddrController
 from talos.networkd.controllers.link_spec import LinkSpecController
 from talos.networkd.controllers.link_status import LinkStatusController
 from talos.networkd.controllers.machine_config import HostnameConfigController, ServersConfigController
@@ -23,6 +24,7 @@ from talos.networkd.controllers.operator_spec import OperatorSpecController
 from talos.networkd.controllers.platform_config import PlatformConfigApplyController
 from talos.networkd.controllers.route_spec import RouteSpecController
 from talos.networkd.controllers.route_status import RouteStatusController
+from talos.networkd.controllers.rule_status import RoutingRuleStatusController
 from talos.networkd.controllers.simple_status import make_simple_status_controllers
 from talos.networkd.dhcp.wire import OpenWire, open_packets
 from talos.resource import ids
@@ -55,6 +57,9 @@ def make_controllers(links: Links, log: Log, open_wire: OpenWire = open_packets)
         LinkStatusController(links, log),
         AddressStatusController(links, log),
         RouteStatusController(links, log),
+        RoutingRuleStatusController(links, log),
+        EthernetStatusController(),
+        HardwareAddrController(),
         *make_simple_status_controllers(),
         NodeAddressController(),
         NetworkStatusController(),

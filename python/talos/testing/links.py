@@ -16,6 +16,7 @@ from talos.system.net.links import (
     LinkError,
     LinkState,
     RouteState,
+    RuleState,
     Topic,
 )
 from talos.system.wakeup import Wakeup
@@ -61,6 +62,11 @@ class MemoryLinks:
     async def routes(self) -> Sequence[RouteState]:
         """Every route."""
         return tuple(self._routes)
+
+    async def rules(self) -> Sequence[RuleState]:
+        """The rules that every kernel begins with."""
+        tables = ((0, 255), (32766, 254), (32767, 253))
+        return [RuleState(family=2, priority=priority, table=table, action=1) for priority, table in tables]
 
     async def set_link(
         self,

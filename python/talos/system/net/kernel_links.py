@@ -9,6 +9,7 @@ import os
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any, Protocol, Self
 
@@ -16,10 +17,22 @@ import trio
 from pyroute2 import AsyncIPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from talos.system.net.links import Address, AddressState, LinkError, LinkState, RouteState, Topic
+from talos.system.net.links import (
+    Address,
+    AddressState,
+    LinkError,
+    LinkState,
+    Network,
+    RouteState,
+    RuleState,
+    Topic,
+)
 
 # <linux/rtnetlink.h>, RTMGRP_*
-_GROUPS = {Topic.LINK: 0x1, Topic.ADDRESS: 0x10 | 0x100, Topic.ROUTE: 0x40 | 0x400}
+_GROUPS = {Topic.LINK: 0x1, Topic.ADDRESS: 0x10 | 0x100, Topic.ROUTE: 0x40 | 0x400, Topic.RULE: 0x80}
+# The rules of IPv6 have no bit of their own.
+_RTNLGRP_IPV6_RULE = 19
+_SOL_NETLINK, _NETLINK_ADD_MEMBERSHIP = 270, 1
 # Changes come in bursts; this is how long we wait for the rest of one, in seconds.
 _BURST_SECONDS = 0.01
 _RECEIVE_SIZE = 1 << 16
@@ -64,6 +77,13 @@ class KernelLinks:
     async def routes(self) -> Sequence[RouteState]:
         """Every route of every table, without the kernel's cache."""
         return [_route(message) for message in await self._dump(self._route.get_routes)]
+
+    async def rules(self) -> Sequence[RuleState]:
+        """Every routing rule of both versions of IP."""
+        found: list[RuleState] = []
+        for family in (socket.AF_INET, socket.AF_INET6):
+            found += map(_rule, await self._dump(partial(self._route.get_rules, family=family)))
+        return found
 
     async def set_link(
         self,
@@ -117,6 +137,8 @@ class KernelLinks:
         groups = sum(bits for topic, bits in _GROUPS.items() if topic in topics)
         raw = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
         raw.bind((0, groups))
+        if Topic.RULE in topics:
+            raw.setsockopt(_SOL_NETLINK, _NETLINK_ADD_MEMBERSHIP, _RTNLGRP_IPV6_RULE)
         with trio.socket.from_stdlib_socket(raw) as listener:
             yield _Changes(listener)
 
@@ -261,6 +283,25 @@ def _route(message: Any) -> RouteState:
         protocol=message["proto"],
         mtu=(metrics.get(_MTU_METRIC) or 0) if metrics else 0,
     )
+
+
+def _rule(message: Any) -> RuleState:
+    return RuleState(
+        family=message["family"],
+        priority=message.get("FRA_PRIORITY") or 0,
+        source=_network(message.get("FRA_SRC"), message["src_len"]),
+        destination=_network(message.get("FRA_DST"), message["dst_len"]),
+        table=message.get("FRA_TABLE") or message["table"],
+        action=message["action"],
+        input_link=message.get("FRA_IIFNAME") or "",
+        output_link=message.get("FRA_OIFNAME") or "",
+        mark=message.get("FRA_FWMARK") or 0,
+        mask=message.get("FRA_FWMASK") or 0,
+    )
+
+
+def _network(address: str | None, length: int) -> Network | None:
+    return ip_network(f"{address}/{length}") if address else None
 
 
 def _address_words(address: AddressState) -> dict[str, Any]:

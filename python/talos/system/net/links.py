@@ -90,12 +90,29 @@ class RouteState:
     mtu: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleState:
+    """A rule that chooses the table in which a route is looked for."""
+
+    family: int
+    priority: int = 0
+    source: Network | None = None
+    destination: Network | None = None
+    table: int = 0
+    action: int = 0
+    input_link: str = ""
+    output_link: str = ""
+    mark: int = 0
+    mask: int = 0
+
+
 class Topic(enum.Flag):
     """What a watch is about."""
 
     LINK = enum.auto()
     ADDRESS = enum.auto()
     ROUTE = enum.auto()
+    RULE = enum.auto()
 
 
 class LinkError(OSError):
@@ -115,6 +132,10 @@ class Links(Protocol):
 
     async def routes(self) -> Sequence[RouteState]:
         """Every route of every table."""
+        ...
+
+    async def rules(self) -> Sequence[RuleState]:
+        """Every routing rule."""
         ...
 
     async def set_link(

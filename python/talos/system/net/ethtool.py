@@ -1,0 +1,164 @@
+"""What a network interface's driver says of it, by the ethtool ioctls."""
+
+import ctypes
+import fcntl
+import socket
+import struct
+from dataclasses import dataclass, field
+
+# <linux/sockios.h>, <linux/ethtool.h>
+_SIOCETHTOOL = 0x8946
+_GET_WOL = 0x05
+_GET_LINK = 0x0A
+_GET_RINGS = 0x10
+_GET_STRINGS = 0x1B
+_GET_STRING_SETS = 0x37
+_GET_FEATURES = 0x3A
+_GET_CHANNELS = 0x3C
+_GET_LINK_SETTINGS = 0x4C
+_FEATURE_NAMES, _LINK_MODE_NAMES = 4, 9
+_STRING_BYTES = 32
+_NAME_BYTES = 16
+_LINK_SETTINGS = struct.Struct("=IIBBBBBBBbBBBB7I")
+"""``struct ethtool_link_settings`` without the masks behind it."""
+_WORDS_FIELD, _WORDS_OFFSET = 9, 15
+_WORD_BITS = 32
+_UNKNOWN_SPEED = 0xFFFFFFFF
+PORT_OTHER, DUPLEX_UNKNOWN = 0xFF, 0xFF
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """An offload. ``is_fixed``: it can't be switched."""
+
+    name: str
+    is_active: bool
+    is_fixed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Sizes of rings or numbers of channels, each with its maximum."""
+
+    maximum: tuple[int, int, int, int]
+    current: tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverState:
+    """What a driver tells; the defaults are for what it doesn't support. ``speed`` in Mbit/s."""
+
+    has_link: bool = False
+    speed: int = 0
+    port: int = PORT_OTHER
+    duplex: int = DUPLEX_UNKNOWN
+    own_modes: tuple[str, ...] = ()
+    peer_modes: tuple[str, ...] = ()
+    wake_on: int = 0
+    rings: Counts | None = None
+    """rx, rx mini, rx jumbo, tx."""
+    channels: Counts | None = None
+    """rx, tx, other, combined."""
+    features: tuple[Feature, ...] = field(default=())
+
+
+class Driver:
+    """The door to one interface's driver."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name.encode()
+
+    def read(self) -> DriverState:
+        """All that the driver tells."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as control:
+            settings = self._read_link_settings(control)
+            speed, duplex, port, own, peer = settings or (0, DUPLEX_UNKNOWN, PORT_OTHER, (), ())
+            link = self._ask(control, struct.pack("=II", _GET_LINK, 0))
+            wake = self._ask(control, struct.pack("=III6x2x", _GET_WOL, 0, 0))
+            return DriverState(
+                has_link=bool(link and struct.unpack("=II", link)[1]),
+                speed=0 if speed == _UNKNOWN_SPEED else speed,
+                port=port,
+                duplex=duplex,
+                own_modes=own,
+                peer_modes=peer,
+                wake_on=struct.unpack_from("=III", wake)[2] if wake else 0,
+                rings=self._read_counts(control, _GET_RINGS),
+                channels=self._read_counts(control, _GET_CHANNELS),
+                features=self._read_features(control),
+            )
+
+    def _ask(self, control: socket.socket, request: bytes) -> bytes | None:
+        """The answer in the request's place; None when the driver has none."""
+        buffer = ctypes.create_string_buffer(request, len(request))
+        frame = struct.pack(f"{_NAME_BYTES}sP16x", self._name, ctypes.addressof(buffer))
+        try:
+            fcntl.ioctl(control, _SIOCETHTOOL, frame)
+        except OSError:
+            return None
+        return buffer.raw
+
+    def _read_link_settings(
+        self, control: socket.socket
+    ) -> tuple[int, int, int, tuple[str, ...], tuple[str, ...]] | None:
+        size = _LINK_SETTINGS.size
+        empty = bytearray(size)
+        struct.pack_into("=I", empty, 0, _GET_LINK_SETTINGS)
+        # The first answer says, as a negative number, how many words a mask has.
+        first = self._ask(control, bytes(empty))
+        words = -_LINK_SETTINGS.unpack(first)[_WORDS_FIELD] if first else 0
+        if words <= 0:
+            return None
+        struct.pack_into("=b", empty, _WORDS_OFFSET, words)
+        answer = self._ask(control, bytes(empty) + bytes(3 * words * 4))
+        if answer is None:
+            return None
+        fields = _LINK_SETTINGS.unpack_from(answer)
+        masks = struct.unpack_from(f"={3 * words}I", answer, size)
+        names = self._read_strings(control, _LINK_MODE_NAMES)
+        own, peer = masks[words : 2 * words], masks[2 * words :]
+        return fields[1], fields[2], fields[3], _name_bits(own, names), _name_bits(peer, names)
+
+    def _read_counts(self, control: socket.socket, command: int) -> Counts | None:
+        answer = self._ask(control, struct.pack("=9I", command, *[0] * 8))
+        if answer is None:
+            return None
+        numbers = struct.unpack("=9I", answer)
+        return Counts(maximum=numbers[1:5], current=numbers[5:9])
+
+    def _read_features(self, control: socket.socket) -> tuple[Feature, ...]:
+        names = self._read_strings(control, _FEATURE_NAMES)
+        blocks = -(-len(names) // _WORD_BITS)
+        answer = self._ask(control, struct.pack(f"=II{16 * blocks}x", _GET_FEATURES, blocks))
+        if answer is None:
+            return ()
+        found: list[Feature] = []
+        for index, name in enumerate(names):
+            available, _, active, never_changed = struct.unpack_from(
+                "=4I", answer, 8 + 16 * (index // _WORD_BITS)
+            )
+            bit = 1 << index % _WORD_BITS
+            if name:
+                is_fixed = bool(never_changed & bit) or not available & bit
+                found.append(Feature(name=name, is_active=bool(active & bit), is_fixed=is_fixed))
+        return tuple(found)
+
+    def _read_strings(self, control: socket.socket, which: int) -> tuple[str, ...]:
+        sets = self._ask(control, struct.pack("=IIQI4x", _GET_STRING_SETS, 0, 1 << which, 0))
+        count = struct.unpack_from("=IIQI", sets)[3] if sets else 0
+        answer = self._ask(control, struct.pack(f"=III{count * _STRING_BYTES}x", _GET_STRINGS, which, count))
+        if answer is None:
+            return ()
+        texts = (
+            answer[12 + start : 12 + start + _STRING_BYTES]
+            for start in range(0, count * _STRING_BYTES, _STRING_BYTES)
+        )
+        return tuple(text.split(b"\0")[0].decode(errors="replace") for text in texts)
+
+
+def _name_bits(masks: tuple[int, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(
+        name
+        for index, name in enumerate(names)
+        if index // _WORD_BITS < len(masks) and masks[index // _WORD_BITS] >> index % _WORD_BITS & 1
+    )
