@@ -1,22 +1,32 @@
 """Who calls: the roles of a client, and what is passed on of its metadata."""
 
+import re
+from collections.abc import Iterable
+
 from talos.api.metadata import IMPERSONATOR, NODE, NODES, PROXY_FROM, READER, ROLE
 from talos.apid.routes import values_of
 from talos.rpc.proxy.raw import Metadata, Peer
+
+_ROLE_NAME = re.compile(r"os:[a-z:]{1,64}")
 
 
 def roles_of(peer: Peer, metadata: Metadata, *, anonymous: bool) -> tuple[str, ...]:
     """The roles of a client, sorted.
 
-    They are in its certificate. Another node's apid may speak for the roles in the metadata.
+    They are in its certificate; another node's apid may pass its caller's roles in the metadata.
+    Other organizations and values are left out, since metadata can't hold every text.
     ``anonymous`` clients - in maintenance there are no others - are readers.
     """
     if anonymous:
         return (READER,)
     given = values_of(metadata, ROLE)
     if IMPERSONATOR in peer.organizations and given:
-        return tuple(sorted(set(given)))
-    return tuple(sorted(set(peer.organizations)))
+        return _only_roles(given)
+    return _only_roles(peer.organizations)
+
+
+def _only_roles(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({name for name in names if _ROLE_NAME.fullmatch(name)}))
 
 
 def make_local_metadata(metadata: Metadata, roles: tuple[str, ...]) -> Metadata:
@@ -26,7 +36,7 @@ def make_local_metadata(metadata: Metadata, roles: tuple[str, ...]) -> Metadata:
 
 
 def make_peer_metadata(metadata: Metadata, roles: tuple[str, ...], authority: str) -> Metadata:
-    """What is passed on to another node; the origin tells it not to pass the call on again."""
+    """What is passed on to another node; with the origin in it the call is not passed on again."""
     dropped = {PROXY_FROM}
     kept = (item for item in make_local_metadata(metadata, roles) if item[0] not in dropped)
     return (*kept, (PROXY_FROM, authority or "unknown"))

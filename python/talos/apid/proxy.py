@@ -1,4 +1,4 @@
-"""The one handler of all calls: finds out who calls and where to, and passes the call on."""
+"""The one handler of all calls: authorizes it, finds out where it goes, and passes it on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ import grpc.aio
 from talos.api.metadata import READER
 from talos.api.methods import methods
 from talos.api.rpc import Code, RpcError
+from talos.apid.audit import Audit
 from talos.apid.caller import make_local_metadata, make_peer_metadata, roles_of
 from talos.apid.many import Upstream, forward_to_many
 from talos.apid.peers import Peers
@@ -31,11 +32,12 @@ class Proxy:
     router: grpc.aio.Channel
     is_own: Callable[[str], bool]
     log: Log
+    audit: Audit
     peers: Peers | None = None
     maintenance: bool = False
 
     async def handle(self, call: Http2Call) -> Status:
-        """Answer one call. One that a mere reader may not make is on record."""
+        """Answer one call. One that a mere reader may not make is recorded."""
         roles = roles_of(call.peer, call.metadata, anonymous=self.maintenance)
         known = methods().get(call.method)
         if known is not None and READER in known.roles:
@@ -48,19 +50,16 @@ class Proxy:
             result = code_name(error.code)
             raise
         finally:
-            self._record(call, roles, result)
+            self.audit.record(
+                call.client,
+                method=call.method,
+                peer=call.peer.address,
+                name=call.peer.common_name,
+                roles=roles,
+                nodes=values_of(call.metadata, NODE) + values_of(call.metadata, NODES),
+                result=result,
+            )
         return status
-
-    def _record(self, call: Http2Call, roles: tuple[str, ...], result: str) -> None:
-        self.log.info(
-            "audit",
-            method=call.method,
-            peer=call.peer.address,
-            name=call.peer.common_name,
-            roles=roles,
-            nodes=values_of(call.metadata, NODE) + values_of(call.metadata, NODES),
-            result=result,
-        )
 
     async def _pass_on(self, call: Http2Call, roles: tuple[str, ...]) -> Status:
         check_roles(call.method, roles, maintenance=self.maintenance)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from talos.apid.audit import Audit
 from talos.apid.certificates import Certificates
 from talos.apid.own import OwnNames
 from talos.apid.peers import PORT, Peers
@@ -31,7 +32,7 @@ class ApiServer:
     ) -> None:
         self.own = OwnNames()
         self._channel = open_local(str(router))
-        self._proxy = Proxy(router=self._channel, is_own=self.own.is_own, log=log)
+        self._proxy = Proxy(router=self._channel, is_own=self.own.is_own, log=log, audit=Audit(log))
         self.certificates = Certificates(self._apply, log, peer_port=peer_port)
         self._listener = TlsListener(
             self._proxy.handle, context=self.certificates.context, log=log, limits=limits

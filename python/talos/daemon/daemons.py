@@ -46,6 +46,8 @@ class DaemonSpec:
     writable: tuple[str, ...] = ()
     config_secrets: tuple[str, ...] = ()
     """Modules of the config's sections whose secrets it sees; those of other sections are withheld."""
+    audited: bool = False
+    """Its records of calls are a log of their own, ``audit``."""
     limits: Limits = field(default_factory=Limits)
 
     @property
@@ -115,6 +117,7 @@ APID = DaemonSpec(
         Input(*ids.NODE_ADDRESS_CURRENT),
         Input(*ids.HOSTNAME_STATUS),
     ),
+    audited=True,
     limits=Limits(minimum=16 * MIB, low=32 * MIB, maximum=128 * MIB, millicores=500),
 )
 TRUSTD = DaemonSpec(

@@ -140,22 +140,28 @@ class Inbox[T]:
         return item
 
 
-class Outbox[T]:
-    """A bounded queue from trio to asyncio. Iterate over it on the asyncio side."""
+class Outbox:
+    """A queue of messages from trio to asyncio, bounded in number and bytes.
 
-    def __init__(self, size: int) -> None:
+    Iterate over it on the asyncio side.
+    """
+
+    def __init__(self, size: int, capacity: int) -> None:
         self._size = size
-        self._items: deque[T] = deque()
+        self._capacity = capacity
+        self._bytes = 0
+        self._items: deque[bytes] = deque()
         self._closed = False
         self._filled = asyncio.Event()
         self._room = trio.Event()
 
-    async def put(self, item: T) -> None:
-        """On trio: add an item, waiting for room."""
-        while len(self._items) >= self._size:
+    async def put(self, item: bytes) -> None:
+        """On trio: add an item, waiting for room. One alone may be larger than the capacity."""
+        while self._items and (len(self._items) >= self._size or self._bytes + len(item) > self._capacity):
             self._room = trio.Event()
             await self._room.wait()
         self._items.append(item)
+        self._bytes += len(item)
         self._filled.set()
 
     def close(self) -> None:
@@ -166,13 +172,14 @@ class Outbox[T]:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> T:
+    async def __anext__(self) -> bytes:
         while not self._items:
             if self._closed:
                 raise StopAsyncIteration
             self._filled.clear()
             await self._filled.wait()
         item = self._items.popleft()
+        self._bytes -= len(item)
         self._room.set()
         return item
 

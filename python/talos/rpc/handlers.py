@@ -12,7 +12,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from talos.api.rpc import Call, Code, Handler, RpcError, Service
 from talos.rpc.bridge import Host, Inbox, Outbox
-from talos.rpc.limits import STREAM_WINDOW
+from talos.rpc.limits import STREAM_BYTES, STREAM_WINDOW
 from talos.rpc.status import STATUS_CODES, make_trailers, to_rpc_error
 
 type Context = grpc.aio.ServicerContext[bytes, bytes]
@@ -93,7 +93,7 @@ class _Method:
         await self._guard(context, work)
 
     async def _write_replies(self, context: Context, request: Message | Inbox[Message]) -> None:
-        outbox: Outbox[bytes] = Outbox(STREAM_WINDOW)
+        outbox = Outbox(STREAM_WINDOW, STREAM_BYTES)
 
         async def send(reply: Message) -> None:
             await outbox.put(self._encode(reply))

@@ -6,6 +6,9 @@ MAX_MESSAGE = 32 * 1024 * 1024
 STREAM_WINDOW = 16
 """Messages that a stream holds between the two event loops before its writer waits."""
 
+STREAM_BYTES = 64 * 1024
+"""Bytes of replies that a stream holds between the two event loops before its writer waits."""
+
 MESSAGE_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", MAX_MESSAGE),
     ("grpc.max_send_message_length", -1),

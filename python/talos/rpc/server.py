@@ -13,7 +13,7 @@ import trio
 from talos.api.rpc import Service
 from talos.rpc.bridge import Host
 from talos.rpc.handlers import make_method_handlers
-from talos.rpc.limits import MESSAGE_OPTIONS
+from talos.rpc.limits import LOCAL_WINDOW, MESSAGE_OPTIONS
 
 SOCKET_UMASK = 0o117
 """Sockets are 0660; the group comes from their directory, which is setgid."""
@@ -32,7 +32,7 @@ async def serve(
     """
     bridge = host.bridge
     async with trio.open_nursery() as calls:
-        server = grpc.aio.server(options=MESSAGE_OPTIONS)
+        server = grpc.aio.server(options=(*MESSAGE_OPTIONS, *LOCAL_WINDOW))
         for service in services:
             methods = make_method_handlers(host, service, calls)
             handler = grpc.method_handlers_generic_handler(service.descriptor.full_name, methods)

@@ -17,19 +17,35 @@ STATUS_DETAILS = "grpc-status-details-bin"
 STATUS_CODES = {Code(code.value[0]): code for code in grpc.StatusCode}
 
 
+MAX_MESSAGE_LENGTH = 4096
+"""Bytes of a status message. gRPC clients refuse trailers of more than 8 KiB, and with them the reason."""
+
+
 def to_rpc_error(error: Exception, method: str, log: Log) -> RpcError:
     """The status for an error of a handler; one that is a defect of ours is logged."""
     match _leaf(error):
         case RpcError() as known:
-            return known
+            return RpcError(known.code, cut_message(known.message), known.details)
         case UserError() as mistake:
-            return RpcError(Code.INVALID_ARGUMENT, str(mistake))
+            return RpcError(Code.INVALID_ARGUMENT, cut_message(str(mistake)))
         case GuestGoneError():
             return RpcError(Code.UNAVAILABLE, "the server is shutting down")
         case defect:
             incident = secrets.token_hex(4)
             log.error("a call failed", id=incident, method=method, error=defect)
             return RpcError(Code.INTERNAL, f"internal error {incident}: the service's log tells more")
+
+
+def cut_message(message: str) -> str:
+    """A message short enough for trailers, in which only printable ASCII takes one byte."""
+    if len(message) <= MAX_MESSAGE_LENGTH // 3:
+        return message
+    size = 0
+    for position, char in enumerate(message):
+        size += 1 if " " <= char <= "~" and char != "%" else 3 * len(char.encode(errors="replace"))
+        if size > MAX_MESSAGE_LENGTH:
+            return f"{message[:position]}… ({len(message) - position} more characters)"
+    return message
 
 
 def _leaf(error: Exception) -> Exception:

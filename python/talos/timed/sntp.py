@@ -1,5 +1,6 @@
 """One question to a time server (SNTP, RFC 5905), enough to compare clocks."""
 
+import secrets
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,9 +19,10 @@ DEFAULT_PATIENCE = 5.0
 
 _MODE_CLIENT, _MODE_SERVER = 3, 4
 _VERSION = 4
-# Leap indicator 3: the server's clock isn't set itself.
+# Leap indicator 3: the server's own clock is not synchronized.
 _ALARM = 3
 # Flags, stratum, poll, precision, root delay, root dispersion, reference id and four times.
+_NONCE = 8
 _PACKET = struct.Struct("!BBbb11I")
 
 type Now = Callable[[], float]
@@ -28,7 +30,7 @@ type Now = Callable[[], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a server said. Times in seconds since 1970; ``offset`` is what our clock lacks."""
+    """What a server answered. Times in seconds since 1970; ``offset`` is what our clock lacks."""
 
     server: str
     local: float
@@ -45,12 +47,13 @@ async def ask(server: str, now: Now, *, port: int = PORT, patience: float = DEFA
             family, _, _, _, address = found[0]
             with trio.socket.socket(family, trio.socket.SOCK_DGRAM) as channel:
                 await channel.connect(address)
+                nonce = secrets.token_bytes(_NONCE)
                 sent = now()
-                await channel.send(make_request(sent))
-                # Somebody else's packet is not the end of the wait.
+                await channel.send(make_request(nonce))
+                # A packet that answers another request is not the end of the wait.
                 while True:
                     packet = await channel.recv(512)
-                    answer = parse_reply(packet, server, sent=sent, received=now())
+                    answer = parse_reply(packet, server, nonce=nonce, sent=sent, received=now())
                     if answer is not None:
                         return answer
     except trio.TooSlowError:
@@ -60,18 +63,21 @@ async def ask(server: str, now: Now, *, port: int = PORT, patience: float = DEFA
         raise RpcError(Code.UNAVAILABLE, f"{server} can't be asked for the time: {error}") from None
 
 
-def make_request(sent: float) -> bytes:
-    """The packet of a client; the server gives the time in it back to us."""
-    seconds, fraction = _to_ntp(sent)
-    return _PACKET.pack(_VERSION << 3 | _MODE_CLIENT, 0, 0, 0, *[0] * 9, seconds, fraction)
+def make_request(nonce: bytes) -> bytes:
+    """The packet of a client.
+
+    The server gives the client's time back, by which the answer is known. It need not be a
+    time: 64 random bits can't be guessed, as those of a clock can.
+    """
+    return _PACKET.pack(_VERSION << 3 | _MODE_CLIENT, 0, 0, 0, *[0] * 9, *struct.unpack("!II", nonce))
 
 
-def parse_reply(packet: bytes, server: str, *, sent: float, received: float) -> Answer | None:
+def parse_reply(packet: bytes, server: str, *, nonce: bytes, sent: float, received: float) -> Answer | None:
     """A server's packet; none when it isn't the answer to ours, RpcError when it can't be used."""
     if len(packet) < _PACKET.size:
         return None
     flags, stratum, _, _, *words = _PACKET.unpack_from(packet)
-    if flags & 7 != _MODE_SERVER or tuple(words[5:7]) != _to_ntp(sent):
+    if flags & 7 != _MODE_SERVER or packet[24:32] != nonce:
         return None
     if stratum == 0:
         code = packet[12:16].decode("ascii", errors="replace").rstrip("\0")
@@ -86,11 +92,6 @@ def parse_reply(packet: bytes, server: str, *, sent: float, received: float) -> 
         offset=((arrived - sent) + (left - received)) / 2,
         round_trip=(received - sent) - (left - arrived),
     )
-
-
-def _to_ntp(time: float) -> tuple[int, int]:
-    seconds = int(time)
-    return (seconds + EPOCH_OFFSET) % ERA_SECONDS, int((time - seconds) * (1 << 32))
 
 
 def _from_ntp(seconds: int, fraction: int, near: float) -> float:

@@ -1,10 +1,10 @@
 """Signing certificate requests of workers that show the machine token."""
 
-import asyncio
 import hashlib
 import hmac
 from dataclasses import dataclass
 
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from google.protobuf.message import DecodeError
 
 from talos.api.methods import split_path
@@ -13,6 +13,7 @@ from talos.api.security.security_pb2 import CertificateRequest, CertificateRespo
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.csr import parse_csr
 from talos.rpc.port.call import Http2Call
+from talos.rpc.port.refusals import Refusals
 from talos.rpc.proxy.forward import receive_one
 from talos.rpc.proxy.raw import OK, Metadata, Status
 from talos.system.errors import UserError
@@ -20,8 +21,8 @@ from talos.system.logging import Log
 
 SERVICE, METHOD = "securityapi.SecurityService", "Certificate"
 
-REQUEST_TIMEOUT = 10.0
-"""Seconds that a caller has to send its request, since anybody may call."""
+MIN_RSA_BITS = 2048
+"""Size of an RSA key that a certificate is signed for, as browsers and Go's TLS ask for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,7 @@ class Signer:
     def __init__(self, log: Log) -> None:
         self.secrets: Secrets | None = None
         self._log = log
+        self._refusals = Refusals(log)
 
     async def handle(self, call: Http2Call) -> Status:
         """Answer one call."""
@@ -50,18 +52,27 @@ class Signer:
         secrets = self.secrets
         if secrets is None:
             raise RpcError(Code.UNAVAILABLE, "this node has no secrets yet")
-        check_token(call.metadata, secrets.token)
-        async with asyncio.timeout(REQUEST_TIMEOUT):
-            request = _parse(await receive_one(call))
+        try:
+            check_token(call.metadata, secrets.token)
+        except RpcError as error:
+            self._refusals.note(call.peer.address, error.message)
+            raise
+        request = _parse(await receive_one(call))
         reply = self._certificate(request, secrets, call.peer.address)
         await call.send(reply.SerializeToString())
         return OK
 
     def _certificate(self, request: CertificateRequest, secrets: Secrets, peer: str) -> CertificateResponse:
         try:
-            subject = parse_csr(request.csr).subject.rfc4514_string()
+            csr = parse_csr(request.csr)
+            subject, key = csr.subject.rfc4514_string(), csr.public_key()
         except UserError as error:
             raise RpcError(Code.INVALID_ARGUMENT, str(error)) from None
+        if isinstance(key, RSAPublicKey) and key.key_size < MIN_RSA_BITS:
+            raise RpcError(
+                Code.INVALID_ARGUMENT,
+                f"the RSA key has {key.key_size} bits instead of {MIN_RSA_BITS}",
+            )
         try:
             # Organizations are roles, and a server has none.
             signed = secrets.authority.sign(request.csr, usages=Usage.SERVER, organizations=())
@@ -77,7 +88,7 @@ def check_token(metadata: Metadata, token: str) -> None:
     shown = [value for key, value in metadata if key == "token" and isinstance(value, str)]
     if not shown:
         raise RpcError(Code.UNAUTHENTICATED, "missing token")
-    # Digests: the time of the comparison tells neither length nor content.
+    # Digests: the time of the comparison depends on neither length nor content.
     if not token or not hmac.compare_digest(_digest(shown[0]), _digest(token)):
         raise RpcError(Code.UNAUTHENTICATED, "invalid token")
 

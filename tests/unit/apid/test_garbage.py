@@ -148,6 +148,8 @@ class TestGarbage:
         ("headers", "code"),
         [
             ({"grpc-timeout": "soon"}, "13"),
+            ({":authority": "ü"}, "3"),
+            ({":authority": "a" * 400}, "3"),
             ({"x-bin": "%%%"}, "13"),
             ({"x": "ü"}, "3"),
             ({"x": "y" * 9000}, "8"),
@@ -161,6 +163,14 @@ class TestGarbage:
                 reply = await session.request(headers)
                 assert reply["grpc-status"] == code
                 assert reply["grpc-message"]
+
+        run(test)
+
+    def test_the_longest_timeout_is_no_timeout(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            pki = Pki()
+            async with node(tmp_path, pki, answer) as a, http2_client(a, pki) as session:
+                assert (await session.request({"grpc-timeout": "99999999H"}))["grpc-status"] == "0"
 
         run(test)
 

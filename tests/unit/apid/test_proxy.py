@@ -3,6 +3,7 @@
 # gRPC's type stubs know no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
+import json
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,10 +16,12 @@ from talos.api.common import common_pb2 as common
 from talos.api.google.rpc import status_pb2
 from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Code
+from talos.apid import audit
 from talos.rpc.proxy.grpc_call import GrpcCall
 from talos.rpc.proxy.raw import Status
+from talos.system.logging import Log
 
-from .backends import tagged, tags
+from .backends import tagged, tags, versions
 from .world import (
     READ,
     RECOVER,
@@ -31,6 +34,29 @@ from .world import (
     node,
     run,
 )
+
+REBOOT = "/machine.MachineService/Reboot"
+
+
+class TestCaller:
+    @pytest.mark.parametrize("name", ["Café", "x ", "OS:ADMIN", "os:admin ", "system:masters", "os:", "os:1"])
+    def test_organizations_that_are_no_roles_are_left_out(self, tmp_path: Path, name: str) -> None:
+        seen: list[Any] = []
+
+        async def backend(call: GrpcCall) -> Status:
+            seen.extend(value for key, value in call.metadata if key == "talos-role")
+            return await versions(call, "a")
+
+        async def test() -> None:
+            async with (
+                node(tmp_path, pki, backend) as a,
+                client(a, pki, pki.client("os:reader", name)) as channel,
+            ):
+                await call(channel)
+                assert seen == ["os:reader"]
+
+        pki = Pki()
+        run(test)
 
 
 class TestLocal:
@@ -233,15 +259,56 @@ class TestAudit:
             ):
                 await call(channel)
                 with pytest.raises(grpc.aio.AioRpcError):
-                    await call(channel, "/machine.MachineService/Reboot", metadata={"node": "127.0.0.1"})
+                    await call(channel, REBOOT, metadata={"node": "127.0.0.1"})
                 (record,) = [record for record in a.records if record["msg"] == "audit"]
-                assert record["method"] == "/machine.MachineService/Reboot"
+                assert record["method"] == REBOOT
                 assert record["peer"].startswith("127.0.0.1:")
                 assert (record["name"], record["roles"]) == ("eve", ["os:reader"])
                 assert (record["nodes"], record["result"]) == (["127.0.0.1"], "PermissionDenied")
 
         pki = Pki()
         run(test)
+
+    def test_a_flood_of_calls_does_not_push_records_out(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(audit, "BURST", 3)
+        monkeypatch.setattr(audit, "PER_SECOND", 0.0)
+
+        async def test() -> None:
+            async with (
+                node(tmp_path, pki, tagged("a")) as a,
+                client(a, pki, pki.client(), **{"grpc.max_metadata_size": 65536}) as noisy,
+                client(a, pki, pki.client("os:reader", common_name="eve")) as other,
+            ):
+                many = {"nodes": [f"{number}{'x' * 500}" for number in range(40)]}
+                for channel, metadata in ((noisy, many),) * 10 + ((other, {}),):
+                    with pytest.raises(grpc.aio.AioRpcError):
+                        await call(channel, REBOOT, metadata=metadata)
+                records = [record for record in a.records if record["msg"] == "audit"]
+                assert [record["name"] for record in records] == ["", "", "", "eve"]
+                assert all(len(json.dumps(record)) < 4096 for record in records)
+                assert (len(records[0]["nodes"]), records[0]["more_nodes"]) == (16, 24)
+                assert len(records[0]["nodes"][0]) == 128
+
+        pki = Pki()
+        run(test)
+
+    def test_what_is_left_out_is_counted(self) -> None:
+        lines: list[str] = []
+        now = 0.0
+        records = audit.Audit(Log(write=lines.append), lambda: now)
+
+        def write(client: str) -> None:
+            records.record(client, method="/m", peer="p", name="n", roles=(), nodes=(), result="OK")
+
+        for _ in range(audit.BURST + 10):
+            write("a")
+        write("b")
+        now = 2 / audit.PER_SECOND
+        write("a")
+        assert len(lines) == audit.BURST + 2
+        assert json.loads(lines[-1])["left_out"] == 10
 
     def test_metadata_for_many_nodes(self, tmp_path: Path) -> None:
         async def test() -> None:

@@ -8,13 +8,20 @@ import trio.lowlevel
 
 from talos.machined.logs.file import LogFile
 from talos.machined.logs.ring import LogRing
-from talos.machined.logs.store import MAX_LINE, LineSplitter, LogStore
+from talos.machined.logs.store import MAX_LINE, LineSplitter, LogStore, split_records
 from talos.machined.node.ports import UnknownLogError
 
 
 async def content(logs: LogStore, id: str, tail: int = -1) -> bytes:
     async with logs.read(id, tail_lines=tail) as chunks:
         return b"".join([chunk async for chunk in chunks])
+
+
+def test_records_of_calls_are_separated() -> None:
+    record = b'{"time":"t","level":"info","msg":"audit","name":"a"}\n'
+    other = b'{"time":"t","level":"info","msg":"x","name":"\\"msg\\":\\"audit\\""}\n'
+    assert split_records(other) == (b"", other)
+    assert split_records(other + record + other) == (record, other * 2)
 
 
 async def test_tail_and_whole() -> None:

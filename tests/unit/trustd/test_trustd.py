@@ -12,6 +12,8 @@ import grpc
 import grpc.aio
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from talos.api.definitions import secrets_pb2 as secrets
@@ -123,6 +125,20 @@ def test_asks_for_the_token(metadata: dict[str, str], text: str) -> None:
             await trust.call(csr(), **metadata)
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
         assert caught.value.details() == text
+        assert any(text in line for line in trust.lines)
+
+    run(test)
+
+
+def test_weak_keys_are_not_signed() -> None:
+    key = rsa.generate_private_key(65537, 1024)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "worker")])
+    request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
+
+    async def test(trust: Trust) -> None:
+        with pytest.raises(grpc.aio.AioRpcError, match="1024 bits") as caught:
+            await trust.call(request.public_bytes(serialization.Encoding.PEM), token=TOKEN)
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
     run(test)
 

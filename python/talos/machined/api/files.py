@@ -59,7 +59,7 @@ async def run_list(request: machine_pb2.ListRequest, call: Call, send: Send) -> 
         for frame in frames:
             await send(frame)
 
-    await pump(steps(), send_all)
+    await pump(steps(), send_all, walking=True)
 
 
 def _is_wanted(entry: Entry, types: Iterable[int]) -> bool:
@@ -113,7 +113,7 @@ async def run_disk_usage(request: machine_pb2.DiskUsageRequest, call: Call, send
             # The other paths are still of use.
             await send(machine_pb2.DiskUsageInfo(name=path, relative_name=path, error=error.message))
             continue
-        await pump(measure(root, request), send_all)
+        await pump(measure(root, request), send_all, walking=True)
 
 
 async def run_read(request: machine_pb2.ReadRequest, call: Call, send: Send) -> None:

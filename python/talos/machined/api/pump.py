@@ -7,30 +7,34 @@ import trio
 _THREADS = 8
 """At most so many threads wait for disks on behalf of the API; the rest of PID 1 has its own."""
 
-_limiter: trio.CapacityLimiter | None = None
+_WALKERS = 2
+"""At most so many of them walk through directories, which takes the interpreter's lock from all else."""
+
+_limiters: dict[int, trio.CapacityLimiter] = {}
 
 
-def _get_limiter() -> trio.CapacityLimiter:
-    global _limiter
-    if _limiter is None:
-        _limiter = trio.CapacityLimiter(_THREADS)
-    return _limiter
+def _limiter(size: int) -> trio.CapacityLimiter:
+    if size not in _limiters:
+        _limiters[size] = trio.CapacityLimiter(size)
+    return _limiters[size]
 
 
 async def in_thread[**P, R](function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """Call a function that may wait for a disk."""
-    return await trio.to_thread.run_sync(lambda: function(*args, **kwargs), limiter=_get_limiter())
+    return await trio.to_thread.run_sync(lambda: function(*args, **kwargs), limiter=_limiter(_THREADS))
 
 
-async def pump[T](steps: Generator[T], use: Callable[[T], Awaitable[None]]) -> None:
+async def pump[T](steps: Generator[T], use: Callable[[T], Awaitable[None]], *, walking: bool = False) -> None:
     """Hand on what the generator yields, each item before the next one is made.
 
     Nothing piles up while the reader doesn't read, and cancellation takes effect after the
-    step that runs. The generator is closed in the end.
+    step that runs. The generator is closed in the end. One that is ``walking`` through
+    directories shares a few threads with all others that do.
     """
+    limiter = _limiter(_WALKERS if walking else _THREADS)
     try:
         while True:
-            item = await in_thread(next, steps, _END)
+            item = await trio.to_thread.run_sync(next, steps, _END, limiter=limiter)
             if item is _END:
                 return
             await use(item)  # pyright: ignore[reportArgumentType] - not the end, so an item

@@ -9,6 +9,11 @@ from talos.machined.logs.ring import LogRing
 from talos.machined.node.ports import UnknownLogError
 
 DIRECTORY = Path("/var/log")
+AUDIT = "audit"
+"""The log of calls that a mere reader may not make."""
+
+_RECORD = b'"msg":"audit"'
+
 MAX_LINE = 64 * 1024
 """Bytes after which a line without an end is cut."""
 
@@ -76,6 +81,20 @@ async def _iterate(ring: LogRing, position: int, *, follow: bool) -> AsyncGenera
             return
         else:
             await ring.wait(position)
+
+
+def split_records(lines: bytes) -> tuple[bytes, bytes]:
+    """The records of calls among whole lines, and the other lines.
+
+    In JSON no text can hold the mark: its quotation marks would be escaped.
+    """
+    if _RECORD not in lines:
+        return b"", lines
+    records: list[bytes] = []
+    others: list[bytes] = []
+    for line in lines.splitlines(keepends=True):
+        (records if _RECORD in line else others).append(line)
+    return b"".join(records), b"".join(others)
 
 
 class LineSplitter:

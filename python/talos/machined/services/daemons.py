@@ -26,6 +26,7 @@ def make_daemon_service(daemon: DaemonSpec) -> ServiceSpec:
         skip=_skip_on_container if daemon.needs_devices else never_skip,
         control_plane_only=daemon.control_plane_only,
         directories=make_directories(daemon),
+        audited=daemon.audited,
         group=f"system/{daemon.name}",
         limits=daemon.limits,
         oom_score_adj=OOM_SCORE,

@@ -11,7 +11,7 @@ from pathlib import Path
 import trio
 
 from talos.daemon.ready import READY_MESSAGE
-from talos.machined.logs.store import LineSplitter, LogStore
+from talos.machined.logs.store import AUDIT, LineSplitter, LogStore, split_records
 from talos.machined.node.ports import ServiceState, ServiceStatus
 from talos.machined.services.health import Connect, HealthCheck
 from talos.machined.services.lifecycle import Lifecycle
@@ -268,20 +268,26 @@ class Runner:
         """Everything the service writes, over all its processes, becomes its log."""
         os.set_blocking(reading, False)
         splitter = LineSplitter()
-        logs, name = self._machinery.logs, self.spec.id
-        logs.register(name)
+        self._machinery.logs.register(self.spec.id)
         try:
             while True:
                 await trio.lowlevel.wait_readable(reading)
                 lines = splitter.feed(os.read(reading, PIPE_READ))
-                if lines:
-                    logs.append(name, lines)
+                self._append(lines)
         finally:
             with suppress(BlockingIOError):
-                logs.append(name, splitter.feed(os.read(reading, PIPE_READ)) + splitter.finish())
+                self._append(splitter.feed(os.read(reading, PIPE_READ)) + splitter.finish())
             os.close(reading)
             os.close(self._output)
             self._output = -1
+
+    def _append(self, lines: bytes) -> None:
+        records = b""
+        if self.spec.audited:
+            records, lines = split_records(lines)
+        for log, part in ((AUDIT, records), (self.spec.id, lines)):
+            if part:
+                self._machinery.logs.append(log, part)
 
 
 def _is_up(life: Lifecycle) -> bool:

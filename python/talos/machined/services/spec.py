@@ -85,7 +85,8 @@ class ServiceSpec:
     """One row: everything the supervisor knows of a service.
 
     It starts when the services in ``depends`` are up and the conditions hold. ``skip`` gives
-    the reason why it isn't for this machine. ``oom_score_adj`` is set where the kernel lets us.
+    the reason why it isn't for this machine. Of an ``audited`` one the records of calls become a log of
+    their own. ``oom_score_adj`` is set where the kernel lets us.
     """
 
     id: str
@@ -97,6 +98,7 @@ class ServiceSpec:
     skip: Skip = never_skip
     control_plane_only: bool = False
     directories: tuple[Directory, ...] = ()
+    audited: bool = False
     group: str = ""
     limits: Limits = field(default_factory=Limits)
     oom_score_adj: int = 0

@@ -132,6 +132,11 @@ class Http2Call:
         """Who calls."""
         return self._connection.client.peer
 
+    @property
+    def client(self) -> str:
+        """What the caller's share of limits is counted by."""
+        return self._connection.client.key
+
     def time_remaining(self) -> float | None:
         """Seconds until the caller gives up; None when it has set no deadline."""
         if self.deadline is None:

@@ -1,14 +1,14 @@
-"""Telling whom a port refused, without letting them fill the log."""
+"""Logging whom a port refused, without letting them fill the log."""
 
 import time
 
 from talos.system.logging import Log
 
 BURST = 50
-"""Refusals that are told one by one in each period."""
+"""Refusals that are logged one by one in each period."""
 
 PERIOD = 60.0
-"""Seconds after which they are told one by one again."""
+"""Seconds after which they are logged one by one again."""
 
 
 class Refusals:
