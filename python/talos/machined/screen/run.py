@@ -5,7 +5,7 @@ import re
 import trio
 from google.protobuf.message import Message
 
-from talos.machined.boot.machine import Machine
+from talos.machined.node.ports import Services
 from talos.machined.screen.collect import WATCHED, Collector
 from talos.machined.screen.detect import has_screen
 from talos.machined.screen.painter import Painter
@@ -13,6 +13,7 @@ from talos.machined.screen.render import render
 from talos.pki.certificate import parse_certificate, spki_fingerprint
 from talos.resource.kind import Kind
 from talos.resource.state import State
+from talos.system.files import Files
 from talos.system.kmsg import KmsgReader
 from talos.system.logging import Log
 from talos.system.proc.cmdline import Cmdline
@@ -43,16 +44,6 @@ def open_terminal(arguments: Cmdline, log: Log) -> Terminal | None:
     except OSError as error:
         log.warning("there is no summary screen", terminal=f"tty{number}", reason=str(error))
         return None
-
-
-def make_collector(machine: Machine) -> Collector:
-    """What the screen is made from, on a real machine."""
-    return Collector(
-        state=machine.state,
-        files=machine.ports.files,
-        services=lambda: [*machine.supervisor.list()],
-        fingerprint_of=read_fingerprint,
-    )
 
 
 def read_fingerprint(pem: bytes) -> str:
@@ -104,18 +95,24 @@ class Screen:
             await trio.lowlevel.wait_readable(reader.fd)
 
 
-async def run_screen(machine: Machine) -> None:
-    """The screen of a machine that has one."""
-    terminal = open_terminal(machine.platform.arguments, machine.log)
+async def run_screen(state: State, files: Files, services: Services, arguments: Cmdline, log: Log) -> None:
+    """Show the screen on a machine that has one."""
+    terminal = open_terminal(arguments, log)
     if terminal is None:
         return
-    screen = Screen(make_collector(machine), terminal)
+    collector = Collector(
+        state=state,
+        files=files,
+        services=lambda: [*services.list()],
+        fingerprint_of=read_fingerprint,
+    )
+    screen = Screen(collector, terminal)
     try:
         async with trio.open_nursery() as nursery:
             for kind in WATCHED:
-                nursery.start_soon(screen.follow_state, machine.state, kind)
+                nursery.start_soon(screen.follow_state, state, kind)
             nursery.start_soon(screen.follow_messages, KmsgReader())
             await screen.run()
     except Exception:
-        machine.log.exception("the summary screen ended, the machine goes on without it")
+        log.exception("the summary screen ended, the machine goes on without it")
         show_messages()

@@ -38,7 +38,14 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
         if not (machine.platform.has_kernel and has_screen()):
             return
         screen = await trio.to_thread.run_sync(importlib.import_module, SCREEN_MODULE)
-        machine.nursery.start_soon(screen.run_screen, machine)
+        machine.nursery.start_soon(
+            screen.run_screen,
+            machine.state,
+            machine.ports.files,
+            machine.supervisor,
+            machine.platform.arguments,
+            machine.log,
+        )
 
     async def reload_meta() -> None:
         with trio.move_on_after(DEVICES_LIMIT) as scope:
