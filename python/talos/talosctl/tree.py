@@ -41,6 +41,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("service", "services", "Show and control the node's services"),
     ("shutdown", "", "Shut the node down"),
     ("stats", "", "Show what each container uses"),
+    ("support", "", "Collect logs, resources and states of nodes into an archive"),
     ("time", "", "Compare the node's clock with a time server"),
     ("upgrade", "", "Install another version on the node"),
     ("usage", "du", "Show how much space files use"),

@@ -54,7 +54,6 @@ NOT_BUILT = {
     "talosctl inject serviceaccount",
     "talosctl remote-provision-launch",
     "talosctl rotate-ca",
-    "talosctl support",
     "talosctl upgrade-k8s",
 }
 

@@ -1,0 +1,141 @@
+"""``talosctl support``."""
+
+import importlib
+import os
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any, cast
+
+from talos.api.rpc import RpcError
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.client.command import need_nodes, run_async
+from talos.talosctl.client.failure import describe
+from talos.talosctl.client.fanout import ask_nodes, report_failures
+from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
+from talos.talosctl.client.select import select_target
+from talos.talosctl.client.session import Session, open_session
+from talos.talosctl.commands.support_items import collect, find_items
+from talos.talosctl.output import console
+
+PLAIN, ENCRYPTED = "support.zip", "support.zip.age"
+ERRORS = "errors.txt"
+
+
+def run_support(invocation: Invocation) -> int:
+    """Collect what helps to understand the nodes into one archive."""
+    flags = invocation.flags
+    recipients = flags.texts("encryption-recipients")
+    if recipients and flags.is_set("no-encryption"):
+        raise UserError("nothing is encrypted with --no-encryption", where="--encryption-recipients")
+    encryption = _Encryption(recipients) if recipients else None
+    path = Path(flags.text("output") or (ENCRYPTED if encryption else PLAIN))
+    if path.exists():
+        raise UserError(f'file "{path}" already exists', hint="name another one with --output")
+    is_verbose, workers = flags.is_set("verbose"), flags.number("num-workers")
+
+    async def main() -> int:
+        target = select_target(flags)
+        nodes = need_nodes(target)
+        with tempfile.TemporaryFile() as archive:
+            with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as bundle:
+
+                async def gather(session: Session, node: str) -> None:
+                    failures: list[str] = []
+                    items = await find_items(session, node)
+                    done = 0
+
+                    def keep(name: str, result: bytes | RpcError) -> None:
+                        nonlocal done
+                        done += 1
+                        if isinstance(result, bytes):
+                            bundle.writestr(f"{node}/{name}", result)
+                        else:
+                            failures.append(f"{name}: {describe(result, target)}")
+                        if is_verbose:
+                            console.note(f"{node}: {done}/{len(items)} {name}")
+
+                    await collect(items, workers, keep)
+                    if failures:
+                        bundle.writestr(f"{node}/{ERRORS}", "".join(f"{line}\n" for line in sorted(failures)))
+                    missing = f", {len(failures)} could not be read, see {ERRORS}" if failures else ""
+                    console.note(f"{node}: {len(items) - len(failures)} files{missing}")
+
+                async with open_session(target) as session:
+                    outcomes = await ask_nodes(session, nodes, gather)
+                    code = report_failures(session, outcomes)
+            if all(outcome.error for outcome in outcomes):
+                return code
+            archive.seek(0)
+            _write(path, archive, encryption)
+        console.note(f"support bundle is written to {path}")
+        return code
+
+    return run_async(main())
+
+
+class _Encryption:
+    """age for some recipients."""
+
+    def __init__(self, recipients: Sequence[str]) -> None:
+        # Rust without type stubs.
+        self._age: Any = importlib.import_module("pyrage")
+        self._recipients = [self._parse(text) for text in recipients]
+
+    def _parse(self, text: str) -> object:
+        kind = self._age.ssh if text.startswith("ssh-") else self._age.x25519
+        try:
+            return kind.Recipient.from_str(text)
+        except self._age.RecipientError as error:
+            hint = "use age1… or an SSH public key"
+            where = "--encryption-recipients"
+            raise UserError(f'"{text}" is no recipient', where=where, hint=hint) from error
+
+    def encrypt(self, content: bytes) -> bytes:
+        """The content for the recipients' keys only."""
+        return cast("bytes", self._age.encrypt(content, self._recipients))
+
+
+def _write(path: Path, archive: IO[bytes], encryption: _Encryption | None) -> None:
+    content = archive.read()
+    if encryption:
+        content = encryption.encrypt(content)
+    try:
+        # Logs may hold what is not for everyone's eyes. A file that appeared meanwhile stays.
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+    except OSError as error:
+        raise UserError(f"can't be written: {error.strerror}", where=str(path)) from error
+
+
+COMMAND = Command(
+    name="support",
+    summary="Collect logs, resources and states of nodes into an archive",
+    details="Writes a zip archive with a folder for each node: logs, kernel log, states of services, all "
+    "resources without secrets, processes, mounts and the graph of controllers. It is encrypted only when "
+    "recipients are given.",
+    example="talosctl support -n 10.5.0.2,10.5.0.3 -O cluster.zip",
+    flags=(
+        *CLIENT_FLAGS,
+        *INSECURE_FLAGS,
+        Flag(
+            name="encryption-no-default-recipients",
+            type=Type.BOOL,
+            default="false",
+            help="accepted: there are no default recipients",
+        ),
+        Flag(
+            name="encryption-recipients",
+            type=Type.STRING_ARRAY,
+            help="encrypt the archive with age for this public key (age1… or ssh-…), repeatable",
+        ),
+        Flag(name="no-encryption", type=Type.BOOL, default="false", help="do not encrypt"),
+        Flag(name="num-workers", short="w", type=Type.INT, default="1", help="calls at a time to each node"),
+        Flag(name="output", short="O", help=f"the file to write, {PLAIN} or {ENCRYPTED} by default"),
+        Flag(name="verbose", short="v", type=Type.BOOL, default="false", help="name every file"),
+    ),
+    run=run_support,
+)

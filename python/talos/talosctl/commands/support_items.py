@@ -1,0 +1,167 @@
+"""What of a node helps to understand it later: files of a support bundle, each with how it is made."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
+
+from talos.api.common.common_pb2 import ContainerDriver, Data
+from talos.api.cosi.meta_pb2 import ResourceDefinitionSpec
+from talos.api.inspect.inspect_pb2 import (
+    ControllerRuntimeDependenciesResponse,
+    ControllerRuntimeDependency,
+)
+from talos.api.machine.machine_pb2 import (
+    DmesgRequest,
+    LogsContainersResponse,
+    LogsRequest,
+    MemoryResponse,
+    MountsResponse,
+    ProcessesResponse,
+    ReadRequest,
+    ServiceInfo,
+    ServiceList,
+    ServiceListResponse,
+    VersionResponse,
+)
+from talos.api.rpc import RpcError
+from talos.talosctl.client.command import parts, raise_error
+from talos.talosctl.client.namespaces import SYSTEM
+from talos.talosctl.client.resources import DEFINITION_TYPE, META_NAMESPACE, list_resources
+from talos.talosctl.client.session import Session
+from talos.talosctl.commands.inspect import draw_graph
+from talos.talosctl.output.resource import format_yaml
+from talos.talosctl.output.yaml_text import dump_yaml
+
+type Make = Callable[[], Awaitable[bytes]]
+
+_MACHINE = "/machine.MachineService/"
+_FILES = {
+    "io": "/proc/diskstats",
+    "loadavg": "/proc/loadavg",
+    "meminfo": "/proc/meminfo",
+    "cmdline": "/proc/cmdline",
+    "pressure/cpu": "/proc/pressure/cpu",
+    "pressure/io": "/proc/pressure/io",
+    "pressure/memory": "/proc/pressure/memory",
+}
+"""Files of the node that are copied as they are, by their names in the bundle."""
+_REPLIES: dict[str, tuple[str, type[Message]]] = {
+    "summary.yaml": ("Version", VersionResponse),
+    "processes.yaml": ("Processes", ProcessesResponse),
+    "mounts.yaml": ("Mounts", MountsResponse),
+    "memory.yaml": ("Memory", MemoryResponse),
+}
+"""Calls whose replies are kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A file of the bundle."""
+
+    name: str
+    make: Make
+
+
+async def find_items(session: Session, node: str) -> list[Item]:
+    """What there is to collect of a node; raises RpcError when it doesn't answer."""
+    services, logs, types = await asyncio.gather(
+        _services(session, node), _logs(session, node), _types(session, node)
+    )
+    return [
+        Item(name="dmesg.log", make=lambda: _read(session, node, "Dmesg", DmesgRequest())),
+        *(_reply_item(session, node, name, *row) for name, row in _REPLIES.items()),
+        *(_file_item(session, node, name, path) for name, path in _FILES.items()),
+        Item(name="dependencies.dot", make=lambda: _dependencies(session, node)),
+        *(_state_item(service) for service in services),
+        *(_log_item(session, node, name) for name in logs),
+        *(_resource_item(session, node, kind) for kind in types),
+    ]
+
+
+async def _services(session: Session, node: str) -> list[ServiceInfo]:
+    reply = await session.unary(node, _MACHINE + "ServiceList", Empty(), ServiceListResponse)
+    return [service for part in parts(reply, ServiceList) for service in part.services]
+
+
+async def _logs(session: Session, node: str) -> list[str]:
+    reply = await session.unary(node, _MACHINE + "LogsContainers", Empty(), LogsContainersResponse)
+    return sorted({name for message in reply.messages for name in message.ids})
+
+
+async def _types(session: Session, node: str) -> list[ResourceDefinitionSpec]:
+    found = await list_resources(session, node, META_NAMESPACE, DEFINITION_TYPE)
+    specs = (ResourceDefinitionSpec.FromString(row.spec.proto_spec) for row in found)
+    # A bundle is given away: what holds keys stays on the node.
+    return [spec for spec in specs if spec.sensitivity == ResourceDefinitionSpec.NON_SENSITIVE]
+
+
+async def _read(session: Session, node: str, method: str, request: Message) -> bytes:
+    chunks: list[bytes] = []
+    async with session.stream(node, _MACHINE + method, request, Data) as messages:
+        async for message in messages:
+            raise_error(message)
+            chunks.append(message.bytes)
+    return b"".join(chunks)
+
+
+def _file_item(session: Session, node: str, name: str, path: str) -> Item:
+    return Item(name=name, make=lambda: _read(session, node, "Read", ReadRequest(path=path)))
+
+
+def _log_item(session: Session, node: str, name: str) -> Item:
+    request = LogsRequest(namespace=SYSTEM, id=name, driver=ContainerDriver.CONTAINERD, tail_lines=-1)
+    return Item(name=f"service-logs/{name}.log", make=lambda: _read(session, node, "Logs", request))
+
+
+def _state_item(service: ServiceInfo) -> Item:
+    async def make() -> bytes:
+        return _dump(service)
+
+    return Item(name=f"service-logs/{service.id}.state", make=make)
+
+
+def _reply_item(session: Session, node: str, name: str, method: str, reply: type[Message]) -> Item:
+    async def make() -> bytes:
+        return _dump(await session.unary(node, _MACHINE + method, Empty(), reply))
+
+    return Item(name=name, make=make)
+
+
+def _resource_item(session: Session, node: str, kind: ResourceDefinitionSpec) -> Item:
+    async def make() -> bytes:
+        found = await list_resources(session, node, kind.default_namespace, kind.resource_type)
+        return "---\n".join(format_yaml(node, resource) for resource in found).encode()
+
+    return Item(name=f"resources/{kind.resource_type.lower()}.yaml", make=make)
+
+
+async def _dependencies(session: Session, node: str) -> bytes:
+    method = "/inspect.InspectService/ControllerRuntimeDependencies"
+    reply = await session.unary(node, method, Empty(), ControllerRuntimeDependenciesResponse)
+    edges = [edge for part in parts(reply, ControllerRuntimeDependency) for edge in part.edges]
+    return ("\n".join(draw_graph(edges, {})) + "\n").encode()
+
+
+def _dump(message: Message) -> bytes:
+    fields = MessageToDict(
+        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    return dump_yaml(fields).encode()
+
+
+async def collect(items: Iterable[Item], workers: int, keep: Callable[[str, bytes | RpcError], None]) -> None:
+    """Make every item, so many at a time, and hand over each as soon as it is there."""
+    left = iter(list(items))
+
+    async def work() -> None:
+        for item in left:
+            try:
+                keep(item.name, await item.make())
+            except RpcError as error:
+                keep(item.name, error)
+
+    await asyncio.gather(*(work() for _ in range(max(workers, 1))))

@@ -1,0 +1,129 @@
+"""``talosctl support``: an archive of what nodes tell."""
+
+import importlib
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.empty_pb2 import Empty
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
+from tests.unit.talosctl.fake import Client, FakeNode
+
+from talos.api.common.common_pb2 import Data
+from talos.api.cosi import meta_pb2 as meta
+from talos.api.cosi import resource_pb2 as resource
+from talos.api.cosi import state_pb2 as state
+from talos.api.inspect import inspect_pb2 as inspect
+from talos.api.machine import machine_pb2 as machine
+
+MACHINE = "/machine.MachineService/"
+
+
+def definition(name: str, *, is_secret: bool = False) -> resource.Resource:
+    spec = meta.ResourceDefinitionSpec(
+        resource_type=name,
+        default_namespace="network",
+        sensitivity=meta.ResourceDefinitionSpec.SENSITIVE
+        if is_secret
+        else meta.ResourceDefinitionSpec.NON_SENSITIVE,
+    )
+    row = resource.Resource()
+    row.metadata.id = name.lower()
+    row.spec.proto_spec = spec.SerializeToString()
+    return row
+
+
+@pytest.fixture
+def collected(node: FakeNode) -> FakeNode:
+    def list_rows(request: state.ListRequest, _metadata: object) -> list[state.ListResponse]:
+        if request.namespace == "meta":
+            rows = [definition("LinkStatuses"), definition("ApiCertificates", is_secret=True)]
+        else:
+            assert request.type == "LinkStatuses", "secrets stay on the node"
+            rows = [resource.Resource(spec=resource.Spec(yaml_spec="mtu: 1500\n"))]
+            rows[0].metadata.id = "eth0"
+        return [state.ListResponse(resource=row) for row in rows]
+
+    def read(request: machine.ReadRequest, _metadata: object) -> Any:
+        if request.path == "/proc/pressure/io":
+            return GRPCError(Status.NOT_FOUND, "no such file")
+        return [Data(bytes=request.path.encode())]
+
+    service = machine.ServiceInfo(id="apid", state="Running")
+    node.on("/cosi.resource.State/List", state.ListRequest, list_rows, stream=True)
+    node.on(MACHINE + "Read", machine.ReadRequest, read, stream=True)
+    kernel_log = [Data(bytes=b"boot\n"), Data(bytes=b"up\n")]
+    node.on(MACHINE + "Dmesg", machine.DmesgRequest, kernel_log, stream=True)
+    node.on(
+        MACHINE + "Logs",
+        machine.LogsRequest,
+        lambda request, _metadata: [Data(bytes=request.id.encode())],
+        stream=True,
+    )
+    node.on(
+        MACHINE + "ServiceList",
+        Empty,
+        machine.ServiceListResponse(messages=[machine.ServiceList(services=[service])]),
+    )
+    node.on(
+        MACHINE + "LogsContainers",
+        Empty,
+        machine.LogsContainersResponse(messages=[machine.LogsContainer(ids=["apid", "machined"])]),
+    )
+    node.on(MACHINE + "Version", Empty, machine.VersionResponse(messages=[machine.Version()]))
+    node.on(MACHINE + "Processes", Empty, machine.ProcessesResponse())
+    node.on(MACHINE + "Mounts", Empty, machine.MountsResponse())
+    node.on(MACHINE + "Memory", Empty, machine.MemoryResponse())
+    node.on(
+        "/inspect.InspectService/ControllerRuntimeDependencies",
+        Empty,
+        inspect.ControllerRuntimeDependenciesResponse(),
+    )
+    return node
+
+
+@pytest.mark.usefixtures("collected")
+def test_a_folder_for_each_node(talosctl: Client, tmp_path: Path) -> None:
+    path = tmp_path / "s.zip"
+    result = talosctl("support", "-O", str(path), "-w", "3")
+    assert result.code == 0, result.err
+    assert f"support bundle is written to {path}" in result.err
+    assert path.stat().st_mode & 0o777 == 0o600
+    with zipfile.ZipFile(path) as bundle:
+        names = set(bundle.namelist())
+        assert {name.partition("/")[0] for name in names} == {"10.0.0.2", "10.0.0.3"}
+        assert bundle.read("10.0.0.2/dmesg.log") == b"boot\nup\n"
+        assert bundle.read("10.0.0.3/service-logs/machined.log") == b"machined"
+        assert b"Running" in bundle.read("10.0.0.2/service-logs/apid.state")
+        assert b"mtu: 1500" in bundle.read("10.0.0.2/resources/linkstatuses.yaml")
+        assert bundle.read("10.0.0.2/pressure/cpu") == b"/proc/pressure/cpu"
+        assert bundle.read("10.0.0.2/errors.txt") == b"pressure/io: no such file (NotFound)\n"
+        assert not any("certificates" in name for name in names)
+    result = talosctl("support", "-O", str(path))
+    assert (result.code, "already exists" in result.err) == (1, True)
+
+
+@pytest.mark.usefixtures("collected")
+def test_encrypted_for_a_recipient(talosctl: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    age: Any = importlib.import_module("pyrage")
+    identity = age.x25519.Identity.generate()
+    monkeypatch.chdir(tmp_path)
+    result = talosctl("support", "-n", "10.0.0.2", "--encryption-recipients", str(identity.to_public()))
+    assert result.code == 0, result.err
+    content = age.decrypt((tmp_path / "support.zip.age").read_bytes(), [identity])
+    with zipfile.ZipFile(io.BytesIO(content)) as bundle:
+        assert "10.0.0.2/dmesg.log" in bundle.namelist()
+    result = talosctl("support", "-O", "other", "--encryption-recipients", "age1nonsense")
+    assert (result.code, '"age1nonsense" is no recipient' in result.err) == (1, True)
+    assert not (tmp_path / "other").exists()
+
+
+def test_no_archive_when_no_node_answers(talosctl: Client, tmp_path: Path) -> None:
+    path = tmp_path / "s.zip"
+    result = talosctl("support", "-O", str(path))
+    assert result.code == 1
+    assert "Unimplemented" in result.err
+    assert not path.exists()
