@@ -119,7 +119,7 @@ static void attach_image(int image, char device[32])
 	if (loop < 0 || ioctl(loop, LOOP_CONFIGURE, &config) < 0)
 		fail(device);
 	close(control);
-	if (mount(device, ROOT, "squashfs", MS_RDONLY | MS_NODEV, NULL) < 0)
+	if (mount(device, ROOT, "squashfs", MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0)
 		fail("mounting " IMAGE);
 	close(loop); /* only now: closing the last user earlier would clear the device */
 }

@@ -5,7 +5,9 @@ import signal
 import time
 
 import pytest
-from tests.harness.cluster import Cluster, check_services, eventually
+from tests.harness.cluster import PATIENCE, Cluster, check_services, eventually
+
+from talos.daemon.daemons import BY_NAME
 
 SERVICES = {"apid", "containerd", "machined", "networkd", "routerd", "timed", "trustd", "udevd"}
 DAEMONS = ["apid", "containerd", "networkd", "routerd", "timed", "trustd"]
@@ -50,6 +52,37 @@ def test_calls_go_through_while_daemons_beside_the_api_are_killed(cluster: Clust
         os.kill(pid, signal.SIGKILL)
         cluster.talosctl("version", "--short")
         eventually("all services are well", lambda: check_services(cluster, cluster.addresses[0]))
+
+
+@pytest.mark.parametrize("names", [("timed", "trustd", "routerd")])
+def test_daemons_that_hang_are_replaced(cluster: Cluster, names: tuple[str, ...]) -> None:
+    before = cluster.processes()
+    for name in names:
+        (pid,) = before[name]
+        os.kill(pid, signal.SIGSTOP)
+
+    def are_replaced() -> None:
+        after = cluster.processes()
+        for name in names:
+            assert after.get(name, []) not in ([], before[name]), f"{name} still hangs"
+
+    silence = max(BY_NAME[name].silence for name in names)
+    eventually("all are replaced", are_replaced, seconds=silence + PATIENCE, pause=1)
+    eventually("all services are well", lambda: check_services(cluster, cluster.addresses[0]))
+    after = cluster.processes()
+    for other in DAEMONS:
+        if other not in names:
+            assert after[other] == before[other], f"{other} was replaced, too"
+
+
+def test_no_check_fails_before_the_first_success(cluster: Cluster) -> None:
+    events = cluster.talosctl("logs", "machined").stdout
+    first: dict[str, str] = {}
+    for line in events.splitlines():
+        if "Health check" in line:
+            name = line.partition("service[")[2].partition("]")[0]
+            first.setdefault(name, line)
+    assert not [line for line in first.values() if "failed" in line]
 
 
 def test_the_network_survives_networkd(cluster: Cluster) -> None:

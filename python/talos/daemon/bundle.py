@@ -45,9 +45,9 @@ class Bundle:
     """Finds and loads what its file holds; everything else is left to those after it."""
 
     def __init__(self, file: str) -> None:
-        self._fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-        size = int.from_bytes(os.pread(self._fd, HEAD, 0), "little")
-        self._entries: dict[str, Entry] = marshal.loads(os.pread(self._fd, size, HEAD))  # noqa: S302 - the image
+        self.fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        size = int.from_bytes(os.pread(self.fd, HEAD, 0), "little")
+        self._entries: dict[str, Entry] = marshal.loads(os.pread(self.fd, size, HEAD))  # noqa: S302 - the image
         self._start = HEAD + size
 
     def find_spec(
@@ -78,11 +78,16 @@ class Bundle:
     def get_code(self, name: str) -> "CodeType":
         """A module's code."""
         offset, size, _, _ = self._entries[name]
-        return marshal.loads(os.pread(self._fd, size, self._start + offset))  # noqa: S302 - the image
+        return marshal.loads(os.pread(self.fd, size, self._start + offset))  # noqa: S302 - the image
 
     def is_package(self, name: str) -> bool:
         """Whether a module holds others."""
         return self._entries[name][3]
+
+
+def open_bundles() -> "list[int]":
+    """The descriptors of the bundles in use: modules are still loaded from them."""
+    return [finder.fd for finder in sys.meta_path if isinstance(finder, Bundle)]
 
 
 def install(files: "Iterable[str]") -> None:

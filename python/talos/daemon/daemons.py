@@ -12,6 +12,7 @@ from talos.resource import ids
 from talos.resource.controller.access import Input
 from talos.system import kernel
 from talos.system.cgroups import MIB, Limits
+from talos.system.sandbox import INTERNET, NETLINK, PACKET
 
 RUN = "/system/run"
 MACHINED = "machined"
@@ -44,11 +45,15 @@ class DaemonSpec:
     """It works on the devices of a machine: a container has those that its launcher gave it."""
     capabilities: tuple[int, ...] = ()
     writable: tuple[str, ...] = ()
+    families: tuple[int, ...] = ()
+    """Address families of its sockets, beside those of unix sockets."""
     config_secrets: tuple[str, ...] = ()
     """Modules of the config's sections whose secrets it sees; those of other sections are withheld."""
     audited: bool = False
     """Its records of calls are a log of their own, ``audit``."""
     limits: Limits = field(default_factory=Limits)
+    silence: float = 60.0
+    """Seconds without an answer after which it is taken for hung and replaced."""
 
     @property
     def module(self) -> str:
@@ -86,6 +91,7 @@ NETWORKD = DaemonSpec(
     reads=(Input(*ids.DEVICES_STATUS),),
     capabilities=(kernel.CAP_NET_ADMIN, kernel.CAP_NET_BIND_SERVICE, kernel.CAP_NET_RAW),
     writable=("/proc/sys/net",),
+    families=(*INTERNET, NETLINK, PACKET),
     config_secrets=("talos.config.documents.network.", "talos.config.documents.v1alpha1.device"),
     limits=Limits(minimum=16 * MIB, low=32 * MIB, maximum=128 * MIB, millicores=250),
 )
@@ -103,6 +109,7 @@ TIMED = DaemonSpec(
     has_controllers=True,
     reads=(Input(*ids.TIME_SERVER_STATUS),),
     capabilities=(kernel.CAP_SYS_TIME,),
+    families=INTERNET,
     limits=Limits(minimum=8 * MIB, low=16 * MIB, maximum=64 * MIB, millicores=100),
 )
 APID = DaemonSpec(
@@ -118,6 +125,7 @@ APID = DaemonSpec(
         Input(*ids.HOSTNAME_STATUS),
     ),
     audited=True,
+    families=INTERNET,
     limits=Limits(minimum=16 * MIB, low=32 * MIB, maximum=128 * MIB, millicores=500),
 )
 TRUSTD = DaemonSpec(
@@ -128,6 +136,7 @@ TRUSTD = DaemonSpec(
     waits_for=(TRUSTD_CERTIFICATE,),
     reads=(TRUSTD_CERTIFICATE, Input(*ids.OS_ROOT_SECRET)),
     control_plane_only=True,
+    families=INTERNET,
     limits=Limits(minimum=8 * MIB, low=16 * MIB, maximum=128 * MIB, millicores=250),
 )
 UDEVD = DaemonSpec(
@@ -137,6 +146,7 @@ UDEVD = DaemonSpec(
     needs_devices=True,
     capabilities=(kernel.CAP_CHOWN, kernel.CAP_DAC_OVERRIDE, kernel.CAP_FOWNER, kernel.CAP_NET_ADMIN),
     writable=("/dev", "/run", "/sys"),
+    families=(*INTERNET, NETLINK),
     limits=Limits(minimum=8 * MIB, low=16 * MIB, millicores=250),
 )
 

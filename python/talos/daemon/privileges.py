@@ -1,9 +1,15 @@
 """What a daemon gives up before it does anything."""
 
 import os
+import socket
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from talos.system import kernel
+from talos.system import kernel, sandbox
+
+READABLE = ("/usr", "/lib", "/lib64", "/etc", "/proc", "/sys", "/dev/random", "/dev/urandom", "/dev/zero")
+"""What every daemon may read, as far as its uid lets it: the image, and the kernel's views of itself."""
+WRITABLE = ("/dev/null",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,7 +18,6 @@ class Privileges:
 
     uid: int
     gid: int
-    groups: tuple[int, ...] = ()
     capabilities: frozenset[int] = frozenset()
 
 
@@ -25,9 +30,19 @@ def drop_privileges(title: str, privileges: Privileges) -> None:
     kernel.set_process_title(title)
     kernel.drop_bounding_set(privileges.capabilities)
     kernel.set_keep_capabilities()
-    os.setgroups(privileges.groups)
+    os.setgroups(())
     os.setresgid(privileges.gid, privileges.gid, privileges.gid)
     os.setresuid(privileges.uid, privileges.uid, privileges.uid)
     kernel.set_capabilities(privileges.capabilities)
     kernel.set_no_new_privileges()
     os.umask(0o077)
+
+
+def enter_sandbox(families: Iterable[int], writable: Iterable[str]) -> None:
+    """Forbid this process for good what no daemon does; after :func:`drop_privileges`.
+
+    It opens sockets of these address families and of unix sockets, and no files but the image's, the
+    kernel's and those below ``writable``. A kernel without Landlock leaves files to uid and mounts.
+    """
+    sandbox.confine_files(READABLE, (*WRITABLE, *writable))
+    sandbox.filter_system_calls({int(socket.AF_UNIX), *families})

@@ -3,6 +3,7 @@
 import ctypes
 import os
 from collections.abc import Iterable
+from typing import Any
 
 # linux/capability.h
 CAP_CHOWN = 0
@@ -41,6 +42,8 @@ CLONE_NEWNET = 0x40000000
 CLONE_NEWNS = 0x00020000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWUTS = 0x04000000
+# malloc.h
+_M_ARENA_MAX = -8
 # sys/mount.h
 MNT_DETACH = 2
 MS_BIND = 4096
@@ -95,16 +98,13 @@ def set_read_only(target: str, *, read_only: bool, recursive: bool = False) -> N
     attributes = (ctypes.c_uint64 * 4)(
         _MOUNT_ATTR_RDONLY if read_only else 0, 0 if read_only else _MOUNT_ATTR_RDONLY, 0, 0
     )
-    _check(
-        _libc.syscall(
-            ctypes.c_long(_SYS_MOUNT_SETATTR),
-            ctypes.c_int(-1),  # no directory: the path is absolute
-            os.fsencode(target),
-            ctypes.c_uint(_AT_RECURSIVE if recursive else 0),
-            attributes,
-            ctypes.c_size_t(ctypes.sizeof(attributes)),
-        ),
-        f"mount_setattr {target}",
+    syscall(
+        _SYS_MOUNT_SETATTR,
+        -1,  # no directory: the path is absolute
+        os.fsencode(target),
+        _AT_RECURSIVE if recursive else 0,
+        attributes,
+        ctypes.sizeof(attributes),
     )
 
 
@@ -137,35 +137,56 @@ def set_hostname(name: str) -> None:
     _check(_libc.sethostname(encoded, len(encoded)), "sethostname")
 
 
-def _prctl(option: int, *arguments: int) -> int:
+def syscall(number: int, *arguments: int | bytes | ctypes.Array[Any] | None) -> int:
+    """A system call that the C library has no function for."""
+    values = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    return _check(_libc.syscall(ctypes.c_long(number), *values), f"system call {number}")
+
+
+def close_inherited(keep: Iterable[int]) -> None:
+    """Close every descriptor but standard input, output and error and these."""
+    first = 3
+    for fd in sorted({fd for fd in keep if fd >= first}):
+        os.closerange(first, fd)
+        first = fd + 1
+    os.closerange(first, os.sysconf("SC_OPEN_MAX"))
+
+
+def limit_arenas(count: int) -> None:
+    """Have the C library keep at most so many heaps: threads that come and go leave memory behind in each."""
+    _libc.mallopt(_M_ARENA_MAX, count)
+
+
+def prctl(option: int, *arguments: int) -> int:
+    """Ask something of the kernel for this process or thread."""
     padded = [ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:4]]
     return _check(_libc.prctl(option, *padded), f"prctl {option}")
 
 
 def set_child_subreaper() -> None:
     """Become the parent of descendants that lose theirs, as PID 1 is by itself."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def set_no_new_privileges() -> None:
     """From now on, no program that is run gains privileges."""
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def set_keep_capabilities() -> None:
     """Keep the permitted capabilities when the uid changes."""
-    _prctl(_PR_SET_KEEPCAPS, 1)
+    prctl(_PR_SET_KEEPCAPS, 1)
 
 
 def set_parent_death_signal(number: int) -> None:
     """Ask for a signal when the parent dies."""
-    _prctl(_PR_SET_PDEATHSIG, number)
+    prctl(_PR_SET_PDEATHSIG, number)
 
 
 def set_thread_name(name: str) -> None:
     """The name in /proc/<pid>/comm; the kernel keeps 15 bytes."""
     buffer = ctypes.create_string_buffer(name.encode()[:15])
-    _prctl(_PR_SET_NAME, ctypes.addressof(buffer))
+    prctl(_PR_SET_NAME, ctypes.addressof(buffer))
 
 
 def drop_bounding_set(keep: Iterable[int]) -> None:
@@ -173,12 +194,12 @@ def drop_bounding_set(keep: Iterable[int]) -> None:
     kept = frozenset(keep)
     for capability in range(64):
         try:
-            present = _prctl(_PR_CAPBSET_READ, capability)
+            present = prctl(_PR_CAPBSET_READ, capability)
         except OSError:  # past the last one that this kernel knows
             break
         if present and capability not in kept:
-            _prctl(_PR_CAPBSET_DROP, capability)
-    _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+            prctl(_PR_CAPBSET_DROP, capability)
+    prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
 
 
 def set_capabilities(capabilities: Iterable[int]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from talos.daemon.privileges import Privileges, drop_privileges
 from talos.system import kernel
 kept = frozenset({kernel.CAP_NET_ADMIN})
-drop_privileges("sample", Privileges(uid=53, gid=53, groups=(49,), capabilities=kept))
+drop_privileges("sample", Privileges(uid=53, gid=53, capabilities=kept))
 import os
 print(Path("/proc/self/cmdline").read_bytes().rstrip(b"\\0").decode())
 print(Path("/proc/self/status").read_text())
@@ -25,7 +25,7 @@ def test_drop_privileges() -> None:
     assert lines[0] == "sample"
     assert status["Name"] == ["sample"]
     assert status["Uid"] == status["Gid"] == ["53"] * 4
-    assert status["Groups"] == ["49"]
+    assert status["Groups"] == []
     mask = f"{1 << 12:016x}"
     assert [status[key][0] for key in ("CapPrm", "CapEff", "CapBnd")] == [mask] * 3
     assert [int(status[key][0], 16) for key in ("CapInh", "CapAmb")] == [0, 0]

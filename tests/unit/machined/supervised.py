@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -43,7 +43,8 @@ from talos.system.process import spawn
 type Scenario = Callable[["Bench"], Awaitable[dict[str, Any]]]
 
 DAEMON = """
-import os, sys, trio
+import contextlib, os, sys, trio
+from talos.rpc.server import serve as serve_socket
 from talos.daemon.run import run
 from talos.daemon.ready import notify_ready
 
@@ -52,8 +53,14 @@ def main():
 
 async def serve(daemon):
     print("hello from", os.getpid(), flush=True)
-    notify_ready()
-    await daemon.stopping.wait()
+    folder = os.path.dirname(__file__)
+    async with contextlib.AsyncExitStack() as stack:
+        if os.access(folder, os.W_OK):  # the scenario asks for a socket
+            while os.path.exists(folder + "/wait"):
+                await trio.sleep(0.01)
+            await stack.enter_async_context(serve_socket(daemon, [], folder + "/socket"))
+        notify_ready()
+        await daemon.stopping.wait()
     print("goodbye", flush=True)
 """
 
@@ -122,7 +129,7 @@ async def exit_codes(bench: Bench) -> dict[str, Any]:
 async def forked(bench: Bench) -> dict[str, Any]:
     """A daemon from the zygote: ready, logged, killed and back, stopped."""
     supervisor = bench.make_supervisor(
-        ServiceSpec(id="sample", start=Fork(module="sample_daemon", uid=53, gid=53, groups=(49,)))
+        ServiceSpec(id="sample", start=Fork(module="sample_daemon", uid=53, gid=53))
     )
     result: dict[str, Any] = {}
     async with trio.open_nursery() as nursery:
@@ -226,10 +233,16 @@ async def restarts(bench: Bench) -> dict[str, Any]:
 
 async def health(bench: Bench) -> dict[str, Any]:
     """A probe that fails, then succeeds."""
-    from talos.machined.services.health import HealthCheck, SocketDial
+    from talos.machined.services.health import Connect, HealthCheck
 
     path = tempfile.mkdtemp() + "/s"
-    check = HealthCheck(probe=SocketDial(path), initial_delay=0.05, period=0.05)
+
+    async def dial(connect: Connect) -> None:
+        del connect
+        async with await trio.open_unix_socket(path):
+            pass
+
+    check = HealthCheck(probe=dial, initial_delay=0.05, period=0.05, patience=0.1)
     supervisor = bench.make_supervisor(sh("dialled", "sleep 60", health=check))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(supervisor.run)
@@ -249,6 +262,65 @@ async def health(bench: Bench) -> dict[str, Any]:
         "after": [after.healthy, after.last_message],
         "end": supervisor.get("dialled").health.unknown,
     }
+
+
+async def silence(bench: Bench) -> dict[str, Any]:
+    """A daemon that is stopped answers nothing: it is killed and started again, a slow starter is not."""
+    from talos.machined.services.health import Answers, HealthCheck
+
+    folder = trio.Path(sys.path[0])
+    await folder.chmod(0o777)
+    await (folder / "wait").touch()
+    path = str(folder / "socket")
+    check = HealthCheck(probe=Answers(path), initial_delay=0.05, period=0.05, timeout=0.2, silence=0.5)
+    supervisor = bench.make_supervisor(
+        ServiceSpec(id="sample", start=Fork(module="sample_daemon", uid=53, gid=53), health=check)
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.run)
+        supervisor.begin(["sample"])
+        await until(lambda: supervisor.get("sample").pid != 0)
+        first = supervisor.get("sample").pid
+        await trio.sleep(1)
+        patient = (supervisor.get("sample").pid, supervisor.get("sample").health.unknown)
+        await (folder / "wait").unlink()
+        await until(lambda: supervisor.get("sample").health.healthy)
+        await trio.sleep(0.3)
+        os.kill(first, signal.SIGSTOP)
+        await until(lambda: supervisor.get("sample").pid not in (0, first))
+        await supervisor.wait_until_settled(["sample"])
+        messages = [event.message for event in supervisor.get("sample").events]
+        await supervisor.stop_all()
+        nursery.cancel_scope.cancel()
+    return {"patient": patient == (first, True), "messages": messages}
+
+
+async def hung_zygote(bench: Bench) -> dict[str, Any]:
+    """The zygote is stopped: it is killed and another one forks the daemon."""
+    from talos.machined.services import zygote_client
+
+    zygote_client.FIRST_ANSWER_LIMIT = 5.0
+    zygote_client.ANSWER_LIMIT = 0.2
+    names = ("first", "second")
+    supervisor = bench.make_supervisor(
+        *(ServiceSpec(id=name, start=Fork(module="sample_daemon", uid=53, gid=53)) for name in names)
+    )
+    reports: list[str] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.run)
+        nursery.start_soon(bench.zygote.keep, reports.append)
+        supervisor.begin(["first"])
+        await supervisor.wait_until_settled(["first"])
+        old = bench.zygote.process.pid
+        os.kill(old, signal.SIGSTOP)
+        supervisor.begin(["second"])
+        with trio.fail_after(30):
+            await supervisor.wait_until_settled(["second"])
+        messages = [event.message for event in supervisor.get("second").events]
+        new = bench.zygote.process.pid
+        await supervisor.stop_all()
+        nursery.cancel_scope.cancel()
+    return {"replaced": old != new, "reports": reports, "messages": messages}
 
 
 async def permissions(bench: Bench) -> dict[str, Any]:
@@ -301,6 +373,11 @@ async def stop_while_starting(bench: Bench) -> dict[str, Any]:
     return {"left": left, "children": len(children)}
 
 
+def no_sandbox(families: Iterable[int], writable: Iterable[str]) -> None:
+    """The interpreter of a test lies elsewhere than a node's."""
+    del families, writable
+
+
 def run(scenario: Scenario) -> None:
     folder = tempfile.mkdtemp()
     Path(folder).chmod(0o755)
@@ -308,6 +385,7 @@ def run(scenario: Scenario) -> None:
     sys.path.insert(0, folder)
     zygote_module.MODULES = ("sample_daemon",)
     zygote_module.make_private_view = lambda _: None  # the test's own process needs no mounts
+    zygote_module.enter_sandbox = no_sandbox
     kernel.set_child_subreaper()
     connection, pid = zygote_module.fork_zygote()
     result: dict[str, Any] = {}

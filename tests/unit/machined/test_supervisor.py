@@ -59,6 +59,20 @@ def test_order() -> None:
     ]  # fmt: skip
 
 
+def test_a_silent_daemon_is_replaced_and_a_slow_one_is_not() -> None:
+    result = run("silence")
+    assert result["patient"]
+    assert not any(message.startswith("Health check failed") for message in result["messages"][:3])
+    assert any("ended with signal SIGKILL" in message for message in result["messages"])
+
+
+def test_a_hung_zygote_is_replaced() -> None:
+    result = run("hung_zygote")
+    assert result["replaced"]
+    assert "ended with -9" in result["reports"][0]
+    assert any("did not answer within" in message for message in result["messages"])
+
+
 def test_restarts_and_the_deaf() -> None:
     result = run("restarts")
     told = [message for message in result["messages"] if "ended with" in message]

@@ -11,7 +11,7 @@ from talos.daemon.daemons import DAEMONS, MACHINE_SOCKET
 from talos.daemon.run import Daemon
 from talos.machined.api.services import make_services
 from talos.machined.node.ports import Node
-from talos.resource.controller.graph import Edge, make_inspect_service
+from talos.resource.controller.graph import GRAPH_METHOD, Edge, make_inspect_service
 from talos.resource.remote.reader_guard import make_reader_guard
 from talos.resource.remote.service import make_state_service
 from talos.rpc.channel import open_channel
@@ -19,7 +19,6 @@ from talos.rpc.server import serve
 
 GRAPH_TIMEOUT = 2.0
 """Seconds that a daemon has to answer with its part of the graph."""
-_DEPENDENCIES = "/inspect.InspectService/ControllerRuntimeDependencies"
 
 
 @asynccontextmanager
@@ -47,7 +46,7 @@ async def _ask_for_edges(daemon: Daemon, socket: str) -> Sequence[Edge]:
     reply = inspect_pb2.ControllerRuntimeDependenciesResponse
     try:
         async with open_channel(daemon, socket) as transport:
-            answer = await transport.unary(_DEPENDENCIES, Empty(), reply, timeout=GRAPH_TIMEOUT)
+            answer = await transport.unary(GRAPH_METHOD, Empty(), reply, timeout=GRAPH_TIMEOUT)
     except RpcError:
         return ()
     return [edge for message in answer.messages for edge in message.edges]

@@ -2,11 +2,14 @@
 
 from talos.daemon.daemons import BY_NAME, DaemonSpec
 from talos.machined.services.conditions import ResourceReady
-from talos.machined.services.health import HealthCheck, SocketDial, TcpDial
+from talos.machined.services.health import HEALTH, Answers, AnswersTls, HealthCheck
 from talos.machined.services.spec import Directory, Facts, Fork, ServiceSpec, never_skip
 from talos.resource.controller.access import Input
+from talos.resource.controller.graph import GRAPH_METHOD
 
 OOM_SCORE = -998
+HEALTH_PERIOD = 10.0
+"""Seconds between two checks of a daemon."""
 
 
 def make_daemon_service(daemon: DaemonSpec) -> ServiceSpec:
@@ -19,6 +22,7 @@ def make_daemon_service(daemon: DaemonSpec) -> ServiceSpec:
             gid=daemon.uid,
             capabilities=daemon.capabilities,
             writable=(*((daemon.directory,) if daemon.caller else ()), *daemon.writable),
+            families=daemon.families,
         ),
         depends=daemon.depends,
         conditions=tuple(make_condition(item) for item in daemon.waits_for),
@@ -40,8 +44,10 @@ def make_condition(item: Input) -> ResourceReady:
 
 
 def make_health_check(daemon: DaemonSpec) -> HealthCheck:
-    """Whether its port or its socket answers."""
-    return HealthCheck(probe=TcpDial(daemon.port) if daemon.port else SocketDial(daemon.socket))
+    """Whether its port or its socket answers; where there are controllers, whether trio's part does."""
+    method = GRAPH_METHOD if daemon.has_controllers else HEALTH
+    probe = AnswersTls(daemon.port) if daemon.port else Answers(daemon.socket, method)
+    return HealthCheck(probe=probe, period=HEALTH_PERIOD, silence=daemon.silence)
 
 
 def make_directories(daemon: DaemonSpec) -> tuple[Directory, ...]:

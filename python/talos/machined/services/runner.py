@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 
 import trio
@@ -26,7 +27,7 @@ from talos.machined.services.spec import (
     ServiceSpec,
 )
 from talos.machined.services.zygote import ForkRequest
-from talos.machined.services.zygote_client import Zygote
+from talos.machined.services.zygote_client import Zygote, ZygoteLostError
 from talos.system.cgroups import Groups
 from talos.system.logging import Log
 from talos.system.process import describe_exit, spawn
@@ -154,7 +155,7 @@ class Runner:
             began = trio.current_time()
             try:
                 end = await self._run_once()
-            except OSError as error:
+            except (OSError, ZygoteLostError) as error:
                 end = f"Could not start: {error}"
             except Exception as error:
                 self._machinery.log.exception("a service did not start", id=self.spec.id)
@@ -202,9 +203,9 @@ class Runner:
                     title=self.spec.id,
                     uid=start.uid,
                     gid=start.gid,
-                    groups=start.groups,
                     capabilities=start.capabilities,
                     writable=start.writable,
+                    families=start.families,
                     environment=ENVIRONMENT,
                 )
                 return await self._machinery.zygote.fork(request, self._output, ready)
@@ -226,7 +227,7 @@ class Runner:
         """Until the process has ended."""
         async with trio.open_nursery() as nursery:
             if self.spec.health is not None:
-                nursery.start_soon(self._check_health, self.spec.health)
+                nursery.start_soon(self._check_health, self.spec.health, child)
             if isinstance(self.spec.start, Fork):
                 nursery.start_soon(self._await_readiness, ready)
             if child is None:
@@ -242,16 +243,32 @@ class Runner:
         if os.read(ready, len(READY_MESSAGE)) == READY_MESSAGE:
             self.life.set_health(healthy=True, message="")
 
-    async def _check_health(self, check: HealthCheck) -> None:
+    async def _check_health(self, check: HealthCheck, child: Child | None) -> None:
         """One failure is no news: a service that starts or a busy machine answers a little later."""
         failures = 0
+        last_answer = -inf
+        began = trio.current_time()
         await trio.sleep(check.initial_delay)
         while True:
             message = await self._probe(check)
+            now = trio.current_time()
             failures = failures + 1 if message else 0
-            if failures != 1:
+            has_answered = last_answer > -inf
+            if not message:
+                last_answer = now
+            if not message or (failures > 1 and (has_answered or now - began > check.patience)):
                 self.life.set_health(healthy=not message, message=message)
-            await trio.sleep(check.initial_delay if failures == 1 else check.period)
+            if child is not None and has_answered and now - last_answer > check.silence:
+                self._machinery.log.error(
+                    "a service has not answered, it is replaced",
+                    id=self.spec.id,
+                    pid=child.pid,
+                    seconds=round(now - last_answer),
+                    reason=message,
+                )
+                _signal(child, signal.SIGKILL)
+                return
+            await trio.sleep(check.initial_delay if failures == 1 or not has_answered else check.period)
 
     async def _probe(self, check: HealthCheck) -> str:
         """What is wrong with the service, empty when nothing is."""

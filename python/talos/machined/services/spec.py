@@ -41,9 +41,9 @@ class Fork:
     module: str
     uid: int
     gid: int
-    groups: tuple[int, ...] = ()
     capabilities: tuple[int, ...] = ()
     writable: tuple[str, ...] = ()
+    families: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

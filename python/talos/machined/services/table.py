@@ -6,7 +6,7 @@ from pathlib import Path
 from talos.daemon.daemons import DAEMONS, MACHINE_SOCKET, MACHINED, ROUTERD
 from talos.machined.services.containerd import CONTAINERD
 from talos.machined.services.daemons import make_daemon_service
-from talos.machined.services.health import HealthCheck, SocketDial
+from talos.machined.services.health import Answers, HealthCheck
 from talos.machined.services.spec import Directory, InProcess, ServiceSpec
 from talos.system.cgroups import MIB, Limits
 
@@ -19,11 +19,13 @@ GROUPS: Mapping[str, Limits] = {
 }
 """Groups that only hold other groups: what these are granted is at most what their parent is."""
 
+VERSION_METHOD = "/machine.MachineService/Version"
+
 SERVICES = (
     ServiceSpec(
         id=MACHINED,
         start=InProcess(),
-        health=HealthCheck(probe=SocketDial(MACHINE_SOCKET)),
+        health=HealthCheck(probe=Answers(MACHINE_SOCKET, VERSION_METHOD)),
         group="init",
         limits=Limits(minimum=96 * MIB, low=192 * MIB, millicores=2000),
     ),

@@ -24,8 +24,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
+from talos.daemon.bundle import open_bundles
 from talos.daemon.daemons import APID, DAEMONS
-from talos.daemon.privileges import Privileges, drop_privileges
+from talos.daemon.privileges import Privileges, drop_privileges, enter_sandbox
 from talos.daemon.ready import READY_FD
 from talos.system import kernel
 
@@ -42,21 +43,27 @@ MODULES = (
 )
 """What daemons need, in the order in which a booting node wants it."""
 TLS_MODULE = APID.module
+ARENAS = 2
+"""Heaps of a daemon: gRPC's threads would have one each."""
 FAILED_TO_START = 70
 """Exit code of a daemon that did not come as far as its main function; EX_SOFTWARE of sysexits.h."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkRequest:
-    """A daemon to start. ``writable`` are directories that it sees writable, all else is read-only."""
+    """A daemon to start.
+
+    ``writable`` are directories that it sees writable, all else is read-only; ``families`` are the
+    address families of its sockets.
+    """
 
     module: str
     title: str
     uid: int
     gid: int
-    groups: tuple[int, ...] = ()
     capabilities: tuple[int, ...] = ()
     writable: tuple[str, ...] = ()
+    families: tuple[int, ...] = ()
     environment: Mapping[str, str]
 
     def encode(self) -> bytes:
@@ -68,7 +75,7 @@ class ForkRequest:
 def parse_request(data: bytes) -> ForkRequest:
     """A request from the socket."""
     values: dict[str, Any] = json.loads(data)
-    for name in ("groups", "capabilities", "writable"):
+    for name in ("capabilities", "writable", "families"):
         values[name] = tuple(values[name])
     return ForkRequest(**values)
 
@@ -157,6 +164,8 @@ def _become_daemon(request: ForkRequest, fds: list[int], writing: int, parent: i
         os.close(writing)
         output, ready = fds
         _connect(output)
+        kernel.close_inherited((ready, *open_bundles()))
+        kernel.limit_arenas(ARENAS)
         os.environ.clear()
         os.environ.update({**request.environment, READY_FD: str(ready)})
         make_private_view(request.writable)
@@ -165,10 +174,10 @@ def _become_daemon(request: ForkRequest, fds: list[int], writing: int, parent: i
             Privileges(
                 uid=request.uid,
                 gid=request.gid,
-                groups=request.groups,
                 capabilities=frozenset(request.capabilities),
             ),
         )
+        enter_sandbox(request.families, request.writable)
         code = 1
         importlib.import_module(request.module).main()
         code = 0
@@ -193,8 +202,11 @@ def _connect(output: int) -> None:
 
 
 def make_private_view(writable: tuple[str, ...]) -> None:
-    """Mounts of our own: everything read-only but some directories, which others see, too."""
-    kernel.unshare(kernel.CLONE_NEWNS)
+    """Mounts of our own: everything read-only but some directories, which others see, too.
+
+    The system's shared memory and message queues of others are out of reach as well.
+    """
+    kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
     kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_SLAVE)
     for directory in writable:
         if Path(directory).exists():

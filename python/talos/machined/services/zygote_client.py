@@ -1,6 +1,7 @@
 """PID 1's end of the zygote: start a daemon, and a new zygote when the old one is lost."""
 
 import os
+import signal
 import socket
 import struct
 import sys
@@ -10,6 +11,11 @@ import trio
 
 from talos.machined.services.reaper import Child, Reaper
 from talos.machined.services.zygote import PID_FORMAT, ZYGOTE_FD, ForkRequest
+
+ANSWER_LIMIT = 10.0
+"""Seconds in which a zygote has to answer; a fork takes milliseconds."""
+FIRST_ANSWER_LIMIT = 60.0
+"""The same for its first answer: it may have to import everything before, on a machine that boots."""
 
 
 class ZygoteLostError(Exception):
@@ -28,6 +34,7 @@ class Zygote:
         connection.setblocking(False)
         self._socket = trio.socket.from_stdlib_socket(connection)
         self.process = self._reaper.register(pid)
+        self._limit = FIRST_ANSWER_LIMIT
 
     async def fork(self, request: ForkRequest, output: int, ready: int) -> Child:
         """Start a daemon that writes to ``output`` and reports readiness on ``ready``.
@@ -37,7 +44,16 @@ class Zygote:
         async with self._lock:
             children: list[Child] = []
             with trio.CancelScope(shield=True):
-                children.append(await self._ask(request, output, ready))
+                with trio.move_on_after(self._limit) as limit:
+                    children.append(await self._ask(request, output, ready))
+                if limit.cancelled_caught:
+                    # A daemon that it has forked by now can't report its pid any more, and ends.
+                    if not self.process.has_ended:
+                        os.kill(self.process.pid, signal.SIGKILL)
+                    raise ZygoteLostError(
+                        f"the zygote did not answer within {self._limit:.0f} s, it is replaced"
+                    )
+                self._limit = ANSWER_LIMIT
             return children[0]
 
     async def _ask(self, request: ForkRequest, output: int, ready: int) -> Child:

@@ -107,7 +107,7 @@ def _leave(
         if os.read(go_read, 1) != _GO:
             os._exit(1)
         step = f"start {INIT}"
-        _become_init(mounts.root, output)
+        _become_init(mounts.root, output, error_write)
     except BaseException as error:  # noqa: BLE001 - the parent is told, whatever it was
         os.write(error_write, f"{step}: {error}".encode()[:_MAX_ERROR])
         os._exit(1)
@@ -121,7 +121,7 @@ def _leave_root_group(hierarchies: Sequence[Hierarchy], group: Sequence[str]) ->
     cgroups.join(unified, (*group, "init"), WRITER)
 
 
-def _become_init(root: Path, output: int) -> NoReturn:
+def _become_init(root: Path, output: int, error_write: int) -> NoReturn:
     # A node without its launcher has no network and nobody to restart it. From here on the
     # launcher is our parent.
     kernel.set_parent_death_signal(signal.SIGKILL)
@@ -138,6 +138,8 @@ def _become_init(root: Path, output: int) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     os.umask(0o022)
+    # What the program that created the cluster had open is no business of the node's; exec closes the pipe.
+    kernel.close_inherited((error_write,))
     os.execve(INIT, [INIT], _ENVIRONMENT)  # noqa: S606 - our own image's init
 
 

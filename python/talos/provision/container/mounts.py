@@ -45,6 +45,9 @@ SHADOWED_SYSCTLS = {
 }
 
 
+MASKED = ("kallsyms", "kcore", "kmsg")
+"""Files of /proc that are empty on a node: they are the kernel's below, and reading kmsg consumes its log."""
+
 _HARDENED = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
 
 
@@ -65,7 +68,7 @@ class NodeMounts:
 def mount_node(mounts: NodeMounts) -> None:
     """Make all mounts, in the new PID 1's own mount namespace, before pivot_root."""
     root = mounts.root
-    _mount(mounts.image, root, "squashfs", kernel.MS_RDONLY | kernel.MS_NODEV)
+    _mount(mounts.image, root, "squashfs", kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV)
     _mount(mounts.disk, root / "var", "xfs", kernel.MS_NOSUID | kernel.MS_NODEV)
     _mount_system(mounts)
     _mount_dev(root / "dev")
@@ -130,6 +133,12 @@ def _mount_proc(root: Path) -> None:
     # Writing a letter to it would reboot the machine below.
     if (proc / "sysrq-trigger").exists():
         _bind(proc / "sysrq-trigger", proc / "sysrq-trigger", read_only=True)
+
+    empty = shadow / "empty"
+    empty.touch(mode=0o444)
+    for name in MASKED:
+        if (proc / name).exists():
+            _bind(empty, proc / name, read_only=True)
 
 
 def _mount_cgroups(target: Path, hierarchies: tuple[Hierarchy, ...]) -> None:

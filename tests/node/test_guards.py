@@ -1,0 +1,81 @@
+"""What daemons on a running node may not do, seen from the machine below it."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from tests.harness.cluster import Cluster
+
+from talos.daemon.daemons import DAEMONS, DaemonSpec
+from talos.system.process import run_command
+
+RUNNING = [daemon for daemon in DAEMONS if not daemon.needs_devices]
+FILTERED = "2"
+DIAL = """
+import json, os, socket, sys
+root, uid, paths = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+directory = os.open(root, os.O_PATH | os.O_DIRECTORY)
+os.setgroups([])
+os.setresgid(uid, uid, uid)
+os.setresuid(uid, uid, uid)
+reached = []
+for path in paths:
+    try:
+        found = os.open(path.lstrip("/"), os.O_PATH, dir_fd=directory)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(f"/proc/self/fd/{found}")
+    except PermissionError:
+        continue
+    reached.append(path)
+print(json.dumps(reached))
+"""
+
+
+def status_of(pid: int) -> dict[str, list[str]]:
+    text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return {line.split(":")[0]: line.split(":")[1].split() for line in text.splitlines()}
+
+
+@pytest.mark.parametrize("daemon", RUNNING, ids=lambda daemon: daemon.name)
+def test_a_daemon_is_not_root(cluster: Cluster, daemon: DaemonSpec) -> None:
+    (pid,) = cluster.processes()[daemon.name]
+    init = cluster.nodes[0].pid
+    status = status_of(pid)
+    mask = sum(1 << capability for capability in daemon.capabilities)
+    assert status["Uid"] == status["Gid"] == [str(daemon.uid)] * 4
+    assert status["Groups"] == []
+    assert [int(status[key][0], 16) for key in ("CapPrm", "CapEff", "CapBnd")] == [mask] * 3
+    assert [int(status[key][0], 16) for key in ("CapInh", "CapAmb")] == [0, 0]
+    assert status["NoNewPrivs"] == ["1"]
+    assert status["Seccomp"] == [FILTERED]
+    for namespace in ("mnt", "ipc"):
+        theirs, ours = (Path(f"/proc/{one}/ns/{namespace}").readlink() for one in (pid, init))
+        assert theirs != ours, namespace
+
+
+@pytest.mark.parametrize("daemon", RUNNING, ids=lambda daemon: daemon.name)
+def test_a_uid_reaches_its_own_sockets_only(cluster: Cluster, daemon: DaemonSpec) -> None:
+    paths = [other.state_socket for other in RUNNING]
+    paths += [other.socket for other in RUNNING if other.caller]
+    paths += ["/system/run/machined/machine.sock", "/system/run/containerd/containerd.sock"]
+    own = {daemon.state_socket} | {other.socket for other in RUNNING if other.caller == daemon.name}
+    own |= {daemon.socket} if daemon.caller else set()
+    own |= {"/system/run/machined/machine.sock"} if daemon.name == "routerd" else set()
+    program = [sys.executable, "-c", DIAL, str(cluster.root()), str(daemon.uid), *paths]
+    assert set(json.loads(run_command(program).stdout)) == own
+
+
+def test_no_descriptor_of_the_creator_reaches_the_node(cluster: Cluster) -> None:
+    own = set(range(3))
+    for name, pids in cluster.processes().items():
+        for pid in pids:
+            for entry in Path(f"/proc/{pid}/fd").iterdir():
+                target = str(entry.readlink())
+                is_inside = not target.startswith("/") or (cluster.root() / target.lstrip("/")).exists()
+                assert is_inside or int(entry.name) in own, (name, entry.name, target)
+
+
+def test_the_kernels_log_and_symbols_of_the_machine_below_are_hidden(cluster: Cluster) -> None:
+    for name in ("kallsyms", "kmsg"):
+        assert cluster.talosctl("read", f"/proc/{name}").stdout == ""
