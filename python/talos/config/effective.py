@@ -27,6 +27,7 @@ from talos.config.documents.runtime.environment import EnvironmentConfig
 from talos.config.documents.runtime.sysctl import SysctlConfig
 from talos.config.documents.runtime.sysfs import SysfsConfig
 from talos.config.documents.runtime.udev_rules import UdevRulesConfig
+from talos.config.documents.runtime.watchdog_timer import WatchdogTimerConfig
 from talos.config.documents.v1alpha1 import features
 from talos.config.documents.v1alpha1.cluster import ClusterConfig
 from talos.config.documents.v1alpha1.machine import MachineConfig
@@ -113,6 +114,11 @@ def sysctls(config: Config) -> Mapping[str, str]:
     """Kernel parameters."""
     document = config.find(SysctlConfig)
     return {**(_machine(config).sysctls or {}), **((document and document.params) or {})}
+
+
+def watchdog_timer(config: Config) -> WatchdogTimerConfig | None:
+    """The hardware watchdog, if it shall be used."""
+    return config.find(WatchdogTimerConfig)
 
 
 def sysfs(config: Config) -> Mapping[str, str]:

@@ -36,6 +36,10 @@ from talos.machined.controllers.runtime.maintenance import (
 from talos.machined.controllers.runtime.meta import MetaController
 from talos.machined.controllers.runtime.sbom import SBOMItemController
 from talos.machined.controllers.runtime.security_state import SecurityStateController
+from talos.machined.controllers.runtime.watchdog import (
+    WatchdogTimerConfigController,
+    WatchdogTimerController,
+)
 from talos.machined.controllers.secrets.all import make_controllers as make_secrets_controllers
 from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.identity import Identity
@@ -46,6 +50,7 @@ from talos.machined.node.sysctls import KernelParams
 from talos.resource.controller.controller import Controller
 from talos.rpc.bridge import Bridge
 from talos.system.logging import Log
+from talos.system.watchdog import KernelWatchdog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +98,8 @@ def make_runtime_controllers(parts: Parts) -> list[Controller]:
         KernelParamConfigController(),
         KernelParamSpecController(parts.params, parts.log),
         EnvironmentController(),
+        WatchdogTimerConfigController(),
+        WatchdogTimerController(KernelWatchdog, parts.log),
         SecurityStateController(files, is_container=is_container),
         SBOMItemController(files),
         StatsController(files),

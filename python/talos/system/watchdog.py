@@ -1,0 +1,48 @@
+"""The hardware watchdog, which resets the machine when it is not fed in time; behind a port."""
+
+import array
+import fcntl
+import os
+from typing import Protocol, override
+
+# linux/watchdog.h
+_WDIOC_SETTIMEOUT = 0xC0045706
+_MAGIC_CLOSE = b"V"
+
+
+class Watchdog(Protocol):
+    """An armed watchdog."""
+
+    def set_timeout(self, seconds: int) -> int:
+        """Give it a time-out, which also feeds it; returns the one it has, as a device may round. OSError."""
+        ...
+
+    def feed(self) -> None:
+        """Begin the time-out anew."""
+        ...
+
+    def disarm(self) -> None:
+        """Stop it, unless its driver can't be stopped, and let go of it."""
+        ...
+
+
+class KernelWatchdog(Watchdog):
+    """One of the kernel's devices: armed as soon as it is open."""
+
+    def __init__(self, device: str) -> None:
+        self._fd = os.open(device, os.O_WRONLY | os.O_CLOEXEC)
+
+    @override
+    def set_timeout(self, seconds: int) -> int:
+        value = array.array("i", [seconds])
+        fcntl.ioctl(self._fd, _WDIOC_SETTIMEOUT, value)
+        return value[0]
+
+    @override
+    def feed(self) -> None:
+        os.write(self._fd, b"\0")
+
+    @override
+    def disarm(self) -> None:
+        os.write(self._fd, _MAGIC_CLOSE)
+        os.close(self._fd)
