@@ -62,6 +62,7 @@ class Runner:
         self._machinery = machinery
         self._output = -1
         self._child: Child | None = None
+        self._last_answer = -inf
         self._stopping = trio.Event()
         self._scope = trio.CancelScope()
 
@@ -225,6 +226,7 @@ class Runner:
 
     async def _watch(self, child: Child | None, ready: int) -> None:
         """Until the process has ended."""
+        self._last_answer = -inf
         async with trio.open_nursery() as nursery:
             if self.spec.health is not None:
                 nursery.start_soon(self._check_health, self.spec.health, child)
@@ -241,29 +243,29 @@ class Runner:
         os.set_blocking(ready, False)
         await trio.lowlevel.wait_readable(ready)
         if os.read(ready, len(READY_MESSAGE)) == READY_MESSAGE:
+            self._last_answer = trio.current_time()
             self.life.set_health(healthy=True, message="")
 
     async def _check_health(self, check: HealthCheck, child: Child | None) -> None:
         """One failure is no news: a service that starts or a busy machine answers a little later."""
         failures = 0
-        last_answer = -inf
         began = trio.current_time()
         await trio.sleep(check.initial_delay)
         while True:
             message = await self._probe(check)
             now = trio.current_time()
             failures = failures + 1 if message else 0
-            has_answered = last_answer > -inf
+            has_answered = self._last_answer > -inf
             if not message:
-                last_answer = now
+                self._last_answer = now
             if not message or (failures > 1 and (has_answered or now - began > check.patience)):
                 self.life.set_health(healthy=not message, message=message)
-            if child is not None and has_answered and now - last_answer > check.silence:
+            if child is not None and has_answered and now - self._last_answer > check.silence:
                 self._machinery.log.error(
                     "a service has not answered, it is replaced",
                     id=self.spec.id,
                     pid=child.pid,
-                    seconds=round(now - last_answer),
+                    seconds=round(now - self._last_answer),
                     reason=message,
                 )
                 _signal(child, signal.SIGKILL)
