@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import grpc.aio
-
 from talos.api.metadata import READER
 from talos.api.methods import methods
 from talos.api.rpc import Code, RpcError
@@ -14,8 +12,10 @@ from talos.apid.many import Upstream, forward_to_many
 from talos.apid.peers import Peers
 from talos.apid.routes import NODE, NODES, Local, OneToMany, OneToOne, Routing, choose_route, values_of
 from talos.apid.wire import code_name
+from talos.rpc.http2.client import LocalChannel
 from talos.rpc.port.call import Http2Call
 from talos.rpc.proxy.forward import forward
+from talos.rpc.proxy.local import forward_local
 from talos.rpc.proxy.raw import Metadata, RawCall, Status
 from talos.rpc.proxy.roles import check_roles
 from talos.system.logging import Log
@@ -29,7 +29,7 @@ class Proxy:
     has none.
     """
 
-    router: grpc.aio.Channel
+    router: LocalChannel
     is_own: Callable[[str], bool]
     log: Log
     audit: Audit
@@ -90,7 +90,7 @@ class Proxy:
         return Upstream(target=target, run=run)
 
     async def _to_router(self, call: RawCall, metadata: Metadata) -> Status:
-        return await forward(call, self.router, metadata, to="routerd")
+        return await forward_local(call, self.router, metadata, to="routerd")
 
     async def _to_peer(self, target: str, call: RawCall, metadata: Metadata) -> Status:
         if self.peers is None:

@@ -10,7 +10,7 @@ from talos.apid.proxy import Proxy
 from talos.daemon.daemons import ROUTERD
 from talos.rpc.port.limits import Limits
 from talos.rpc.port.listener import TlsListener
-from talos.rpc.proxy.forward import open_local
+from talos.rpc.proxy.local import open_local
 from talos.system.logging import Log
 
 ROUTER_SOCKET = Path(ROUTERD.socket)
@@ -54,4 +54,4 @@ class ApiServer:
         """Finish the open calls within ``grace`` seconds and close everything."""
         await self._listener.stop(grace)
         await self.certificates.close()
-        await self._channel.close()
+        self._channel.close()

@@ -1,8 +1,5 @@
 """The entry of routerd: serves apid's socket until the daemon stops."""
 
-import os
-
-import grpc.aio
 import trio
 
 from talos.api.definitions import runtime_pb2 as runtime
@@ -13,8 +10,8 @@ from talos.daemon.run import Daemon, run
 from talos.daemon.state import remote_state
 from talos.resource import ids
 from talos.routerd.router import Router
-from talos.rpc.proxy.grpc_call import make_server
-from talos.rpc.server import SOCKET_UMASK
+from talos.rpc.http2.server import LocalServer
+from talos.rpc.proxy.local import make_server
 
 GRACE = 5.0
 """Seconds that open calls have when routerd stops."""
@@ -41,18 +38,13 @@ async def serve(daemon: Daemon) -> None:
     await daemon.bridge.call(_stop, router, server)
 
 
-async def _start(daemon: Daemon) -> tuple[Router, grpc.aio.Server]:
+async def _start(daemon: Daemon) -> tuple[Router, LocalServer]:
     router = Router()
     server = make_server(router.handle, daemon.log)
-    before = os.umask(SOCKET_UMASK)
-    try:
-        server.add_insecure_port(f"unix:{ROUTERD.socket}")
-    finally:
-        os.umask(before)
-    await server.start()
+    await server.start(ROUTERD.socket)
     return router, server
 
 
-async def _stop(router: Router, server: grpc.aio.Server) -> None:
+async def _stop(router: Router, server: LocalServer) -> None:
     await server.stop(GRACE)
-    await router.close()
+    router.close()

@@ -3,16 +3,12 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import grpc.aio
-
 from talos.api.metadata import ROLE
 from talos.routerd.routes import OWNERS, Owner, owner_of
-from talos.rpc.proxy.forward import forward, open_local
-from talos.rpc.proxy.grpc_call import GrpcCall
-from talos.rpc.proxy.raw import Status
+from talos.rpc.http2.client import LocalChannel
+from talos.rpc.proxy.local import forward_local, open_local
+from talos.rpc.proxy.raw import RawCall, Status
 from talos.rpc.proxy.roles import check_roles
-
-"""The metadata key that holds the caller's roles, one value each; apid vouches for it."""
 
 
 class Router:
@@ -23,21 +19,21 @@ class Router:
 
     def __init__(self, sockets: Mapping[str, Path] | None = None) -> None:
         self.maintenance = False
-        self._channels: dict[Owner, grpc.aio.Channel] = {
+        self._channels: dict[Owner, LocalChannel] = {
             owner: open_local(str((sockets or {}).get(owner.name, owner.socket))) for owner in OWNERS
         }
 
-    async def handle(self, call: GrpcCall) -> Status:
+    async def handle(self, call: RawCall) -> Status:
         """Pass one call on."""
         roles = roles_of(call.metadata)
         check_roles(call.method, roles, maintenance=self.maintenance)
         owner = owner_of(call.method)
-        return await forward(call, self._channels[owner], call.metadata, to=owner.name)
+        return await forward_local(call, self._channels[owner], call.metadata, to=owner.name)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close the connections to the daemons."""
         for channel in self._channels.values():
-            await channel.close()
+            channel.close()
 
 
 def roles_of(metadata: Iterable[tuple[str, str | bytes]]) -> frozenset[str]:

@@ -3,18 +3,13 @@
 import secrets
 from typing import cast
 
-import grpc
-
 from talos.api.google.rpc import status_pb2
 from talos.api.rpc import Code, RpcError
-from talos.rpc.bridge import GuestGoneError
 from talos.system.errors import UserError
 from talos.system.logging import Log
 
 STATUS_DETAILS = "grpc-status-details-bin"
 """The trailer that carries a ``google.rpc.Status``."""
-
-STATUS_CODES = {Code(code.value[0]): code for code in grpc.StatusCode}
 
 
 MAX_MESSAGE_LENGTH = 4096
@@ -28,8 +23,6 @@ def to_rpc_error(error: Exception, method: str, log: Log) -> RpcError:
             return RpcError(known.code, cut_message(known.message), known.details)
         case UserError() as mistake:
             return RpcError(Code.INVALID_ARGUMENT, cut_message(str(mistake)))
-        case GuestGoneError():
-            return RpcError(Code.UNAVAILABLE, "the server is shutting down")
         case defect:
             incident = secrets.token_hex(4)
             log.error("a call failed", id=incident, method=method, error=defect)

@@ -14,8 +14,7 @@ from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.csr import parse_csr
 from talos.rpc.port.call import Http2Call
 from talos.rpc.port.refusals import Refusals
-from talos.rpc.proxy.forward import receive_one
-from talos.rpc.proxy.raw import OK, Metadata, Status
+from talos.rpc.proxy.raw import OK, Metadata, Status, receive_one
 from talos.system.errors import UserError
 from talos.system.logging import Log
 

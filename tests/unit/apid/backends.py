@@ -10,7 +10,7 @@ from typing import Any
 
 from talos.api.common import common_pb2 as common
 from talos.api.machine import machine_pb2 as machine
-from talos.rpc.proxy.grpc_call import GrpcCall
+from talos.rpc.http2.server import ServerCall
 from talos.rpc.proxy.raw import OK, Status
 
 from .world import (
@@ -28,7 +28,7 @@ from .world import (
 NOT_SUPPORTED = "proxying is not supported for method"
 
 
-async def versions(call: GrpcCall, tag: str) -> Status:
+async def versions(call: ServerCall, tag: str) -> Status:
     """Answers Version with a tag, every stream with what fits its kind."""
     match call.method:
         case _ if call.method in {READ, EVENTS}:
@@ -57,7 +57,7 @@ async def versions(call: GrpcCall, tag: str) -> Status:
 
 
 def tagged(tag: str) -> Backend:
-    async def backend(call: GrpcCall) -> Status:
+    async def backend(call: ServerCall) -> Status:
         return await versions(call, tag)
 
     return backend

@@ -15,7 +15,7 @@ import h2.connection
 import h2.events
 
 from talos.pki.certificate import PemPair
-from talos.rpc.proxy.grpc_call import GrpcCall
+from talos.rpc.http2.server import ServerCall
 from talos.rpc.proxy.raw import Status
 
 from .world import READ, VERSION, Node, Pki, answer_with_name, call, client
@@ -26,7 +26,7 @@ type Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
-async def answer(call: GrpcCall) -> Status:
+async def answer(call: ServerCall) -> Status:
     return await answer_with_name("a", call)
 
 

@@ -20,8 +20,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from talos.pki.authority import Usage
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
+from talos.rpc.http2.server import ServerCall
 from talos.rpc.port import listener
-from talos.rpc.proxy.grpc_call import GrpcCall
 from talos.rpc.proxy.raw import OK, Status
 
 from .knocking import (
@@ -158,7 +158,7 @@ class TestChange:
             new = pki.spec()
             new.accepted_c_as.add(crt=Pki().ca.crt)
 
-            async def echo(call: GrpcCall) -> Status:
+            async def echo(call: ServerCall) -> Status:
                 while (message := await call.receive()) is not None:
                     await call.send(message)
                 return OK
@@ -233,7 +233,7 @@ class TestChange:
         async def test() -> None:
             pki = Pki()
 
-            async def echo(call: GrpcCall) -> Status:
+            async def echo(call: ServerCall) -> Status:
                 while (message := await call.receive()) is not None:
                     await call.send(message)
                 return OK

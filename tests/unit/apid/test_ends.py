@@ -12,8 +12,8 @@ import pytest
 
 from talos.api.methods import max_request
 from talos.api.rpc import Code
+from talos.rpc.http2.server import ServerCall
 from talos.rpc.limits import MAX_MESSAGE
-from talos.rpc.proxy.grpc_call import GrpcCall
 from talos.rpc.proxy.raw import OK, Status
 
 from .backends import two_nodes
@@ -39,7 +39,7 @@ class TestEnds:
         async def test() -> None:
             begun, cancelled = asyncio.Event(), asyncio.Event()
 
-            async def backend(call: GrpcCall) -> Status:
+            async def backend(call: ServerCall) -> Status:
                 await call.receive()
                 begun.set()
                 try:
@@ -64,7 +64,7 @@ class TestEnds:
         async def test() -> None:
             begun, cancelled = asyncio.Event(), asyncio.Event()
 
-            async def backend(call: GrpcCall) -> Status:
+            async def backend(call: ServerCall) -> Status:
                 await call.receive()
                 begun.set()
                 try:
@@ -91,7 +91,7 @@ class TestEnds:
         async def test() -> None:
             remaining: list[float | None] = []
 
-            async def backend(call: GrpcCall) -> Status:
+            async def backend(call: ServerCall) -> Status:
                 remaining.append(call.time_remaining())
                 await asyncio.Event().wait()
                 return OK
@@ -111,7 +111,7 @@ class TestEnds:
         run(test)
 
     def test_requests_up_to_the_limit_of_their_method(self, tmp_path: Path) -> None:
-        async def echo(call: GrpcCall) -> Status:
+        async def echo(call: ServerCall) -> Status:
             await call.send(await call.receive() or b"")
             return OK
 
@@ -137,7 +137,7 @@ class TestEnds:
         run(test)
 
     def test_replies_up_to_the_limit(self, tmp_path: Path) -> None:
-        async def large(call: GrpcCall) -> Status:
+        async def large(call: ServerCall) -> Status:
             await call.receive()
             await call.send(bytes(MAX_MESSAGE - 16))
             return OK
@@ -156,7 +156,7 @@ class TestEnds:
     def test_a_stream_that_is_refused_early_ends_with_the_reason(self, tmp_path: Path, target: str) -> None:
         """Writing to a call that has ended must not hide how it ended."""
 
-        async def refuse(call: GrpcCall) -> Status:
+        async def refuse(call: ServerCall) -> Status:
             return Status(code=Code.UNIMPLEMENTED, message=f"no {call.method}")
 
         async def test() -> None:
@@ -178,7 +178,7 @@ class TestRefusals:
     def test_a_caller_without_the_role_is_refused_before_its_request_arrives(self, tmp_path: Path) -> None:
         reached: list[str] = []
 
-        async def backend(call: GrpcCall) -> Status:
+        async def backend(call: ServerCall) -> Status:
             reached.append(call.method)
             return OK
 

@@ -13,11 +13,11 @@ import grpc.aio
 import hyperframe.frame
 import pytest
 
+from talos.rpc.http2.server import ServerCall
 from talos.rpc.port import call as http2_call
 from talos.rpc.port import connection as http2
 from talos.rpc.port import listener, refusals
 from talos.rpc.port.limits import Limits
-from talos.rpc.proxy.grpc_call import GrpcCall
 from talos.rpc.proxy.raw import OK, Status
 
 from .knocking import (
@@ -35,7 +35,7 @@ from .knocking import (
 from .world import READ, RUN, VERSION, Node, Pki, call, client, node, run
 
 
-async def endless(call: GrpcCall) -> Status:
+async def endless(call: ServerCall) -> Status:
     await call.send_headers(())
     await asyncio.Event().wait()
     return OK
@@ -246,7 +246,7 @@ class TestLimits:
     def test_a_client_that_stops_reading_costs_little(self, tmp_path: Path) -> None:
         sent = 0
 
-        async def flood(call: GrpcCall) -> Status:
+        async def flood(call: ServerCall) -> Status:
             nonlocal sent
             await call.receive()
             while True:
@@ -279,7 +279,7 @@ class TestLimits:
         run(test)
 
     def test_a_slow_handler_does_not_make_the_server_read(self, tmp_path: Path) -> None:
-        async def lazy(call: GrpcCall) -> Status:
+        async def lazy(call: ServerCall) -> Status:
             if call.method == VERSION:
                 return await answer(call)
             await call.receive()
@@ -378,7 +378,7 @@ class TestStop:
             pki = Pki()
             begun, go = asyncio.Event(), asyncio.Event()
 
-            async def slow(call: GrpcCall) -> Status:
+            async def slow(call: ServerCall) -> Status:
                 begun.set()
                 await go.wait()
                 return await answer(call)
@@ -402,7 +402,7 @@ class TestStop:
             pki = Pki()
             begun = asyncio.Event()
 
-            async def endless(call: GrpcCall) -> Status:
+            async def endless(call: ServerCall) -> Status:
                 begun.set()
                 await asyncio.Event().wait()
                 return OK

@@ -14,7 +14,7 @@ from grpc.aio import EOF  # pyright: ignore[reportAttributeAccessIssue]
 from talos.api.common import common_pb2 as common
 from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Code, RpcError
-from talos.rpc.proxy.grpc_call import GrpcCall
+from talos.rpc.http2.server import ServerCall
 from talos.rpc.proxy.raw import OK, Status
 
 from .backends import tagged, tags, two_nodes, versions
@@ -38,7 +38,7 @@ class TestOtherNodes:
     def test_node_goes_to_the_other_node_unchanged(self, tmp_path: Path) -> None:
         seen: list[tuple[str, str | bytes]] = []
 
-        async def second(call: GrpcCall) -> Status:
+        async def second(call: ServerCall) -> Status:
             seen.extend(call.metadata)
             return await versions(call, "b")
 
@@ -98,7 +98,7 @@ class TestOtherNodes:
         run(test)
 
     def test_a_failed_node_is_an_element(self, tmp_path: Path) -> None:
-        async def failing(call: GrpcCall) -> Status:
+        async def failing(call: ServerCall) -> Status:
             await call.receive()
             raise RpcError(Code.NOT_FOUND, "nothing here", (common.Error(message="detail"),))
 
@@ -149,7 +149,7 @@ class TestOtherNodes:
         got: dict[str, list[bytes]] = {"a": [], "b": []}
 
         def collecting(name: str) -> Backend:
-            async def backend(call: GrpcCall) -> Status:
+            async def backend(call: ServerCall) -> Status:
                 while (message := await call.receive()) is not None:
                     got[name].append(message)
                 reply = machine.EtcdRecoverResponse()
@@ -266,7 +266,7 @@ class TestOtherNodes:
     def test_maintenance_answers_here_for_a_reader(self, tmp_path: Path) -> None:
         seen: list[tuple[str, str | bytes]] = []
 
-        async def backend(call: GrpcCall) -> Status:
+        async def backend(call: ServerCall) -> Status:
             seen.extend(call.metadata)
             return await versions(call, "a")
 

@@ -17,7 +17,7 @@ from talos.api.google.rpc import status_pb2
 from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Code
 from talos.apid import audit
-from talos.rpc.proxy.grpc_call import GrpcCall
+from talos.rpc.http2.server import ServerCall
 from talos.rpc.proxy.raw import Status
 from talos.system.logging import Log
 
@@ -43,7 +43,7 @@ class TestCaller:
     def test_organizations_that_are_no_roles_are_left_out(self, tmp_path: Path, name: str) -> None:
         seen: list[Any] = []
 
-        async def backend(call: GrpcCall) -> Status:
+        async def backend(call: ServerCall) -> Status:
             seen.extend(value for key, value in call.metadata if key == "talos-role")
             return await versions(call, "a")
 
@@ -104,7 +104,7 @@ class TestLocal:
     def test_metadata_passes_both_ways(self, tmp_path: Path) -> None:
         seen: dict[str, Any] = {}
 
-        async def backend(call: GrpcCall) -> Status:
+        async def backend(call: ServerCall) -> Status:
             await call.receive()
             seen["metadata"] = call.metadata
             await call.send_headers((("first", "1"), ("first", "2"), ("raw-bin", b"\0\xff")))
@@ -135,7 +135,7 @@ class TestLocal:
         details = status_pb2.Status(code=9, message="no: 100 % ü\n")
         details.details.add(type_url="x/y", value=b"abc")
 
-        async def backend(call: GrpcCall) -> Status:
+        async def backend(call: ServerCall) -> Status:
             await call.receive()
             packed = details.SerializeToString()
             return Status(

@@ -22,9 +22,10 @@ from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
 from talos.routerd.router import Router
+from talos.rpc.http2.server import LocalServer, ServerCall
 from talos.rpc.limits import MESSAGE_OPTIONS
 from talos.rpc.port.limits import Limits
-from talos.rpc.proxy.grpc_call import GrpcCall, make_server
+from talos.rpc.proxy.local import make_server
 from talos.rpc.proxy.raw import OK, Status
 from talos.system.logging import Log
 
@@ -38,7 +39,7 @@ RUN = "/machine.DebugService/ContainerRun"
 TIME = "/time.TimeService/Time"
 GET = "/cosi.resource.State/Get"
 
-type Backend = Callable[[GrpcCall], Awaitable[Status]]
+type Backend = Callable[[ServerCall], Awaitable[Status]]
 
 ADDRESSES = ("127.0.0.1", "127.0.0.2", "127.0.0.3", "::1")
 
@@ -91,7 +92,7 @@ class Node:
         return [record["reason"] for record in self.records if record["msg"] == "refused a connection"]
 
 
-async def answer_with_name(name: str, call: GrpcCall) -> Status:
+async def answer_with_name(name: str, call: ServerCall) -> Status:
     """A reply with one element, which names the node and whatever the request said."""
     request = await call.receive()
     element = b"\x12" + bytes([len(name)]) + name.encode() + (request or b"")
@@ -129,13 +130,12 @@ async def node(
         await api.stop(grace=0.2)
         for server in servers:
             await server.stop(0)
-        await router.close()
+        router.close()
 
 
-async def _serve(backend: Backend, path: Path, log: Log) -> grpc.aio.Server:
+async def _serve(backend: Backend, path: Path, log: Log) -> LocalServer:
     server = make_server(backend, log)
-    server.add_insecure_port(f"unix:{path}")
-    await server.start()
+    await server.start(path)
     return server
 
 

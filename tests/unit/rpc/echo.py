@@ -16,7 +16,7 @@ from google.protobuf.wrappers_pb2 import BytesValue
 
 from talos.api.rpc import Handler, Service
 from talos.daemon.run import Daemon, host
-from talos.rpc.channel import CHANNEL_OPTIONS
+from talos.rpc.limits import MESSAGE_OPTIONS
 from talos.rpc.server import serve
 from talos.system.logging import Log
 
@@ -27,6 +27,8 @@ _ARITIES = {
     "Both": (True, True),
 }
 
+
+CHANNEL_OPTIONS = (*MESSAGE_OPTIONS, ("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0))
 
 type RawChannel = Any
 """A grpc.aio.Channel of bytes; grpc's stubs leave the type of its messages open."""

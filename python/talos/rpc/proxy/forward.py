@@ -8,8 +8,8 @@ import grpc
 import grpc.aio
 
 from talos.api.methods import StreamKind, stream_kind
-from talos.api.rpc import Code, RpcError
-from talos.rpc.limits import LOCAL_WINDOW, MESSAGE_OPTIONS
+from talos.api.rpc import Code
+from talos.rpc.limits import MESSAGE_OPTIONS
 from talos.rpc.proxy.raw import (
     DEADLINE_EXCEEDED,
     FORWARDED_LIMIT,
@@ -19,6 +19,7 @@ from talos.rpc.proxy.raw import (
     Status,
     check_size,
     passed_on,
+    receive_one,
 )
 
 RAW_OPTIONS: tuple[tuple[str, int | str], ...] = (
@@ -30,17 +31,6 @@ RAW_OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.service_config_disable_resolution", 1),
 )
 
-LOCAL_OPTIONS: tuple[tuple[str, int | str], ...] = (
-    *RAW_OPTIONS,
-    # A daemon that was started again shall be found soon; these are milliseconds.
-    ("grpc.initial_reconnect_backoff_ms", 50),
-    # This one is the time for connecting: a busy machine may take its time to answer.
-    ("grpc.min_reconnect_backoff_ms", 5000),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-    *LOCAL_WINDOW,
-)
-"""Channel options for a unix socket on the same node."""
-
 type StreamCall = grpc.aio.StreamStreamCall[bytes, bytes] | grpc.aio.UnaryStreamCall[bytes, bytes]
 
 _FAILED_WRITE = "Internal error from Core"
@@ -50,11 +40,6 @@ _STATUS_ATTEMPTS, _STATUS_PAUSE = 200, 0.005
 """The wait for the status of a call after a failed write, in seconds each: it is on its way."""
 
 _NOT_CONNECTED = ("failed to connect to all addresses", "connections to all backends failing")
-
-
-def open_local(path: str) -> grpc.aio.Channel:
-    """A channel to a unix socket; it connects when it is needed."""
-    return grpc.aio.insecure_channel(f"unix:{path}", options=LOCAL_OPTIONS)
 
 
 def _same(message: bytes) -> bytes:
@@ -185,14 +170,6 @@ async def _upload(call: RawCall, rpc: "grpc.aio.StreamStreamCall[bytes, bytes]")
     except Exception:
         rpc.cancel()
         raise
-
-
-async def receive_one(call: RawCall) -> bytes:
-    """The only request of a call."""
-    request = await call.receive()
-    if request is None:
-        raise RpcError(Code.INTERNAL, "the request has no message")
-    return request
 
 
 def status_of(error: grpc.aio.AioRpcError, *, to: str) -> Status:

@@ -103,3 +103,11 @@ class RawCall(Protocol):
     async def send(self, message: bytes) -> None:
         """Send a message, waiting while the caller does not read."""
         ...
+
+
+async def receive_one(call: RawCall) -> bytes:
+    """The only request of a call."""
+    request = await call.receive()
+    if request is None:
+        raise RpcError(Code.INTERNAL, "the request has no message")
+    return request

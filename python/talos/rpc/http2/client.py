@@ -1,0 +1,224 @@
+"""A gRPC client on a unix socket: connects when it is needed, again after the other side was restarted."""
+
+import asyncio
+from pathlib import Path
+from typing import override
+
+from talos.api.rpc import Code, RpcError
+from talos.rpc.http2.connection import (
+    CANCEL,
+    END_STREAM,
+    MAX_WINDOW,
+    PREFACE,
+    Connection,
+    Kind,
+    ProtocolError,
+    make_frame,
+)
+from talos.rpc.http2.headers import Headers
+from talos.rpc.http2.metadata import make_headers, make_timeout, parse_metadata, parse_trailers
+from talos.rpc.http2.stream import Stream, Waiting, framed
+from talos.rpc.proxy.raw import DEADLINE_EXCEEDED, Metadata, Status
+
+FIRST_PAUSE, LAST_PAUSE = 0.02, 1.0
+"""Seconds between attempts to connect; a restarted daemon shall be found soon."""
+
+_CANCELLED = RpcError(Code.CANCELLED, "the call was cancelled")
+_CLOSED = RpcError(Code.CANCELLED, "the channel was closed")
+
+
+class NotConnectedError(RpcError):
+    """Nothing listens on the socket."""
+
+
+class ClientCall(Stream):
+    """A call that was begun. Leave it by :meth:`cancel`, which does nothing to one that has ended."""
+
+    def __init__(self, connection: Connection, number: int, waiting: Waiting) -> None:
+        super().__init__(connection, number, waiting)
+        self.headers: Metadata | None = None
+        self.status: Status | None = None
+        self.timer: asyncio.TimerHandle | None = None
+
+    @override
+    def take_headers(self, headers: Headers, *, ended: bool) -> None:
+        if ended:
+            self._close(parse_trailers(headers))
+        else:
+            self.headers = parse_metadata(headers)
+            self.wake()
+
+    @override
+    def feed_end(self) -> None:
+        if self.status is None:
+            self._close(Status(code=Code.INTERNAL, message="the reply ended without a status"))
+        super().feed_end()
+
+    @override
+    def end_with(self, failure: RpcError) -> None:
+        if self.status is None:
+            self._close(Status.of(failure))
+        super().end_with(failure)
+
+    def expire(self) -> None:
+        """The deadline has passed."""
+        self.cancel(RpcError(Code.DEADLINE_EXCEEDED, DEADLINE_EXCEEDED.message))
+
+    def cancel(self, failure: RpcError = _CANCELLED) -> None:
+        """Give the call up, for a reason."""
+        if self.status is None:
+            self._reset()
+            self.end_with(failure)
+
+    def _reset(self) -> None:
+        if not self.connection.closed:
+            self.connection.write(make_frame(Kind.RST_STREAM, 0, self.number, CANCEL.to_bytes(4)))
+
+    def _close(self, status: Status) -> None:
+        self.status = status
+        self.connection.streams.pop(self.number, None)
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        if not self.received_all:
+            # What is sent from here on has no reader.
+            self.failure = self.failure or RpcError(Code.CANCELLED, "the call has ended")
+        self.wake_writer()
+
+    @override
+    async def receive(self) -> bytes | None:
+        """The next reply; None when there are no more, and ``status`` says how the call ended."""
+        try:
+            return await super().receive()
+        except RpcError as error:
+            if error is self.failure and self.status is not None:
+                return None
+            raise
+
+    async def initial_metadata(self) -> Metadata:
+        """The metadata that the reply begins with; empty when it ended without any."""
+        while self.headers is None and self.status is None:
+            await self.wait()
+        return self.headers or ()
+
+    async def end(self) -> Status:
+        """How the call ended."""
+        while self.status is None:
+            await self.wait()
+        return self.status
+
+    async def send(self, message: bytes, *, last: bool = False) -> None:
+        """Send a request, waiting while the other side does not read."""
+        await self.send_data(framed(message), last=last)
+
+    def send_end(self) -> None:
+        """There are no more requests."""
+        if self.failure is None:
+            self.connection.write(make_frame(Kind.DATA, END_STREAM, self.number, b""))
+
+
+class _ClientConnection(Connection):
+    greeting = PREFACE
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next = 1
+        self.retired = False
+
+    @override
+    def begin_stream(self, number: int, headers: Headers) -> Stream | None:
+        del headers
+        if number >= self._next:
+            raise ProtocolError(f"stream {number} begun by the server")
+        return None  # the end of a call that was given up
+
+    @property
+    def usable(self) -> bool:
+        """Whether new calls may begin here."""
+        return not (self.closed or self.retired or self._next > MAX_WINDOW)
+
+    @override
+    def retire(self, last: int) -> None:
+        self.retired = True
+        for number, stream in tuple(self.streams.items()):
+            if number > last:
+                stream.lose("the server is shutting down")
+        if not self.streams:
+            self.close()
+
+    def begin(self, headers: Headers, waiting: Waiting) -> ClientCall:
+        """Begin a call."""
+        number, self._next = self._next, self._next + 2
+        call = self.streams[number] = ClientCall(self, number, waiting)
+        self.write_headers(number, headers)
+        return call
+
+
+class LocalChannel:
+    """Calls to the server behind a unix socket. Make it on asyncio; use it in one of the two loops' ways."""
+
+    def __init__(self, path: Path | str, waiting: Waiting, *, wait_for_ready: bool = False) -> None:
+        self._path = str(path)
+        self._waiting = waiting
+        self._wait_for_ready = wait_for_ready
+        self._loop = asyncio.get_running_loop()
+        self._connection: _ClientConnection | None = None
+        self._attempt: asyncio.Task[None] | None = None
+        self._reason: OSError | None = None
+        self._closed = False
+
+    async def begin(self, method: str, metadata: Metadata, timeout: float | None) -> ClientCall:  # noqa: ASYNC109
+        """Begin a call; NotConnectedError when nobody listens and that is not to be waited for."""
+        connection = self._connection
+        if connection is None or not connection.usable:
+            connection = await self._connect()
+        headers: Headers = (
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", method),
+            (":authority", "localhost"),
+            ("te", "trailers"),
+            ("content-type", "application/grpc"),
+            *make_headers(metadata),
+        )
+        if timeout is not None:
+            headers = (*headers, ("grpc-timeout", make_timeout(timeout)))
+        call = connection.begin(headers, self._waiting)
+        if timeout is not None:
+            call.timer = self._loop.call_later(timeout, call.expire)
+        return call
+
+    async def _connect(self) -> _ClientConnection:
+        pause = FIRST_PAUSE
+        while True:
+            if self._closed:
+                raise _CLOSED
+            if self._attempt is None:
+                self._attempt = self._loop.create_task(self._try())
+            attempt, done = self._attempt, self._waiting.event()
+            attempt.add_done_callback(lambda _, done=done: done.set())
+            await done.wait()
+            if self._attempt is attempt:
+                self._attempt = None
+            if self._connection is not None and self._connection.usable:
+                return self._connection
+            if not self._wait_for_ready:
+                raise NotConnectedError(
+                    Code.UNAVAILABLE, f"failed to connect to {self._path}: {self._reason}"
+                )
+            await self._waiting.sleep(pause)
+            pause = min(2 * pause, LAST_PAUSE)
+
+    async def _try(self) -> None:
+        try:
+            _, self._connection = await self._loop.create_unix_connection(_ClientConnection, self._path)
+        except OSError as error:
+            self._reason = error
+
+    def close(self) -> None:
+        """End the connection and every call on it."""
+        self._closed = True
+        if self._connection is not None:
+            for stream in tuple(self._connection.streams.values()):
+                stream.end_with(_CLOSED)
+            self._connection.close()

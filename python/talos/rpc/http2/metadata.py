@@ -1,0 +1,91 @@
+"""gRPC's headers: metadata, timeouts and status, as HTTP/2 carries them."""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable
+from urllib.parse import quote_from_bytes, unquote
+
+from talos.api.rpc import Code, RpcError
+from talos.rpc.http2.headers import Headers
+from talos.rpc.proxy.raw import Metadata, Status, is_transport_key
+
+_TIMEOUT = re.compile(r"(\d{1,8})([HMSmun])")
+_UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+_UNQUOTED = bytes(byte for byte in range(0x20, 0x7F) if byte != ord("%"))
+_MAX_DIGITS = 99_999_999
+
+REPLY_HEADERS: Headers = ((":status", "200"), ("content-type", "application/grpc"))
+OK_TRAILERS: Headers = (("grpc-status", "0"),)
+
+
+def parse_timeout(text: str) -> float:
+    """The seconds of a ``grpc-timeout`` header."""
+    found = _TIMEOUT.fullmatch(text)
+    if found is None:
+        raise RpcError(Code.INTERNAL, f'malformed grpc-timeout: "{text}"')
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def make_timeout(seconds: float) -> str:
+    """The header's text for a time that remains."""
+    for unit in ("u", "m", "S", "M"):
+        number = int(seconds / _UNITS[unit])
+        if number <= _MAX_DIGITS:
+            return f"{max(number, 1)}{unit}"
+    return f"{min(int(seconds / _UNITS['H']), _MAX_DIGITS)}H"
+
+
+def parse_metadata(headers: Headers) -> Metadata:
+    """What of a list of headers is not the connection's; RpcError when it is malformed."""
+    items: list[tuple[str, str | bytes]] = []
+    for pair in headers:
+        key = pair[0]
+        if is_transport_key(key):
+            continue
+        if key.endswith("-bin"):
+            items += ((key, _decode_binary(key, part)) for part in pair[1].split(","))
+        else:
+            items.append(pair)
+    return tuple(items)
+
+
+def _decode_binary(key: str, text: str) -> bytes:
+    text = text.strip().rstrip("=")
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except binascii.Error:
+        raise RpcError(Code.INTERNAL, f'malformed binary metadata "{key}"') from None
+
+
+def make_headers(metadata: Iterable[tuple[str, str | bytes]]) -> Headers:
+    """Metadata as headers."""
+    return tuple(
+        (key, base64.b64encode(value).rstrip(b"=").decode() if isinstance(value, bytes) else value)
+        for key, value in metadata
+    )
+
+
+def make_trailers(status: Status) -> Headers:
+    """A status as the headers that end a call."""
+    if not status.code and not status.trailers:
+        return OK_TRAILERS
+    headers: Headers = (("grpc-status", str(status.code)),)
+    if status.message:
+        text = status.message.encode(errors="replace")
+        headers += (("grpc-message", quote_from_bytes(text, safe=_UNQUOTED)),)
+    return headers + make_headers(status.trailers)
+
+
+def parse_trailers(headers: Headers) -> Status:
+    """The status in the headers that end a call."""
+    known = dict(headers)
+    code = known.get("grpc-status", "")
+    if not code.isdecimal():
+        http = known.get(":status", "none")
+        return Status(code=Code.UNKNOWN, message=f"the reply has no gRPC status; its HTTP status: {http}")
+    return Status(
+        code=int(code),
+        message=unquote(known.get("grpc-message", ""), errors="replace"),
+        trailers=parse_metadata(headers),
+    )

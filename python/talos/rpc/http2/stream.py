@@ -1,0 +1,206 @@
+"""One stream of a connection: messages in and out, with flow control in both directions."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import trio
+
+from talos.api.rpc import Code, RpcError
+from talos.rpc.http2.connection import (
+    CANCEL,
+    END_STREAM,
+    FLOW_CONTROL_ERROR,
+    WINDOW,
+    Connection,
+    Kind,
+    make_frame,
+)
+from talos.rpc.http2.headers import Headers
+from talos.rpc.limits import MAX_MESSAGE
+
+PREFIX = 5
+"""Bytes before a message: one of flags, four of length."""
+
+
+class Event(Protocol):
+    """What asyncio's and trio's events have in common."""
+
+    def set(self) -> object:
+        """Wake all that wait."""
+        ...
+
+    def wait(self) -> Awaitable[object]:
+        """Wait until it is set."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """How the user of a stream waits: asyncio's way or trio's."""
+
+    event: Callable[[], Event]
+    sleep: Callable[[float], Awaitable[object]]
+
+
+ASYNCIO = Waiting(event=asyncio.Event, sleep=asyncio.sleep)
+TRIO = Waiting(event=trio.Event, sleep=trio.sleep)
+
+
+class Stream:
+    """What the streams of a client and of a server have in common."""
+
+    def __init__(
+        self, connection: Connection, number: int, waiting: Waiting, *, max_message: int = MAX_MESSAGE
+    ) -> None:
+        self.number = number
+        self.send_window = connection.stream_window
+        self.connection = connection
+        self.received_all = False
+        self.failure: RpcError | None = None
+        self.max_message = max_message
+        self._waiting = waiting
+        self._buffer = bytearray()
+        self._owed = 0
+        self._reader: Event | None = None
+        self._writer: Event | None = None
+
+    # What the connection calls.
+
+    def take_headers(self, headers: Headers, *, ended: bool) -> None:
+        """More headers have come; those of requests have no use."""
+
+    def feed(self, data: bytes, size: int) -> None:
+        """Data has come, which took so many bytes of the window."""
+        self._buffer += data
+        self._owed += size
+        if self._reader is not None:
+            self._grant()
+            self._reader.set()
+        elif len(self._buffer) > 2 * WINDOW:
+            self.connection.streams.pop(self.number, None)
+            self.connection.write(make_frame(Kind.RST_STREAM, 0, self.number, FLOW_CONTROL_ERROR.to_bytes(4)))
+            self.lose("more data than the window allows")
+
+    def feed_end(self) -> None:
+        """No more data will come."""
+        self.received_all = True
+        self.wake()
+
+    def reset(self, code: int) -> None:
+        """The peer has given the stream up."""
+        if code == CANCEL:
+            self.end_with(RpcError(Code.CANCELLED, "the call was cancelled"))
+        else:
+            self.end_with(RpcError(Code.UNAVAILABLE, f"the stream was reset with code {code}"))
+
+    def lose(self, reason: str) -> None:
+        """The connection has ended."""
+        self.end_with(RpcError(Code.UNAVAILABLE, reason))
+
+    def end_with(self, failure: RpcError) -> None:
+        """Nothing more can come or go."""
+        if self.failure is None:
+            self.failure = failure
+        self.wake()
+        self.wake_writer()
+
+    def wake(self) -> None:
+        """Let the reader look again."""
+        if self._reader is not None:
+            self._reader.set()
+
+    def wake_writer(self) -> None:
+        """Let the writer look again."""
+        if self._writer is not None:
+            self._writer.set()
+
+    # What its user calls.
+
+    async def wait(self) -> None:
+        """Wait until something has come."""
+        event = self._reader = self._waiting.event()
+        try:
+            self._grant()
+            await event.wait()
+        finally:
+            self._reader = None
+
+    async def receive(self) -> bytes | None:
+        """The next message; None after the last one."""
+        while True:
+            held = len(self._buffer)
+            if held >= PREFIX:
+                size = int.from_bytes(self._buffer[1:PREFIX])
+                if self._buffer[0]:
+                    raise RpcError(Code.UNIMPLEMENTED, "compressed messages are not supported")
+                if size > self.max_message:
+                    raise RpcError(
+                        Code.RESOURCE_EXHAUSTED,
+                        f"grpc: received message larger than max ({size} vs. {self.max_message})",
+                    )
+                if held >= PREFIX + size:
+                    message = bytes(memoryview(self._buffer)[PREFIX : PREFIX + size])
+                    del self._buffer[: PREFIX + size]
+                    if len(self._buffer) < WINDOW // 2:
+                        self._grant()
+                    return message
+            if self.received_all and not held:
+                return None
+            if self.failure is not None:
+                raise self.failure
+            if self.received_all:
+                raise RpcError(Code.INTERNAL, "the stream ended in the middle of a message")
+            await self.wait()
+
+    def _grant(self) -> None:
+        """Open the window by what its reader has asked for."""
+        if self._owed >= WINDOW // 2 and not self.received_all and self.failure is None:
+            self.connection.write(make_frame(Kind.WINDOW_UPDATE, 0, self.number, self._owed.to_bytes(4)))
+            self._owed = 0
+
+    def try_send(self, data: bytes, *, last: bool = False) -> bool:
+        """Send data if that is possible at once."""
+        connection, size = self.connection, len(data)
+        if (
+            size > self.send_window
+            or size > connection.send_window
+            or size > connection.max_frame
+            or connection.paused
+            or self.failure is not None
+        ):
+            return False
+        self.send_window -= size
+        connection.send_window -= size
+        connection.write(make_frame(Kind.DATA, END_STREAM if last else 0, self.number, data))
+        return True
+
+    async def send_data(self, data: bytes, *, last: bool = False) -> None:
+        """Send data, waiting while the peer does not read."""
+        if self.try_send(data, last=last):
+            return
+        connection, position = self.connection, 0
+        while position < len(data):
+            if self.failure is not None:
+                raise self.failure
+            room = min(self.send_window, connection.send_window, connection.max_frame)
+            if room <= 0 or connection.paused:
+                event = self._writer = self._waiting.event()
+                try:
+                    await event.wait()
+                finally:
+                    self._writer = None
+                continue
+            part = data[position : position + room]
+            position += len(part)
+            self.send_window -= len(part)
+            connection.send_window -= len(part)
+            flags = END_STREAM if last and position == len(data) else 0
+            connection.write(make_frame(Kind.DATA, flags, self.number, part))
+            connection.flush()
+
+
+def framed(message: bytes) -> bytes:
+    """A message with its prefix."""
+    return b"\0" + len(message).to_bytes(4) + message
