@@ -69,7 +69,7 @@ class Disk:
 
     @property
     def obstacle(self) -> str:
-        """Why nobody can install here, whatever the config says; empty when nothing is in the way."""
+        """Why nothing can be installed here, whatever the config; empty when nothing is in the way."""
         if self.spec.cdrom:
             return "is an optical drive"
         if self.spec.readonly:
@@ -96,7 +96,7 @@ class Disk:
         return f"{self.kind or 'something'}" + (f" ({'; '.join(parts)})" if parts else "")
 
     def variables(self) -> Mapping[str, Any]:
-        """What an expression that chooses disks knows of this one."""
+        """The variables of an expression that selects disks."""
         return {"disk": self.spec, "system_disk": self.is_system}
 
 
@@ -139,5 +139,5 @@ def make_disk(
 def describe_all(disks: Sequence[Disk]) -> str:
     """The disks there are, for an error's hint."""
     if not disks:
-        return "the machine has no disks, or none that its kernel knows"
+        return "the machine has no disks, or none that the kernel supports"
     return "; ".join(disk.describe() + (f" ({disk.obstacle})" if disk.obstacle else "") for disk in disks)

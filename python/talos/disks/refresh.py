@@ -8,7 +8,7 @@ from talos.resource.state import State
 
 
 async def refresh_discovery(state: State, *, wait: bool = True) -> None:
-    """Have all disks looked at again; returns when that is done, unless told not to wait."""
+    """Have all disks looked at again; returns when that is done, unless ``wait`` is false."""
 
     def change(spec: block_pb2.DiscoveryRefreshRequestSpec) -> None:
         spec.request += 1

@@ -35,7 +35,7 @@ class ResetPlan:
 
 
 async def plan_reset(state: State, request: ResetRequest) -> ResetPlan:
-    """Check what a request asks for against what there is. UserError for what can't be."""
+    """Check what a request asks for against what there is. UserError for what is impossible."""
     labels = [spec.label for spec in request.system_partitions_to_wipe if spec.wipe]
     devices = [*request.user_disks_to_wipe]
     if request.mode == ResetRequest.USER_DISKS:

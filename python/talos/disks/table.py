@@ -1,4 +1,4 @@
-"""The partition table in sfdisk's words."""
+"""The partition table as a script for sfdisk."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID

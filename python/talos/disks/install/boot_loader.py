@@ -15,7 +15,7 @@ from talos.system.errors import UserError
 DIRECTORY = Path("/usr/lib/boot")
 """Where the system image has the boot loader, and the kernel's arguments of installed systems."""
 EFI_PATH = "EFI/BOOT/BOOTX64.EFI"
-"""Within EFI: where firmware looks when nobody told it anything."""
+"""Within EFI: where firmware looks without a boot entry."""
 
 SECTOR = 512
 """Bytes of a sector to old firmware, and to GRUB's first stage."""

@@ -9,7 +9,7 @@ from talos.system.errors import UserError
 PATH = "grub/grub.cfg"
 """Within BOOT."""
 TIMEOUT = 3
-"""Seconds in which somebody at the console may choose."""
+"""Seconds for a choice at the console."""
 SLOTS = ("A", "B")
 KERNEL = "vmlinuz"
 INITRAMFS = "initramfs"
@@ -39,15 +39,15 @@ def make_arguments(kernel: str, extra: Sequence[str] = ()) -> tuple[str, ...]:
 
     An extra argument that begins with ``-`` takes that argument, or all arguments of that name, away.
     """
-    words = [*kernel.split(), *DEFAULT_ARGUMENTS]
+    arguments = [*kernel.split(), *DEFAULT_ARGUMENTS]
     for word in extra:
         _check(word)
         if word.startswith("-"):
-            gone = word.removeprefix("-")
-            words = [other for other in words if other != gone and other.partition("=")[0] != gone]
+            removed = word.removeprefix("-")
+            arguments = [other for other in arguments if removed not in (other, other.partition("=")[0])]
         else:
-            words.append(word)
-    return tuple(words)
+            arguments.append(word)
+    return tuple(arguments)
 
 
 def _check(word: str) -> None:

@@ -32,7 +32,7 @@ _NO_KERNEL_HINT = "boot from the ISO, or have iPXE add it: initrd --name vmlinuz
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """An installation: what, where to, and who is told. ``meta`` are the first values of META."""
+    """An installation: what, where to, and where progress goes. ``meta`` are the first values of META."""
 
     plan: InstallPlan
     source: Source
@@ -80,7 +80,7 @@ async def _erase(job: Job) -> None:
 
 
 def _erase_disk(job: Job) -> None:
-    """What is recognised by anybody, with the mark of an older installation first."""
+    """Every known signature, with the mark of an older installation first."""
     disk = job.plan.disk
     with job.target.open() as file:
         descriptor = file.fileno()

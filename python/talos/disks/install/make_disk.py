@@ -42,9 +42,9 @@ class DiskImage:
     legacy_bios: bool = False
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Entry of ``python3 -m talos.disks.install.make_disk``."""
-    options = _parse(words)
+    options = _parse(argv)
     image = DiskImage(
         size=parse_size(options.size),
         version=options.version,
@@ -153,7 +153,7 @@ def _make_sparse(path: Path, size: int) -> None:
         file.truncate(size)
 
 
-def _parse(words: Sequence[str] | None) -> argparse.Namespace:
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="make_disk", description="Make a disk image with an installed system."
     )
@@ -166,7 +166,7 @@ def _parse(words: Sequence[str] | None) -> argparse.Namespace:
     add("--argument", action="append", default=[], help="of the kernel, additionally")
     add("--legacy-bios", action="store_true", help="mark the protective MBR as bootable")
     add("--out", type=Path, required=True, help="the raw image to write")
-    return parser.parse_args(words)
+    return parser.parse_args(argv)
 
 
 if __name__ == "__main__":

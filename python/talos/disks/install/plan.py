@@ -14,7 +14,7 @@ from talos.system.errors import UserError
 from talos.system.sizes import format_size
 
 type IsBusy = Callable[[str], bool]
-"""Whether somebody uses a device, or a partition on it."""
+"""Whether a device is in use, or a partition of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ def _describe(area: Area) -> str:
 
 
 async def plan_install(state: State, config: Config, *, is_busy: IsBusy | None = None) -> InstallPlan | None:
-    """The plan for a config; None when it asks for no installation.
+    """The plan for a config; None when it requests no installation.
 
     Raises:
         UserError: when there is not exactly one disk that fits and that may be used.
@@ -80,7 +80,7 @@ def choose_disk(disks: Sequence[Disk], request: InstallRequest) -> Disk:
         parts = [part.name for disk in disks for part in disk.contents]
         if not found and request.path.removeprefix("/dev/") in parts:
             raise UserError(
-                f"{request.path} is a partition, the system wants a disk of its own", where=request.where
+                f"{request.path} is a partition, the system needs a disk of its own", where=request.where
             )
     else:
         matches = request.matches
@@ -123,7 +123,7 @@ def _list_warnings(disk: Disk) -> tuple[str, ...]:
 def is_device_busy(path: str) -> bool:
     """Whether the device or a partition on it is mounted, or part of another device.
 
-    The kernel knows best: nobody else may have it if we want it alone.
+    Opening it exclusively fails while anything else has it open.
     """
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))

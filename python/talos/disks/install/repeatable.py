@@ -23,7 +23,7 @@ _TIMES = (32, 40, 48, 144)
 _BIG_TIME = struct.Struct(">Q")
 """Nanoseconds since :data:`_BIG_EPOCH`."""
 _BIG_EPOCH = 1 << 31
-"""Seconds before 1970: the earliest time that the old format could say."""
+"""Seconds before 1970: the earliest time that the old format can hold."""
 _GENERATION = slice(92, 96)
 _CHECKSUM = slice(100, 104)
 _UUID = slice(160, 176)

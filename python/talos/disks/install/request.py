@@ -37,9 +37,9 @@ _TYPES: Mapping[str, Matches] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallRequest:
-    """Where to install, and how. Either ``path`` or ``matches`` says which disk.
+    """Where to install, and how. Either ``path`` or ``matches`` selects the disk.
 
-    ``where`` is the place in the config that says so, ``wanted`` its text; ``wipe_option`` is the one that
+    ``where`` is the place in the config, ``wanted`` its text; ``wipe_option`` is the one that
     allows to erase what is on the disk.
     """
 
@@ -57,7 +57,7 @@ class InstallRequest:
 
 
 def read_request(config: Config) -> InstallRequest | None:
-    """What the config asks for; None when it asks for no installation. UserError for what can't be meant."""
+    """The installation that the config requests; None when it requests none. UserError for a mistake."""
     document = config.find(UnattendedInstallConfig)
     if document is not None:
         return _read_document(document)
@@ -71,7 +71,7 @@ def _read_document(document: UnattendedInstallConfig) -> InstallRequest:
     provisioning = document.provisioning
     match = provisioning and provisioning.disk_selector and provisioning.disk_selector.match
     if not match:
-        raise UserError("says not which disk", where=SELECTOR, hint='such as disk.dev_path == "/dev/sda"')
+        raise UserError("no disk is selected", where=SELECTOR, hint='such as disk.dev_path == "/dev/sda"')
     expression = compile_expression(match, DISK, where=SELECTOR)
     wipe = provisioning.wipe if provisioning else None
     image = document.installer.image if document.installer else None
@@ -123,7 +123,7 @@ def _make_matches(selector: InstallDiskSelector, where: str) -> Matches:
     tests: list[Matches] = []
     settings = dict(_list_settings(selector))
     if not settings:
-        raise UserError("says not which disk", where=where, hint="such as size: '>= 100GB'")
+        raise UserError("no disk is selected", where=where, hint="such as size: '>= 100GB'")
     for name, value in settings.items():
         if name == "size":
             tests.append(_make_size_test(value, f"{where}.size"))

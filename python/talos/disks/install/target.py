@@ -34,7 +34,7 @@ class Target(Protocol):
         ...
 
     async def write_table(self, text: str) -> None:
-        """Replace the partition table by one in sfdisk's words."""
+        """Replace the partition table; ``text`` is a script for sfdisk."""
         ...
 
     async def make_filesystem(self, placed: Placed) -> None:
@@ -68,7 +68,7 @@ class BlockTarget:
         return name_partition(self.path, placed.number)
 
     async def write_table(self, text: str) -> None:
-        """Replace the partition table by one in sfdisk's words."""
+        """Replace the partition table; ``text`` is a script for sfdisk."""
         await partitions.write_table(self._run, self.path, text)
 
     async def make_filesystem(self, placed: Placed) -> None:

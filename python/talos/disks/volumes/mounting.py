@@ -12,7 +12,7 @@ from talos.system.logging import Log
 from talos.system.mounts import MountPoint, Mounts
 
 STRUCTURE_ERRORS = frozenset({errno.EUCLEAN, errno.EBADMSG})
-"""How the kernel says that a filesystem is broken; a disk that fails says EIO."""
+"""Errors of a mount when the filesystem is broken; of a disk that fails it is EIO."""
 GROWTH = 1 << 20
 """Bytes that a partition must have more than its filesystem for the latter to be grown."""
 
@@ -23,7 +23,7 @@ async def mount_volume(
     """Mount; UserError when even a repair doesn't help.
 
     Mounting replays the log. When that fails on the filesystem's structure, ``xfs_repair`` gets its turn; as
-    nobody could do it by hand, it may drop a log that can't be replayed.
+    there is no way to do it by hand, it may drop a log that can't be replayed.
     """
     target = point.target
     if not is_mounted(mounts, place.device, target):
@@ -64,7 +64,7 @@ async def _mount_again(mounts: Mounts, place: Place, point: MountPoint) -> None:
 
 
 async def unmount_volume(mounts: Mounts, target: str, log: Log) -> bool:
-    """Unmount; what is still in use is named, and nothing more is written to it. Whether it is gone."""
+    """Unmount; what is still in use is named and made read-only. Returns whether it is unmounted."""
     if not any(mount.target == target for mount in mounts.list()):
         return True
     try:

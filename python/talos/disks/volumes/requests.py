@@ -12,7 +12,7 @@ from talos.system.logging import Log
 
 REQUESTER = "sequencer"
 REPORT_EVERY = 15.0
-"""Seconds between two lines that say what is waited for."""
+"""Seconds between two lines that name what is waited for."""
 FINISH_LIMIT = 30.0
 """Seconds in which volumes have to be unmounted at the end."""
 _SETTLED = frozenset({enums.VOLUME_PHASE_READY, enums.VOLUME_PHASE_MISSING, enums.VOLUME_PHASE_FAILED})
@@ -62,7 +62,7 @@ async def wait_for_meta(state: State) -> None:
 async def wait_until_settled(state: State, volume: str, log: Log) -> bool:
     """Until a volume is mounted, or it is certain that it can't be now; whether it is mounted.
 
-    A repair takes its time; disks that nobody has found by now are not waited for.
+    A repair takes its time; disks that are not found by now are not waited for.
     """
     while True:
         with trio.move_on_after(REPORT_EVERY) as scope:
@@ -78,7 +78,7 @@ async def wait_until_settled(state: State, volume: str, log: Log) -> bool:
 
 
 async def wait_until_mounted(state: State, volume: str, log: Log) -> None:
-    """Until a volume is mounted, however long that takes; now and then, say what is in the way."""
+    """Until a volume is mounted, however long that takes; now and then, log what is missing."""
     while True:
         with trio.move_on_after(REPORT_EVERY) as scope:
             await wait_for(state, kinds.VOLUME_MOUNT_STATUS, name_request(volume), lambda _: True)
@@ -98,7 +98,7 @@ async def _explain(state: State, volume: str) -> str:
     try:
         spec = (await state.get(kinds.VOLUME_STATUS, volume)).spec
     except NotFoundError:
-        return "nobody has looked for it yet"
+        return "it has not been looked for yet"
     phase = enums.BlockVolumePhase.Name(spec.phase).removeprefix("VOLUME_PHASE_").lower()
     return spec.error_message or f"not mounted yet, it is {phase}"
 

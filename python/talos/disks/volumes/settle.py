@@ -1,7 +1,7 @@
 """A volume's partition: found, or made; whole, or made whole; grown.
 
-The rule for power cuts. A partition whose filesystem is not complete says so: its GPT attribute 50 is set in
-the same write that makes the partition, and cleared when mkfs has ended and the disk has everything. What
+The rule for power cuts. A partition whose filesystem is not complete is marked: its GPT attribute 50 is set
+in the same write that makes the partition, and cleared when mkfs has ended and the disk has everything. What
 carries the mark was never mounted, so it is formatted anew, whatever a half-done mkfs has left. Without the
 mark only a blank partition is formatted, one that begins with zeros and in which libblkid finds nothing (it
 gets the mark first). Anything else that is no XFS is never touched, known or not; an XFS whose superblock is
@@ -77,7 +77,7 @@ async def settle(
 ) -> Place | None:
     """The volume, ready to be mounted; None when it isn't there, or is empty, and may not be created.
 
-    UserError says why it can't be had, OSError that a disk fails.
+    Raises UserError when it can't be provided, OSError when a disk fails.
     """
     found = await find(blocks, wanted, disks)
     if found is None:
@@ -187,7 +187,7 @@ async def _is_blank(blocks: Blocks, wanted: WantedVolume, device: str, log: Log)
             return False
     if any(head):
         raise UserError(
-            f"{device} holds data that nobody recognises: it is not ours to format",
+            f"{device} holds unrecognised data: it is not formatted",
             where=wanted.label,
             hint=f"if it may be lost: talosctl wipe disk {device.removeprefix('/dev/')}",
         )

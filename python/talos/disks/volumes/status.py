@@ -1,4 +1,4 @@
-"""Where a volume stands, in the words of its resources."""
+"""A volume's state, and the resources that show it."""
 
 from dataclasses import dataclass
 

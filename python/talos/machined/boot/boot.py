@@ -34,7 +34,7 @@ OWN_GROUP = "init"
 INSTALL_MODULE = "talos.machined.boot.phases.install"
 """Loaded only where something may be installed."""
 FAILURE_DELAY = 10.0
-"""Seconds in which somebody may see why the machine reboots."""
+"""Seconds for reading why the machine reboots."""
 
 
 async def boot(beginning: Beginning, daemon: Daemon) -> None:
@@ -60,7 +60,7 @@ async def boot(beginning: Beginning, daemon: Daemon) -> None:
 
 
 def watch_children(machine: Machine) -> None:
-    """From here on the reaper knows of every process that ends."""
+    """From here on the reaper collects every process that ends."""
     machine.daemon.bridge.loop.add_signal_handler(signal.SIGCHLD, machine.reaper.drain)
     machine.reaper.drain()
 
@@ -151,7 +151,7 @@ async def end_on_signal(machine: Machine) -> None:
 
 
 async def end_after_failure(machine: Machine, error: TaskFailedError) -> None:
-    """A machine that can't boot tries again; until then its API says why."""
+    """A machine that can't boot tries again; until then its API shows the reason."""
     text = f"the boot failed, rebooting in {FAILURE_DELAY:.0f} s"
     if isinstance(error.__cause__, UserError):
         machine.log.error(text, reason=str(error))

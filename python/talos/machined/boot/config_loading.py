@@ -29,7 +29,7 @@ OWNER = "runtime.ConfigLoader"
 ACQUIRE_OWNER = "config.AcquireController"
 """Owner of the status that lets the boot go on, as upstream names it."""
 PATIENCE = 60.0
-"""Seconds that a source far away has before anybody may bring a config: it may need a network first."""
+"""Seconds that a remote source has before any client may bring a config: it may need a network first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +95,8 @@ class ConfigLoader:
                 platform=self.platform,
                 state=self.state,
                 files=self.files,
-                web=WebSource(state=self.state, files=self.files, tell=self._tell),
-                volume=VolumeSource(state=self.state, mounts=self.mounts, tell=self._tell),
+                web=WebSource(state=self.state, files=self.files, report=self._report),
+                volume=VolumeSource(state=self.state, mounts=self.mounts, report=self._report),
             ).load,
             load_inline=load_inline,
             forget_platform=self.platform.forget_config,
@@ -105,13 +105,13 @@ class ConfigLoader:
         await acquire_config(self.state, sources, self._publish)
         self.impatient.set()
 
-    def _tell(self, error: str) -> None:
+    def _report(self, error: str) -> None:
         """A source has failed for now."""
         self._publish(pb.ConfigLoadErrorEvent(error=error))
         self.impatient.set()
 
     def _publish(self, event: Message) -> None:
-        """Tell what is wrong with a config on the console, too: it may be all that one sees."""
+        """Report what is wrong with a config on the console, too: it may be all that one sees."""
         error = getattr(event, "error", "")
         for line in error.splitlines():
             self.log.error(f"machine config: {line}")

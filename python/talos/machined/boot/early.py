@@ -33,7 +33,7 @@ MACHINES_FIRST = tuple(daemon.module for daemon in DAEMONS if daemon.needs_devic
 """On a machine the network waits for devices to have their names."""
 
 NOFILE = 1048576
-"""Open files that services may have, where the kernel lets us say so."""
+"""Open files that services may have, where the kernel allows it."""
 
 
 def begin() -> None:

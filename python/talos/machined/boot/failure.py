@@ -1,4 +1,4 @@
-"""The last resort of PID 1: what must not end, ends in a reboot, with its reason told."""
+"""The last resort of PID 1: if it ends, the machine reboots, with the reason on the console."""
 
 import os
 import time
@@ -10,7 +10,7 @@ from talos.system import kernel
 from talos.system.terminal import show_messages
 
 DELAY = 10.0
-"""Seconds in which somebody may read the reason."""
+"""Seconds for reading the reason."""
 
 
 def reboot_after_failure(
@@ -19,7 +19,7 @@ def reboot_after_failure(
     press: Callable[[int], None] = kernel.reboot,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Tell the reason everywhere, wait, reboot. Uses nothing that may be what failed.
+    """Write the reason to the console, wait, reboot. Uses nothing that may be what failed.
 
     With ``panic=0`` on the command line it waits for ever instead. Returns when the
     kernel refuses to reboot.

@@ -61,7 +61,7 @@ def mount_pseudo(mounts: Mounts, *, has_kernel: bool, log: Log) -> None:
         if point.target not in present:
             try:
                 mounts.mount(point)
-            except OSError as error:  # no EFI, or the kernel is locked down: nothing to be told of
+            except OSError as error:  # no EFI, or the kernel is locked down: not worth a warning
                 log.debug("not mounted", target=point.target, reason=error.strerror)
     present = _targets(mounts)
     for target in ETC_TMPFS:

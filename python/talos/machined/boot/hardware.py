@@ -1,4 +1,4 @@
-"""What the firmware says of the machine: SystemInformation, from the kernel's view of SMBIOS."""
+"""The firmware's description of the machine: SystemInformation, from the kernel's view of SMBIOS."""
 
 from talos.api.definitions.hardware_pb2 import SystemInformationSpec
 from talos.resource import ids

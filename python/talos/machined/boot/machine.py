@@ -1,4 +1,4 @@
-"""The machine as the boot sequence knows it: every part of PID 1, made once."""
+"""Every part of PID 1, made once, as the boot sequence uses it."""
 
 from dataclasses import dataclass
 from pathlib import Path

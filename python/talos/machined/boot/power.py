@@ -29,7 +29,7 @@ FLUSH_LIMIT = 30.0
 GOODBYE = 0.3
 """Seconds in which the API's last events reach their followers."""
 SYSTEM = frozenset({"machined", "apid", "routerd"})
-"""They tell about the end, so they end with it."""
+"""They serve the API until the end."""
 STATE_TARGET = "/system/state"
 PERSISTENT_TYPES = frozenset({"xfs", "ext4", "vfat", "btrfs", "overlay"})
 
@@ -80,7 +80,7 @@ class PowerSequences:
         return actor
 
     def reset(self, plan: ResetPlan) -> str:
-        """Begin to erase what the plan says, then reboot or power off; the actor id. SequenceLockedError."""
+        """Begin to erase what the plan names, then reboot or power off; the actor id. SequenceLockedError."""
         actor = self._sequencer.reserve("reset")
         self._stage.set(enums.MACHINE_STAGE_RESETTING)
         action = PowerAction.REBOOT if plan.reboot else self._off
@@ -165,7 +165,7 @@ def make_read_only(mounts: Mounts, target: str) -> None:
 async def finish(action: PowerAction, switch: PowerSwitch, mounts: Mounts, log: Log) -> None:
     """Write everything to the disks and press the switch."""
     with trio.move_on_after(FLUSH_LIMIT) as scope:
-        # A disk that has gone makes sync wait for ever: leave the thread behind then.
+        # A disk that was removed makes sync wait for ever: leave the thread behind then.
         await trio.to_thread.run_sync(switch.flush, abandon_on_cancel=True)
     if scope.cancelled_caught:
         stuck = [mount.target for mount in mounts.list() if mount.type in PERSISTENT_TYPES]

@@ -1,4 +1,4 @@
-"""Sequences: phases one after another, the tasks of a phase side by side, all told as events."""
+"""Sequences: phases one after another, the tasks of a phase side by side, all published as events."""
 
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,7 +24,7 @@ class SequenceReplacedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One step. ``name`` is what events and log say."""
+    """One step. ``name`` is what events and the log show."""
 
     name: str
     run: Callable[[], Awaitable[None]]
@@ -68,22 +68,22 @@ class Sequencer:
         await self._idle.wait()
         self._idle = trio.Event()
         self._running = name
-        self._tell(name, pb.SequenceEvent.START, actor_id)
+        self._publish(name, pb.SequenceEvent.START, actor_id)
         try:
             with trio.CancelScope() as self._scope:
                 for number, phase in enumerate(phases, 1):
                     await self._run_phase(phase, f"{number}/{len(phases)}", actor_id)
         except Exception as error:
-            self._tell(name, pb.SequenceEvent.NOOP, actor_id, error)
+            self._publish(name, pb.SequenceEvent.NOOP, actor_id, error)
             raise
         finally:
             if self._running == name:
                 self._running = ""
             self._idle.set()
         if self._scope.cancelled_caught:
-            self._tell(name, pb.SequenceEvent.NOOP, actor_id)
+            self._publish(name, pb.SequenceEvent.NOOP, actor_id)
             raise SequenceReplacedError(name)
-        self._tell(name, pb.SequenceEvent.STOP, actor_id)
+        self._publish(name, pb.SequenceEvent.STOP, actor_id)
 
     async def _run_phase(self, phase: Phase, number: str, actor_id: str) -> None:
         began = trio.current_time()
@@ -113,7 +113,7 @@ class Sequencer:
         self._events.publish(pb.TaskEvent(task=task.name, action=pb.TaskEvent.STOP), actor_id=actor_id)
         self._log.debug(f"task {task.name}: done, {trio.current_time() - began:.3f}s")
 
-    def _tell(
+    def _publish(
         self,
         name: str,
         action: pb.SequenceEvent.Action,

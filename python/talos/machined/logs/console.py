@@ -1,4 +1,4 @@
-"""Where machined's own lines go: its log, and the console for whoever stands before the machine."""
+"""Where machined's own lines go: its log, and the console."""
 
 import json
 import os
@@ -18,11 +18,11 @@ _NOT_SHOWN = frozenset({"time", "level", "msg", "service", "traceback"})
 def format_for_console(line: str) -> str:
     """A structured line as text: the message, then what else there is."""
     record: Mapping[str, Any] = json.loads(line)
-    words = [record["time"], f"{record['msg']}"]
-    words += [f"{key}={value}" for key, value in record.items() if key not in _NOT_SHOWN]
+    parts = [record["time"], f"{record['msg']}"]
+    parts += [f"{key}={value}" for key, value in record.items() if key not in _NOT_SHOWN]
     if "traceback" in record:
-        words.append(f"\n{record['traceback']}")
-    return " ".join(words)
+        parts.append(f"\n{record['traceback']}")
+    return " ".join(parts)
 
 
 def make_sink(logs: LogStore, log_id: str, console: Callable[[str], None]) -> Callable[[str], None]:

@@ -14,7 +14,7 @@ FILE = "network.yaml"
 PERMANENT = 0x80
 """Address flag, linux/if_addr.h."""
 LOW_PRIORITY = 1024
-"""Metric of default routes that nobody gave one, as upstream's."""
+"""Metric of default routes without one, as upstream's."""
 
 
 def parse_network(text: str, hostname: str) -> network.PlatformConfigSpec:

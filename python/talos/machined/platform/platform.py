@@ -103,7 +103,7 @@ class MetalPlatform:
         return True
 
     def load_config(self) -> bytes:
-        """None at hand: ``talos.config`` says where to look, see ``config_sources``."""
+        """None at hand: ``talos.config`` names the source, see ``config_sources``."""
         return b""
 
     def forget_config(self) -> None:

@@ -144,7 +144,7 @@ def test_wipe_is_asked_for_once_and_a_document_has_it_by_default() -> None:
 
 
 def test_a_document_without_a_selector() -> None:
-    with pytest.raises(UserError, match=r"provisioning\.diskSelector\.match: says not which disk"):
+    with pytest.raises(UserError, match=r"provisioning\.diskSelector\.match: no disk is selected"):
         read("apiVersion: v1alpha1\nkind: UnattendedInstallConfig\n")
 
 

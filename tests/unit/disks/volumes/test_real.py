@@ -196,7 +196,7 @@ async def test_a_broken_superblock(blocks: LoopBlocks, tmp_path: Path, place: in
         file.seek(place)
         file.write(b"\xff\xff\xff\xff")
     if place == 0:
-        with pytest.raises(UserError, match="holds data that nobody recognises"):
+        with pytest.raises(UserError, match="holds unrecognised data"):
             await boot(blocks, STATE)
         return
     state = await boot(blocks, STATE)

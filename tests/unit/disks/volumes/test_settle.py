@@ -103,7 +103,7 @@ async def test_what_nobody_knows_is_never_formatted() -> None:
     disk.contents[5] = Content()
     disk.heads[5] = bytes(512) + b"x"
     disk.writes.clear()
-    with pytest.raises(UserError, match="/dev/vda5 holds data that nobody recognises"):
+    with pytest.raises(UserError, match="/dev/vda5 holds unrecognised data"):
         await run(disk, STATE)
     assert disk.writes == []
 

@@ -86,7 +86,7 @@ class Machine:
     name: str = "metal"
     files: dict[str, bytes] = field(default_factory=dict[str, bytes])
     state: MemoryState = field(default_factory=MemoryState)
-    told: list[str] = field(default_factory=list[str])
+    reported: list[str] = field(default_factory=list[str])
 
     async def load(self) -> bytes:
         platform = MetalPlatform(arguments=parse_cmdline(self.cmdline), name=self.name)
@@ -98,9 +98,9 @@ class Machine:
             platform=platform,
             state=self.state,
             files=KernelFiles(),
-            web=WebSource(state=self.state, files=KernelFiles(), tell=self.told.append),
+            web=WebSource(state=self.state, files=KernelFiles(), report=self.reported.append),
             volume=VolumeSource(
-                state=self.state, mounts=mounts, tell=self.told.append, place=self.folder / "place"
+                state=self.state, mounts=mounts, report=self.reported.append, place=self.folder / "place"
             ),
         )
         text = await source.load()
@@ -124,7 +124,7 @@ async def test_the_config_of_a_volume(tmp_path: Path) -> None:
     machine = Machine(tmp_path, "talos.config=metal-iso", files={"config.yaml": b"text"})
     await machine.attach("metal-iso")
     assert await machine.load() == b"text"
-    assert machine.told == []
+    assert machine.reported == []
 
 
 async def test_a_volume_may_come_late(tmp_path: Path, autojump_clock: object) -> None:
@@ -138,7 +138,7 @@ async def test_a_volume_may_come_late(tmp_path: Path, autojump_clock: object) ->
 
         nursery.start_soon(come)
         assert await machine.load() == b"text"
-    (line,) = machine.told
+    (line,) = machine.reported
     assert "metal-iso" in line
 
 

@@ -122,11 +122,11 @@ async def network(state: MemoryState) -> None:
 
 
 async def test_a_server_is_asked_until_it_answers() -> None:
-    state, told = MemoryState(), list[str]()
+    state, reported = MemoryState(), list[str]()
     path = "/c?mac=02:00:00:00:00:02&uuid=1234&h=node&code=se%20cret"
     server = Site({path: [(500, {}, b""), (200, {}, b"text")]})
     with server.serving() as url:
-        source = WebSource(state=state, files=KernelFiles(), tell=told.append)
+        source = WebSource(state=state, files=KernelFiles(), report=reported.append)
         found = list[bytes]()
 
         async def load() -> None:
@@ -140,32 +140,32 @@ async def test_a_server_is_asked_until_it_answers() -> None:
             await network(state)
         assert found == [b"text"]
         assert server.asked == [path, path]
-        (line,) = told
+        (line,) = reported
         assert "500" in line
         assert "next try in 1 s" in line
 
 
 async def test_a_server_that_never_answers_is_given_up(autojump_clock: object) -> None:
     del autojump_clock
-    state, told = MemoryState(), list[str]()
+    state, reported = MemoryState(), list[str]()
     await network(state)
 
     async def refuse(_url: str) -> Any:
         await trio.lowlevel.checkpoint()
         raise FetchError("connection refused")
 
-    source = WebSource(state=state, files=KernelFiles(), tell=told.append, fetch=refuse)
+    source = WebSource(state=state, files=KernelFiles(), report=reported.append, fetch=refuse)
     before = trio.current_time()
     assert await source.load("http://192.0.2.1/c") == b""
     assert trio.current_time() - before == 3 * 3600
-    assert "within 3 h" in told[-1]
-    assert len(told) < 400
+    assert "within 3 h" in reported[-1]
+    assert len(reported) < 400
 
 
 async def test_what_can_not_be_a_url_is_named() -> None:
     state = MemoryState()
     await network(state)
-    source = WebSource(state=state, files=KernelFiles(), tell=lambda _: None)
+    source = WebSource(state=state, files=KernelFiles(), report=lambda _: None)
     for text in ("ftp://a/b", "metal-isoo"):
         with pytest.raises(UserError, match=text):
             await source.load(text)

@@ -18,13 +18,13 @@ BOOTLOADER_TAG = 0x11
 DEVICES_LIMIT = 120.0
 """Seconds until the disks have to be known."""
 PAUSE_LIMIT = 70 * 60.0
-"""Seconds that a machine waits for somebody to boot it from its disk; then it tries that itself."""
+"""Seconds that a machine waits to be booted from its disk; then it reboots by itself."""
 REPEAT = 30.0
-"""Seconds between two lines that say so."""
+"""Seconds between two reminders."""
 
 
 def make_wipe_phases(machine: Machine) -> tuple[Phase, ...]:
-    """Erasing what an argument names, usually nothing; before there is anybody who would mount it."""
+    """Erasing what an argument names, usually nothing; before anything mounts it."""
     values = machine.platform.arguments.all(WIPE_ARGUMENT)
 
     async def wipe() -> None:
@@ -42,7 +42,7 @@ def make_wipe_phases(machine: Machine) -> tuple[Phase, ...]:
 
 
 def make_pause_phases(machine: Machine) -> tuple[Phase, ...]:
-    """Forgetting that this is a disk image; not booting any further where an argument says so."""
+    """Remove the mark of a disk image; stop the boot where an argument requests it."""
 
     async def forget_image() -> None:
         if BOOTLOADER_TAG in machine.meta.values:
@@ -81,7 +81,7 @@ async def wipe_system_disk(machine: Machine, labels: tuple[str, ...]) -> None:
 
 
 async def pause_boot(machine: Machine) -> None:
-    """Say what to do, again and again, until somebody does it."""
+    """Repeat what to do until it is done."""
     with trio.move_on_after(PAUSE_LIMIT):
         while True:
             machine.log.warning(
@@ -89,7 +89,7 @@ async def pause_boot(machine: Machine) -> None:
                 reason=HALT_ARGUMENT,
             )
             await trio.sleep(REPEAT)
-    raise UserError("nobody came to boot this machine from its disk", where=HALT_ARGUMENT)
+    raise UserError("the machine was not booted from its disk in time", where=HALT_ARGUMENT)
 
 
 async def find_system_disk(machine: Machine) -> Disk | None:

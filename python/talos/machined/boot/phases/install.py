@@ -75,14 +75,14 @@ def _report(machine: Machine, error: TaskFailedError) -> None:
         machine.log.error("the system is not installed", reason=str(cause))
     else:
         machine.log.exception("the system is not installed, by a defect of the installer")
-    machine.log.error("apply a config that says where to install, or restart the machine, to try again")
+    machine.log.error("apply a config that selects a disk, or restart the machine, to try again")
 
 
 async def _wants_install(machine: Machine) -> bool:
     try:
         return read_request(await _get_config(machine)) is not None
     except UserError:
-        return True  # it wants one, and will be told what is wrong with it
+        return True  # it requests one, which reports the mistake
 
 
 async def _get_config(machine: Machine) -> Config:
@@ -101,7 +101,7 @@ class Installation:
         machine = self._machine
         plan = await plan_install(machine.state, await _get_config(machine))
         if plan is None:
-            raise UserError("the config asks for no installation any more")
+            raise UserError("the config requests no installation any more")
         self._plan = plan
         for line in plan.text().splitlines():
             machine.log.info(line)
@@ -121,7 +121,7 @@ class Installation:
         machine = self._machine
         with trio.move_on_after(VOLUME_LIMIT):
             await wait_for(machine.state, kinds.VOLUME_STATUS, STATE_VOLUME, _is_ready)
-            while not _is_kept(machine):  # noqa: ASYNC110 - a file tells nobody that it is there
+            while not _is_kept(machine):  # noqa: ASYNC110 - there is no notification of a new file
                 await trio.sleep(LOOK_AGAIN)
             return
         raise UserError(

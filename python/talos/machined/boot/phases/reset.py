@@ -12,7 +12,7 @@ from talos.system.mounts import Mounts
 
 
 def make_reset(plan: ResetPlan, mounts: Mounts, log: Log) -> tuple[Phase, ...]:
-    """The phases that a plan asks for."""
+    """The phases of a plan."""
     phases: list[Phase] = []
     disk = plan.disk
 
@@ -39,10 +39,10 @@ def make_reset(plan: ResetPlan, mounts: Mounts, log: Log) -> tuple[Phase, ...]:
 
 
 def unmount_disk(path: str, mounts: Mounts, log: Log) -> None:
-    """Let go of what is still mounted from a disk, at once or when nobody uses it any more."""
+    """Unmount lazily what is still mounted from a disk."""
     for mount in reversed(mounts.list()):
         if _is_on(mount.source, path):
-            log.warning("still mounted, letting go", mount=mount.target)
+            log.warning("still mounted, unmounting lazily", mount=mount.target)
             mounts.unmount(mount.target, lazy=True)
 
 

@@ -113,7 +113,7 @@ class VolumeManagerController(Controller):
             for config in sorted(configs, key=lambda config: config.spec.provisioning.wave):
                 wanted = [request for request in requests if request.spec.volume_id == config.id]
                 current = await self._keep(runtime, config, is_wanted=bool(wanted))
-                await self._tell(runtime, config, current, wanted)
+                await self._publish(runtime, config, current, wanted)
 
     async def _keep(self, runtime: ControllerRuntime, config: _Config, *, is_wanted: bool) -> VolumeState:
         if config.id in self._mounted:
@@ -212,7 +212,7 @@ class VolumeManagerController(Controller):
         await mount_volume(parts.blocks, parts.mounts, place, point, parts.log, grow=wanted.grow)
         parts.log.info(f"volume {config.id}: mounted", device=place.device, target=spec.target_path)
 
-    async def _tell(
+    async def _publish(
         self, runtime: ControllerRuntime, config: _Config, current: VolumeState, requests: _Requests
     ) -> None:
         await runtime.modify(

@@ -7,12 +7,12 @@ LIMIT = 8 * 1024 * 1024
 ATTEMPT_LIMIT = 180.0
 """Seconds that one attempt may take (as upstream)."""
 SILENCE_LIMIT = 30.0
-"""Seconds in which a server has to say something."""
+"""Seconds within which a server has to send something."""
 AGENT = "talos"
 
 
 class FetchError(Exception):
-    """What is wrong, in words; another attempt may do better."""
+    """A fetch failed; another attempt may succeed."""
 
 
 class NotThereError(Exception):
@@ -43,8 +43,8 @@ def fetch(url: str) -> Fetched:
     except urllib.error.HTTPError as error:
         with error:
             if error.code in {404, 410}:
-                raise NotThereError(f"the server says {error.code} {error.reason}") from None
-            raise FetchError(f"the server says {error.code} {error.reason}".splitlines()[0]) from None
+                raise NotThereError(f"the server answers {error.code} {error.reason}") from None
+            raise FetchError(f"the server answers {error.code} {error.reason}".splitlines()[0]) from None
     except urllib.error.URLError as error:
         raise FetchError(_explain(error.reason)) from None
     except (OSError, http.client.HTTPException) as error:

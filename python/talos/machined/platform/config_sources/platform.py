@@ -1,4 +1,4 @@
-"""The config that a machine's platform brings, from wherever the arguments say."""
+"""The config that a machine's platform brings, from where the arguments point to."""
 
 from dataclasses import dataclass
 

@@ -80,7 +80,7 @@ def _read_dmi(files: Files, name: str, variable: str) -> str:
     except OSError:
         value = ""
     if not value:
-        raise UserError(f"the firmware tells no {name} for ${{{variable}}}", where="talos.config")
+        raise UserError(f"the firmware has no {name} for ${{{variable}}}", where="talos.config")
     return value
 
 

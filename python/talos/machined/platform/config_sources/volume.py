@@ -1,4 +1,4 @@
-"""Files of a volume that somebody attached to hand the machine its config."""
+"""Files of a volume that is attached to bring the machine its config."""
 
 import tempfile
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 import trio
 
 from talos.api.definitions.block_pb2 import DiscoveredVolumeSpec
-from talos.machined.platform.config_sources.web import TOTAL_LIMIT, Tell
+from talos.machined.platform.config_sources.web import TOTAL_LIMIT, Report
 from talos.resource import ids, kinds
 from talos.resource.changes import wait_for
 from talos.resource.state import State
@@ -29,7 +29,7 @@ class VolumeSource:
 
     state: State
     mounts: Mounts
-    tell: Tell
+    report: Report
     place: Path = Path("/system/run/config-volume")
 
     async def load(self, label: str, names: Sequence[str]) -> dict[str, bytes]:
@@ -41,7 +41,7 @@ class VolumeSource:
             await wait_for(self.state, *ids.DEVICES_STATUS, lambda one: one.spec.ready)
         volume = await self._find(label)
         if volume is None:
-            self.tell(f"there is no volume with the label {label}: attach it, or apply a config")
+            self.report(f"there is no volume with the label {label}: attach it, or apply a config")
             with trio.move_on_after(TOTAL_LIMIT):
                 while volume is None:
                     await trio.sleep(LOOK_AGAIN)

@@ -21,7 +21,7 @@ TOTAL_LIMIT = 3 * 3600.0
 FIRST_PAUSE, LAST_PAUSE = 1.0, 30.0
 """Seconds between two attempts: the first pause, which doubles, and the longest."""
 
-type Tell = Callable[[str], None]
+type Report = Callable[[str], None]
 """Told of every failure that is not the last word."""
 
 
@@ -36,7 +36,7 @@ class WebSource:
 
     state: State
     files: Files
-    tell: Tell
+    report: Report
     fetch: Callable[[str], Awaitable[Fetched]] = fetch_in_thread
 
     async def load(self, template: str, *, where: str = "talos.config") -> bytes:
@@ -54,7 +54,7 @@ class WebSource:
                     f'"{url}" is not supported', where=where, hint="use http://, https://, metal-iso or none"
                 )
             return await self._try(url, where)
-        self.tell(f"{where}: no config from {template} within {TOTAL_LIMIT / 3600:.0f} h")
+        self.report(f"{where}: no config from {template} within {TOTAL_LIMIT / 3600:.0f} h")
         return b""
 
     async def _try(self, url: str, where: str) -> bytes:
@@ -63,9 +63,9 @@ class WebSource:
             try:
                 return (await self.fetch(url)).data
             except NotThereError as error:
-                self.tell(f"{where}: there is no config at {url}: {error}")
+                self.report(f"{where}: there is no config at {url}: {error}")
                 return b""
             except FetchError as error:
-                self.tell(f"{where}: can't fetch {url}: {error}, next try in {pause:.0f} s")
+                self.report(f"{where}: can't fetch {url}: {error}, next try in {pause:.0f} s")
             await trio.sleep(pause)
             pause = min(2 * pause, LAST_PAUSE)
