@@ -160,6 +160,7 @@ class TlsListener:
             if await self._handshake(connection, connected, context, network, who):
                 await connection.closed.wait()
         finally:
+            self._ended += 1
             await connection.end()
 
     async def _wait_for_hello(self, connected: socket.socket, network: str, who: str) -> bool:
@@ -208,7 +209,7 @@ class TlsListener:
             calls=self._calls,
             refusals=self._refusals,
             log=self._log,
-            leave=self._forget,
+            leave=self._connections.discard,
         )
         return connection
 
@@ -260,10 +261,6 @@ class TlsListener:
             raise RefusedError(f"{limits.connections_per_client} connections of this client are open")
         if len(self._connections) >= limits.connections and not _end_unused(self._connections):
             raise RefusedError(f"{limits.connections} connections are open")
-
-    def _forget(self, connection: Http2Connection) -> None:
-        self._connections.discard(connection)
-        self._ended += 1
 
 
 def _end_unused(connections: "set[Http2Connection] | list[Http2Connection]") -> bool:
