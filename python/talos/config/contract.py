@@ -11,8 +11,35 @@ type Contract = tuple[int, int]
 """Major and minor version of Talos."""
 
 CURRENT: Contract = (1, 15)
-FIRST_WITH_DOCUMENTS: Contract = (1, 14)
-"""Before it, everything about Kubernetes stood in the main document."""
+
+# The first version that knows each of these, or has it on by default.
+POD_SECURITY: Contract = (1, 1)
+STABLE_HOSTNAME: Contract = (1, 2)
+SECCOMP_DEFAULT: Contract = (1, 2)
+NO_KUBERNETES_DISCOVERY: Contract = (1, 2)
+ALLOW_SCHEDULING_ON_CONTROL_PLANES: Contract = (1, 2)
+KEY_USAGE_CHECK: Contract = (1, 3)
+AUDIT_POLICY: Contract = (1, 3)
+NO_MANIFESTS_DIRECTORY: Contract = (1, 3)
+SECRETBOX: Contract = (1, 3)
+DISK_QUOTA: Contract = (1, 5)
+KUBE_PRISM: Contract = (1, 6)
+HOST_DNS: Contract = (1, 7)
+RSA_SERVICE_ACCOUNT: Contract = (1, 7)
+FORWARD_KUBE_DNS: Contract = (1, 8)
+WORKERS_KNOW_CLUSTER_NAME: Contract = (1, 8)
+NO_LOAD_BALANCER_LABEL: Contract = (1, 8)
+NETWORK_DOCUMENTS: Contract = (1, 12)
+"""HostnameConfig and the registries' documents; the endpoint's name is no longer added to certificates."""
+UKI_CMDLINE: Contract = (1, 12)
+RBAC_IMPLIED: Contract = (1, 12)
+NO_POD_SECURITY_POLICY: Contract = (1, 12)
+KUBE_SPAN_DOCUMENT: Contract = (1, 13)
+DOCUMENTS: Contract = (1, 14)
+"""Before it, everything about Kubernetes, discovery and the installation stood in the main document."""
+
+OLD_REGISTRY_MIRRORS: Contract = (1, 2)
+"""The only version whose configs have mirrors for Kubernetes' former registry."""
 
 KUBERNETES_VERSION = "1.37.0-rc.1"
 
@@ -30,7 +57,6 @@ INSTALLER_IMAGE = (
 DISCOVERY_ENDPOINT = "https://discovery.talos.dev/"
 DNS_DOMAIN = "cluster.local"
 POD_SUBNET, SERVICE_SUBNET = "10.244.0.0/16", "10.96.0.0/12"
-POD_SUBNET_IPV6, SERVICE_SUBNET_IPV6 = "fc00:db8:10::/56", "fc00:db8:20::/112"
 API_SERVER_PORT = 6443
 KUBE_PRISM_PORT = 7445
 NAMESERVERS = ("1.1.1.1", "8.8.8.8")

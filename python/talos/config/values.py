@@ -6,6 +6,7 @@ Each keeps the text as the user wrote it, checks it when read, and knows its mea
 import ipaddress
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Self, override
 from urllib.parse import urlsplit
 
@@ -13,6 +14,9 @@ from talos.api.durations import parse_duration
 
 type Unstructured = Mapping[str, Any]
 """A free-form object: whatever the program at the other end understands."""
+
+NOTHING: Unstructured = MappingProxyType({})
+"""The empty object, as a default that can't be changed."""
 
 type Args = Mapping[str, str | tuple[str, ...]]
 """Command line arguments: each has one value, or several when it is repeated."""

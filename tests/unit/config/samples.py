@@ -91,7 +91,7 @@ def _value(shape: Shape, setting: Setting) -> Any:
             assert shape.item is not None
             return {"some key": _value(shape.item, setting)}
         case Form.FREE:
-            return {"b": [1, "off", {"c": None}], "a": 1.5}
+            return {"a": 1.5, "b": [1, "off", {"c": None}]}
         case Form.ARGS:
             return {"one": "1", "several": ["1", "two"]}
         case Form.SCALAR:

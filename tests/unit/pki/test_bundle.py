@@ -35,7 +35,7 @@ def test_pem_types_and_subjects() -> None:
     assert subjects == {
         "etcd": "O=etcd",
         "kubernetes": "O=kubernetes",
-        "aggregator": "CN=front-proxy",
+        "aggregator": "",
         "os": "O=talos",
     }
 
@@ -61,7 +61,14 @@ def test_old_contracts_have_their_forms() -> None:
             "s: trustdinfo.token: no token (six characters, a dot, sixteen: [a-z0-9])",
         ),
         (("cluster", "id"), "", "s: cluster.id: is empty"),
-        (("cluster", "more"), "x", "s:18:3: cluster.more: unknown key"),
+        (
+            ("secrets", "secretboxencryptionsecret"),
+            "",
+            (
+                "s: secrets: a secret for the encryption in etcd is missing "
+                "(secretboxencryptionsecret or aescbcencryptionsecret: 32 bytes, base64)"
+            ),
+        ),
     ],
 )
 def test_bad_bundle_is_refused_with_path(path: tuple[str, str], value: object, message: str) -> None:

@@ -29,6 +29,7 @@ NO_DEFAULTS = {"is no filter", "is to show no history", "false", "", "[]"}
 OWN_DEFAULTS = {
     ("talosctl upgrade", "--image"),
     ("talosctl gen config", "--kubernetes-version"),
+    ("talosctl gen config", "--install-image"),
     ("talosctl cluster show", "--provisioner"),
 }
 NOT_BUILT = {

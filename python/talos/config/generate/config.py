@@ -13,13 +13,12 @@ from datetime import timedelta
 
 from talos.api.metadata import ADMIN
 from talos.config import contract as current
-from talos.config.contract import CURRENT, FIRST_WITH_DOCUMENTS
+from talos.config.contract import DOCUMENTS
 from talos.config.documents.block.filesystem_trim import FilesystemTrimConfig
 from talos.config.documents.block.volume import MountSpec, VolumeConfig
 from talos.config.documents.certificate import PEMEncodedCertificateAndKey
 from talos.config.documents.cluster.discovery_identity import DiscoveryIdentityConfig
 from talos.config.documents.cluster.discovery_service import DiscoveryServiceConfig
-from talos.config.documents.cri.registry_mirror import RegistryEndpoint, RegistryMirrorConfig
 from talos.config.documents.network.hostname import HostnameConfig
 from talos.config.documents.network.kube_span import KubeSpanConfig
 from talos.config.documents.network.resolver import HostDNSConfig, ResolverConfig
@@ -36,6 +35,7 @@ from talos.config.documents.v1alpha1.features import FeaturesConfig
 from talos.config.documents.v1alpha1.machine import MachineConfig
 from talos.config.documents.v1alpha1.main import V1Alpha1Config
 from talos.config.generate.kubernetes import kubernetes_documents
+from talos.config.generate.legacy import legacy_documents, mirror_documents
 from talos.config.generate.options import GenerateOptions, parse_endpoint
 from talos.config.model import Config, MachineType
 from talos.config.read.loader import dump
@@ -58,18 +58,15 @@ def generate_config(options: GenerateOptions, machine_type: MachineType) -> Conf
     Raises:
         UserError: when an option is wrong.
     """
-    if options.contract < FIRST_WITH_DOCUMENTS:
-        wanted = ".".join(map(str, options.contract))
-        raise UserError(f"configs for Talos {wanted} can't be generated", hint="v1.14 and later")
-    if options.contract > CURRENT:
-        wanted, newest = (".".join(map(str, version)) for version in (options.contract, CURRENT))
-        raise UserError(f"Talos {wanted} is newer than this program", hint=f"at most v{newest}")
     if not options.cluster_name:
         raise UserError("the cluster needs a name")
     endpoint = parse_endpoint(options.endpoint)
-    documents = [_main(options, machine_type), *_documents(options)]
-    if options.kubernetes:
-        documents += kubernetes_documents(options, machine_type, endpoint)
+    if options.contract < DOCUMENTS:
+        documents = [*legacy_documents(options, machine_type, endpoint)]
+    else:
+        documents = [_main(options, machine_type), *_documents(options)]
+        if options.kubernetes:
+            documents += kubernetes_documents(options, machine_type, endpoint)
     return Config((*documents, *options.extra_documents))
 
 
@@ -140,26 +137,7 @@ def _documents(options: GenerateOptions) -> Iterator[Document]:
     yield VolumeConfig(name="EPHEMERAL", mount=MountSpec(secure=True))
     yield FilesystemTrimConfig(interval=Duration("168h0m0s"))
     yield SecurityProfileConfig(workload_isolation=True)
-    yield from _mirrors(options.registry_mirrors)
+    yield from mirror_documents(options)
     yield HostnameConfig(auto="stable")
     if options.with_kubespan:
         yield KubeSpanConfig(enabled=True)
-
-
-def _mirrors(texts: Sequence[str]) -> Iterator[Document]:
-    mirrors: dict[str, list[RegistryEndpoint]] = {}
-    for text in texts:
-        registry, _, url = text.partition("=")
-        try:
-            endpoint = Url.parse(url)
-        except ValueError:
-            endpoint = Url()
-        if not registry or endpoint.scheme not in {"http", "https"}:
-            raise UserError(
-                f'"{text}" is no registry mirror',
-                where="--registry-mirror",
-                hint="such as docker.io=http://10.0.0.1:5000",
-            )
-        mirrors.setdefault(registry, []).append(RegistryEndpoint(url=endpoint))
-    for registry, endpoints in mirrors.items():
-        yield RegistryMirrorConfig(name=registry, endpoints=tuple(endpoints))

@@ -27,7 +27,7 @@ from talos.config.documents.kubernetes.service_account import (
     IssuerServiceAccountConfig,
     KubeServiceAccountConfig,
 )
-from talos.config.generate.options import GenerateOptions, is_ipv6
+from talos.config.generate.options import GenerateOptions
 from talos.config.model import MachineType
 from talos.config.schema import Document
 from talos.config.secrets.bundle import SecretsBundle
@@ -62,9 +62,7 @@ AUTHENTICATION: Unstructured = {
         "conditions": [{"path": "/livez"}, {"path": "/readyz"}, {"path": "/healthz"}],
         "enabled": True,
     },
-    "apiVersion": "apiserver.config.k8s.io/v1",
     "jwt": [],
-    "kind": "AuthenticationConfiguration",
 }
 
 
@@ -79,14 +77,15 @@ def kubernetes_documents(
     yield KubeletConfig(
         image=f"{current.KUBELET_IMAGE}:{version}", default_runtime_seccomp_profile_enabled=True
     )
-    yield _network(options, endpoint)
+    yield _network(options)
     authority = options.secrets.kubernetes
     if is_control_plane:
         yield KubeAPIServerCAConfig(issuing_ca=_text_pair(authority))
     else:
         yield KubeAPIServerCAConfig(accepted_cas=(authority.crt.decode(),))
-    if options.kube_prism_port:
-        yield KubePrismConfig(port=options.kube_prism_port)
+    prism_port = current.KUBE_PRISM_PORT if options.kube_prism_port is None else options.kube_prism_port
+    if prism_port:
+        yield KubePrismConfig(port=prism_port)
     if is_control_plane:
         yield from _control_plane(options, endpoint, version)
 
@@ -127,10 +126,9 @@ def _node(options: GenerateOptions, *, is_control_plane: bool) -> KubeNodeConfig
     )
 
 
-def _network(options: GenerateOptions, endpoint: Url) -> KubeNetworkConfig:
-    ipv6 = is_ipv6(endpoint)
-    pods = options.pod_subnets or (current.POD_SUBNET_IPV6 if ipv6 else current.POD_SUBNET,)
-    services = options.service_subnets or (current.SERVICE_SUBNET_IPV6 if ipv6 else current.SERVICE_SUBNET,)
+def _network(options: GenerateOptions) -> KubeNetworkConfig:
+    pods = options.pod_subnets or (current.POD_SUBNET,)
+    services = options.service_subnets or (current.SERVICE_SUBNET,)
     return KubeNetworkConfig(
         dns_domain=options.dns_domain,
         pod_subnets=tuple(map(Prefix, pods)),
@@ -142,13 +140,7 @@ def _encryption(secrets: SecretsBundle) -> Unstructured:
     secret = secrets.secretbox_secret or secrets.aescbc_secret
     provider = "secretbox" if secrets.secretbox_secret else "aescbc"
     key = {"name": "key2" if secrets.secretbox_secret else "key1", "secret": secret}
-    return {
-        "apiVersion": "apiserver.config.k8s.io/v1",
-        "kind": "EncryptionConfiguration",
-        "resources": [
-            {"providers": [{provider: {"keys": [key]}}, {"identity": {}}], "resources": ["secrets"]}
-        ],
-    }
+    return {"resources": [{"providers": [{provider: {"keys": [key]}}], "resources": ["secrets"]}]}
 
 
 def _text_pair(pair: PemPair) -> CertificateAndKey:

@@ -1,7 +1,6 @@
 """What a cluster's configs are made from: the flags of ``talosctl gen config``."""
 
-import ipaddress
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from talos.config import contract as current
@@ -17,7 +16,8 @@ class GenerateOptions:
     """What a cluster's configs are made from.
 
     ``registry_mirrors`` are texts ``registry=url``. An empty ``install_disk`` leaves the
-    installation out. ``kubernetes=False`` leaves Kubernetes and etcd out.
+    installation out. ``kube_prism_port`` is the contract's default when None, 0 switches KubePrism off.
+    ``kubernetes=False`` leaves Kubernetes and etcd out.
     """
 
     cluster_name: str
@@ -32,7 +32,7 @@ class GenerateOptions:
     with_kubespan: bool = False
     with_cluster_discovery: bool = True
     allow_scheduling_on_control_planes: bool = False
-    kube_prism_port: int = current.KUBE_PRISM_PORT
+    kube_prism_port: int | None = None
     custom_cni_url: str = ""
     kubernetes: bool = True
     persist: bool = True
@@ -43,7 +43,7 @@ class GenerateOptions:
 
 
 def parse_endpoint(text: str) -> Url:
-    """The URL of the Kubernetes API; a missing port becomes 6443.
+    """The URL of the Kubernetes API, as it is written: no port is added.
 
     Raises:
         UserError: when it is no such URL.
@@ -52,19 +52,28 @@ def parse_endpoint(text: str) -> Url:
         url = Url.parse(text)
     except ValueError:
         url = Url()
-    if url.scheme != "https" or not url.host:
-        raise UserError(
-            f'"{text}" is no endpoint', where="cluster endpoint", hint="such as https://10.0.0.1:6443"
-        )
-    if url.port is not None:
+    if url.scheme == "https" and url.host:
         return url
-    head, _, rest = text.removeprefix("https://").partition("/")
-    return Url(f"https://{head}:{current.API_SERVER_PORT}{'/' + rest if rest else ''}")
+    rest = text.rpartition("://")[2].rstrip("/")
+    host = rest if rest.rpartition(":")[2].isdecimal() else f"{rest}:{current.API_SERVER_PORT}"
+    hint = f'try: "https://{host}"' if rest else "such as https://10.0.0.1:6443"
+    raise UserError(f'"{text}" is no endpoint', where="cluster endpoint", hint=hint)
 
 
-def is_ipv6(url: Url) -> bool:
-    """Whether a URL's host is an IPv6 address."""
-    try:
-        return isinstance(ipaddress.ip_address(url.host), ipaddress.IPv6Address)
-    except ValueError:
-        return False
+def parse_mirrors(texts: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """The mirrors by registry, sorted by its name.
+
+    Raises:
+        UserError: when a text is not of the form ``registry=url``.
+    """
+    mirrors: dict[str, list[str]] = {}
+    for text in texts:
+        registry, _, url = text.partition("=")
+        if not registry or not url:
+            raise UserError(
+                f'"{text}" is no registry mirror',
+                where="--registry-mirror",
+                hint="such as docker.io=http://10.0.0.1:5000",
+            )
+        mirrors.setdefault(registry, []).append(url)
+    return dict(sorted(mirrors.items()))

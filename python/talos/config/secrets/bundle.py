@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import cast
 
-from talos.config.contract import CURRENT, Contract
+from talos.config.contract import CURRENT, DOCUMENTS, RSA_SERVICE_ACCOUNT, SECRETBOX, Contract
 from talos.config.problem import ConfigError
 from talos.config.read.reader import SectionReader
 from talos.config.read.tree import parse_documents
@@ -39,10 +39,6 @@ TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
 _TOKEN_ALPHABET = string.ascii_lowercase + string.digits
 _SECRET_BYTES = 32  # an AES-256 key
 
-_URL_SAFE_ID_BEFORE: Contract = (1, 14)
-_ECDSA_SERVICE_ACCOUNT_BEFORE: Contract = (1, 7)
-_AESCBC_BEFORE: Contract = (1, 3)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretsBundle:
@@ -63,9 +59,9 @@ class SecretsBundle:
     @classmethod
     def generate(cls, *, contract: Contract = CURRENT, not_before: datetime | None = None) -> "SecretsBundle":
         """Fresh secrets, in the form that this version of Talos expects."""
-        old_encryption = contract < _AESCBC_BEFORE
-        account_type = KeyType.P256 if contract < _ECDSA_SERVICE_ACCOUNT_BEFORE else KeyType.RSA4096
-        encode = base64.urlsafe_b64encode if contract < _URL_SAFE_ID_BEFORE else base64.b64encode
+        old_encryption = contract < SECRETBOX
+        account_type = KeyType.P256 if contract < RSA_SERVICE_ACCOUNT else KeyType.RSA4096
+        encode = base64.urlsafe_b64encode if contract < DOCUMENTS else base64.b64encode
         return cls(
             cluster_id=encode(secrets.token_bytes(_SECRET_BYTES)).decode(),
             cluster_secret=make_secret(),
@@ -75,7 +71,7 @@ class SecretsBundle:
             trustd_token=make_token(),
             etcd=_make_authority(KeyType.P256, not_before, organization="etcd"),
             kubernetes=_make_authority(KeyType.P256, not_before, organization="kubernetes"),
-            aggregator=_make_authority(KeyType.P256, not_before, common_name="front-proxy"),
+            aggregator=_make_authority(KeyType.P256, not_before),
             service_account=key_to_pem(make_key(account_type)),
             os=_make_authority(KeyType.ED25519, not_before, organization="talos"),
         )
@@ -133,6 +129,11 @@ class SecretsBundle:
                 raise UserError(
                     "no token", where=f"{where}: {path}", hint="six characters, a dot, sixteen: [a-z0-9]"
                 )
+        if not self.secretbox_secret and not self.aescbc_secret:
+            hint = "secretboxencryptionsecret or aescbcencryptionsecret: 32 bytes, base64"
+            raise UserError(
+                "a secret for the encryption in etcd is missing", where=f"{where}: secrets", hint=hint
+            )
         for path, pair in (
             ("certs.etcd", self.etcd),
             ("certs.k8s", self.kubernetes),
@@ -174,13 +175,9 @@ def make_secret() -> str:
     return base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 
-def _make_authority(
-    key_type: KeyType, not_before: datetime | None, *, organization: str = "", common_name: str = ""
-) -> PemPair:
+def _make_authority(key_type: KeyType, not_before: datetime | None, *, organization: str = "") -> PemPair:
     organizations = [organization] if organization else []
-    return CertificateAuthority.generate(
-        key_type, common_name=common_name, organizations=organizations, not_before=not_before
-    ).pem
+    return CertificateAuthority.generate(key_type, organizations=organizations, not_before=not_before).pem
 
 
 def _file_pair(pair: PemPair) -> PairPart:

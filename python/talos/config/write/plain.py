@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from talos.config.schema import Document, Field, Section, fields_of
 from talos.config.values import PortRange
+from talos.resource.yaml.text import natural_order
 
 REDACTED = "******"
 
@@ -79,6 +80,6 @@ def _value(value: Any, field: Field, replace: Replace | None) -> Any:
             return [_value(item, field, replace) for item in items]
         case Mapping():
             mapping = cast("Mapping[str, Any]", value)
-            return {key: _value(item, field, replace) for key, item in mapping.items()}
+            return {key: _value(mapping[key], field, replace) for key in sorted(mapping, key=natural_order)}
         case _:
             return value

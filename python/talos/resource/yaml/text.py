@@ -8,6 +8,7 @@ and as a block when it has several lines. tests/data/yaml/texts.json has the rul
 emitter can't produce the style and takes milliseconds for a spec, which every answer of the State holds.
 """
 
+import functools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,6 +69,38 @@ def to_yaml(value: Value, *, comments: Comments = NO_COMMENTS) -> str:
     nested = _is_nested(value)
     lines = _lines(value, "", (), comments) if nested else _scalar("", value, "", " " * _STEP)
     return "\n".join(lines) + "\n"
+
+
+def _compare(left: str, right: str) -> int:
+    digits = False
+    for at, (one, other) in enumerate(zip(left, right, strict=False)):
+        if one == other:
+            digits = one.isdigit()
+        elif one.isalpha() and other.isalpha():
+            return -1 if one < other else 1
+        elif one.isalpha() or other.isalpha():
+            # What follows a number sorts before a longer number.
+            return -1 if (one if digits else other).isalpha() else 1
+        else:
+            mine, its = _number_around(left, at), _number_around(right, at)
+            if mine and its and int(mine) != int(its):
+                return -1 if int(mine) < int(its) else 1
+            return -1 if (len(mine), one) < (len(its), other) else 1
+    return len(left) - len(right)
+
+
+def _number_around(text: str, at: int) -> str:
+    begin = at
+    while begin > 0 and text[begin - 1].isdigit():
+        begin -= 1
+    end = at
+    while end < len(text) and text[end].isdigit():
+        end += 1
+    return text[begin:end]
+
+
+natural_order = functools.cmp_to_key(_compare)
+"""The order in which upstream writes the keys of a map: numbers by their value, letters after other marks."""
 
 
 def _lines(

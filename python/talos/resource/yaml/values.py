@@ -16,7 +16,7 @@ from talos.api.common import common_pb2 as common
 from talos.api.durations import format_nanoseconds
 from talos.api.google.api.expr.v1alpha1.checked_pb2 import CheckedExpr
 from talos.resource.yaml.cel import expression_to_text
-from talos.resource.yaml.text import Value
+from talos.resource.yaml.text import Value, natural_order
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
 """Go's zero time, which upstream writes for a time that was never set."""
@@ -70,7 +70,7 @@ def timestamp_to_text(time: Timestamp) -> str:
 
 def struct_to_value(struct: Struct) -> dict[str, Value]:
     """A free-form mapping, ordered by key."""
-    return {key: _struct_value(struct.fields[key]) for key in sorted(struct.fields)}
+    return {key: _struct_value(struct.fields[key]) for key in sorted(struct.fields, key=natural_order)}
 
 
 def _struct_value(value: StructValue) -> Value:

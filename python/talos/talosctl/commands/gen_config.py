@@ -13,6 +13,7 @@ from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.patches import parse_patches
+from talos.talosctl.client_version import client_version
 from talos.talosctl.output import console
 from talos.talosctl.output.files import read_file, write_file
 
@@ -33,7 +34,7 @@ def run_config(invocation: Invocation) -> int:
         )
     options = make_options(invocation.args[0], invocation.args[1], flags)
     texts = {name: _generate(name, options, flags) for name in types}
-    for name, path in _destinations(types, flags.text("output")).items():
+    for name, path in _destinations(types, flags).items():
         if path is None:
             console.write(texts[name])
         else:
@@ -51,17 +52,17 @@ def make_options(name: str, endpoint: str, flags: Flags) -> GenerateOptions:
         raise UserError(
             f'there is no version "{flags.text("version")}"', where="--version", hint="use v1alpha1"
         )
+    console.note("generating PKI and tokens")
     path = flags.text("with-secrets")
     if path:
         secrets = SecretsBundle.parse(read_file(path).decode("utf-8", "replace"), where=path)
     else:
-        console.note("generating PKI and tokens")
         secrets = SecretsBundle.generate(contract=contract)
     return GenerateOptions(
         cluster_name=name,
         endpoint=endpoint,
         secrets=secrets,
-        kubernetes_version=flags.text("kubernetes-version").removeprefix("v"),
+        kubernetes_version=_kubernetes_version(flags.text("kubernetes-version")),
         additional_sans=flags.texts("additional-sans"),
         dns_domain=flags.text("dns-domain"),
         install_disk=flags.text("install-disk"),
@@ -71,6 +72,13 @@ def make_options(name: str, endpoint: str, flags: Flags) -> GenerateOptions:
         with_cluster_discovery=flags.is_set("with-cluster-discovery"),
         contract=contract,
     )
+
+
+def _kubernetes_version(text: str) -> str:
+    version = text.removeprefix("v")
+    if not version:
+        raise UserError("is empty", where="--kubernetes-version", hint=f"such as {KUBERNETES_VERSION}")
+    return version
 
 
 def _generate(name: str, options: GenerateOptions, flags: Flags) -> str:
@@ -85,9 +93,10 @@ def _generate(name: str, options: GenerateOptions, flags: Flags) -> str:
     return apply_patches(text, patches, source=f"{name}.yaml")
 
 
-def _destinations(types: tuple[str, ...], output: str) -> Mapping[str, Path | None]:
+def _destinations(types: tuple[str, ...], flags: Flags) -> Mapping[str, Path | None]:
     """Where each goes; None is the output."""
-    if output == STDOUT or (len(types) == 1 and output and not Path(output).is_dir()):
+    output = flags.text("output")
+    if output == STDOUT or (len(types) == 1 and output):
         if len(types) > 1:
             raise UserError(
                 "several files can't go to the output",
@@ -96,7 +105,8 @@ def _destinations(types: tuple[str, ...], output: str) -> Mapping[str, Path | No
             )
         return {next(iter(types)): None if output == STDOUT else Path(output)}
     names = {"talosconfig": "talosconfig"}
-    return {name: Path(output or ".") / names.get(name, f"{name}.yaml") for name in types}
+    folder = Path(output or flags.text("output-dir") or ".")
+    return {name: folder / names.get(name, f"{name}.yaml") for name in types}
 
 
 _PATCH = "a patch for {}, or @file; may be repeated"
@@ -109,9 +119,12 @@ FLAGS = (
     Flag(name="config-patch-worker", type=Type.STRING_ARRAY, help=_PATCH.format("workers")),
     Flag(name="dns-domain", default=DNS_DOMAIN, help="the DNS domain inside of the cluster"),
     Flag(name="install-disk", default="/dev/sda", help="the disk to install to"),
-    Flag(name="install-image", default=f"{INSTALLER_IMAGE}:latest", help="the image to install"),
+    Flag(
+        name="install-image", default=f"{INSTALLER_IMAGE}:{client_version().tag}", help="the image to install"
+    ),
     Flag(name="kubernetes-version", default=KUBERNETES_VERSION, help="the version of Kubernetes"),
     Flag(name="output", short="o", help="the folder to write to; for one output type the file, or -"),
+    Flag(name="output-dir", hidden=True, help="the folder to write to"),
     Flag(name="output-types", short="t", type=Type.STRINGS, default=",".join(TYPES), help="what to write"),
     Flag(name="registry-mirror", type=Type.STRINGS, help="mirrors as <registry host>=<mirror URL>"),
     Flag(name="talos-version", help="the version of Talos they are for, by default the current one"),
@@ -128,7 +141,7 @@ COMMAND = Command(
     usage="<cluster name> <cluster endpoint>",
     summary="Make the configurations of a cluster",
     details="Writes controlplane.yaml and worker.yaml for the nodes and a talosconfig for you. The endpoint "
-    "is the URL under which the Kubernetes API will be reached; its port is 6443 unless it names one.",
+    "is the URL under which the Kubernetes API will be reached.",
     example="talosctl gen config demo https://10.0.0.2:6443",
     flags=FLAGS,
     least=2,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from talos.config.schema import Applies, Document, setting
-from talos.config.values import Args, Unstructured
+from talos.config.values import NOTHING, Args, Unstructured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,7 @@ class KubeletConfig(Document):
     applies: ClassVar[Applies] = Applies.RESTART
 
     image: str = setting("container image (default: ghcr.io/siderolabs/kubelet:v1.37.0-rc.1)", default="")
-    config: Unstructured | None = setting("its configuration file")
+    config: Unstructured = setting("its configuration file", default=NOTHING)
     extra_args: Args | None = setting(
         "further command line arguments", example={"feature-gates": "ServerSideApply=true"}
     )

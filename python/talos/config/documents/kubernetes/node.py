@@ -22,9 +22,10 @@ class KubeNodeConfig(Document):
 
     skip_node_registration: bool | None = setting("do not register with the API server")
     register_with_fqdn: bool | None = setting("use the full domain name as node name", key="registerWithFQDN")
-    node_ip: NodeIPConfig | None = setting(
+    node_ip: NodeIPConfig = setting(
         "which of the node's addresses Kubernetes uses",
         key="nodeIP",
+        default=NodeIPConfig(),
         example={"validSubnets": ["10.0.0.0/8", "!10.0.0.3/32"]},
     )
     labels: Mapping[str, str] | None = setting("labels of the node")

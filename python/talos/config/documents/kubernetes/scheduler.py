@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from talos.config.schema import Applies, Document, setting
-from talos.config.values import Args, Unstructured
+from talos.config.values import NOTHING, Args, Unstructured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class KubeSchedulerConfig(Document):
 
     enabled: bool | None = setting("run it")
     image: str = setting("container image (default: registry.k8s.io/kube-scheduler:v1.37.0-rc.1)", default="")
-    config: Unstructured | None = setting("its configuration file")
+    config: Unstructured = setting("its configuration file", default=NOTHING)
     extra_args: Args | None = setting("further command line arguments")
     env: Mapping[str, str] | None = setting("environment variables")
     resources: Unstructured | None = setting("CPU and memory")
