@@ -7,6 +7,7 @@ _COMMANDS = "talos.talosctl.commands."
 _ROWS: tuple[tuple[str, str, str], ...] = (
     ("apply-config", "apply", "Give the node a configuration"),
     ("bootstrap", "", "Begin the cluster's etcd on this node"),
+    ("cgroups", "cg", "Show the tree of control groups and what they use"),
     ("cluster", "", "Create and destroy local clusters"),
     ("completion", "", "Print a script for the shell's completion"),
     ("config", "", "Show and change the client's configuration"),
@@ -21,6 +22,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("get", "g", "Show resources: what the node is meant to be and what it is"),
     ("health", "", "Check whether the cluster is well"),
     ("image", "images", "Look at and manage container images"),
+    ("inject", "", "Add what pods need to use the nodes' API"),
     ("inspect", "", "Look at how the node works inside"),
     ("kubeconfig", "", "Get the cluster's admin kubeconfig"),
     ("list", "ls", "List the files of a folder"),

@@ -5,12 +5,10 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
-from talos.api.common.common_pb2 import Data
-from talos.api.machine.machine_pb2 import CopyRequest
-from talos.api.rpc import RpcError
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
-from talos.talosctl.client.command import need_one_node, raise_error, run_async
+from talos.talosctl.client.archive import receive_archive
+from talos.talosctl.client.command import need_one_node, run_async
 from talos.talosctl.client.complete import complete_path
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
@@ -30,14 +28,14 @@ def run_copy(invocation: Invocation) -> int:
 
     async def copy(session: Session, node: str) -> None:
         if destination == STDOUT:
-            left_out = await _receive(session, node, source, None)
+            left_out = await receive_archive(session, node, source, None)
             console.flush_bytes()
             if left_out:
                 raise left_out
             return
         # On disk: what arrives may be larger than the memory.
         with tempfile.TemporaryFile() as archive:
-            left_out = await _receive(session, node, source, archive)
+            left_out = await receive_archive(session, node, source, archive)
             if archive.tell():
                 archive.seek(0)
                 unpack(archive, folder)
@@ -51,24 +49,6 @@ def run_copy(invocation: Invocation) -> int:
             return report_failures(session, outcomes)
 
     return run_async(main())
-
-
-async def _receive(session: Session, node: str, path: str, archive: IO[bytes] | None) -> RpcError | None:
-    """Take the archive in; the error tells what the node had to leave out of it."""
-    left_out: RpcError | None = None
-    request = CopyRequest(root_path=path)
-    async with session.stream(node, "/machine.MachineService/Copy", request, Data) as chunks:
-        async for chunk in chunks:
-            try:
-                raise_error(chunk)
-            except RpcError as error:
-                left_out = error
-                continue
-            if archive is None:
-                console.write_bytes(chunk.bytes)
-            else:
-                archive.write(chunk.bytes)
-    return left_out
 
 
 def unpack(archive: IO[bytes], folder: Path) -> None:

@@ -18,6 +18,12 @@ COMMAND = Command(
         Lazy("csr", (), "Make a certificate request", _HERE + "gen_csr"),
         Lazy("key", (), "Make an Ed25519 key", _HERE + "gen_key"),
         Lazy("keypair", (), "Make a key and a certificate that it signs itself", _HERE + "gen_keypair"),
+        Lazy(
+            "secureboot",
+            (),
+            "Make keys for Secure Boot and encrypted disks",
+            _HERE + "gen_secureboot",
+        ),
         Lazy("secrets", (), "Make the secrets of a cluster", _HERE + "gen_secrets"),
     ),
 )

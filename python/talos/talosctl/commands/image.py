@@ -14,7 +14,7 @@ from talos.api.machine.image_pb2 import (
 )
 from talos.system.errors import UserError
 from talos.system.sizes import format_pretty_size
-from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.command import Command, Invocation, Lazy
 from talos.talosctl.cli.flag import Flag, Flags
 from talos.talosctl.client.command import Row, ignore, run_each, run_table
 from talos.talosctl.client.flags import CLIENT_FLAGS
@@ -107,6 +107,12 @@ COMMAND = Command(
         ),
     ),
     commands=(
+        Lazy(
+            "k8s-bundle",
+            ("default",),
+            "List the images of Kubernetes that nodes use by default",
+            "talos.talosctl.commands.image_bundle",
+        ),
         Command(name="list", aliases=("l", "ls"), summary="List the images on the node", run=run_list),
         Command(
             name="pull",

@@ -1,5 +1,7 @@
 """YAML as Go reads and writes it."""
 
+from typing import cast
+
 from talos.config.read.tree import parse_documents, plain
 from talos.resource.yaml.text import Value, to_yaml
 
@@ -10,6 +12,6 @@ def parse_yaml(text: str, *, source: str = "") -> object:
     return plain(documents[0]) if documents else None
 
 
-def dump_yaml(value: Value) -> str:
-    """A document with an indent of four."""
-    return to_yaml(value)
+def dump_yaml(value: object) -> str:
+    """A document with an indent of four, of what JSON can hold."""
+    return to_yaml(cast("Value", value))

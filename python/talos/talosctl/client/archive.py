@@ -1,0 +1,30 @@
+"""Folders of a node, received as archives."""
+
+from typing import IO
+
+from talos.api.common.common_pb2 import Data
+from talos.api.machine.machine_pb2 import CopyRequest
+from talos.api.rpc import RpcError
+from talos.talosctl.client.command import raise_error
+from talos.talosctl.client.session import Session
+from talos.talosctl.output import console
+
+
+async def receive_archive(
+    session: Session, node: str, path: str, archive: IO[bytes] | None
+) -> RpcError | None:
+    """Write a folder as a gzip'd tar to a file, or to the output; the error is what the node left out."""
+    left_out: RpcError | None = None
+    request = CopyRequest(root_path=path)
+    async with session.stream(node, "/machine.MachineService/Copy", request, Data) as chunks:
+        async for chunk in chunks:
+            try:
+                raise_error(chunk)
+            except RpcError as error:
+                left_out = error
+                continue
+            if archive is None:
+                console.write_bytes(chunk.bytes)
+            else:
+                archive.write(chunk.bytes)
+    return left_out

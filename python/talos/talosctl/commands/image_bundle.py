@@ -1,0 +1,63 @@
+"""``talosctl image k8s-bundle``."""
+
+import re
+
+from talos.config import contract as current
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Flags
+from talos.talosctl.output import console
+
+_VERSION = re.compile(r"v?(\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?)")
+PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1"
+"""What containerd starts a pod with."""
+
+
+def run_bundle(invocation: Invocation) -> int:
+    """One image a line, in upstream's order."""
+    flags = invocation.flags
+    kubernetes = _version(flags, "k8s-version")
+    policies = _version(flags, "kube-network-policies-version")
+    images = (
+        f"ghcr.io/siderolabs/flannel:v{_version(flags, 'flannel-version')}",
+        f"registry.k8s.io/coredns/coredns:v{_version(flags, 'coredns-version')}",
+        f"registry.k8s.io/etcd:v{_version(flags, 'etcd-version')}",
+        PAUSE_IMAGE,
+        f"{current.KUBE_API_SERVER_IMAGE}:v{kubernetes}",
+        f"{current.KUBE_CONTROLLER_MANAGER_IMAGE}:v{kubernetes}",
+        f"{current.KUBE_SCHEDULER_IMAGE}:v{kubernetes}",
+        f"{current.KUBE_PROXY_IMAGE}:v{kubernetes}",
+        f"{current.KUBELET_IMAGE}:v{kubernetes}",
+        f"registry.k8s.io/networking/kube-network-policies:v{policies}",
+    )
+    for image in images:
+        console.write_line(image)
+    return 0
+
+
+def _version(flags: Flags, name: str) -> str:
+    text = flags.text(name)
+    match = _VERSION.fullmatch(text)
+    if match is None:
+        raise UserError(f'"{text}" is not a version', where=f"--{name}", hint="such as v1.37.0")
+    return match[1]
+
+
+COMMAND = Command(
+    name="k8s-bundle",
+    aliases=("default",),
+    summary="List the images of Kubernetes that nodes use by default",
+    flags=(
+        Flag(name="coredns-version", default="v1.14.7", word="semver", help="CoreDNS"),
+        Flag(name="etcd-version", default="3.7.1", word="semver", help="etcd"),
+        Flag(name="flannel-version", default="0.28.9", word="semver", help="Flannel"),
+        Flag(name="k8s-version", default=f"v{current.KUBERNETES_VERSION}", word="semver", help="Kubernetes"),
+        Flag(
+            name="kube-network-policies-version",
+            default="v1.1.1",
+            word="semver",
+            help="the network policies of Kubernetes",
+        ),
+    ),
+    run=run_bundle,
+)

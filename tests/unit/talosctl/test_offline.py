@@ -1,0 +1,121 @@
+"""Commands that ask no node: manifests, keys for Secure Boot, images of Kubernetes."""
+
+import stat
+from pathlib import Path
+
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from talos.pki.keys import KeyType
+from talos.talosctl.main import run
+
+MANIFESTS = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+    template:
+        spec:
+            initContainers: [{name: first}]
+            containers:
+                - name: main
+                  volumeMounts: [{name: data, mountPath: /data}]
+            volumes: [{name: data, emptyDir: {}}]
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec: {jobTemplate: {spec: {template: {spec: {containers: [{name: job}]}}}}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+"""
+MOUNT = {"name": "talos-secrets", "mountPath": "/var/run/secrets/talos.dev"}
+
+
+def injected(path: Path, capsys: pytest.CaptureFixture[str], *argv: str) -> list[dict[str, object]]:
+    assert run(["inject", "serviceaccount", "-f", str(path), *argv]) == 0
+    text = capsys.readouterr().out
+    path.write_text(text)
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+def test_inject_service_account(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "manifests.yaml"
+    path.write_text(MANIFESTS)
+    documents = injected(path, capsys, "--roles", "os:admin,os:etcd:backup")
+    assert [document["kind"] for document in documents] == [
+        "Deployment",
+        "ServiceAccount",
+        "CronJob",
+        "ServiceAccount",
+        "ConfigMap",
+    ]
+    pod = documents[0]["spec"]["template"]["spec"]  # type: ignore[index]
+    assert pod["volumes"] == [
+        {"name": "data", "emptyDir": {}},
+        {"name": "talos-secrets", "secret": {"secretName": "web-talos-secrets"}},
+    ]
+    assert pod["initContainers"][0]["volumeMounts"] == [MOUNT]
+    assert pod["containers"][0]["volumeMounts"] == [{"name": "data", "mountPath": "/data"}, MOUNT]
+    assert documents[1] == {
+        "apiVersion": "talos.dev/v1alpha1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "web-talos-secrets", "namespace": "shop"},
+        "spec": {"roles": ["os:admin", "os:etcd:backup"]},
+    }
+    assert injected(path, capsys, "--roles", "os:admin,os:etcd:backup") == documents, "twice changes nothing"
+
+
+def test_inject_into_what_has_no_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "manifests.yaml"
+    path.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n")
+    assert run(["inject", "tsa", "-f", str(path)]) == 1
+    assert capsys.readouterr().err == "error: Pod x: it describes no pods (spec)\n"
+    assert run(["inject", "tsa"]) == 1
+
+
+def test_keys_for_secure_boot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+    def make_key(_kind: KeyType) -> rsa.RSAPrivateKey:
+        return key  # making one of 4096 bits takes seconds
+
+    monkeypatch.setattr("talos.pki.authority.make_key", make_key)
+    assert run(["gen", "secureboot", "uki", "--common-name", "Ours"]) == 0
+    assert run(["gen", "secureboot", "pcr", "-o", "other"]) == 0
+    assert capsys.readouterr().err == (
+        "writing _out/uki-signing-cert.pem\nwriting _out/uki-signing-cert.der\n"
+        "writing _out/uki-signing-key.pem\n"
+        "writing other/pcr-signing-key.pem\n"
+    )
+    pem, der = Path("_out/uki-signing-cert.pem").read_bytes(), Path("_out/uki-signing-cert.der").read_bytes()
+    certificate = x509.load_pem_x509_certificate(pem)
+    assert certificate == x509.load_der_x509_certificate(der)
+    assert certificate.subject.rfc4514_string() == "CN=Ours"
+    signing = serialization.load_pem_private_key(Path("_out/uki-signing-key.pem").read_bytes(), None)
+    assert signing.public_key() == certificate.public_key()
+    policy = serialization.load_pem_private_key(Path("other/pcr-signing-key.pem").read_bytes(), None)
+    assert isinstance(policy, rsa.RSAPrivateKey)
+    assert policy.key_size == 2048
+    assert stat.S_IMODE(Path("other/pcr-signing-key.pem").stat().st_mode) == 0o600
+    assert run(["gen", "secureboot", "pcr", "-o", "other"]) == 1
+    assert "already exists, use --force" in capsys.readouterr().err
+
+
+def test_images_of_kubernetes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["image", "k8s-bundle", "--k8s-version", "1.36.2"]) == 0
+    images = capsys.readouterr().out.split()
+    assert "registry.k8s.io/kube-apiserver:v1.36.2" in images
+    assert "ghcr.io/siderolabs/kubelet:v1.36.2" in images
+    assert "registry.k8s.io/etcd:v3.7.1" in images
+    assert len(images) == 10
+    assert run(["image", "k8s-bundle", "--etcd-version", "three"]) == 1
+    assert '--etcd-version: "three" is not a version' in capsys.readouterr().err
