@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from driver.clock import CLOCK
 from driver.failure import Failed
 from driver.rules import broken_rule
 
@@ -30,10 +31,13 @@ class Console:
     """A serial line. Bytes come from a thread that reads QEMU; tests look from theirs."""
 
     def __init__(
-        self, show: Callable[[str], None] = _show_nothing, now: Callable[[], float] = time.monotonic
+        self,
+        show: Callable[[str], None] = _show_nothing,
+        now: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = CLOCK.now,
     ) -> None:
-        """``show`` gets each complete line."""
-        self._show, self._now = show, now
+        """``show`` gets each complete line; ``clock`` is what limits are counted by."""
+        self._show, self._now, self._clock = show, now, clock
         self._lines: list[Line] = []
         self._rest = ""
         self._start = 0
@@ -105,7 +109,7 @@ class Console:
     def wait_for(self, pattern: str, seconds: float, *, is_wanted_when_off: bool = False) -> re.Match[str]:
         """Wait for a line that matches; the first one is given back."""
         wanted = re.compile(pattern)
-        end = self._now() + seconds
+        end = self._clock() + seconds
         seen = self._start
         with self._changed:
             while True:
@@ -117,7 +121,7 @@ class Console:
                 if match := wanted.search(self._rest):
                     return match
                 self.check()
-                left = end - self._now()
+                left = end - self._clock()
                 if not self._open and not is_wanted_when_off:
                     raise Failed(f"the machine went off before its console showed /{pattern}/")
                 if left <= 0:

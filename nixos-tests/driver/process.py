@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from driver.clock import CLOCK
 from driver.failure import Failed
 
 PR_SET_PDEATHSIG = 1
@@ -26,13 +27,15 @@ def start_process(
 ) -> subprocess.Popen[bytes]:
     """Start a program that dies with this one. What it says goes to ``log``, unless ``stdout`` is a pipe."""
     with log.open("ab") as file:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             list(words),
             stdin=stdin,
             stdout=file if stdout is None else stdout,
             stderr=file,
             preexec_fn=_die_with_parent,
         )
+    CLOCK.watch(process.pid, lambda: process.returncode is None)
+    return process
 
 
 def end_process(process: subprocess.Popen[bytes], *, is_power_cut: bool = False) -> None:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from driver.clock import CLOCK
 from driver.failure import Failed
 
 PAUSE = 0.5
@@ -15,7 +16,7 @@ class Patience:
     """How long is long: tests name seconds on emulated processors, ``factor`` is the probe's word."""
 
     factor: float = 1.0
-    now: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = CLOCK.now
     pause: Callable[[float], None] = time.sleep
 
     def seconds(self, wanted: float) -> float:
