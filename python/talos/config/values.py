@@ -124,6 +124,11 @@ class Size(ByteSize):
             raise ValueError(self.expected)
         _check_size(self.removeprefix("-"))
 
+    @property
+    def is_relative(self) -> bool:
+        """Whether it depends on what is there."""
+        return self.endswith("%") or self.startswith("-")
+
     def of(self, available: int) -> int:
         """The size in bytes when ``available`` bytes are there."""
         sign = -1 if self.startswith("-") else 1
@@ -163,6 +168,11 @@ class Url(Text):
     def host(self) -> str:
         """Name or address, without brackets."""
         return urlsplit(self).hostname or ""
+
+    @property
+    def path(self) -> str:
+        """What follows the host."""
+        return urlsplit(self).path
 
     @property
     def port(self) -> int | None:

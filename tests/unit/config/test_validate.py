@@ -64,7 +64,7 @@ def test_a_config_without_a_main_document_is_valid() -> None:
             "name: x\n",
             'BlackholeRouteConfig/x name: "x" is no prefix (such as 10.0.0.0/8)',
         ),
-        ("StaticHostConfig", "name: x\n", 'StaticHostConfig/x name: "x" is no IP address'),
+        ("StaticHostConfig", "name: x\nhostnames: [a]\n", 'StaticHostConfig/x name: "x" is no IP address'),
         (
             "Layer2VIPConfig",
             "name: 10.0.0.9\nlink: eth0\n",
@@ -72,10 +72,10 @@ def test_a_config_without_a_main_document_is_valid() -> None:
         ),
         (
             "UserVolumeConfig",
-            "name: d\nprovisioning: {minSize: 2GiB, maxSize: 1GiB}\n",
+            "name: d\nprovisioning: {diskSelector: {match: system_disk}, minSize: 2GiB, maxSize: 1GiB}\n",
             "UserVolumeConfig/d provisioning.maxSize: is smaller than minSize",
         ),
-        ("UserVolumeConfig", "name: ''\n", "UserVolumeConfig name: is empty"),
+        ("KernelModuleConfig", "name: ''\n", "KernelModuleConfig name: is empty"),
     ],
 )
 def test_documents_are_checked(worker: str, kind: str, body: str, expected: str) -> None:

@@ -1,5 +1,6 @@
 """Forms of names, labels, addresses and PEM texts, each as what is wrong with it; empty when nothing is."""
 
+import base64
 import ipaddress
 import re
 from collections.abc import Iterator, Mapping
@@ -7,15 +8,13 @@ from urllib.parse import urlsplit
 
 from talos.config.check.note import Note
 from talos.config.schema import Document
-from talos.pki.certificate import parse_certificates
-from talos.pki.keys import parse_key
-from talos.system.errors import UserError
 
 _DNS_NAME = re.compile(
     r"[a-zA-Z0-9_][a-zA-Z0-9_-]{0,62}(?:\.[a-zA-Z0-9_][a-zA-Z0-9_-]{0,62})*[._]?", re.ASCII
 )
 _DOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _LABEL = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
+_PEM = re.compile(r"-----BEGIN [A-Z0-9 ]{1,40}-----(?P<body>[A-Za-z0-9+/=\s]++)-----END ", re.ASCII)
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _LONGEST_NAME = 253  # RFC 1035
 _LARGEST_ANNOTATIONS = 256 * 1024  # bytes, Kubernetes' limit
@@ -96,20 +95,15 @@ def check_taints(taints: Mapping[str, str] | None, at: Note) -> Iterator[Note]:
             yield at.below(f"[{key}]").find("is no value of a label")
 
 
-def check_certificates(pem: str, at: Note) -> Iterator[Note]:
-    """At least one certificate."""
-    try:
-        parse_certificates(pem.encode())
-    except UserError as error:
-        yield at.find(error.message, hint=error.hint)
-
-
-def check_private_key(pem: str, at: Note) -> Iterator[Note]:
-    """A private key."""
-    try:
-        parse_key(pem.encode())
-    except UserError as error:
-        yield at.find(error.message, hint=error.hint)
+def check_pem(text: str, at: Note) -> Iterator[Note]:
+    """At least one block of PEM; what is in it is looked at where it is used."""
+    for block in _PEM.finditer(text):
+        try:
+            base64.b64decode("".join(block["body"].split()), validate=True)
+        except ValueError:
+            continue
+        return
+    yield at.find("has no block of PEM", hint="the whole text, from BEGIN to END")
 
 
 def check_present(value: object, at: Note, *, hint: str = "") -> Iterator[Note]:

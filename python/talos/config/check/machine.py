@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from talos.api.metadata import ROLES
+from talos.config.check.containers import check_runtime_spec
 from talos.config.check.devices import check_devices
 from talos.config.check.forms import (
     check_annotations,
@@ -42,6 +43,7 @@ def check_machine(config: Config, main: V1Alpha1Config, *, installs: bool) -> It
     yield from _check_kubespan(machine, at.below("network.kubespan"))
     yield from _check_disks(machine, at.below("disks"))
     yield from _check_kubelet(machine.kubelet, at.below("kubelet"))
+    yield from check_runtime_spec(machine.base_runtime_spec_overrides, at.below("baseRuntimeSpecOverrides"))
     encryption = machine.system_disk_encryption
     if encryption is not None:
         yield from _check_encryption(encryption.ephemeral, at.below("systemDiskEncryption.ephemeral"))

@@ -1,7 +1,9 @@
 """A finding of the validation, before its place in the text is known."""
 
 import dataclasses
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from talos.config.model import Config
 from talos.config.problem import Problem
@@ -43,3 +45,7 @@ class Note:
             hint=self.hint,
             source=config.source,
         )
+
+
+type Check = Callable[[Any], Iterator[Note]]
+"""The checks of one kind of document."""

@@ -80,11 +80,6 @@ def _check_install(config: Config) -> Iterator[Note]:
     if machine and machine.install and document:
         hint = "keep UnattendedInstallConfig"
         yield Note("is also set by UnattendedInstallConfig", config.main, "machine.install", hint=hint)
-    if document:
-        selector = document.provisioning.disk_selector if document.provisioning else None
-        if not selector or not selector.match:
-            hint = 'such as disk.dev_path == "/dev/sda"'
-            yield Note("is missing", document, "provisioning.diskSelector.match", hint=hint)
 
 
 def _warnings(config: Config) -> Iterator[Note]:

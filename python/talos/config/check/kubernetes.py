@@ -1,0 +1,224 @@
+"""Checks of documents about Kubernetes."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from talos.config.check.cluster import check_resources
+from talos.config.check.forms import (
+    check_annotations,
+    check_endpoint,
+    check_labels,
+    check_pem,
+    check_present,
+    check_taints,
+    is_dns_name,
+    is_domain,
+    is_subnet_or_address,
+)
+from talos.config.check.machine import check_roles
+from talos.config.check.note import Check, Note
+from talos.config.documents.kubernetes.aggregator_ca import KubeAggregatorCAConfig
+from talos.config.documents.kubernetes.api_server import KubeAPIServerConfig
+from talos.config.documents.kubernetes.api_server_ca import KubeAPIServerCAConfig
+from talos.config.documents.kubernetes.authorizer import KubeAuthorizerConfig
+from talos.config.documents.kubernetes.cluster import KubeClusterConfig
+from talos.config.documents.kubernetes.controller_manager import KubeControllerManagerConfig
+from talos.config.documents.kubernetes.etcd_encryption import KubeEtcdEncryptionConfig
+from talos.config.documents.kubernetes.external_manifest import KubeExternalManifestConfig
+from talos.config.documents.kubernetes.flannel_cni import KubeFlannelCNIConfig
+from talos.config.documents.kubernetes.inline_manifest import KubeInlineManifestConfig
+from talos.config.documents.kubernetes.kubelet import KubeletConfig
+from talos.config.documents.kubernetes.network import KubeNetworkConfig
+from talos.config.documents.kubernetes.node import KubeNodeConfig
+from talos.config.documents.kubernetes.prism import KubePrismConfig
+from talos.config.documents.kubernetes.proxy import KubeProxyConfig
+from talos.config.documents.kubernetes.scheduler import KubeSchedulerConfig
+from talos.config.documents.kubernetes.service_account import KubeServiceAccountConfig
+from talos.config.documents.kubernetes.static_pod import KubeStaticPodConfig
+from talos.config.documents.kubernetes.talos_api_access import KubeTalosAPIAccessConfig
+from talos.config.schema import Document
+from talos.config.values import Prefix
+
+_API_SERVER_OWN_ARGUMENTS = {
+    "anonymous-auth": "KubeAuthenticationConfig",
+    "authentication-config": "KubeAuthenticationConfig",
+    "authorization-config": "KubeAuthorizerConfig",
+    "authorization-mode": "KubeAuthorizerConfig",
+}
+_PROXY_MODES = ("iptables", "ipvs", "nftables")
+_NODE_MASKS = {4: 24, 6: 64}
+_WIDEST_NODE_BITS = 16  # between a pod subnet and a node's share of it
+_WIDEST_SERVICE_BITS = 20  # host bits of a service subnet
+
+
+def _image(document: Any, at: Note) -> Iterator[Note]:
+    yield from check_present(document.image, at.below("image"))
+
+
+def _api_server(document: KubeAPIServerConfig) -> Iterator[Note]:
+    at = Note.at(document)
+    yield from _image(document, at)
+    for name in document.extra_args or {}:
+        newer = _API_SERVER_OWN_ARGUMENTS.get(name)
+        if name.startswith("oidc-"):
+            newer = "KubeAuthenticationConfig"
+        if newer:
+            yield at.below(f"extraArgs[{name}]").find("is not allowed", hint=f"use {newer}")
+    yield from check_resources(document.resources, at.below("resources"))
+
+
+def _component(
+    document: KubeControllerManagerConfig | KubeSchedulerConfig | KubeProxyConfig,
+) -> Iterator[Note]:
+    at = Note.at(document)
+    if document.enabled is not False:
+        yield from _image(document, at)
+    if isinstance(document, KubeProxyConfig) and document.mode and document.mode not in _PROXY_MODES:
+        hint = f"one of: {', '.join(_PROXY_MODES)}"
+        yield at.below("mode").find(f'"{document.mode}" is not allowed', hint=hint)
+    yield from check_resources(document.resources, at.below("resources"))
+
+
+def _kubelet(document: KubeletConfig) -> Iterator[Note]:
+    yield from _image(document, Note.at(document))
+
+
+def _flannel(document: KubeFlannelCNIConfig) -> Iterator[Note]:
+    at = Note.at(document)
+    yield from check_present(document.backend_type, at.below("backendType"), hint="such as vxlan")
+    yield from check_resources(document.resources, at.below("resources"))
+
+
+def _cluster(document: KubeClusterConfig) -> Iterator[Note]:
+    at = Note.at(document)
+    yield from check_present(document.cluster_name, at.below("clusterName"))
+    yield from check_present(document.endpoint, at.below("endpoint"), hint="such as https://10.0.0.1:6443")
+    if document.endpoint:
+        yield from check_endpoint(document.endpoint, at.below("endpoint"))
+
+
+def _network(document: KubeNetworkConfig) -> Iterator[Note]:
+    at = Note.at(document)
+    if document.dns_domain and not is_dns_name(document.dns_domain):
+        yield at.below("dnsDomain").find(f'"{document.dns_domain}" is no DNS name')
+    pods, services = document.pod_subnets, document.service_subnets
+    for key, subnets in (("podSubnets", pods), ("serviceSubnets", services)):
+        yield from _check_subnets(document, key, subnets, at.below(key))
+    if pods and services and len(pods) != len(services):
+        yield at.below("serviceSubnets").find("are not as many as podSubnets", hint="one or two of each")
+
+
+def _check_subnets(
+    document: KubeNetworkConfig, key: str, subnets: tuple[Prefix, ...], at: Note
+) -> Iterator[Note]:
+    if not 1 <= len(subnets) <= 2:
+        yield at.find("is empty" if not subnets else "are too many", hint="one, or one of each family")
+        return
+    for index, subnet in enumerate(subnets):
+        place = at.below(f"[{index}]")
+        if not subnet:
+            yield place.find("is empty", hint="such as 10.244.0.0/16")
+            continue
+        network = subnet.interface.network
+        if subnet.interface.ip != network.network_address:
+            yield place.find(f'"{subnet}" has bits beyond its length', hint=f"write {network}")
+        elif key == "serviceSubnets" and network.max_prefixlen - network.prefixlen > _WIDEST_SERVICE_BITS:
+            hint = f"at least /{network.max_prefixlen - _WIDEST_SERVICE_BITS}"
+            yield place.find(f'"{subnet}" is too large', hint=hint)
+        elif key == "podSubnets":
+            yield from _check_node_share(document, subnet, place)
+    families = [subnet.interface.version for subnet in subnets if subnet]
+    if len(families) > 1 and len(set(families)) == 1:
+        yield at.find("are both of one family", hint="one of each")
+
+
+def _check_node_share(document: KubeNetworkConfig, subnet: Prefix, at: Note) -> Iterator[Note]:
+    network = subnet.interface.network
+    chosen = document.node_cidr_mask_size_ipv4 if network.version == 4 else document.node_cidr_mask_size_ipv6
+    mask = chosen or _NODE_MASKS[network.version]
+    if network.prefixlen > mask:
+        yield at.find(f'"{subnet}" is smaller than a node\'s share, /{mask}')
+    elif mask - network.prefixlen > _WIDEST_NODE_BITS:
+        yield at.find(f'"{subnet}" is too large for shares of /{mask}', hint=f"/{mask - 16} at least")
+
+
+def _node(document: KubeNodeConfig) -> Iterator[Note]:
+    at = Note.at(document)
+    for index, text in enumerate((document.node_ip and document.node_ip.valid_subnets) or ()):
+        if not is_subnet_or_address(text.removeprefix("!")):
+            yield at.below(f"nodeIP.validSubnets[{index}]").find(f'"{text}" is no prefix')
+    yield from check_labels(document.labels, at.below("labels"))
+    yield from check_annotations(document.annotations, at.below("annotations"))
+    yield from check_taints(document.taints, at.below("taints"))
+
+
+def _prism(document: KubePrismConfig) -> Iterator[Note]:
+    yield from check_present(document.port, Note.at(document, "port"), hint="from 1 to 65535")
+
+
+def _ca(document: KubeAggregatorCAConfig | KubeAPIServerCAConfig) -> Iterator[Note]:
+    at, issuing = Note.at(document), document.issuing_ca
+    if issuing is None and isinstance(document, KubeAggregatorCAConfig):
+        yield at.below("issuingCA").find("is missing")
+    if issuing is not None:
+        for key, pem in (("cert", issuing.cert), ("key", issuing.key)):
+            place = at.below(f"issuingCA.{key}")
+            yield from check_pem(pem, place) if pem else (place.find("is missing"),)
+    for index, pem in enumerate(document.accepted_cas or ()):
+        yield from check_pem(pem, at.below(f"acceptedCAs[{index}]"))
+
+
+def _service_account(document: KubeServiceAccountConfig) -> Iterator[Note]:
+    at = Note.at(document, "issuer")
+    yield from check_present(document.issuer.private_key, at.below("privateKey"))
+    yield from check_present(document.issuer.issuer_url, at.below("issuerURL"))
+
+
+def _authorizer(document: KubeAuthorizerConfig) -> Iterator[Note]:
+    at = Note.at(document)
+    yield from check_present(document.type, at.below("type"), hint="Node, RBAC or Webhook")
+
+
+def _etcd_encryption(document: KubeEtcdEncryptionConfig) -> Iterator[Note]:
+    yield from check_present(document.config, Note.at(document, "config"))
+
+
+def _api_access(document: KubeTalosAPIAccessConfig) -> Iterator[Note]:
+    yield from check_roles(document.allowed_roles, Note.at(document, "allowedRoles"))
+
+
+def _external_manifest(document: KubeExternalManifestConfig) -> Iterator[Note]:
+    yield from _object_name(document)
+    yield from check_present(document.url, Note.at(document, "url"))
+
+
+def _object_name(
+    document: KubeExternalManifestConfig | KubeInlineManifestConfig | KubeStaticPodConfig | Document,
+) -> Iterator[Note]:
+    name: str = getattr(document, "name", "")
+    if name and not is_domain(name):
+        hint = "lower-case letters, digits, - and ."
+        yield Note.at(document, "name").find(f'"{name}" is no name of an object', hint=hint)
+
+
+CHECKS: dict[str, Check] = {
+    "KubeAPIServerCAConfig": _ca,
+    "KubeAPIServerConfig": _api_server,
+    "KubeAggregatorCAConfig": _ca,
+    "KubeAuthorizerConfig": _authorizer,
+    "KubeClusterConfig": _cluster,
+    "KubeControllerManagerConfig": _component,
+    "KubeEtcdEncryptionConfig": _etcd_encryption,
+    "KubeExternalManifestConfig": _external_manifest,
+    "KubeFlannelCNIConfig": _flannel,
+    "KubeInlineManifestConfig": _object_name,
+    "KubeNetworkConfig": _network,
+    "KubeNodeConfig": _node,
+    "KubePrismConfig": _prism,
+    "KubeProxyConfig": _component,
+    "KubeSchedulerConfig": _component,
+    "KubeServiceAccountConfig": _service_account,
+    "KubeStaticPodConfig": _object_name,
+    "KubeTalosAPIAccessConfig": _api_access,
+    "KubeletConfig": _kubelet,
+}
