@@ -226,3 +226,56 @@ async def test_a_bond_that_came_with_the_kernel_gets_our_settings() -> None:
     node.links.changes.clear()
     async with node.running():
         assert node.links.changes == []
+
+
+TWO_DEFAULTS = """
+---
+apiVersion: v1alpha1
+kind: LinkConfig
+name: eth0
+addresses: [{address: 10.5.0.2/24}]
+routes: [{gateway: 10.5.0.1}]
+---
+apiVersion: v1alpha1
+kind: LinkConfig
+name: eth1
+addresses: [{address: 10.6.0.2/24}]
+routes: [{gateway: 10.6.0.1}]
+"""
+
+
+async def default_gateways(node: Node) -> list[str]:
+    return [str(route.gateway) for route in await node.links.routes() if route.gateway is not None]
+
+
+async def test_of_two_routes_of_one_metric_one_is_set_and_stays() -> None:
+    node = Node(2)
+    await node.config(MAIN + TWO_DEFAULTS)
+    async with node.running():
+        assert await default_gateways(node) == ["10.5.0.1"]
+        count = len(node.links.changes)
+        node.links.plug(2, carrier=True)
+        await trio.testing.wait_all_tasks_blocked(0.1)
+        assert len(node.links.changes) == count + 1
+        # The other one takes its place when the first goes away.
+        await node.config(MAIN + TWO_DEFAULTS.replace("routes: [{gateway: 10.5.0.1}]", "routes: []"))
+        assert await default_gateways(node) == ["10.6.0.1"]
+
+
+async def test_the_route_of_the_config_goes_before_that_of_a_lease() -> None:
+    node = Node(2)
+    await node.config(
+        MAIN
+        + """
+---
+apiVersion: v1alpha1
+kind: LinkConfig
+name: eth1
+addresses: [{address: 10.6.0.2/24}]
+routes: [{gateway: 10.6.0.1}]
+"""
+    )
+    async with node.running():
+        # eth0 has a lease with a route of the same metric.
+        assert "eth0 10.0.2.15/24" in await node.addresses()
+        assert await default_gateways(node) == ["10.6.0.1"]

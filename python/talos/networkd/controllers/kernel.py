@@ -24,9 +24,11 @@ class KernelReconciler(Reconciler):
         self._refused: dict[str, float] = {}
         """When each change was refused first."""
         self._is_refused = False
+        self._is_retry_due = False
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Reconcile until cancelled."""
+        self._is_retry_due = False
         async with self.links.watch(self.topics) as changes, trio.open_nursery() as nursery:
 
             async def listen() -> None:
@@ -35,13 +37,17 @@ class KernelReconciler(Reconciler):
 
             async def retry() -> None:
                 await trio.sleep(RETRY_SECONDS)
+                self._is_retry_due = False
                 runtime.queue_reconcile()
 
             nursery.start_soon(listen)
             async for _ in runtime.events():
                 self._is_refused = False
                 await self.reconcile(runtime)
-                if self._is_refused:
+                # One retry at a time: each round that fails would otherwise add one that comes
+                # again every time, and a node that has seen many changes would do nothing else.
+                if self._is_refused and not self._is_retry_due:
+                    self._is_retry_due = True
                     nursery.start_soon(retry)
                 runtime.reset_backoff()
 

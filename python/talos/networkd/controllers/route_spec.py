@@ -1,5 +1,6 @@
 """Routes as they should be."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from talos.api.definitions.network_pb2 import RouteSpecSpec
@@ -7,12 +8,15 @@ from talos.networkd.addresses import parse_ip, parse_network, route_state_id
 from talos.networkd.controllers.kernel import KernelReconciler
 from talos.resource import kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Strength
-from talos.resource.resource import Phase
-from talos.system.net.links import RTPROT_STATIC, LinkState, RouteState, Topic
+from talos.resource.resource import Phase, Resource
+from talos.system.net.links import RTPROT_STATIC, LinkState, Network, RouteState, Topic
 
 
 class RouteSpecController(KernelReconciler):
-    """Adds routes that are missing, and removes those whose spec goes away: no others."""
+    """Adds routes that are missing, and removes those whose spec goes away: no others.
+
+    Of two with one destination and metric that can both be set, that of the higher layer is.
+    """
 
     name = "network.RouteSpecController"
     inputs = (Input(kinds.ROUTE_SPEC, strength=Strength.STRONG),)
@@ -27,6 +31,7 @@ class RouteSpecController(KernelReconciler):
             route_state_id(route, names.get(route.link_index, "")): route
             for route in await self.links.routes()
         }
+        usable: dict[Place, Resource[RouteSpecSpec]] = {}
         for resource in await runtime.list(kinds.ROUTE_SPEC):
             spec, link = resource.spec, links.get(resource.spec.out_link_name)
             wanted = make_state(spec, link)
@@ -43,10 +48,37 @@ class RouteSpecController(KernelReconciler):
                 continue
             if wanted.source is not None and wanted.source not in sources:
                 continue
-            if resource.id in present and is_same(present[resource.id], wanted):
-                continue
-            if await self.attempt(f"route {resource.id}", self.links.add_route(wanted)):
-                self.log.info(f"route {resource.id} set")
+            place = wanted.family, wanted.table, wanted.destination, wanted.priority
+            other = usable.setdefault(place, resource)
+            if other is not resource:
+                # The kernel has one route for a place: each would replace the other for ever.
+                first, second = sorted((other, resource), key=_rank)
+                usable[place] = first
+                text = f"route {second.id} is not set: {first.id} has the same destination and metric"
+                self.log.once(text, key=second.id)
+        for resource in usable.values():
+            await self._set(resource, links, present)
+
+    async def _set(
+        self,
+        resource: Resource[RouteSpecSpec],
+        links: Mapping[str, LinkState],
+        present: Mapping[str, RouteState],
+    ) -> None:
+        wanted = make_state(resource.spec, links.get(resource.spec.out_link_name))
+        if resource.id in present and is_same(present[resource.id], wanted):
+            return
+        if await self.attempt(f"route {resource.id}", self.links.add_route(wanted)):
+            self.log.info(f"route {resource.id} set")
+
+
+type Place = tuple[int, int, Network | None, int]
+"""Family, table, destination and priority: what distinguishes routes for the kernel."""
+
+
+def _rank(resource: Resource[RouteSpecSpec]) -> tuple[int, str]:
+    """The route of the higher layer comes first."""
+    return -resource.spec.config_layer, resource.id
 
 
 def make_state(spec: RouteSpecSpec, link: LinkState | None) -> RouteState:

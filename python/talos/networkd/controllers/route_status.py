@@ -22,12 +22,18 @@ class RouteStatusController(KernelReconciler):
         """Write what the kernel has."""
         names = {link.index: link.name for link in await self.links.links()}
         async with runtime.track_outputs():
+            written: set[str] = set()
             for route in await self.links.routes():
                 if route.family not in _FAMILIES:
                     continue
                 name = names.get(route.link_index, "")
                 status = make_status(route, name)
                 route_id = route_state_id(route, name)
+                if route_id in written:
+                    # Two links in one network have a route to it each, under one id; the kernel
+                    # uses the first.
+                    continue
+                written.add(route_id)
                 await runtime.put(kinds.ROUTE_STATUS, route_id, status)
 
 
