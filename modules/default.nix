@@ -1,5 +1,5 @@
 # What a node image consists of.
-{ buildRoot, roots, python, kernel, version, rev }:
+{ inputs, buildRoot, roots, python, kernel, version, rev }:
 let
   build = buildRoot.runIn roots.build;
   run = script: modules: [ "python3.13" "${builtins.path {
@@ -24,12 +24,23 @@ rec {
     boot = grub.disk;
   };
 
+  # What the base is made of, for `talosctl get sbom` and scanners.
+  sbom = build {
+    name = "talos.spdx.json";
+    command = [ "python3.13" ./sbom/make.py ];
+    inherit base version;
+    debs = inputs.debs.image;
+    lock = ../pkgs/locks/debian.json;
+    wheels_lock = ../pkgs/locks/wheels-image.txt;
+  };
+
   # Ours: the one derivation of the image that knows the commit.
   layer = build {
     name = "rootfs-layer";
     command = run "make_layer.py" [ "bundle.py" ];
     PYTHONPATH = python.bytecode;
     packages = builtins.attrValues python.packages;
+    inherit sbom;
     os_release = builtins.toFile "os-release" (import ./rootfs/os-release.nix { inherit version rev; });
   };
 

@@ -7,7 +7,7 @@ let
   roots = builtins.mapAttrs buildRoot.unpack inputs.debs;
   python = import ./python { inherit inputs buildRoot roots version rev; };
   kernel = import ../kernel { inherit buildRoot roots; };
-  modules = import ../modules { inherit buildRoot roots python kernel version rev; };
+  modules = import ../modules { inherit inputs buildRoot roots python kernel version rev; };
   pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ];
   vms = import ../nixos-tests {
     inherit buildRoot roots python;
@@ -22,7 +22,7 @@ in
 {
   packages = python.packages // {
     inherit (python) api talosctl workstation;
-    inherit (modules) rootfs squashfs initramfs size;
+    inherit (modules) rootfs squashfs initramfs sbom size;
     inherit (modules.media) disk-image iso netboot;
     inherit (kernel) kernel init;
     root-vm = roots.vm;

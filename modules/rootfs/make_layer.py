@@ -18,7 +18,7 @@ def module_name(compiled: Path) -> str:
 
 
 def main() -> None:
-    """Merge the daemons' $packages, bundle their bytecode, add os-release."""
+    """Merge the daemons' $packages, bundle their bytecode, add os-release and the bill of materials."""
     layer = Path(os.environ["out"], "talos")
     layer.mkdir(parents=True)
     for package in os.environ["packages"].split():
@@ -29,6 +29,8 @@ def main() -> None:
     for folder in [path for path in layer.rglob("__pycache__") if not any(path.iterdir())]:
         folder.rmdir()
     (layer / "os-release").write_bytes(Path(os.environ["os_release"]).read_bytes())
+    (layer / "spdx").mkdir()
+    (layer / "spdx/talos.spdx.json").write_bytes(Path(os.environ["sbom"]).read_bytes())
 
 
 main()

@@ -1,0 +1,36 @@
+"""Resources that existing clients look for on every control plane node, by id and owner."""
+
+import csv
+from pathlib import Path
+from typing import cast
+
+import pytest
+from tests.harness.cluster import Cluster
+
+TABLE = Path(__file__).parents[1] / "data/node_resources.tsv"
+ROWS = list(csv.DictReader(TABLE.read_text(encoding="utf-8").splitlines(), delimiter="\t"))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["type"])
+def test_resources_of_a_control_plane_node(cluster: Cluster, row: dict[str, str]) -> None:
+    found = [cast("dict[str, object]", resource["metadata"]) for resource in cluster.resource(row["type"])]
+    by_id = {str(metadata["id"]): metadata.get("owner") or "" for metadata in found}
+    wanted = row["ids"].split(",")
+    assert set(wanted) <= by_id.keys(), sorted(by_id)
+    assert {by_id[name] for name in wanted} == {row["owner"]}
+
+
+def test_the_bill_of_materials_has_its_short_name(cluster: Cluster) -> None:
+    (item,) = cluster.resource("sbom", "containerd")
+    spec = cast("dict[str, object]", item["spec"])
+    assert str(spec["purls"]).startswith("['pkg:deb/debian/containerd@")
+
+
+def test_daemons_are_containers_and_their_restart_is_seen(cluster: Cluster) -> None:
+    before = {row["ID"]: row["PID"] for row in cluster.rows("containers")}
+    assert before.keys() == {"apid", "networkd", "routerd", "timed", "trustd"}
+    used = {row["CONTAINER"]: float(row["MEMORY(MB)"]) for row in cluster.rows("stats")}
+    assert all(used[name] > 0 for name in before)
+    cluster.talosctl("restart", "timed")
+    refused = cluster.talosctl("restart", "nope", check=False)
+    assert 'container "nope" not found' in refused.stderr
