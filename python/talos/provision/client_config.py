@@ -25,9 +25,9 @@ def remove_context(own: TalosConfig, destination: str = "") -> list[str]:
     """
     authorities = {context.ca for context in own.contexts.values() if context.ca}
     user, path = open_talosconfig(destination)
-    gone = [name for name, context in user.contexts.items() if context.ca in authorities]
-    if gone:
-        left = {name: context for name, context in user.contexts.items() if name not in gone}
+    removed = [name for name, context in user.contexts.items() if context.ca in authorities]
+    if removed:
+        left = {name: context for name, context in user.contexts.items() if name not in removed}
         current = user.context if user.context in left else next(iter(left), "")
         save(replace(user, context=current, contexts=left), path)
-    return gone
+    return removed

@@ -80,7 +80,7 @@ class NodeInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterInfo:
-    """A cluster that exists. ``launcher`` is the pid of the process that carries it, 0 when it is gone."""
+    """A cluster that exists. ``launcher`` is the pid of the process that runs it, 0 when it has ended."""
 
     name: str
     provider: str

@@ -4,7 +4,7 @@ import sys
 
 
 def interpreter_command(module: str) -> list[str]:
-    """The words that run a module's ``main`` in an interpreter like this one, with the same path.
+    """The argv that runs a module's ``main`` in an interpreter like this one, with the same path.
 
     Neither the environment nor a working directory adds to that path, and no bytecode is written.
     """

@@ -46,7 +46,7 @@ class Created:
 def create_cluster(
     chosen: ClusterOptions, configs: ConfigOptions, options: CreateOptions, progress: Progress
 ) -> Created:
-    """Create a cluster and, unless told otherwise, wait until each node serves its API.
+    """Create a cluster and, unless ``wait`` is 0, wait until each node serves its API.
 
     A cluster whose nodes run but don't answer is left for inspection.
     """

@@ -29,7 +29,7 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """What ``talosctl cluster create`` was told."""
+    """The flags of ``talosctl cluster create``."""
 
     name: str = "talos-default"
     subnet: str = "10.5.0.0/24"

@@ -8,7 +8,7 @@ from typing import Protocol, TextIO
 
 
 class Progress(Protocol):
-    """Who is told. A step begins and ends; within it, details may come."""
+    """Where progress goes. A step begins and ends; within it, details may come."""
 
     def begin(self, text: str) -> None:
         """A step begins; the one before it has ended well."""
@@ -28,7 +28,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Tells nobody."""
+    """Drops everything."""
 
     def begin(self, text: str) -> None:
         """A step begins."""

@@ -2,7 +2,7 @@
 
 state.yaml      the request, without the machine configs
 launcher.yaml   what runs: processes with their start times, written by the launcher
-launcher.log    what the launcher said
+launcher.log    the launcher's output
 root/           empty; where each node mounts its root, in its own mount namespace
 <node>/         config.yaml, console.log, state/ (STATE), var.img (EPHEMERAL)
 """

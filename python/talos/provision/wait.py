@@ -55,12 +55,12 @@ def make_tls(context: Context) -> ssl.SSLContext:
 
 
 def try_once(address: IPv4Address, tls: ssl.SSLContext, port: int = API_PORT) -> None:
-    """One connection up to the server's first words in HTTP/2; OSError when it fails."""
+    """One connection up to the server's first bytes of HTTP/2; OSError when it fails."""
     with (
         socket.create_connection((str(address), port), _TRY) as raw,
         tls.wrap_socket(raw, server_hostname=str(address)) as channel,
     ):
-        # A server that refuses the certificate tells so only after the handshake of TLS 1.3.
+        # A server that refuses the certificate shows that only after the handshake of TLS 1.3.
         channel.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
         if not channel.recv(1):
             raise ConnectionError("the connection was closed at once")

@@ -199,7 +199,7 @@ def _read_pids(group: Path) -> Sequence[int]:
 def _has_program(pid: int) -> bool:
     try:
         Path(f"/proc/{pid}/exe").readlink()
-    except FileNotFoundError:  # what the kernel says of its threads
+    except FileNotFoundError:  # which lists the kernel's threads
         return False
     except OSError:
         return True

@@ -195,7 +195,7 @@ def drop_bounding_set(keep: Iterable[int]) -> None:
     for capability in range(64):
         try:
             present = prctl(_PR_CAPBSET_READ, capability)
-        except OSError:  # past the last one that this kernel knows
+        except OSError:  # past the last one that this kernel has
             break
         if present and capability not in kept:
             prctl(_PR_CAPBSET_DROP, capability)

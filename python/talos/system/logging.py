@@ -39,11 +39,11 @@ class Log:
         return Log({**self._fields, **fields}, write=self._write)
 
     def debug(self, message: str, **fields: object) -> None:
-        """For whoever looks into the working of the daemon."""
+        """For debugging the daemon."""
         self._line("debug", message, fields)
 
     def info(self, message: str, **fields: object) -> None:
-        """What a reader of the log wants to know."""
+        """What matters to a reader of the log."""
         self._line("info", message, fields)
 
     def warning(self, message: str, **fields: object) -> None:

@@ -16,7 +16,7 @@ _FLAGS = {
     "ro": kernel.MS_RDONLY,
 }
 HARDENED = ("nosuid", "nodev", "noexec")
-"""Options of every writable mount; who leaves one out says why."""
+"""Options of every writable mount; an omission carries its reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Mounts(Protocol):
         ...
 
     def unmount(self, target: str, *, lazy: bool = False) -> None:
-        """Undo a mount; with ``lazy`` it vanishes now and ends when nobody uses it."""
+        """Undo a mount; with ``lazy`` it vanishes now and ends with its last user."""
         ...
 
     def remount_read_only(self, target: str) -> None:
@@ -75,7 +75,7 @@ class KernelMounts:
             kernel.set_read_only(target, read_only=True)
 
     def unmount(self, target: str, *, lazy: bool = False) -> None:
-        """Undo a mount; with ``lazy`` it vanishes now and ends when nobody uses it."""
+        """Undo a mount; with ``lazy`` it vanishes now and ends with its last user."""
         kernel.umount(target, kernel.UMOUNT_NOFOLLOW | (kernel.MNT_DETACH if lazy else 0))
 
     def remount_read_only(self, target: str) -> None:

@@ -54,7 +54,7 @@ def run_command(
     """Run a command to its end and give back what it wrote.
 
     ``log`` gets the command in a form that can be pasted. With ``check`` a failure is a
-    UserError that shows the command and its last words. ``timeout`` in seconds.
+    UserError that shows the command and the end of its output. ``timeout`` in seconds.
     """
     line = format_command(argv, cwd=cwd)
     log(line)
@@ -77,8 +77,8 @@ def run_command(
     except subprocess.TimeoutExpired:
         raise UserError(f"no end after {timeout} s", where=line) from None
     if check and done.returncode != 0:
-        words = (done.stderr.strip() or done.stdout.strip())[-2000:]
-        raise UserError(f"failed with {describe_exit(done.returncode)}: {words}", where=line)
+        output = (done.stderr.strip() or done.stdout.strip())[-2000:]
+        raise UserError(f"failed with {describe_exit(done.returncode)}: {output}", where=line)
     return CommandResult(returncode=done.returncode, stdout=done.stdout, stderr=done.stderr)
 
 
@@ -147,7 +147,7 @@ def spawn(
 
 
 def describe_exit(code: int) -> str:
-    """An exit code in words: ``exit code 1``, ``signal SIGKILL``."""
+    """An exit code as text: ``exit code 1``, ``signal SIGKILL``."""
     if code >= 0:
         return f"exit code {code}"
     try:

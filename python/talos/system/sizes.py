@@ -1,4 +1,4 @@
-"""Numbers of bytes for people: what texts say, and what the API's ``pretty_size`` fields hold."""
+"""Numbers of bytes for people, in texts, and what the API's ``pretty_size`` fields hold."""
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _DECIMAL = ("B", "kB", "MB", "GB", "TB", "PB", "EB")

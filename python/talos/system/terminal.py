@@ -37,7 +37,7 @@ class VirtualTerminal:
             device or f"/dev/tty{number}", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
         )
         settings = termios.tcgetattr(self._fd)
-        settings[0] &= ~termios.IXON  # nobody can stop it
+        settings[0] &= ~termios.IXON  # output can't be stopped
         settings[3] &= ~(termios.ECHO | termios.ICANON | termios.ISIG)
         termios.tcsetattr(self._fd, termios.TCSANOW, settings)
         fcntl.ioctl(self._fd, _TIOCLINUX, struct.pack("BB", _TIOCL_SETKMSGREDIRECT, MESSAGES))

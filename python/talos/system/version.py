@@ -40,7 +40,7 @@ def get_version() -> Version:
 
 
 def read_version(os_release: Path, work_tree: Path) -> Version:
-    """The version an os-release file tells of, else the one of a work tree."""
+    """The version in an os-release file, else the one of a work tree."""
     try:
         fields: Mapping[str, str] = parse_os_release(os_release.read_text(encoding="utf-8"))
     except OSError:

@@ -1,4 +1,4 @@
-"""Block devices: what sysfs says of one, what is on it, and the links that lead to it."""
+"""Block devices: its description in sysfs, what is on it, and the links that lead to it."""
 
 import errno
 from collections.abc import Callable, Mapping
@@ -155,7 +155,7 @@ def find_transport(device: SysDevice, sysfs: Sysfs) -> str:
 
 
 def make_links(block: Block) -> dict[str, int]:
-    """The links that a device wants, relative to ``/dev``, with its priority for each."""
+    """The links to a device, relative to ``/dev``, with its priority for each."""
     if not block.is_usable or block.node.startswith(_NEVER_PROBED):
         return {}
     part = f"-part{block.number}" if block.disk is not None else ""
@@ -185,7 +185,7 @@ def _named(uuid: str, label: str) -> list[tuple[str, str]]:
 
 
 def make_env(block: Block) -> Mapping[str, str]:
-    """What rules find in ENV, in udev's words."""
+    """What rules find in ENV, by udev's names."""
     content, row, identity = block.content, block.row, block.identity
     found = {
         "ID_BUS": identity.bus,

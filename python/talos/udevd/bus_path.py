@@ -44,7 +44,7 @@ class _Way:
         self.parts = [part, *self.parts]
 
     def _step(self, device: SysDevice) -> SysDevice | None:
-        """Take a device's part; answers how far up that part reaches, None to give up."""
+        """Take a device's part; answers how far up that part reaches, None when it has no path."""
         subsystem = device.subsystem
         if subsystem in _PREFIXED:
             self._prepend(f"{_PREFIXED[subsystem]}-{device.kernel_name}")

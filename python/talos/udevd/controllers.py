@@ -1,10 +1,10 @@
-"""What the State says of devices: controllers keep kinds as the hub's table has them.
+"""Devices in the State: controllers keep kinds as the hub's table has them.
 
-**Discovery on request.** The kernel says when a partition table has changed, but not when something
+**Discovery on request.** The kernel announces a changed partition table, but not when something
 was written into a partition. Whoever writes to disks (mkfs, META, wipe) raises the number in
 ``DiscoveryRefreshRequest`` ``refresh`` by one and waits until ``DiscoveryRefreshStatus`` ``refresh``
 has the same number or a larger one: then every disk was read after the request, and Disks, BlockDevices,
-BlockSymlinks and DiscoveredVolumes say what was found. Numbers may be skipped: several requests that
+BlockSymlinks and DiscoveredVolumes describe what was found. Numbers may be skipped: several requests that
 came meanwhile are answered by one look.
 """
 

@@ -134,7 +134,7 @@ class Devices:
             self._take_block(device, action)
 
     def _partitions_of(self, disk: SysDevice) -> list[SysDevice]:
-        """A disk's table also says what its partitions are."""
+        """A disk's table also describes its partitions."""
         found = (self.ports.sysfs.device(f"{disk.path}/{name}") for name in disk.entries("."))
         return [device for device in found if device.path.startswith(disk.path) and device.has("partition")]
 
@@ -184,7 +184,7 @@ class Devices:
             if assignments.mode is not None and path.stat().st_mode & 0o7777 != assignments.mode:
                 path.chmod(assignments.mode)
         except FileNotFoundError:
-            pass  # gone already: its event is on the way
+            pass  # removed already: its event is on the way
         except OSError as error:
             self.ports.log.once(f"{path}: {error.strerror}")
         self.links.claim(node, assignments.links)
@@ -224,7 +224,7 @@ class Devices:
             self.ports.log.info(f"interface {old} is {new} now")
 
     def _drop(self, path: str) -> bool:
-        """A device is gone, with everything below it."""
+        """A device was removed, with everything below it."""
         within = f"{path}/"
         for known in [known for known in self._nodes if known == path or known.startswith(within)]:
             self.links.claim(self._nodes.pop(known), {})

@@ -1,6 +1,6 @@
 """What a disk is: bus, model, serial number, world wide name; from what the kernel read of it.
 
-No command is sent to a disk here. The kernel keeps what disks said when it found them: pages of
+No command is sent to a disk here. The kernel keeps the disks' answers from when it found them: pages of
 SCSI's vital product data (VPD) in sysfs, the IDENTIFY data of ATA in page 0x89 or by an ioctl.
 """
 
@@ -33,7 +33,7 @@ class Designator(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Empty where the disk doesn't say. ``serial`` is the disk's own, ``name`` what by-id is made of."""
+    """Empty where the disk has none. ``serial`` is the disk's own, ``name`` what by-id is made of."""
 
     bus: str = ""
     model: str = ""
@@ -99,7 +99,7 @@ def _identify_mmc(disk: SysDevice) -> Identity:
 
 
 def _identify_mapped(disk: SysDevice) -> Identity:
-    """Device mapper and software RAID: names somebody gave them."""
+    """Device mapper and software RAID: names given by their configuration."""
     mapped = [(f"dm-{key}-", disk.attribute(f"dm/{key}")) for key in ("name", "uuid")]
     mapped += [("md-uuid-", disk.attribute("md/uuid"))]
     return Identity(names=tuple(prefix + replace(text) for prefix, text in mapped if text))

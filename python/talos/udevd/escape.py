@@ -1,4 +1,4 @@
-"""Names made of what a device says of itself: whatever it says, one part of a path comes out."""
+"""Names made of a device's own description: whatever it is, the result is one part of a path."""
 
 import re
 

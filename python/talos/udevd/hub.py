@@ -1,4 +1,4 @@
-"""The devices and everybody who wants to hear of them: coldplug, events, looking again on request."""
+"""The devices and the subscribers to their changes: coldplug, events, rescans on request."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +17,7 @@ SETTLE_LIMIT = 10.0
 USB_LIMIT = 5.0
 """Seconds to wait for the disk of a USB device: its driver waits one second by itself."""
 ANNOUNCE_LIMIT = 30.0
-"""Seconds in which permissions wait until the State knows the disks: nobody needs them that early."""
+"""Seconds in which permissions wait until the State has the disks: they are not needed that early."""
 _USB_DRIVERS = frozenset({"usb-storage", "uas"})
 
 
@@ -25,7 +25,7 @@ class Hub:
     """Owns the table of devices.
 
     ``settled`` is set when disks and interfaces are as the kernel found them, ``complete`` when the
-    permissions of all other nodes are right, too, ``announced`` when the State says so.
+    permissions of all other nodes are right, too, ``announced`` when the State has them.
     """
 
     def __init__(self, devices: Devices, uevents: Uevents) -> None:
@@ -97,7 +97,7 @@ class Hub:
         return await self._do(self.devices.handle, events)
 
     async def _do[**P, R](self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """In a thread: a broken disk may hold up whoever reads it, for minutes."""
+        """In a thread: a read of a broken disk may take minutes."""
         # A thread once begun is waited for, cancelled or not: half a look would leave the table wrong.
         async with self._turn:
             return await trio.to_thread.run_sync(partial(work, *args, **kwargs))

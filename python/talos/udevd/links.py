@@ -19,7 +19,7 @@ class Links:
     _count: int = 0
 
     def claim(self, node: str, wanted: Mapping[str, int]) -> None:
-        """Node (``sda1``) wants exactly these links from now on; an empty mapping gives up all."""
+        """Node (``sda1``) has exactly these links from now on; an empty mapping removes all."""
         before = self._wanted.get(node, frozenset())
         if not before and not wanted:
             return
@@ -45,13 +45,13 @@ class Links:
         return [f"/dev/{link}" for link in self.of(node)]
 
     def sweep(self) -> None:
-        """Remove links below ``/dev/disk`` that nobody wants: a udevd before us made them."""
+        """Remove links below ``/dev/disk`` without a device: an earlier udevd made them."""
         for path in sorted(self.dev.glob("disk/*/*")):
             if path.is_symlink() and not self.owner(str(path.relative_to(self.dev))):
                 self._remove(path)
 
     def owner(self, link: str) -> str:
-        """Whose a link is; empty when nobody wants it."""
+        """The device that a link leads to; empty when it is unused."""
         claims = self._claims.get(link)
         return max(claims, key=lambda node: claims[node]) if claims else ""
 

@@ -30,7 +30,7 @@ DEV = Path("/dev")
 
 
 async def serve_devices(daemon: Daemon) -> None:
-    """Run the devices and their controllers until the daemon stops; ready when the State knows them."""
+    """Run the devices and their controllers until the daemon stops; ready when the State has them."""
     arguments = parse_cmdline(await trio.Path(CMDLINE).read_text(encoding="utf-8"))
     ports = Ports(
         sysfs=Sysfs(),

@@ -1,6 +1,6 @@
 """Names of PCI's classes, which are few and don't change; the vendors' 40,000 products are not here.
 
-From the PCI Code and ID Assignment Specification, in the words of the public list of PCI ids.
+From the PCI Code and ID Assignment Specification, by the names of the public list of PCI ids.
 """
 
 CLASSES = {

@@ -1,6 +1,6 @@
 """Who may open a device: mode and group by class, where the kernel's own ``0600 root`` won't do.
 
-The kernel makes nodes itself and knows some modes (``/dev/null``, ``/dev/tty``); this is what
+The kernel makes nodes itself with some modes (``/dev/null``, ``/dev/tty``); this is what
 systemd's ``50-udev-default.rules`` adds, for the groups that the image has. What users of pods need
 beyond that is for device plugins, or for ``machine.udev.rules``.
 """
@@ -68,7 +68,7 @@ _TABLE = (
 
 
 def find_permission(device: SysDevice) -> Permission:
-    """What a device's class says."""
+    """The permission that a device's class has."""
     subsystem, name = device.subsystem, device.kernel_name
     for wanted, pattern, mode, group in _TABLE:
         if wanted == subsystem and fnmatchcase(name, pattern):

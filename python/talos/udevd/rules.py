@@ -113,8 +113,8 @@ def _assign_permission(rule: Rule, item: Item, value: str, assignments: Assignme
 
 
 def substitute(text: str, device: SysDevice, parent: SysDevice, env: Mapping[str, str]) -> str:
-    """Fill in what the rule refers to; a device's words can't add links or leave a folder."""
-    words: Mapping[str, Callable[[str], str]] = {
+    """Fill in what the rule refers to; a device's texts can't add links or leave a folder."""
+    values: Mapping[str, Callable[[str], str]] = {
         "": lambda literal: literal,
         "kernel": lambda _: device.kernel_name,
         "number": lambda _: device.kernel_name[len(device.kernel_name.rstrip("0123456789")) :],
@@ -129,7 +129,7 @@ def substitute(text: str, device: SysDevice, parent: SysDevice, env: Mapping[str
         "env": lambda name: _tame(env.get(name, "")),
         "attr": lambda name: _tame(device.attribute(name) or parent.attribute(name)),
     }
-    return "".join(words[word](argument) for word, argument in substitutions(text))
+    return "".join(values[word](argument) for word, argument in substitutions(text))
 
 
 def _tame(text: str) -> str:

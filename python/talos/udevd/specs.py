@@ -1,4 +1,4 @@
-"""Devices as resources: the specs of the API made of what udevd knows."""
+"""Devices as resources: the API's specs made of udevd's data."""
 
 from collections.abc import Sequence
 

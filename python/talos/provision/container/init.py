@@ -38,7 +38,7 @@ _MAX_ERROR = 4096
 
 
 class StartError(Exception):
-    """A node's PID 1 could not be started; the text says at which step."""
+    """A node's PID 1 could not be started; the text names the step."""
 
 
 def start_init(mounts: NodeMounts, group: Sequence[str], console: Path, plug: Callable[[int], None]) -> int:
@@ -53,7 +53,7 @@ def start_init(mounts: NodeMounts, group: Sequence[str], console: Path, plug: Ca
     child = os.fork()
     if child == 0:
         with suppress(BaseException):
-            # Both ends of our pipes must be closed where they aren't used, or nobody sees their end.
+            # Both ends of our pipes must be closed where they aren't used, or their end is never seen.
             os.close(pid_read)
             os.close(go_write)
             os.close(error_read)
@@ -75,7 +75,7 @@ def start_init(mounts: NodeMounts, group: Sequence[str], console: Path, plug: Ca
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-            # What PID 1 says explains more than that it has gone.
+            # PID 1's output explains more than its end.
             raise StartError(_read_all(error_read) or str(failure)) from failure
         return pid
     finally:
@@ -108,7 +108,7 @@ def _leave(
             os._exit(1)
         step = f"start {INIT}"
         _become_init(mounts.root, output, error_write)
-    except BaseException as error:  # noqa: BLE001 - the parent is told, whatever it was
+    except BaseException as error:  # noqa: BLE001 - the parent is informed, whatever it was
         os.write(error_write, f"{step}: {error}".encode()[:_MAX_ERROR])
         os._exit(1)
 
@@ -122,7 +122,7 @@ def _leave_root_group(hierarchies: Sequence[Hierarchy], group: Sequence[str]) ->
 
 
 def _become_init(root: Path, output: int, error_write: int) -> NoReturn:
-    # A node without its launcher has no network and nobody to restart it. From here on the
+    # A node without its launcher has no network and is never restarted. From here on the
     # launcher is our parent.
     kernel.set_parent_death_signal(signal.SIGKILL)
     nothing = os.open("/dev/null", os.O_RDONLY)

@@ -90,7 +90,7 @@ class Launcher:
         self._nodes: list[_Node] = []
 
     def run(self) -> None:
-        """Start every node, serve until told to stop, leave nothing behind."""
+        """Start every node, serve until a signal, leave nothing behind."""
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         folder, request = self._folder, self._request
         cgroups.make_group(self._hierarchies, launcher_group(folder), Limits())

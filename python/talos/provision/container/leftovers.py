@@ -19,7 +19,7 @@ from talos.system.block import loop
 # Killing a whole pid namespace with containers in it takes a moment on a slow machine.
 KILL_SECONDS = 30.0
 
-type Tell = Callable[[str], None]
+type Report = Callable[[str], None]
 
 
 def launcher_of(folder: ClusterFolder) -> ProcessId | None:
@@ -41,28 +41,28 @@ def stop_launcher(folder: ClusterFolder) -> bool:
     return False
 
 
-def remove_leftovers(folder: ClusterFolder, tell: Tell) -> None:
+def remove_leftovers(folder: ClusterFolder, report: Report) -> None:
     """Remove processes, control groups, the interface, mounts and loop devices, in this order."""
-    _kill_processes(folder, tell)
+    _kill_processes(folder, report)
     hierarchies = cgroups.mounted_hierarchies()
     for stuck in cgroups.remove(hierarchies, cluster_group(folder)):
-        tell(f"control group {stuck} can't be removed: something is still in it")
+        report(f"control group {stuck} can't be removed: something is still in it")
     cgroups.remove_if_empty(hierarchies, (cgroups.TOP,))
     link = host_link(folder)
     if Path("/sys/class/net", link).exists():
         from talos.provision.container.links import delete_host_link
 
         if delete_host_link(link):
-            tell(f"interface {link} removed")
+            report(f"interface {link} removed")
     for mount_point in reversed(mounts_below(folder.path, Path("/proc/self/mountinfo").read_text("utf-8"))):
         kernel.umount(mount_point, kernel.MNT_DETACH)
-        tell(f"{mount_point} unmounted")
+        report(f"{mount_point} unmounted")
     for device in loop.attached_below(folder.path):
         loop.detach(device)
-        tell(f"{device} detached")
+        report(f"{device} detached")
 
 
-def _kill_processes(folder: ClusterFolder, tell: Tell) -> None:
+def _kill_processes(folder: ClusterFolder, report: Report) -> None:
     record = read_record(folder)
     pids: set[int] = set()
     for data in (record.get("launcher"), *record.get("nodes", {}).values()):
@@ -71,9 +71,9 @@ def _kill_processes(folder: ClusterFolder, tell: Tell) -> None:
             pids.add(process.pid)
     pids |= cgroups.kill(cgroups.mounted_hierarchies(), cluster_group(folder))
     if pids:
-        tell(f"{len(pids)} processes killed")
+        report(f"{len(pids)} processes killed")
     for pid in wait_until_empty(pids, KILL_SECONDS):
-        tell(f"process {pid} does not end")
+        report(f"process {pid} does not end")
 
 
 def mounts_below(directory: Path, mountinfo: str) -> list[str]:

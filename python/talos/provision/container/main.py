@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 
 
 def main() -> None:
-    """Carry the cluster until told to stop."""
+    """Run the cluster until a signal."""
     folder, descriptor = ClusterFolder(Path(sys.argv[1])), int(sys.argv[2])
-    # Who started us waits for this process; the one that stays is nobody's child.
+    # The command that started this process waits for it; the one that stays has no parent to wait for.
     if os.fork():
         os._exit(0)
     # Our own standard error is the launcher's log.
@@ -34,7 +34,7 @@ def main() -> None:
         nonlocal open_report
         if not open_report:
             return
-        # Who created the cluster may have gone in the meantime; that is no reason to stop.
+        # The command that created the cluster may have ended meanwhile; that is no reason to stop.
         with suppress(BrokenPipeError):
             os.write(descriptor, json.dumps(event).encode() + b"\n")
         if event["event"] == "ready":

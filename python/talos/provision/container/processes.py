@@ -22,7 +22,7 @@ class ProcessId:
         return _stat(self.pid) == self.started
 
     def send(self, number: signal.Signals) -> bool:
-        """Signal this very process; false when it is gone."""
+        """Signal this very process; false when it has ended."""
         try:
             descriptor = os.pidfd_open(self.pid)
         except ProcessLookupError:

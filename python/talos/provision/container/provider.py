@@ -84,9 +84,9 @@ def show(name: str, directory: Path) -> ClusterInfo:
 
 
 def reboot_node(name: str, directory: Path, nodes: Sequence[str] = ()) -> list[str]:
-    """Have nodes (all unless named) end and start again at once; the names of those that were told.
+    """Have nodes (all unless named) end and start again at once; the names of those that restart.
 
-    When the launcher is gone, all nodes are started, with a new one.
+    When the launcher has ended, all nodes are started, with a new one.
     """
     cluster = show(name, directory)
     unknown = set(nodes) - {node.name for node in cluster.nodes}
@@ -96,7 +96,7 @@ def reboot_node(name: str, directory: Path, nodes: Sequence[str] = ()) -> list[s
             where="--node",
             hint=f"nodes: {', '.join(node.name for node in cluster.nodes)}",
         )
-    told = [node.name for node in cluster.nodes if not nodes or node.name in nodes]
+    restarted = [node.name for node in cluster.nodes if not nodes or node.name in nodes]
     folder = ClusterFolder(cluster.directory)
     launcher = launcher_of(folder)
     if launcher is None:
@@ -104,10 +104,10 @@ def reboot_node(name: str, directory: Path, nodes: Sequence[str] = ()) -> list[s
         remove_leftovers(folder, lambda _: None)
         _launch(folder, Silent())
         return [node.name for node in cluster.nodes]
-    for name in told:
+    for name in restarted:
         folder.reboot_mark(name).touch()
     launcher.send(signal.SIGUSR1)
-    return told
+    return restarted
 
 
 def list_clusters(directory: Path) -> list[ClusterInfo]:
@@ -159,8 +159,8 @@ def _launch(folder: ClusterFolder, progress: Progress) -> None:
                     raise UserError(event["message"], where="starting the nodes")
                 case _:
                     return
-    said = folder.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-10:]
-    raise RuntimeError("the launcher ended before the nodes ran: " + "\n".join(said))
+    output = folder.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-10:]
+    raise RuntimeError("the launcher ended before the nodes ran: " + "\n".join(output))
 
 
 def _info(folder: ClusterFolder) -> ClusterInfo:

@@ -1,7 +1,7 @@
-"""The arguments of dnsmasq, and its log in plain words.
+"""The arguments of dnsmasq, and its log in plain English.
 
 Firmware asks twice: its own boot code loads iPXE over TFTP, then iPXE asks again and is sent to the script
-on the web server. iPXE is known by DHCP option 175, which nobody else uses.
+on the web server. iPXE is recognised by DHCP option 175, which only it uses.
 """
 
 import re
@@ -39,7 +39,7 @@ class Loaders:
 def make_arguments(place: Place, loaders: Loaders, leases: Path) -> list[str]:
     """What follows the program's name. ``leases`` is a file that dnsmasq may write."""
     script = f"{place.url}/{SCRIPT}"
-    words = [
+    argv = [
         "--keep-in-foreground",
         "--log-facility=-",
         "--log-dhcp",
@@ -56,11 +56,11 @@ def make_arguments(place: Place, loaders: Loaders, leases: Path) -> list[str]:
         *(f"--dhcp-match=set:efi,option:client-arch,{number}" for number in EFI_ARCHITECTURES),
         f"--dhcp-boot=tag:ipxe,{script},,{place.address.ip}",  # an offer without a server is none to iPXE
     ]
-    return words + (_make_proxy(place, loaders) if place.lease is None else _make_full(place, loaders))
+    return argv + (_make_proxy(place, loaders) if place.lease is None else _make_full(place, loaders))
 
 
 def _make_proxy(place: Place, loaders: Loaders) -> list[str]:
-    """Another server gives the addresses, we say what to boot."""
+    """Another server gives the addresses, this one names what to boot."""
     return [
         f"--dhcp-range={place.address.network.network_address},proxy,{place.address.netmask}",
         f"--pxe-service=tag:!ipxe,X86PC,Talos,{BIOS_LOADER}",

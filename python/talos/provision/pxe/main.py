@@ -21,7 +21,7 @@ _FILES = ("boot.ipxe", "vmlinuz", "initramfs")
 _PORT = 8080
 _EPILOG = """\
 modes:
-  proxy  another server in the network gives addresses, we say what to boot (default; needs root)
+  proxy  another server in the network gives addresses, this one names what to boot (default; needs root)
   full   we give addresses, too, those of --range (needs root)
   http   the web server alone, for machines that have iPXE or are sent to it: chain http://ADDRESS:PORT/boot.ipxe
 
@@ -31,9 +31,9 @@ DIR/default.yaml. Without --configs it boots into maintenance mode, where it wai
 """
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; the exit code."""
-    options = _parse(words)
+    options = _parse(argv)
     try:
         _run(options)
     except UserError as error:
@@ -42,7 +42,7 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0
 
 
-def say(line: str) -> None:
+def show(line: str) -> None:
     """One line at once."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
@@ -66,9 +66,9 @@ def _run(options: argparse.Namespace) -> None:
                 hint="run it with sudo, or --mode http without",
             )
         tools = find_tools()
-    say(f"{options.mode} on {place.interface} ({place.address}); Ctrl+C ends it")
+    show(f"{options.mode} on {place.interface} ({place.address}); Ctrl+C ends it")
     describe = str.rstrip if options.verbose else describe_line
-    serve(place, site, tools, efi=options.efi_loader, describe=describe, say=say)
+    serve(place, site, tools, efi=options.efi_loader, describe=describe, show=show)
 
 
 def _make_place(options: argparse.Namespace) -> Place:
@@ -127,7 +127,7 @@ def _parse_port(text: str) -> int:
     return int(text)
 
 
-def _parse(words: Sequence[str] | None) -> argparse.Namespace:
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="pxe",
         description="Serve a folder of `nix build .#netboot` to machines that boot over the network.",
@@ -172,7 +172,7 @@ def _parse(words: Sequence[str] | None) -> argparse.Namespace:
         choices=(EFI_LOADER, "ipxe.efi"),
         help="ipxe.efi has network drivers of its own (default: %(default)s)",
     )
-    return parser.parse_args(words)
+    return parser.parse_args(argv)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ def make_config_url(base: str) -> str:
 
 def make_script(arguments: Sequence[str], config_url: str = "") -> str:
     """The script; ``arguments`` are the kernel's, added to those of the image."""
-    words = [*([f"talos.config={config_url}"] if config_url else []), *arguments]
-    for word in words:
+    given = [*([f"talos.config={config_url}"] if config_url else []), *arguments]
+    for word in given:
         if not word or any(character.isspace() for character in word):
             raise UserError(
                 f"{word!r} can't be a kernel argument", where="--argument", hint="no blanks in it"
@@ -33,7 +33,7 @@ def make_script(arguments: Sequence[str], config_url: str = "") -> str:
     return "\n".join(
         [
             "#!ipxe",
-            f"set arguments {' '.join(words)}".rstrip(),
+            f"set arguments {' '.join(given)}".rstrip(),
             f"chain --replace {ASSETS}/boot.ipxe",
             "",
         ]

@@ -1,4 +1,4 @@
-"""Serve until told to stop: the web server in threads, dnsmasq as a child whose log we read."""
+"""Serve until a signal: the web server in threads, dnsmasq as a child whose log we read."""
 
 import os
 import signal
@@ -26,11 +26,11 @@ def serve(
     *,
     efi: str,
     describe: Callable[[str], str],
-    say: Callable[[str], None],
+    show: Callable[[str], None],
 ) -> None:
     """Serve on ``place`` until SIGINT or SIGTERM; without ``tools`` the web server alone.
 
-    ``efi`` is the name of iPXE's UEFI program; ``describe`` makes of a line of dnsmasq what is said.
+    ``efi`` is the name of iPXE's UEFI program; ``describe`` makes a line to show of one of dnsmasq's.
     """
     stopping = threading.Event()
 
@@ -39,9 +39,9 @@ def serve(
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    server = make_server(site, str(place.address.ip), place.port, say)
+    server = make_server(site, str(place.address.ip), place.port, show)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    say(f"web server: {place.url}")
+    show(f"web server: {place.url}")
     try:
         if tools is None:
             while not stopping.wait(1):
@@ -50,19 +50,19 @@ def serve(
             with tempfile.TemporaryDirectory(prefix="pxe-") as folder:
                 Path(folder).chmod(0o711)  # dnsmasq gives up being root
                 loaders = Loaders(folder=tools.ipxe, efi=efi)
-                words = [*tools.dnsmasq, *make_arguments(place, loaders, Path(folder, "leases"))]
-                _run_dnsmasq(words, stopping, describe, say)
+                argv = [*tools.dnsmasq, *make_arguments(place, loaders, Path(folder, "leases"))]
+                _run_dnsmasq(argv, stopping, describe, show)
     finally:
         server.shutdown()
         server.server_close()
 
 
 def _run_dnsmasq(
-    words: list[str], stopping: threading.Event, describe: Callable[[str], str], say: Callable[[str], None]
+    argv: list[str], stopping: threading.Event, describe: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
     """Read its log until it ends; ends it when we shall stop."""
     reader, writer = os.pipe()
-    process = start_command(words, stdout=writer, stderr=writer, new_session=True)
+    process = start_command(argv, stdout=writer, stderr=writer, new_session=True)
     os.close(writer)
 
     def end_with_us() -> None:
@@ -78,8 +78,8 @@ def _run_dnsmasq(
             for line in lines:
                 if line.strip():
                     last = [*last, line.strip()][-_LAST_WORDS:]
-                if told := describe(line):
-                    say(told)
+                if text := describe(line):
+                    show(text)
     finally:
         process.terminate()
         code = process.wait()

@@ -20,7 +20,7 @@ _MAC = re.compile(r"(?:[0-9a-f]{2}[:-]?){5}[0-9a-f]{2}")
 _BLOCK = 1 << 20
 _MEGABYTE = 1_000_000
 _SHOWN_SIZE = 100_000
-"""Bytes from which on a line tells the size in megabytes."""
+"""Bytes from which on a line shows the size in megabytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +64,13 @@ def find_asset(assets: Path, path: str) -> Path | None:
     return found if found.is_file() else None
 
 
-def make_server(site: Site, address: str, port: int, say: Callable[[str], None]) -> ThreadingHTTPServer:
-    """The server, bound and not yet running; ``say`` gets a line per request."""
+def make_server(site: Site, address: str, port: int, show: Callable[[str], None]) -> ThreadingHTTPServer:
+    """The server, bound and not yet running; ``show`` gets a line per request."""
 
     class Handler(_Handler):
         pass
 
-    Handler.site, Handler.say = site, staticmethod(say)
+    Handler.site, Handler.show = site, staticmethod(show)
     try:
         server = ThreadingHTTPServer((address, port), Handler)
     except OSError as error:
@@ -83,7 +83,7 @@ def make_server(site: Site, address: str, port: int, say: Callable[[str], None])
 
 class _Handler(BaseHTTPRequestHandler):
     site: Site
-    say: Callable[[str], None]
+    show: Callable[[str], None]
     protocol_version = "HTTP/1.1"
     timeout = 60
 
@@ -154,4 +154,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _tell(self, what: str) -> None:
-        self.say(f"{self.client_address[0]}: {''.join(c if c.isprintable() else '?' for c in what)}")
+        self.show(f"{self.client_address[0]}: {''.join(c if c.isprintable() else '?' for c in what)}")

@@ -1,4 +1,4 @@
-"""What is on a disk, a partition or an image file, told by libblkid; META is ours to recognise.
+"""What is on a disk, a partition or an image file, found by libblkid; META is recognised here.
 
 Function names and flags are those of util-linux' ``libblkid/src/blkid.h``. Calls block: use a thread.
 """
@@ -34,7 +34,7 @@ type Kind = Literal["", "filesystem", "partition-table", "raw", "other"]
 
 
 class AmbiguousContentError(OSError):
-    """There are signatures of more than one filesystem: nobody may guess which one is meant."""
+    """There are signatures of more than one filesystem: which one is meant can't be guessed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ def _read(handle: int, descriptor: int, path: Path, sector_size: int) -> Content
     sectors = int(library.blkid_probe_get_sectorsize(handle))
     ctypes.set_errno(0)
     answer = library.blkid_do_safeprobe(handle)
-    # Release 2.41 tells it as an error without a number.
+    # Release 2.41 returns it as an error without a number.
     if answer == _AMBIVALENT or (answer < 0 and not ctypes.get_errno()):
         raise AmbiguousContentError(errno.EUCLEAN, "more than one filesystem's signature is on it", str(path))
     if answer not in (_FOUND, _NOTHING):

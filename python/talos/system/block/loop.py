@@ -15,7 +15,7 @@ _LOOP_CONFIGURE = 0x4C0A
 _LOOP_CTL_GET_FREE = 0x4C82
 _FLAG_READ_ONLY = 1
 _FLAG_AUTOCLEAR = 4
-# How often to look for another free device when somebody else took the one found.
+# How often to look for another free device when another process took the one found.
 _ATTEMPTS = 50
 # struct loop_config up to lo_flags: fd, block size, then loop_info64's device, inode, rdevice,
 # offset, size limit, number, three encryption fields, flags; the rest is zero.

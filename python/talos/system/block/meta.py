@@ -5,7 +5,7 @@ at the end the SHA-256 of the copy (with the digest's own place zeroed) and a se
 reaches the first copy, is flushed, and then the second: a power cut leaves one of them whole.
 
 Very old systems kept their values in two sectors of syslinux' form (``core/adv.inc``) at the partition's
-end. They are read where there is nothing better, and gone for us with the next write.
+end. They are read where there is nothing better, and dropped with the next write.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Partition tables and filesystems, by the tools of util-linux, dosfstools and xfsprogs.
 
 The tools run through an injected function: PID 1's, or a test's. All work on image files, too, and
-``sfdisk`` also on disks in use: it doesn't have the kernel read the table again but tells it of each change
+``sfdisk`` also on disks in use: it doesn't have the kernel read the table again but announces each change
 (BLKPG). Every error is a UserError that names the device and shows the tool's last line.
 """
 
@@ -27,7 +27,7 @@ UNFINISHED = 50
 """GPT attribute bit (48 to 63 are for each type's own use) of a partition whose filesystem is being made."""
 _KIB = 1024
 _XFS_SUPPORTED = 300 << 20
-"""Bytes below which mkfs.xfs wants to be told twice."""
+"""Bytes below which mkfs.xfs needs --unsupported."""
 _LOG_IS_DIRTY = 2
 """Exit code of xfs_repair when only a mount could replay the log."""
 
@@ -176,7 +176,7 @@ async def make_filesystem(
 ) -> None:
     """Make a filesystem, whatever was there before. ``size`` of the device in bytes, when it is known."""
     if type == "vfat":
-        # FAT32 wants 65525 clusters: 100 MiB hold as many only where sectors are small.
+        # FAT32 needs 65525 clusters: 100 MiB hold as many only where sectors are small.
         width = ["-F", "32"] if sector_size == 512 else []
         await _check(run, [MKFS_VFAT, *width, "-n", label, device], device)
         return
@@ -264,5 +264,5 @@ def _make_error(argv: Sequence[str], done: Finished, where: str) -> UserError:
     lines = (done.stderr.strip() or done.stdout.strip()).decode(errors="replace").splitlines()
     program = argv[0].rpartition("/")[2]
     # After the reason mkfs.xfs shows all of its options; sfdisk shows what went well before it.
-    words = lines[0 if program.startswith("mkfs") else -1] if lines else "no word of why"
-    return UserError(f"{program} ended with {done.code}: {words}", where=where)
+    reason = lines[0 if program.startswith("mkfs") else -1] if lines else "no reason given"
+    return UserError(f"{program} ended with {done.code}: {reason}", where=where)

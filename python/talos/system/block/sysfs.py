@@ -47,7 +47,7 @@ class SysDevice:
 
     @property
     def uevent(self) -> dict[str, str]:
-        """What the kernel says of it in an event: DEVNAME, DEVTYPE, MAJOR, ..."""
+        """The kernel's description in an event: DEVNAME, DEVTYPE, MAJOR, ..."""
         lines = self.attribute("uevent").splitlines()
         return {key: value for key, _, value in (line.partition("=") for line in lines)}
 

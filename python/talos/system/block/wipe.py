@@ -30,9 +30,9 @@ class WipeMethod(enum.IntEnum):
 
 
 def wipe_device(path: str, method: WipeMethod, *, report: Callable[[int, int], None] | None = None) -> None:
-    """Erase a disk or partition that nobody uses; OSError, EBUSY when somebody does.
+    """Erase a disk or partition that is not in use; OSError, EBUSY when it is.
 
-    ``report`` is told how many bytes of how many are erased.
+    ``report`` gets how many bytes of how many are erased.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
     try:

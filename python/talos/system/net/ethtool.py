@@ -1,4 +1,4 @@
-"""What a network interface's driver says of it, by the ethtool ioctls."""
+"""A network interface's driver and link settings, by the ethtool ioctls."""
 
 import ctypes
 import fcntl
@@ -46,7 +46,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverState:
-    """What a driver tells; the defaults are for what it doesn't support. ``speed`` in Mbit/s."""
+    """A driver's answers; the defaults are for what it doesn't support. ``speed`` in Mbit/s."""
 
     has_link: bool = False
     speed: int = 0
@@ -69,7 +69,7 @@ class Driver:
         self._name = name.encode()
 
     def read(self) -> DriverState:
-        """All that the driver tells."""
+        """All of the driver's answers."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as control:
             settings = self._read_link_settings(control)
             speed, duplex, port, own, peer = settings or (0, DUPLEX_UNKNOWN, PORT_OTHER, (), ())
@@ -104,7 +104,7 @@ class Driver:
         size = _LINK_SETTINGS.size
         empty = bytearray(size)
         struct.pack_into("=I", empty, 0, _GET_LINK_SETTINGS)
-        # The first answer says, as a negative number, how many words a mask has.
+        # The first answer has, as a negative number, the count of 32-bit words in a mask.
         first = self._ask(control, bytes(empty))
         words = -_LINK_SETTINGS.unpack(first)[_WORDS_FIELD] if first else 0
         if words <= 0:

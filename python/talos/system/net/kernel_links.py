@@ -112,24 +112,26 @@ class KernelLinks:
         await self._change(self._route.link, "add", ifname=name, **settings)
 
     async def remove_link(self, index: int) -> None:
-        """Remove a link; nothing happens when it is gone."""
+        """Remove a link; nothing happens when it does not exist."""
         await self._change(self._route.link, "del", tolerate=errno.ENODEV, index=index)
 
     async def add_address(self, address: AddressState) -> None:
         """Add an address; nothing happens when it is there."""
-        await self._change(self._route.addr, "add", tolerate=errno.EEXIST, **_address_words(address))
+        await self._change(self._route.addr, "add", tolerate=errno.EEXIST, **_address_attributes(address))
 
     async def remove_address(self, address: AddressState) -> None:
-        """Remove an address; nothing happens when it is gone."""
-        await self._change(self._route.addr, "del", tolerate=errno.EADDRNOTAVAIL, **_address_words(address))
+        """Remove an address; nothing happens when it does not exist."""
+        await self._change(
+            self._route.addr, "del", tolerate=errno.EADDRNOTAVAIL, **_address_attributes(address)
+        )
 
     async def add_route(self, route: RouteState) -> None:
         """Add a route or replace the one to the same place with the same priority."""
-        await self._change(self._route.route, "replace", **_route_words(route))
+        await self._change(self._route.route, "replace", **_route_attributes(route))
 
     async def remove_route(self, route: RouteState) -> None:
-        """Remove a route; nothing happens when it is gone."""
-        await self._change(self._route.route, "del", tolerate=errno.ESRCH, **_route_words(route))
+        """Remove a route; nothing happens when it does not exist."""
+        await self._change(self._route.route, "del", tolerate=errno.ESRCH, **_route_attributes(route))
 
     @asynccontextmanager
     async def watch(self, topics: Topic) -> AsyncGenerator["_Changes"]:
@@ -150,10 +152,10 @@ class KernelLinks:
             return await self._bridge.call(collect)
 
     async def _change(
-        self, request: Callable[..., Awaitable[Any]], verb: str, *, tolerate: int = 0, **words: Any
+        self, request: Callable[..., Awaitable[Any]], verb: str, *, tolerate: int = 0, **attributes: Any
     ) -> None:
         async def ask() -> None:
-            await request(verb, **words)
+            await request(verb, **attributes)
 
         try:
             async with self._turn:
@@ -161,8 +163,8 @@ class KernelLinks:
         except NetlinkError as error:
             code: int = error.code  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
             if code != tolerate:
-                said = ", ".join(f"{key}={value}" for key, value in words.items())
-                raise LinkError(code, f"{verb} {said}: {os.strerror(code)}") from None
+                given = ", ".join(f"{key}={value}" for key, value in attributes.items())
+                raise LinkError(code, f"{verb} {given}: {os.strerror(code)}") from None
 
 
 class _Changes:
@@ -304,22 +306,22 @@ def _network(address: str | None, length: int) -> Network | None:
     return ip_network(f"{address}/{length}") if address else None
 
 
-def _address_words(address: AddressState) -> dict[str, Any]:
-    words: dict[str, Any] = {
+def _address_attributes(address: AddressState) -> dict[str, Any]:
+    attributes: dict[str, Any] = {
         "index": address.link_index,
         "address": str(address.address.ip),
         "prefixlen": address.address.network.prefixlen,
         "scope": address.scope,
     }
     if address.flags:
-        words["flags"] = address.flags
+        attributes["flags"] = address.flags
     if address.priority:
-        words["rt_priority"] = address.priority
-    return words
+        attributes["rt_priority"] = address.priority
+    return attributes
 
 
-def _route_words(route: RouteState) -> dict[str, Any]:
-    words: dict[str, Any] = {
+def _route_attributes(route: RouteState) -> dict[str, Any]:
+    attributes: dict[str, Any] = {
         "family": route.family,
         "dst": str(route.destination) if route.destination is not None else "default",
         "table": route.table,
@@ -328,13 +330,13 @@ def _route_words(route: RouteState) -> dict[str, Any]:
         "proto": route.protocol,
     }
     if route.gateway is not None:
-        words["gateway"] = str(route.gateway)
+        attributes["gateway"] = str(route.gateway)
     if route.source is not None:
-        words["prefsrc"] = str(route.source)
+        attributes["prefsrc"] = str(route.source)
     if route.link_index:
-        words["oif"] = route.link_index
+        attributes["oif"] = route.link_index
     if route.priority:
-        words["priority"] = route.priority
+        attributes["priority"] = route.priority
     if route.mtu:
-        words["metrics"] = {"mtu": route.mtu}
-    return words
+        attributes["metrics"] = {"mtu": route.mtu}
+    return attributes

@@ -30,7 +30,7 @@ OPER_UP = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkState:
-    """A network interface as the kernel has it; numbers are the kernel's, 0 where it says nothing."""
+    """A network interface as the kernel has it; numbers are the kernel's, 0 where it has none."""
 
     index: int
     name: str
@@ -53,7 +53,7 @@ class LinkState:
 
     @property
     def is_up(self) -> bool:
-        """Whether it is switched on; that says nothing of its carrier."""
+        """Whether it is switched on; which is independent of its carrier."""
         return bool(self.flags & IFF_UP)
 
 
@@ -116,7 +116,7 @@ class Topic(enum.Flag):
 
 
 class LinkError(OSError):
-    """The kernel refused a change; ``errno`` says why."""
+    """The kernel refused a change; ``errno`` is the reason."""
 
 
 class Links(Protocol):
@@ -155,7 +155,7 @@ class Links(Protocol):
         ...
 
     async def remove_link(self, index: int) -> None:
-        """Remove a link; nothing happens when it is gone."""
+        """Remove a link; nothing happens when it does not exist."""
         ...
 
     async def add_address(self, address: AddressState) -> None:
@@ -163,7 +163,7 @@ class Links(Protocol):
         ...
 
     async def remove_address(self, address: AddressState) -> None:
-        """Remove an address; nothing happens when it is gone."""
+        """Remove an address; nothing happens when it does not exist."""
         ...
 
     async def add_route(self, route: RouteState) -> None:
@@ -171,7 +171,7 @@ class Links(Protocol):
         ...
 
     async def remove_route(self, route: RouteState) -> None:
-        """Remove a route; nothing happens when it is gone."""
+        """Remove a route; nothing happens when it does not exist."""
         ...
 
     def watch(self, topics: Topic) -> AbstractAsyncContextManager[AsyncIterator[None]]:

@@ -1,6 +1,6 @@
 """The kernel's events about devices.
 
-They are told as paths that something happened to: who listens looks at sysfs, which is right
+They come as paths that something happened to: a reader looks at sysfs, which is right
 even when events were merged, came late or were lost. So a lost message costs a full look, no more.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import trio
 
 BUFFER_BYTES = 32 << 20
-"""Of the socket: a machine with thousands of devices tells of all of them at once."""
+"""Of the socket: a machine with thousands of devices announces all of them at once."""
 _BURST_SECONDS = 0.005
 """How long to wait for the rest of a burst."""
 _MAX_BURST = 4096
@@ -59,7 +59,7 @@ class _KernelUevents:
         while len(burst) < _MAX_BURST:
             try:
                 device = self._monitor.poll(timeout=0)
-            except OSError as error:  # ENOBUFS; whatever else it is, what was said is gone
+            except OSError as error:  # ENOBUFS; or another one: messages are lost
                 raise EventsLostError(str(error)) from None
             if device is None:
                 return
@@ -77,7 +77,7 @@ class _KernelUevents:
 async def open_uevents() -> AsyncGenerator[Uevents]:
     """Listen from now on. Needs CAP_NET_ADMIN for the large buffer.
 
-    pyudev is loaded here: on the container platform, where nobody listens, it would be loaded for nothing.
+    pyudev is imported here: the container platform has no listener and does without it.
     """
     pyudev: Any = await trio.to_thread.run_sync(_load)
     context = pyudev.Context()

@@ -36,8 +36,8 @@ def parse_cmdline(text: str) -> Cmdline:
     lexer.quotes = '"'
     lexer.escape = ""
     try:
-        words = list(lexer)
+        tokens = list(lexer)
     except ValueError:  # an open quote: the kernel takes the rest of the line
-        words = text.split()
-    pairs = (word.partition("=") for word in words)
+        tokens = text.split()
+    pairs = (word.partition("=") for word in tokens)
     return Cmdline(text.strip(), tuple((name, value) for name, _, value in pairs))

@@ -57,7 +57,7 @@ def _make[T: (DiskCounters, LinkCounters)](kind: type[T], name: str, numbers: It
 def parse_diskstats(text: str) -> list[DiskCounters]:
     """The devices in the text of ``/proc/diskstats``; kernels before 4.18 had no discards: zeros."""
     lines = (line.split() for line in text.splitlines())
-    return [_make(DiskCounters, words[2], words[3:]) for words in lines if len(words) >= 14]
+    return [_make(DiskCounters, fields[2], fields[3:]) for fields in lines if len(fields) >= 14]
 
 
 def parse_netdev(text: str) -> list[LinkCounters]:

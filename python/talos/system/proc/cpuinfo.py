@@ -10,7 +10,7 @@ CPU_DIR = "/sys/devices/system/cpu"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuInfo:
-    """One logical processor, in the kernel's words."""
+    """One logical processor, by the kernel's names."""
 
     processor: int = 0
     vendor_id: str = ""

@@ -8,9 +8,9 @@ def parse_meminfo(text: str) -> dict[str, int]:
     values: dict[str, int] = {}
     for line in text.splitlines():
         key, _, rest = line.partition(":")
-        words = rest.split()
-        if words:
-            values[key] = int(words[0])
+        fields = rest.split()
+        if fields:
+            values[key] = int(fields[0])
     return values
 
 

@@ -18,9 +18,9 @@ def parse_mounts(text: str) -> list[Mount]:
     """The mounts in the text of ``/proc/mounts``, in its order."""
     found: list[Mount] = []
     for line in text.splitlines():
-        words = line.split(" ")
-        if len(words) >= 4:
-            source, target, kind, options = (_unescape(word) for word in words[:4])
+        fields = line.split(" ")
+        if len(fields) >= 4:
+            source, target, kind, options = (_unescape(word) for word in fields[:4])
             found.append(Mount(source=source, target=target, type=kind, options=tuple(options.split(","))))
     return found
 

@@ -11,7 +11,7 @@ PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStat:
-    """What ``/proc/<pid>/stat`` tells. ``cpu_time`` in seconds, memory in bytes."""
+    """What ``/proc/<pid>/stat`` contains. ``cpu_time`` in seconds, memory in bytes."""
 
     pid: int
     command: str
@@ -36,17 +36,17 @@ class Process:
 def parse_process_stat(text: str) -> ProcessStat:
     """One process from the text of its ``stat``; the command may hold spaces and brackets."""
     start, end = text.index("("), text.rindex(")")
-    words = text[end + 2 :].split()
+    fields = text[end + 2 :].split()
     return ProcessStat(
         pid=int(text[:start]),
         command=text[start + 1 : end],
         # Numbers of proc_pid_stat(5), less the three fields that are cut off and one for counting from 0.
-        state=words[0],
-        ppid=int(words[1]),
-        cpu_time=(int(words[11]) + int(words[12])) / TICKS,
-        threads=int(words[17]),
-        virtual_memory=int(words[20]),
-        resident_memory=max(int(words[21]), 0) * PAGE_SIZE,
+        state=fields[0],
+        ppid=int(fields[1]),
+        cpu_time=(int(fields[11]) + int(fields[12])) / TICKS,
+        threads=int(fields[17]),
+        virtual_memory=int(fields[20]),
+        resident_memory=max(int(fields[21]), 0) * PAGE_SIZE,
     )
 
 

@@ -53,12 +53,12 @@ def parse_sockets(text: str, protocol: str) -> list[Socket]:
     return [_parse_socket(line.split(), protocol) for line in text.splitlines()[1:] if line.strip()]
 
 
-def _parse_socket(words: list[str], protocol: str) -> Socket:
-    local_ip, local_port = _parse_endpoint(words[1])
-    remote_ip, remote_port = _parse_endpoint(words[2])
-    tx_queue, _, rx_queue = words[4].partition(":")
-    timer, _, when = words[5].partition(":")
-    state = int(words[3], 16)
+def _parse_socket(fields: list[str], protocol: str) -> Socket:
+    local_ip, local_port = _parse_endpoint(fields[1])
+    remote_ip, remote_port = _parse_endpoint(fields[2])
+    tx_queue, _, rx_queue = fields[4].partition(":")
+    timer, _, when = fields[5].partition(":")
+    state = int(fields[3], 16)
     return Socket(
         protocol=protocol,
         local_ip=local_ip,
@@ -71,13 +71,13 @@ def _parse_socket(words: list[str], protocol: str) -> Socket:
         rx_queue=int(rx_queue, 16),
         timer=int(timer, 16),
         timer_when=int(when, 16),
-        retransmits=int(words[6], 16),
-        uid=int(words[7]),
-        timeout=int(words[8]),
-        inode=int(words[9]),
+        retransmits=int(fields[6], 16),
+        uid=int(fields[7]),
+        timeout=int(fields[8]),
+        inode=int(fields[9]),
         # TIME_WAIT and SYN_RECV lines of TCP end with these two, too.
-        ref=int(words[10]),
-        pointer=int(words[11], 16),
+        ref=int(fields[10]),
+        pointer=int(fields[11], 16),
     )
 
 

@@ -59,7 +59,7 @@ class SystemStat:
 def parse_stat(text: str) -> SystemStat:
     """The counters in the text of ``/proc/stat``. Lines of a newer kernel are passed over."""
     lines = [line.split() for line in text.splitlines() if line]
-    values = {words[0]: words[1:] for words in lines}
+    values = {fields[0]: fields[1:] for fields in lines}
     irq = [int(word) for word in values.get("intr", ())]
     soft = [int(word) for word in values.get("softirq", ())]
 
@@ -69,7 +69,9 @@ def parse_stat(text: str) -> SystemStat:
     return SystemStat(
         boot_time=number("btime"),
         cpu_total=_parse_cpu(values.get("cpu", ())),
-        cpu=tuple(_parse_cpu(words[1:]) for words in lines if words[0][:3] == "cpu" and words[0] != "cpu"),
+        cpu=tuple(
+            _parse_cpu(fields[1:]) for fields in lines if fields[0][:3] == "cpu" and fields[0] != "cpu"
+        ),
         irq_total=irq[0] if irq else 0,
         irq=tuple(irq[1:]),
         context_switches=number("ctxt"),
@@ -81,9 +83,9 @@ def parse_stat(text: str) -> SystemStat:
     )
 
 
-def _parse_cpu(words: Sequence[str]) -> CpuTimes:
+def _parse_cpu(fields: Sequence[str]) -> CpuTimes:
     names = CpuTimes.__dataclass_fields__
-    return CpuTimes(**{name: int(word) / TICKS for name, word in zip(names, words, strict=False)})
+    return CpuTimes(**{name: int(word) / TICKS for name, word in zip(names, fields, strict=False)})
 
 
 def _parse_soft(numbers: Sequence[int]) -> SoftIrqs:

@@ -39,6 +39,6 @@ class KernelSysctls:
     def write(self, key: str, value: str) -> None:
         """Set a value; FileNotFoundError, or OSError when the kernel refuses."""
         path = path_of(key, self._root)
-        if not path.exists():  # opening for writing would say "permission denied"
+        if not path.exists():  # opening for writing would fail with "permission denied"
             raise FileNotFoundError(2, "No such file or directory", str(path))
         path.write_text(value + "\n", encoding="utf-8")

@@ -79,7 +79,7 @@ def test_the_tools_of_the_pinned_root() -> None:
 def test_it_serves_until_it_is_told_to_stop(assets: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answers: list[bytes] = []
     ready = threading.Event()
-    seen = program.say
+    seen = program.show
 
     def watch(line: str) -> None:
         seen(line)
@@ -96,7 +96,7 @@ def test_it_serves_until_it_is_told_to_stop(assets: Path, capsys: pytest.Capture
     asking = threading.Thread(target=ask)
     asking.start()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(program, "say", watch)
+        patch.setattr(program, "show", watch)
         code = program.main([str(assets), "--interface", "lo", "--mode", "http", "--port", "47631"])
     asking.join()
     for number, handler in handlers.items():
