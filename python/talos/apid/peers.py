@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-
-import grpc
-import grpc.aio
+from typing import TYPE_CHECKING
 
 from talos.api.rpc import Code, RpcError
-from talos.rpc.proxy.forward import RAW_OPTIONS
+from talos.rpc.limits import RAW_OPTIONS
 from talos.rpc.target import make_target
+
+if TYPE_CHECKING:
+    import grpc.aio
 
 PORT = 50000
 
@@ -46,7 +47,7 @@ class PeerCredentials:
 
 @dataclass(slots=True, eq=False)
 class _Connection:
-    channel: grpc.aio.Channel
+    channel: "grpc.aio.Channel"
     calls: int = 0
     used: float = 0.0
     dropped: bool = False
@@ -63,17 +64,14 @@ class Peers:
     """The connections of one set of credentials. Its functions are asyncio's."""
 
     def __init__(self, credentials: PeerCredentials, *, port: int = PORT) -> None:
-        self._credentials = grpc.ssl_channel_credentials(
-            root_certificates=b"\n".join(credentials.authorities),
-            private_key=credentials.key,
-            certificate_chain=credentials.certificate,
-        )
+        self._given = credentials
+        self._credentials: grpc.ChannelCredentials | None = None
         self._port = port
         self._connections: dict[str, _Connection] = {}
         self._old: set[_Connection] = set()
 
     @asynccontextmanager
-    async def connection(self, target: str) -> AsyncGenerator[grpc.aio.Channel]:
+    async def connection(self, target: str) -> "AsyncGenerator[grpc.aio.Channel]":
         """The connection to a target, for one call."""
         connection = self._get(target)
         connection.calls += 1
@@ -90,6 +88,14 @@ class Peers:
         if connection is None:
             self._make_room()
             where = make_target(target, self._port)
+            import grpc.aio  # 10 MiB that a node without calls of others doesn't pay for
+
+            if self._credentials is None:
+                self._credentials = grpc.ssl_channel_credentials(
+                    root_certificates=b"\n".join(self._given.authorities),
+                    private_key=self._given.key,
+                    certificate_chain=self._given.certificate,
+                )
             channel = grpc.aio.secure_channel(where, self._credentials, PEER_OPTIONS)
             connection = self._connections[target] = _Connection(channel)
         return connection

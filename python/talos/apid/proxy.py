@@ -14,7 +14,6 @@ from talos.apid.routes import NODE, NODES, Local, OneToMany, OneToOne, Routing, 
 from talos.apid.wire import code_name
 from talos.rpc.http2.client import LocalChannel
 from talos.rpc.port.call import Http2Call
-from talos.rpc.proxy.forward import forward
 from talos.rpc.proxy.local import forward_local
 from talos.rpc.proxy.raw import Metadata, RawCall, Status
 from talos.rpc.proxy.roles import check_roles
@@ -95,5 +94,7 @@ class Proxy:
     async def _to_peer(self, target: str, call: RawCall, metadata: Metadata) -> Status:
         if self.peers is None:
             raise RpcError(Code.PERMISSION_DENIED, "no request forwarding")
+        from talos.rpc.proxy.forward import forward  # with grpcio, which not every node needs
+
         async with self.peers.connection(target) as channel:
             return await forward(call, channel, metadata, to=f"node {target}")

@@ -30,7 +30,6 @@ BUNDLES = (
 )
 """Where the image has them."""
 AHEAD = (
-    "/usr/lib/python3/dist-packages/grpc/_cython/cygrpc.cpython-313-x86_64-linux-gnu.so",
     "/usr/lib/x86_64-linux-gnu/libcrypto.so.3",
     BUNDLES[2],
     BUNDLES[1],

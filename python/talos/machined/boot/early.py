@@ -21,8 +21,7 @@ from talos.system.mounts import KernelMounts
 from talos.system.version import get_version
 
 SHARED_MODULES = (
-    "grpc._cython.cygrpc",
-    "grpc.aio",
+    "talos.rpc.channel",
     "talos.rpc.server",
     "talos.daemon.state",
     "talos.resource.controller.runtime",

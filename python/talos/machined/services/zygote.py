@@ -36,8 +36,6 @@ PID_FORMAT = "i"
 ZYGOTE_FD = 3
 """Where a zygote that is started anew finds its socket."""
 MODULES = (
-    "grpc._cython.cygrpc",  # grpc imports these two when first used; imported here, they are shared
-    "grpc.aio",
     *(daemon.module for daemon in DAEMONS),
     "encodings.idna",
 )

@@ -9,7 +9,6 @@ import grpc.aio
 
 from talos.api.methods import StreamKind, stream_kind
 from talos.api.rpc import Code
-from talos.rpc.limits import MESSAGE_OPTIONS
 from talos.rpc.proxy.raw import (
     DEADLINE_EXCEEDED,
     FORWARDED_LIMIT,
@@ -20,15 +19,6 @@ from talos.rpc.proxy.raw import (
     check_size,
     passed_on,
     receive_one,
-)
-
-RAW_OPTIONS: tuple[tuple[str, int | str], ...] = (
-    *MESSAGE_OPTIONS,
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.use_local_subchannel_pool", 1),
-    # A call is passed on once: whether to repeat it is for the caller to say.
-    ("grpc.enable_retries", 0),
-    ("grpc.service_config_disable_resolution", 1),
 )
 
 type StreamCall = grpc.aio.StreamStreamCall[bytes, bytes] | grpc.aio.UnaryStreamCall[bytes, bytes]

@@ -3,8 +3,6 @@
 import functools
 import random
 
-import grpc
-import grpc.aio
 import trio
 
 from talos.api.security.security_pb2 import CertificateRequest, CertificateResponse
@@ -45,8 +43,8 @@ async def _sign(bridge: Bridge, port: int, request: SigningRequest) -> SignedCer
             for endpoint in endpoints:
                 try:
                     return await bridge.call(_ask, endpoint, port, request)
-                except grpc.aio.AioRpcError as error:
-                    last = f"{endpoint}: {error.code().name}: {error.details()}"
+                except TrustdError as error:
+                    last = str(error)
                 except HostCancelledError:
                     last = f"{endpoint}: cancelled"
             await trio.sleep(wait)
@@ -55,14 +53,19 @@ async def _sign(bridge: Bridge, port: int, request: SigningRequest) -> SignedCer
 
 
 async def _ask(endpoint: str, port: int, request: SigningRequest) -> SignedCertificate:
+    import grpc.aio  # 10 MiB that only workers need
+
     credentials = grpc.ssl_channel_credentials(b"\n".join(request.authorities))
     async with grpc.aio.secure_channel(make_target(endpoint, port), credentials) as channel:
         ask = channel.unary_unary(
             METHOD, CertificateRequest.SerializeToString, CertificateResponse.FromString
         )
-        answer = await ask(
-            CertificateRequest(csr=request.csr),
-            metadata=(("token", request.token),),
-            timeout=ATTEMPT_TIMEOUT,
-        )
+        try:
+            answer = await ask(
+                CertificateRequest(csr=request.csr),
+                metadata=(("token", request.token),),
+                timeout=ATTEMPT_TIMEOUT,
+            )
+        except grpc.aio.AioRpcError as error:
+            raise TrustdError(f"{endpoint}: {error.code().name}: {error.details()}") from None
     return SignedCertificate(certificate=answer.crt, authorities=answer.ca)
