@@ -85,6 +85,13 @@ def test_no_check_fails_before_the_first_success(cluster: Cluster) -> None:
     assert not [line for line in first.values() if "failed" in line]
 
 
+def test_health_checks_leave_no_trace_in_a_ports_log(cluster: Cluster) -> None:
+    checks = cluster.talosctl("logs", "machined").stdout
+    for name in ("apid", "trustd"):
+        assert f"service[{name}](Running): Health check successful" in checks
+        assert "127.0.0.1" not in cluster.talosctl("logs", name).stdout
+
+
 def test_the_network_survives_networkd(cluster: Cluster) -> None:
     (before,) = cluster.resource("addresses", f"eth0/{cluster.addresses[0]}/24")
     (pid,) = cluster.processes()["networkd"]

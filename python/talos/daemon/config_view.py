@@ -38,11 +38,12 @@ def make_view(daemon: DaemonSpec) -> View:
 def withhold_secrets(text: bytes, keep: tuple[str, ...]) -> bytes:
     """A config without secrets but those of sections in the modules ``keep``; empty when it can't be read."""
     # What reads configs is large, and PID 1 has better to do when it starts.
-    from talos.config.read.loader import dump_plain, load
+    from talos.config.active import parse_active
+    from talos.config.read.loader import dump_plain
     from talos.config.write.plain import withhold
 
     try:
-        return dump_plain([withhold(document, keep) for document in load(text).documents]).encode()
+        return dump_plain([withhold(document, keep) for document in parse_active(text).documents]).encode()
     except UserError as error:
         log.error("daemons see no machine config, it can't be read: %s", error)  # noqa: TRY400 - a user's mistake
         return b""

@@ -76,7 +76,7 @@ def make_guard(grants: Grants) -> Guard:
         del call
         if not grants.allows(access):
             what = f"{access.type}({access.namespace}/{access.id or '*'})"
-            as_owner = f" as {access.owner or 'nobody'}" if access.verb.is_write else ""
+            as_owner = f" as {access.owner or 'no owner'}" if access.verb.is_write else ""
             reason = f"{grants.daemon} is not granted to {access.verb.value} {what}{as_owner}"
             raise RpcError(Code.PERMISSION_DENIED, reason)
 

@@ -1,4 +1,4 @@
-"""Telling the supervisor that a daemon serves."""
+"""Reporting to the supervisor that a daemon serves."""
 
 import os
 
@@ -9,7 +9,7 @@ READY_MESSAGE = b"READY=1\n"
 
 
 def notify_ready() -> None:
-    """Report readiness once; nothing happens when nobody asked for it."""
+    """Report readiness once; nothing happens without a supervisor."""
     fd = os.environ.pop(READY_FD, None)
     if fd is not None:
         os.write(int(fd), READY_MESSAGE)

@@ -40,7 +40,7 @@ class Answer:
 
 
 async def ask(server: str, now: Now, *, port: int = PORT, patience: float = DEFAULT_PATIENCE) -> Answer:
-    """Ask a server for the time. RpcError says why there is no answer."""
+    """Ask a server for the time. RpcError with the reason when there is no answer."""
     try:
         with trio.fail_after(patience):
             found = await trio.socket.getaddrinfo(server, port, type=trio.socket.SOCK_DGRAM)

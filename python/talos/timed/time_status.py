@@ -8,8 +8,8 @@ from talos.resource.controller.controller import ControllerRuntime, Output, Reco
 class TimeStatusController(Reconciler):
     """Writes the one TimeStatus.
 
-    Nobody disciplines the clock yet: a container has that of the machine below it, whose
-    task it is. The status says so.
+    The clock is not disciplined yet: a container has that of the machine below it, whose
+    task it is. The status shows it.
     """
 
     name = "time.SyncController"

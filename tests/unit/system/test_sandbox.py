@@ -66,6 +66,15 @@ print(json.dumps(result))
     }
 
 
+def test_names_are_resolved_without_netlink() -> None:
+    program = """
+sandbox.filter_system_calls([socket.AF_UNIX, *sandbox.INTERNET])
+found = socket.getaddrinfo("localhost", 123, type=socket.SOCK_DGRAM)
+print(json.dumps({"found": len(found)}))
+"""
+    assert run(program)["found"] > 0
+
+
 def test_another_architectures_numbers_end_the_process() -> None:
     program = "sandbox.filter_system_calls([1])\ncall(0x40000000 | 39)\n"
     result = run_command([sys.executable, "-c", PROLOGUE + program], check=False)

@@ -27,7 +27,7 @@ MAX_EVENTS = 64
 
 
 class Lifecycle:
-    """Where one service stands. ``report`` is told of every step."""
+    """The state of one service. ``report`` is called with every step."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Lifecycle:
 
     @property
     def last_message(self) -> str:
-        """What was said with the last step."""
+        """The message of the last step."""
         return self._events[-1].message if self._events else ""
 
     async def wait(self, predicate: Callable[["Lifecycle"], bool]) -> None:

@@ -1,4 +1,4 @@
-"""Programs that PID 1 runs for somebody, to their end."""
+"""Programs that PID 1 runs to their end for its other parts."""
 
 import os
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class ProcessRunner:
     async def capture(self, argv: Sequence[str], stdin: bytes = b"") -> Finished:
         """Run a program to its end and give back what it wrote. Cancelling kills it.
 
-        What goes in and out is kept in files in memory: for programs that say little.
+        What goes in and out is kept in files in memory: for programs with little output.
         """
         with _open_file() as given, _open_file() as out, _open_file() as err:
             given.write(stdin)

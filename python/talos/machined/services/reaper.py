@@ -1,4 +1,4 @@
-"""The one place where PID 1 learns that a process has ended."""
+"""The one place where PID 1 waits for processes that end."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ class Reaper:
 
     @contextmanager
     def expecting(self) -> Generator[None]:
-        """While somebody else starts a child of ours, whose pid we don't know yet."""
+        """While another process starts a child of PID 1, whose pid is not known yet."""
         self._expecting += 1
         try:
             yield

@@ -217,7 +217,7 @@ class Runner:
                 raise AssertionError(self.spec.id)
 
     def _settle_process(self, pid: int) -> None:
-        """Put a process where it belongs; it may be gone already, and a kernel may refuse."""
+        """Put a process into its group; it may have ended already, and a kernel may refuse."""
         with suppress(OSError):
             if self.spec.group:
                 self._machinery.groups.join(self.spec.group, pid)
@@ -239,7 +239,7 @@ class Runner:
             nursery.cancel_scope.cancel()
 
     async def _await_readiness(self, ready: int) -> None:
-        """A daemon's own word is its first health check."""
+        """A daemon's readiness is its first health check."""
         os.set_blocking(ready, False)
         await trio.lowlevel.wait_readable(ready)
         if os.read(ready, len(READY_MESSAGE)) == READY_MESSAGE:

@@ -110,7 +110,7 @@ def run_zygote(requests: socket.socket, parent: int, first: Sequence[str] = ()) 
     kernel.set_process_title("zygote")
     missing = [*first, *MODULES]
     while True:
-        # While nobody asks, import ahead. Who asks gets what it needs, and no more, at once.
+        # Import ahead while there is no request; a request is answered as soon as its own module is there.
         if missing and not select.select([requests], [], [], 0)[0]:
             import_module(missing.pop(0))
             continue
@@ -156,7 +156,7 @@ def _become_daemon(request: ForkRequest, fds: list[int], writing: int, parent: i
     code = FAILED_TO_START
     try:
         os.setsid()
-        while os.getppid() != parent:  # until the middle process is gone and we are PID 1's
+        while os.getppid() != parent:  # until the middle process has ended and PID 1 is the parent
             time.sleep(0.0002)
         os.write(writing, struct.pack(PID_FORMAT, os.getpid()))
         os.close(writing)

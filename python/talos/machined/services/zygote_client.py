@@ -87,7 +87,7 @@ class Zygote:
 def spawn_zygote(fd: int) -> int:
     """Start a zygote in an interpreter of its own; ``fd`` becomes its socket."""
     path = [entry for entry in sys.path if entry]
-    # Its first word must be the interpreter's path: Python finds its library by it.
+    # The first argument must be the interpreter's path: Python finds its library by it.
     program = (
         f"import sys; sys.path[:] = {path!r}; from talos.daemon.bundle import BUNDLES, install; "
         f"install(BUNDLES); from talos.machined.services.zygote import main; main()"

@@ -1,4 +1,4 @@
-"""Which controller reads and writes what, as the API tells it."""
+"""Which controller reads and writes what, as the API shows it."""
 
 from collections.abc import Awaitable, Callable, Sequence
 

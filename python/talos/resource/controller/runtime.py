@@ -1,4 +1,4 @@
-"""Running controllers over a State: one watch per kind, whoever reads it."""
+"""Running controllers over a State: one watch per kind, however many read it."""
 
 import logging
 from collections import Counter, defaultdict
@@ -145,7 +145,7 @@ async def _run_controller(controller: Controller, runtime: ControllerRuntime) ->
             await controller.run(runtime)
         except Exception as error:
             delay = runtime.count_failure()
-            # A refusal says enough by itself; anything else is a defect.
+            # A refusal explains itself; anything else is a defect.
             said = _leaves(error)
             is_refusal = all(isinstance(leaf, (StateError, UserError, OSError)) for leaf in said)
             text, reason = "controller %s failed, next try in %.1f s: %s", "; ".join(map(str, said))

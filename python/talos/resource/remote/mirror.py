@@ -6,7 +6,7 @@ kind that is read is watched once; reads, and writes that would change nothing, 
 
 A reader never sees less than what woke it: events reach the copy before those who wait for
 them. What is written through the mirror is seen at once, what others wrote a moment later,
-so a write may be refused as if somebody else had been quicker; the copy is then renewed and
+so a write may be refused as one that lost a race; the copy is then renewed and
 the usual second try succeeds.
 """
 

@@ -177,7 +177,7 @@ class _Handlers:
             async with self._state.watch(
                 kind, one, namespace=request.namespace, query=query, options=options
             ) as events:
-                # Empty: tells the caller that the watch is in place.
+                # Empty: the watch is in place.
                 await send(state_pb2.WatchResponse())
                 hidden = _NOT_FOR_OLD_CLIENTS if request.api_version < 1 else frozenset[EventType]()
                 with_yaml = _wants_yaml(call)

@@ -52,12 +52,12 @@ class RemoteWatch[S: Message]:
     missed or repeated. When the server doesn't know the bookmark (it was restarted, or the
     break lasted longer than its history), the contents are read anew:
 
-    - a watch with bootstrap tells the difference to what it told before, as CREATED,
-      UPDATED and DESTROYED events, so that whoever follows it has the present contents;
-    - any other watch tells all that is there as CREATED and then BOOTSTRAPPED, which it
-      never does otherwise: what was destroyed meanwhile can't be told.
+    - a watch with bootstrap delivers the difference to what it delivered before, as CREATED,
+      UPDATED and DESTROYED events, so that its reader has the present contents;
+    - any other watch delivers all that is there as CREATED and then BOOTSTRAPPED, which it
+      never does otherwise: what was destroyed meanwhile is lost.
 
-    The watch of one resource tells its state anew if that is another one.
+    The watch of one resource delivers its state again if it has changed.
 
     At most one batch waits for the reader; behind it the flow control of the connection
     makes the server wait, and a reader that is too slow gets ERRORED as with a local State.
@@ -79,7 +79,7 @@ class RemoteWatch[S: Message]:
         self._query = query
         self._options = options
         self._bookmark = options.bookmark or b""
-        # What the reader knows, where differences to it will have to be told.
+        # What the reader knows, where differences to it will have to be delivered.
         self._known: dict[str, Resource[S]] = {}
         self._is_bootstrapped = not options.bootstrap or id is not None
         self._has_ended = False
@@ -167,10 +167,10 @@ class RemoteWatch[S: Message]:
             batch = [event_from_proto(self._kind, event) for event in reply.event]
             if self._id is not None:
                 if is_resync and batch:
-                    batch[:1] = self._tell_one(batch[0])
+                    batch[:1] = self._compare_one(batch[0])
                     is_resync = False
             elif fresh is not None:
-                batch = self._tell_all(fresh, batch)
+                batch = self._compare_all(fresh, batch)
                 if batch is None:
                     continue
                 fresh = None
@@ -201,7 +201,7 @@ class RemoteWatch[S: Message]:
                 pass
         return True
 
-    def _tell_one(self, event: Event[S]) -> list[Event[S]]:
+    def _compare_one(self, event: Event[S]) -> list[Event[S]]:
         """The state of the one resource, if it is another one than the reader knows."""
         known = self._known.get(self._id or "")
         if event.type is EventType.DESTROYED:
@@ -210,15 +210,15 @@ class RemoteWatch[S: Message]:
             return [event]
         return [] if event.resource == known else [replace(event, type=EventType.UPDATED, old=known)]
 
-    def _tell_all(self, fresh: dict[str, Resource[S]], batch: list[Event[S]]) -> list[Event[S]] | None:
+    def _compare_all(self, fresh: dict[str, Resource[S]], batch: list[Event[S]]) -> list[Event[S]] | None:
         """What differs from what the reader knows, once ``fresh`` is complete."""
         for number, event in enumerate(batch):
             if event.type is EventType.BOOTSTRAPPED:
-                told = list(_differences(self._known, fresh))
+                changes = list(_differences(self._known, fresh))
                 if not self._is_bootstrapped:
-                    told.append(event)
+                    changes.append(event)
                 self._bookmark = event.bookmark
-                return told + batch[number + 1 :]
+                return changes + batch[number + 1 :]
             if event.resource is not None:
                 fresh[event.resource.id] = event.resource
         return None
