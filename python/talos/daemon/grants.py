@@ -15,7 +15,9 @@ from talos.api.tables import read_table
 from talos.daemon.daemons import DAEMONS, DaemonSpec
 from talos.resource.controller.access import Strength
 from talos.resource.controller.controller import Controller
-from talos.resource.remote.service import Access, Guard
+from talos.resource.kinds import REGISTRY
+from talos.resource.remote.service import Access, Guard, Verb
+from talos.system.logging import Log
 
 TABLE = Path(__file__).with_name("controllers.tsv")
 COLUMNS = ("daemon", "controller", "access", "type", "namespace", "id")
@@ -69,8 +71,12 @@ def _collect(daemon: DaemonSpec, rows: Sequence[Mapping[str, str]]) -> Grants:
     )
 
 
-def make_guard(grants: Grants) -> Guard:
-    """The guard of one daemon's socket."""
+def make_guard(grants: Grants, log: Log) -> Guard:
+    """The guard of one daemon's socket. What it refuses is logged, once for each verb and type.
+
+    A refusal is a daemon that was taken over, or a controller whose declaration is not in the table.
+    """
+    refused: set[tuple[Verb, str]] = set()
 
     async def check(call: Call, access: Access) -> None:
         del call
@@ -78,6 +84,9 @@ def make_guard(grants: Grants) -> Guard:
             what = f"{access.type}({access.namespace}/{access.id or '*'})"
             as_owner = f" as {access.owner or 'no owner'}" if access.verb.is_write else ""
             reason = f"{grants.daemon} is not granted to {access.verb.value} {what}{as_owner}"
+            if access.type in REGISTRY and (access.verb, access.type) not in refused:
+                refused.add((access.verb, access.type))
+                log.error(reason)
             raise RpcError(Code.PERMISSION_DENIED, reason)
 
     return check

@@ -42,12 +42,13 @@ def test_the_table_is_what_controllers_declare() -> None:
 
 def run_with_state(
     name: str, folder: Path, test: Callable[[MemoryState, RemoteState], Awaitable[None]]
-) -> None:
-    """Run a test with a State and what one daemon sees of it through a socket."""
+) -> list[str]:
+    """Run a test with a State and what one daemon sees of it through a socket; answers with the log."""
     memory = MemoryState()
+    lines: list[str] = []
 
     async def main(daemon: Daemon) -> None:
-        service = make_state_service(memory, guard=make_guard(load_grants()[name]))
+        service = make_state_service(memory, guard=make_guard(load_grants()[name], daemon.log))
         with trio.fail_after(60):
             async with (
                 serve(daemon, [service], folder / "s", grace=0),
@@ -55,7 +56,8 @@ def run_with_state(
             ):
                 await test(memory, RemoteState(transport))
 
-    asyncio.run(host(main, "test", Log(write=lambda _: None)))
+    asyncio.run(host(main, "test", Log(write=lines.append)))
+    return lines
 
 
 def declared(name: str) -> tuple[list[Input], dict[str, set[str]]]:
@@ -126,6 +128,16 @@ def test_what_another_owner_made_stays(tmp_path: Path) -> None:
             await state.update(stored, owner="machined.Other")
 
     run_with_state("networkd", tmp_path, write)
+
+
+def test_refusals_are_logged_once(tmp_path: Path) -> None:
+    async def read(memory: MemoryState, state: RemoteState) -> None:
+        del memory
+        for number in range(3):
+            assert not await is_granted(state.get(kinds.OS_ROOT_SECRET, f"id-{number}"))
+
+    (line,) = [line for line in run_with_state("timed", tmp_path, read) if DENIED in line]
+    assert kinds.OS_ROOT_SECRET.type in line
 
 
 @pytest.mark.parametrize("name", ["networkd", "timed", "udevd"])

@@ -128,7 +128,7 @@ async def serve_daemon(
 ) -> None:
     """The State for one daemon, as far as it is granted."""
     make_directory(make_state_directory(daemon))
-    service = make_state_service(machine.state, guard=make_guard(grants), view=make_view(daemon))
+    service = make_state_service(machine.state, guard=make_guard(grants, machine.log), view=make_view(daemon))
     async with serve(machine.daemon, [service], daemon.state_socket):
         task_status.started()
         await trio.sleep_forever()
