@@ -53,8 +53,21 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
 )
 
 
+_PLACES = {
+    "containers": "containers:CONTAINERS",
+    "dmesg": "logs:DMESG",
+    "logs": "logs:LOGS",
+    "reboot": "power:REBOOT",
+    "restart": "containers:RESTART",
+    "rollback": "power:ROLLBACK",
+    "shutdown": "power:SHUTDOWN",
+    "stats": "containers:STATS",
+}
+"""Where commands are that share a module."""
+
+
 def _module(name: str) -> str:
-    return _COMMANDS + name.replace("-", "_")
+    return _COMMANDS + _PLACES.get(name, name.replace("-", "_"))
 
 
 ROOT = Command(

@@ -66,7 +66,10 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Lazy:
-    """A command whose module is not imported yet; the module calls it ``COMMAND``."""
+    """A command whose module is not imported yet.
+
+    The module calls it ``COMMAND``, or as ``module`` says after a colon.
+    """
 
     name: str
     aliases: tuple[str, ...]
@@ -80,8 +83,9 @@ class Lazy:
 
     def load(self) -> Command:
         """Import the module and take its command."""
-        command = cast("Command", importlib.import_module(self.module).COMMAND)
-        # A few old names share one module.
+        module, _, attribute = self.module.partition(":")
+        command = cast("Command", getattr(importlib.import_module(module), attribute or "COMMAND"))
+        # A few former names share one command.
         return command if command.name == self.name else copy.replace(command, name=self.name)
 
 

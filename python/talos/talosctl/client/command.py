@@ -118,3 +118,21 @@ async def print_lines(node: str, chunks: AsyncIterator[bytes]) -> None:
     if rest:
         console.write_bytes(prefix + rest + b"\n")
         console.flush_bytes()
+
+
+type Read = Callable[[Session, str], AsyncIterator[bytes]]
+
+
+def run_streams(invocation: Invocation, read: Read) -> int:
+    """Print the lines of every node's byte stream, each line with its node in front."""
+
+    async def copy(session: Session, node: str) -> None:
+        await print_lines(node, read(session, node))
+
+    async def main() -> int:
+        target = select_target(invocation.flags)
+        async with open_session(target) as session:
+            outcomes = await ask_nodes(session, need_nodes(target), copy)
+            return report_failures(session, outcomes)
+
+    return run_async(main())

@@ -5,7 +5,8 @@ from pathlib import Path
 from talos.talosctl.cli.command import Command, Lazy
 from talos.talosctl.cli.flag import Flag
 
-_COMMANDS = "talos.talosctl.commands."
+_COMMANDS = "talos.talosctl.commands.cluster_"
+_STATE = "talos.talosctl.commands.cluster_state:"
 
 COMMAND = Command(
     name="cluster",
@@ -20,12 +21,20 @@ COMMAND = Command(
         Flag(name="remote-endpoint", help="create the cluster on another machine"),
     ),
     commands=(
-        Lazy("create", (), "Create a local cluster", f"{_COMMANDS}cluster_create"),
-        Lazy("destroy", (), "Destroy a cluster with all that belongs to it", f"{_COMMANDS}cluster_destroy"),
-        Lazy("logs", (), "Show what the nodes wrote to their consoles", f"{_COMMANDS}cluster_logs"),
+        Lazy("create", (), "Create a local cluster", _COMMANDS + "create"),
         Lazy(
-            "reboot", (), "Reboot nodes from the outside, as by a reset button", f"{_COMMANDS}cluster_reboot"
+            "destroy",
+            (),
+            "Destroy a cluster with all that belongs to it",
+            _STATE + "DESTROY",
         ),
-        Lazy("show", (), "Show a cluster and its nodes", f"{_COMMANDS}cluster_show"),
+        Lazy("logs", (), "Show what the nodes wrote to their consoles", _COMMANDS + "logs"),
+        Lazy(
+            "reboot",
+            (),
+            "Reboot nodes from the outside, as by a reset button",
+            _STATE + "REBOOT",
+        ),
+        Lazy("show", (), "Show a cluster and its nodes", _STATE + "SHOW"),
     ),
 )

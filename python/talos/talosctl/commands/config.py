@@ -1,6 +1,7 @@
 """``talosctl config``: the client's own configuration."""
 
 import fnmatch
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,6 @@ from talos.config.talosconfig import Context, TalosConfig, open_talosconfig, sav
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation, Lazy
 from talos.talosctl.cli.flag import Flag, Flags, Type
-from talos.talosctl.client.contexts import complete_contexts
 from talos.talosctl.client.endpoint import parse_endpoint
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.output import console
@@ -125,6 +125,11 @@ def run_remove(invocation: Invocation) -> int:
     if changed is not config and not is_dry_run:
         save(changed, path)
     return 0
+
+
+def complete_contexts(invocation: Invocation, prefix: str) -> Sequence[str]:  # noqa: ARG001 - a completer's shape
+    """Names of contexts."""
+    return () if invocation.args else tuple(_open(invocation.flags)[0].contexts)
 
 
 _HERE = "talos.talosctl.commands."

@@ -15,7 +15,6 @@ from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import select_target
 from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
-from talos.talosctl.output.mode import format_mode
 
 TYPES = {
     "f": ListRequest.REGULAR,
@@ -27,6 +26,9 @@ TYPES = {
     "symlink": ListRequest.SYMLINK,
 }
 _SELINUX = "security.selinux"
+_TYPE_LETTERS = "dalTLDpSugct?"
+"""From bit 31 downward, as in Go's io/fs documentation."""
+_PERMISSIONS = "rwxrwxrwx"
 _HALF_A_YEAR = datetime.timedelta(days=183)
 
 
@@ -122,6 +124,13 @@ def _format_modified(seconds: int) -> str:
     then = datetime.datetime.fromtimestamp(seconds).astimezone()
     is_old = datetime.datetime.now().astimezone() - then > _HALF_A_YEAR
     return f"{then:%b} {then.day:>2} " + (f" {then.year}" if is_old else f"{then:%H:%M:%S}")
+
+
+def format_mode(mode: int) -> str:
+    """``drwxr-xr-x``, ``Lrwxrwxrwx``, ``-rw-------``: Go's ``fs.FileMode``, whose type bits are not Unix'."""
+    kinds = "".join(letter for bit, letter in enumerate(_TYPE_LETTERS) if mode & 1 << (31 - bit))
+    bits = "".join(letter if mode & 1 << (8 - bit) else "-" for bit, letter in enumerate(_PERMISSIONS))
+    return (kinds or "-") + bits
 
 
 COMMAND = Command(

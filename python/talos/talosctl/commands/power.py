@@ -1,10 +1,20 @@
-"""``talosctl reboot``."""
+"""Commands that end or change what runs on a node: ``talosctl reboot``, ``shutdown``, ``rollback``."""
 
-from talos.api.machine.machine_pb2 import Reboot, RebootRequest, RebootResponse
+from talos.api.machine.machine_pb2 import (
+    Reboot,
+    RebootRequest,
+    RebootResponse,
+    Rollback,
+    RollbackRequest,
+    RollbackResponse,
+    Shutdown,
+    ShutdownRequest,
+    ShutdownResponse,
+)
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
-from talos.talosctl.client.command import parts
+from talos.talosctl.client.command import ignore, parts, run_each
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.power import WAIT_FLAGS, run_power
 from talos.talosctl.client.session import Session
@@ -35,7 +45,7 @@ def run_reboot(invocation: Invocation) -> int:
     return run_power(invocation, act, is_reboot=True)
 
 
-COMMAND = Command(
+REBOOT = Command(
     name="reboot",
     summary="Reboot the node",
     flags=(
@@ -52,4 +62,45 @@ COMMAND = Command(
         Flag(name="progress", default="auto", help="how to show the progress: auto or plain"),
     ),
     run=run_reboot,
+)
+
+
+def run_shutdown(invocation: Invocation) -> int:
+    """Power every node off."""
+    request = ShutdownRequest(force=invocation.flags.is_set("force"))
+
+    async def act(session: Session, node: str) -> str:
+        reply = await session.unary(node, "/machine.MachineService/Shutdown", request, ShutdownResponse)
+        return next((part.actor_id for part in parts(reply, Shutdown)), "")
+
+    return run_power(invocation, act, is_reboot=False)
+
+
+SHUTDOWN = Command(
+    name="shutdown",
+    summary="Shut the node down",
+    flags=(
+        *CLIENT_FLAGS,
+        *WAIT_FLAGS,
+        Flag(name="force", type=Type.BOOL, default="false", help="do not move pods elsewhere before"),
+    ),
+    run=run_shutdown,
+)
+
+
+async def _rollback_ask(session: Session, node: str) -> list[Rollback]:
+    reply = await session.unary(node, "/machine.MachineService/Rollback", RollbackRequest(), RollbackResponse)
+    return list(parts(reply, Rollback))
+
+
+def run_rollback(invocation: Invocation) -> int:
+    """Boot the version before this one."""
+    return run_each(invocation, _rollback_ask, ignore)
+
+
+ROLLBACK = Command(
+    name="rollback",
+    summary="Go back to the version installed before",
+    flags=CLIENT_FLAGS,
+    run=run_rollback,
 )
