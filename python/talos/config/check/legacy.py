@@ -12,12 +12,12 @@ from talos.config.schema import Form, Section, fields_of
 def check_conflicts(config: Config) -> Iterator[Note]:
     """A setting stands either in the main document or in its own, not in both."""
     kinds = {document.kind for document in config.documents}
-    for path, newer in _replaced(config):
+    for path, newer in find_replaced(config):
         if len(newer) == 1 and newer[0] in kinds and not document_type(newer[0]).named:
             yield Note(f"is also set by {newer[0]}", config.main, path, hint=f"keep only {newer[0]}")
 
 
-def _replaced(config: Config) -> Iterator[tuple[str, tuple[str, ...]]]:
+def find_replaced(config: Config) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Path of each replaced setting and the kinds that replace it."""
     if config.main is not None:
         yield from _walk(config.main, "", ())

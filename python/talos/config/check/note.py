@@ -9,7 +9,7 @@ from talos.config.model import Config
 from talos.config.problem import Problem
 from talos.config.schema import Document
 
-_SHOWN = 400  # characters of a message; values may have a megabyte
+_SHOWN = 1000  # characters of a message; values may have a megabyte
 
 
 @dataclass(frozen=True, slots=True)

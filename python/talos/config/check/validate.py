@@ -1,7 +1,7 @@
 """Whether a config makes sense, beyond its form.
 
 report = validate(config, Mode.METAL)
-report.errors, report.warnings          tuples of Problem
+report.errors, report.warnings, report.notes    tuples of Problem
 check(config, Mode.CONTAINER)           raises ConfigError, returns the warnings
 """
 
@@ -16,6 +16,7 @@ from talos.config.check.documents import check_document
 from talos.config.check.legacy import check_conflicts
 from talos.config.check.machine import check_machine, find_deprecated
 from talos.config.check.note import Note
+from talos.config.check.readers import find_unread
 from talos.config.documents.runtime.unattended_install import UnattendedInstallConfig
 from talos.config.model import Config
 from talos.config.problem import ConfigError, Problem
@@ -32,10 +33,11 @@ class Mode(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What was found. Warnings don't keep a config from being used."""
+    """What was found. Warnings keep a config from being used only with ``--strict``, notes never."""
 
     errors: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
+    notes: tuple[Problem, ...] = ()
 
 
 def validate(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) -> Report:
@@ -47,11 +49,12 @@ def validate(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) 
     found = itertools.islice(_errors(config, mode, partial=partial), MAX_PROBLEMS)
     errors = [note.problem(config) for note in found]
     warnings = [note.problem(config) for note in _warnings(config)]
-    return Report(errors=tuple(_sorted(errors)), warnings=tuple(_sorted(warnings)))
+    notes = tuple(note.problem(config) for note in find_unread(config))
+    return Report(errors=tuple(_sorted(errors)), warnings=tuple(_sorted(warnings)), notes=notes)
 
 
 def check(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) -> tuple[Problem, ...]:
-    """Refuse a config with errors; returns the warnings.
+    """Refuse a config with errors; returns the warnings and notes.
 
     Raises:
         ConfigError: with all errors.
@@ -59,7 +62,7 @@ def check(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) -> 
     report = validate(config, mode, partial=partial)
     if report.errors:
         raise ConfigError(report.errors)
-    return report.warnings
+    return (*report.warnings, *report.notes)
 
 
 def _errors(config: Config, mode: Mode, *, partial: bool) -> Iterator[Note]:

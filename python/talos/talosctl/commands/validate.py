@@ -19,7 +19,7 @@ def run_validate(invocation: Invocation) -> int:
     if mode not in MODES:
         raise UserError(f'there is no mode "{mode}"', where="--mode", hint=f"use {', '.join(MODES)}")
     report = validate(load(read_file(path), source=path), Mode(mode))
-    for problem in report.warnings:
+    for problem in (*report.warnings, *report.notes):
         console.note(f"WARNING: {problem}")
     errors = (*report.errors, *(report.warnings if flags.is_set("strict") else ()))
     if errors:

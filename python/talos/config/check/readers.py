@@ -1,0 +1,48 @@
+"""Which documents and settings have no effect on nodes yet, because nothing there reads them.
+
+The test of this module compares the table with the source of the nodes: a kind leaves it with the
+change that brings its reader.
+"""
+
+from collections.abc import Iterator
+
+from talos.config.check.legacy import find_replaced
+from talos.config.check.note import Note
+from talos.config.model import Config
+
+UNREAD_KINDS = frozenset({
+    "BGPInstanceConfig", "CRICustomizationConfig", "ContainerConfig", "DHCPv6Config",
+    "DiscoveryIdentityConfig", "DiscoveryServiceConfig", "EtcFileConfig", "EthernetConfig",
+    "EventSinkConfig", "ExistingVolumeConfig", "ExtensionServiceConfig", "ExternalVolumeConfig",
+    "FilesystemScrubConfig", "FilesystemTrimConfig", "HCloudVIPConfig", "HTTPProbeConfig",
+    "ImageCacheConfig", "ImageVerificationConfig", "KernelModuleConfig", "KmsgLogConfig",
+    "KubeAPIServerCAConfig", "KubeAPIServerConfig", "KubeAdmissionControlConfig", "KubeAggregatorCAConfig",
+    "KubeAuditPolicyConfig", "KubeAuthenticationConfig", "KubeAuthorizerConfig",
+    "KubeControllerManagerConfig", "KubeCoreDNSConfig", "KubeCredentialProviderConfig",
+    "KubeEtcdEncryptionConfig", "KubeExternalManifestConfig", "KubeFlannelCNIConfig",
+    "KubeInlineManifestConfig", "KubeNodeConfig", "KubePrismConfig", "KubeProxyConfig",
+    "KubeSchedulerConfig", "KubeServiceAccountConfig", "KubeSpanConfig", "KubeSpanEndpointsConfig",
+    "KubeStaticPodConfig", "KubeTalosAPIAccessConfig", "KubeletConfig", "LVMLogicalVolumeConfig",
+    "LVMVolumeGroupConfig", "Layer2VIPConfig", "LinkAliasConfig", "NetworkDefaultActionConfig",
+    "NetworkRuleConfig", "OOMConfig", "PCIDriverRebindConfig", "RAIDArrayConfig", "RawVolumeConfig",
+    "RoutingRuleConfig", "SecurityProfileConfig", "SideroLinkConfig", "StaticHostConfig",
+    "SwapVolumeConfig", "TCPProbeConfig", "TrustedRootsConfig", "UserVolumeConfig", "WireguardConfig",
+    "ZswapConfig",
+})  # fmt: skip
+
+UNREAD_SETTINGS = frozenset({"machine.logging", "machine.seccompProfiles"})
+"""Of the main document, where no document replaces them; the others follow from those documents."""
+
+
+def find_unread(config: Config) -> Iterator[Note]:
+    """All of it in one finding: a generated config has two dozen."""
+    machine = config.machine
+    names = {path for path, newer in find_replaced(config) if UNREAD_KINDS.issuperset(newer)}
+    if machine is not None and machine.logging is not None:
+        names.add("machine.logging")
+    if machine is not None and machine.seccomp_profiles is not None:
+        names.add("machine.seccompProfiles")
+    kinds = {document.kind for document in config.documents if document.kind in UNREAD_KINDS}
+    if names or kinds:
+        listed = ", ".join([*sorted(names), *sorted(kinds)])
+        yield Note(f"no effect yet on nodes of this version: {listed}")

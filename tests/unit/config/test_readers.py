@@ -1,0 +1,116 @@
+"""Which settings nodes read is a table; the source says whether it is right."""
+
+import ast
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from talos.config.check.readers import UNREAD_KINDS, UNREAD_SETTINGS, find_unread
+from talos.config.documents.registry import MODULES, document_type
+from talos.config.read.loader import load
+from talos.config.schema import Form, Section, fields_of
+
+ROOT = Path(__file__).parents[3] / "python"
+EFFECTIVE = ROOT / "talos" / "config" / "effective.py"
+
+
+@cache
+def node_modules() -> tuple[ast.Module, ...]:
+    """The source of what runs on nodes, above the floor of configs."""
+    floors = tomllib.loads((ROOT / "floors.toml").read_text())
+    level = floors["config"]["floor"]
+    folders = [name for name, floor in floors.items() if "node" in floor["on"] and floor["floor"] > level]
+    return tuple(
+        ast.parse(path.read_text())
+        for folder in folders
+        for path in sorted((ROOT / "talos" / folder).rglob("*.py"))
+    )
+
+
+@cache
+def kinds_by_function() -> dict[str, set[str]]:
+    """What the functions of talos.config.effective read, also through each other."""
+    functions = [node for node in ast.parse(EFFECTIVE.read_text()).body if isinstance(node, ast.FunctionDef)]
+    found = {function.name: names_in(function) for function in functions}
+    for _ in functions:
+        for names in found.values():
+            names |= {name for called in names & found.keys() for name in found[called]}
+    return {name: names & MODULES.keys() for name, names in found.items()}
+
+
+def names_in(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def read_kinds() -> set[str]:
+    """Kinds that a module of a node names, or that it asks talos.config.effective for."""
+    found: set[str] = set()
+    for module in node_modules():
+        found |= imported_from(module, "talos.config.documents") & MODULES.keys()
+        called = imported_from(module, "talos.config.effective") | {
+            node.attr
+            for node in ast.walk(module)
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "effective"
+        }
+        for name in called:
+            found |= kinds_by_function().get(name, set())
+    return found
+
+
+def imported_from(module: ast.Module, prefix: str) -> set[str]:
+    return {
+        alias.name
+        for node in ast.walk(module)
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith(prefix)
+        and not (node.module or "").startswith("talos.config.documents.v1alpha1")
+        for alias in node.names
+    }
+
+
+def test_the_table_is_what_the_source_reads() -> None:
+    assert sorted(UNREAD_KINDS) == sorted(MODULES.keys() - read_kinds())
+
+
+def attributes_of_nodes() -> set[str]:
+    return {
+        node.attr
+        for module in (*node_modules(), ast.parse(EFFECTIVE.read_text()))
+        for node in ast.walk(module)
+        if isinstance(node, ast.Attribute)
+    }
+
+
+@pytest.mark.parametrize("path", sorted(UNREAD_SETTINGS))
+def test_nobody_reads_a_setting_that_is_said_to_be_unread(path: str) -> None:
+    section: type[Section] = document_type("")
+    *parents, last = path.split(".")
+    for key in parents:
+        field = fields_of(section)[key]
+        assert field.shape.form is Form.SECTION
+        section = field.shape.type
+    assert fields_of(section)[last].name not in attributes_of_nodes()
+
+
+def test_what_has_no_effect_is_named_in_one_line() -> None:
+    config = load(
+        "machine: {kubelet: {image: a}, logging: {destinations: []}}\ncluster: {proxy: {disabled: true}}\n"
+        "---\napiVersion: v1alpha1\nkind: KubeProxyConfig\n"
+        "---\napiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n"
+    )
+    (note,) = find_unread(config)
+    assert note.message == (
+        "no effect yet on nodes of this version: "
+        "cluster.proxy, machine.kubelet.image, machine.logging, KubeProxyConfig"
+    )
+
+
+def test_what_is_read_is_silent() -> None:
+    config = load(
+        "machine: {sysctls: {a: b}}\n---\napiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n"
+    )
+    assert not list(find_unread(config))
