@@ -8,6 +8,7 @@ ca.sign(csr, ttl=..., usages=...) -> bytes (PEM)
 """
 
 import enum
+import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from talos.system.errors import UserError
 
 CA_LIFETIME = timedelta(hours=87600)  # every CA lives ten years, as upstream's
 NODE_LIFETIME = timedelta(hours=24)  # as upstream: certificates of the node's own services
+_SERIAL_BITS = 128  # as upstream
 CLOCK_REALTIME_COARSE = 5  # linux/time.h
 
 
@@ -117,12 +119,12 @@ class CertificateAuthority:
             .public_key(key.public_key())
             .add_extension(_key_usage(key_encipherment=key_encipherment), critical=True)
             .add_extension(_extended_usage(usages), critical=False)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(self._identifier(), critical=False)
         )
         names = make_alternative_names(dns_names, ips)
         if names is not None:
-            builder = builder.add_extension(names, critical=False)
+            # RFC 5280, 4.2.1.6: with an empty subject, nothing else names the holder.
+            builder = builder.add_extension(names, critical=not (organizations or common_name))
         certificate = builder.sign(self.key, signature_hash(self.key))
         return PemPair(certificate_to_pem(certificate), key_to_pem(key))
 
@@ -155,12 +157,11 @@ class CertificateAuthority:
             .public_key(request.public_key())
             .add_extension(_key_usage(key_encipherment=key_encipherment), critical=True)
             .add_extension(_extended_usage(usages), critical=False)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(self._identifier(), critical=False)
         )
         try:
             names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-            builder = builder.add_extension(names.value, critical=False)
+            builder = builder.add_extension(names.value, critical=not list(subject))
         except x509.ExtensionNotFound:
             pass
         return certificate_to_pem(builder.sign(self.key, signature_hash(self.key)))
@@ -205,7 +206,7 @@ def _builder(
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
-        .serial_number(x509.random_serial_number())
+        .serial_number(secrets.randbits(_SERIAL_BITS) or 1)
         .not_valid_before(begin)
         .not_valid_after(begin + ttl)
     )

@@ -1,25 +1,36 @@
 """Subjects and alternative names of certificates."""
 
 import ipaddress
+import re
 from collections.abc import Iterable, Sequence
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.x509.name import _ASN1Type  # pyright: ignore[reportPrivateUsage] - no public name has it
 from cryptography.x509.oid import NameOID
 
 from talos.pki.keys import PrivateKey
 from talos.system.errors import UserError
+
+_PRINTABLE = re.compile(r"[A-Za-z0-9 '()+,./:=?-]+")
+"""PrintableString of X.680."""
 
 type IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def make_subject(common_name: str, organizations: Sequence[str]) -> x509.Name:
     """A subject of organizations and a common name; empty parts are left out."""
-    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name) for name in organizations]
+    attributes = [_attribute(NameOID.ORGANIZATION_NAME, name) for name in organizations]
     if common_name:
-        attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, common_name))
+        attributes.append(_attribute(NameOID.COMMON_NAME, common_name))
     return x509.Name(attributes)
+
+
+def _attribute(oid: x509.ObjectIdentifier, value: str) -> x509.NameAttribute:
+    """An attribute in the type that Go's encoder chooses."""
+    form = _ASN1Type.PrintableString if _PRINTABLE.fullmatch(value) else _ASN1Type.UTF8String
+    return x509.NameAttribute(oid, value, form)
 
 
 def make_alternative_names(
@@ -48,9 +59,17 @@ def organizations_of(subject: x509.Name) -> list[str]:
     return [str(name.value) for name in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
 
 
-def signature_hash(key: PrivateKey) -> hashes.SHA256 | None:
+def signature_hash(key: PrivateKey) -> hashes.SHA256 | hashes.SHA384 | hashes.SHA512 | None:
     """The digest to sign with; Ed25519 has its own."""
-    return None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
+    match key:
+        case ed25519.Ed25519PrivateKey():
+            return None
+        case ec.EllipticCurvePrivateKey() if key.curve.key_size <= 256:
+            return hashes.SHA256()
+        case ec.EllipticCurvePrivateKey() if key.curve.key_size <= 384:
+            return hashes.SHA384()
+        case _:
+            return hashes.SHA512()
 
 
 def parse_ip(text: IPAddress | str) -> IPAddress:

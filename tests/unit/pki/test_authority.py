@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
@@ -56,8 +57,27 @@ def test_leaf_is_signed_by_its_authority(authority: CertificateAuthority) -> Non
     ]
     assert list(extension(leaf, x509.ExtendedKeyUsage)) == [ExtendedKeyUsageOID.SERVER_AUTH]
     assert extension(leaf, x509.KeyUsage).key_encipherment
-    assert not extension(leaf, x509.BasicConstraints).ca
+    with pytest.raises(x509.ExtensionNotFound):
+        extension(leaf, x509.BasicConstraints)
     assert leaf.public_key() == parse_key(pair.key).public_key()
+
+
+def test_form_is_that_of_upstreams_certificates() -> None:
+    rsa = CertificateAuthority.generate(KeyType.RSA4096, organizations=["talos"])
+    assert isinstance(rsa.certificate.signature_hash_algorithm, hashes.SHA512)
+    assert isinstance(OTHER.certificate.signature_hash_algorithm, hashes.SHA256)
+    # PrintableString is tag 0x13, UTF8String 0x0c.
+    assert b"\x13\x05talos" in CA.certificate.subject.public_bytes()
+    assert b"\x0c\x03a@b" in parse_certificate(CA.issue(organizations=["a@b"]).crt).subject.public_bytes()
+    serials = [parse_certificate(CA.issue(common_name="x").crt).serial_number for _ in range(8)]
+    assert 120 < max(serials).bit_length() <= 128
+
+
+@pytest.mark.parametrize(("name", "critical"), [("", True), ("x", False)])
+def test_alternative_names_are_critical_without_a_subject(name: str, critical: bool) -> None:
+    certificate = parse_certificate(CA.issue(common_name=name, dns_names=["x"]).crt)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    assert names.critical is critical
 
 
 def test_client_certificate_carries_roles() -> None:
