@@ -17,6 +17,7 @@ from talos.machined.logs.store import LogStore
 from talos.machined.platform.handover import is_container
 from talos.machined.services.zygote import fork_zygote
 from talos.system.logging import Log
+from talos.system.memory import keep_objects
 from talos.system.mounts import KernelMounts
 from talos.system.version import get_version
 
@@ -67,4 +68,4 @@ def share_memory() -> None:
     for name in SHARED_MODULES:
         importlib.import_module(name)
     gc.collect()
-    gc.freeze()
+    keep_objects()

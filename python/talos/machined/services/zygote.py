@@ -6,7 +6,6 @@ others. On request it forks twice, which makes PID 1 the daemon's parent. Its lo
 thread without an event loop; PID 1's end is in :mod:`talos.machined.services.zygote_client`.
 """
 
-import gc
 import importlib
 import json
 import os
@@ -29,6 +28,7 @@ from talos.daemon.daemons import APID, DAEMONS
 from talos.daemon.privileges import Privileges, drop_privileges, enter_sandbox
 from talos.daemon.ready import READY_FD
 from talos.system import kernel
+from talos.system.memory import keep_objects
 
 MAX_REQUEST = 16 * 1024
 """Bytes of one request on the socket between PID 1 and the zygote."""
@@ -133,7 +133,7 @@ def import_module(name: str) -> None:
         sys.stderr.write(f"zygote: {name} can't be imported\n{traceback.format_exc()}")
     if name == TLS_MODULE:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # the first one makes OpenSSL's tables, 2 MiB
-    gc.freeze()
+    keep_objects()
 
 
 def _fork_twice(request: ForkRequest, fds: list[int], requests: socket.socket, parent: int) -> int:
