@@ -93,12 +93,6 @@ def max_request(path: str) -> int:
     return DEFAULT_REQUEST if method is None else method.max_request
 
 
-@functools.cache
-def largest_request() -> int:
-    """Bytes of the largest request message of any method."""
-    return max(method.max_request for method in methods().values())
-
-
 def split_path(path: str) -> tuple[str, str]:
     """The service and the method of a path; RpcError when it is malformed."""
     empty, _, rest = path.partition("/")
