@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, override
 
 ROOT = Path("/sys/fs/cgroup")
 _V1_CONTROLLERS = ("memory", "cpu", "cpuacct", "pids", "cpuset")
@@ -64,14 +64,14 @@ def find_groups(root: Path = ROOT) -> "Groups":
     return SplitGroups(hierarchies) if hierarchies else NoGroups()
 
 
-class UnifiedGroups:
+class UnifiedGroups(Groups):
     """Version 2."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
+    @override
     def create(self, path: str, limits: Limits) -> None:
-        """Make a group with its parents, or change its limits."""
         group = self._root
         for name in path.split("/"):
             self._delegate(group)
@@ -96,10 +96,11 @@ class UnifiedGroups:
         if wanted:
             (group / "cgroup.subtree_control").write_text(" ".join(wanted), encoding="ascii")
 
+    @override
     def join(self, path: str, pid: int) -> None:
-        """Move a process into a group."""
         (self._root / path / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
+    @override
     def leave_root(self, path: str) -> None:
         """Move every process of the root, but the kernel's threads, into a group.
 
@@ -109,6 +110,7 @@ class UnifiedGroups:
         for pid in _read_pids(self._root):
             self.join(path, pid)
 
+    @override
     def read_usage(self, path: str) -> Usage:
         """What a group uses."""
         times = dict(line.split(maxsplit=1) for line in _read(self._root / path / "cpu.stat").splitlines())
@@ -118,14 +120,14 @@ class UnifiedGroups:
         )
 
 
-class SplitGroups:
+class SplitGroups(Groups):
     """Version 1."""
 
     def __init__(self, hierarchies: Sequence[Path]) -> None:
         self._hierarchies = tuple(hierarchies)
 
+    @override
     def create(self, path: str, limits: Limits) -> None:
-        """Make a group with its parents, or change its limits."""
         for hierarchy in self._hierarchies:
             group = hierarchy
             for name in path.split("/"):
@@ -142,18 +144,19 @@ class SplitGroups:
                 if value and (group / file).exists():
                     (group / file).write_text(str(value), encoding="ascii")
 
+    @override
     def join(self, path: str, pid: int) -> None:
-        """Move a process into a group."""
         for hierarchy in self._hierarchies:
             (hierarchy / path / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
+    @override
     def leave_root(self, path: str) -> None:
-        """Move every process of the root, but the kernel's threads, into a group."""
         self.create(path, Limits())
         for hierarchy in self._hierarchies:
             for pid in _read_pids(hierarchy):
                 (hierarchy / path / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
+    @override
     def read_usage(self, path: str) -> Usage:
         """What a group uses."""
         found = {hierarchy.name: hierarchy / path for hierarchy in self._hierarchies}

@@ -4,7 +4,7 @@ import os
 import secrets
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, override
 
 
 class Files(Protocol):
@@ -31,27 +31,27 @@ class Files(Protocol):
         ...
 
 
-class KernelFiles:
+class KernelFiles(Files):
     """The files of the running system."""
 
+    @override
     def read(self, path: str) -> str:
-        """The text of a file; bytes that are not UTF-8 are replaced."""
         return self.read_bytes(path).decode(errors="replace")
 
+    @override
     def read_bytes(self, path: str) -> bytes:
-        """The bytes of a file."""
         return Path(path).read_bytes()
 
+    @override
     def read_link(self, path: str) -> str:
-        """Where a symbolic link points."""
         return str(Path(path).readlink())
 
+    @override
     def list(self, path: str) -> Sequence[str]:
-        """The names in a directory, sorted."""
         return sorted(os.listdir(path))  # noqa: PTH208 - /proc is listed often, names are enough
 
+    @override
     def exists(self, path: str) -> bool:
-        """Whether there is something of this name, links followed."""
         return Path(path).exists()
 
 

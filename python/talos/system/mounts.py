@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, override
 
 from talos.system import kernel
 from talos.system.proc.mounts import Mount, parse_mounts
@@ -55,29 +55,29 @@ class Mounts(Protocol):
         ...
 
 
-class KernelMounts:
+class KernelMounts(Mounts):
     """The mounts of the running system."""
 
+    @override
     def list(self) -> list[Mount]:
-        """Every mount, oldest first."""
         return parse_mounts(Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace"))
 
+    @override
     def mount(self, point: MountPoint) -> None:
-        """Make a mount and, where it can be made, its directory."""
         Path(point.target).mkdir(mode=point.mode, parents=True, exist_ok=True)
         flags = sum(_FLAGS[option] for option in point.options)
         kernel.mount(point.source, point.target, point.type, flags, point.data)
 
+    @override
     def bind(self, source: str, target: str, *, read_only: bool = False) -> None:
-        """Show a file or directory in another place, too."""
         kernel.mount(source, target, flags=kernel.MS_BIND)
         if read_only:
             kernel.set_read_only(target, read_only=True)
 
+    @override
     def unmount(self, target: str, *, lazy: bool = False) -> None:
-        """Undo a mount; with ``lazy`` it vanishes now and ends with its last user."""
         kernel.umount(target, kernel.UMOUNT_NOFOLLOW | (kernel.MNT_DETACH if lazy else 0))
 
+    @override
     def remount_read_only(self, target: str) -> None:
-        """Let nothing more be written to the filesystem at this mount point."""
         kernel.mount("none", target, flags=kernel.MS_REMOUNT | kernel.MS_RDONLY)

@@ -2,7 +2,7 @@
 
 import enum
 import os
-from typing import Protocol
+from typing import Protocol, override
 
 from talos.system import kernel
 
@@ -27,13 +27,14 @@ class PowerSwitch(Protocol):
         ...
 
 
-class KernelPower:
+class KernelPower(PowerSwitch):
     """The machine itself."""
 
+    @override
     def press(self, action: PowerAction) -> None:
         """Do it; returns only when the kernel refuses, with OSError."""
         kernel.reboot(action.value)
 
+    @override
     def flush(self) -> None:
-        """Write what is still in memory to the disks."""
         os.sync()

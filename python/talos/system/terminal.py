@@ -5,7 +5,7 @@ import os
 import struct
 import termios
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, override
 
 MESSAGES = 1
 """The virtual terminal with the kernel's messages."""
@@ -29,7 +29,7 @@ class Terminal(Protocol):
         ...
 
 
-class VirtualTerminal:
+class VirtualTerminal(Terminal):
     """A terminal of the kernel's, switched to and without the kernel's own messages on it."""
 
     def __init__(self, number: int = NUMBER, device: str = "") -> None:
@@ -44,11 +44,12 @@ class VirtualTerminal:
         fcntl.ioctl(self._fd, VT_ACTIVATE, number)
         self.write(b"\x1b[?25l\x1b[?7l")  # no cursor, no wrapping
 
+    @override
     def size(self) -> tuple[int, int]:
-        """Columns and rows."""
         rows, columns = struct.unpack("HHHH", fcntl.ioctl(self._fd, termios.TIOCGWINSZ, bytes(8)))[:2]
         return columns or 80, rows or 25
 
+    @override
     def write(self, data: bytes) -> bool:
         """Write without waiting; false when it does not take all."""
         with suppress(BlockingIOError):

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, override
 
 from talos.system.net.links import (
     ARPHRD_ETHER,
@@ -14,6 +14,7 @@ from talos.system.net.links import (
     OPER_UP,
     AddressState,
     LinkError,
+    Links,
     LinkState,
     RouteState,
     RuleState,
@@ -36,7 +37,7 @@ class _Watcher:
         await self.event.wait()
 
 
-class MemoryLinks:
+class MemoryLinks(Links):
     """A list of links, addresses and routes, with the rules that matter.
 
     A link that goes up gets its carrier, an address brings the route to its network along,
@@ -51,23 +52,26 @@ class MemoryLinks:
         self.changes: list[str] = []
         """Every change made, in words."""
 
+    @override
     async def links(self) -> Sequence[LinkState]:
-        """Every interface."""
         return tuple(self._links.values())
 
+    @override
     async def addresses(self) -> Sequence[AddressState]:
-        """Every address."""
         return tuple(self._addresses)
 
+    @override
     async def routes(self) -> Sequence[RouteState]:
         """Every route."""
         return tuple(self._routes)
 
+    @override
     async def rules(self) -> Sequence[RuleState]:
         """The rules that every kernel begins with."""
         tables = ((0, 255), (32766, 254), (32767, 253))
         return [RuleState(family=2, priority=priority, table=table, action=1) for priority, table in tables]
 
+    @override
     async def set_link(
         self,
         index: int,
@@ -106,6 +110,7 @@ class MemoryLinks:
         self._links[index] = replace(self._links[index], carrier=carrier, operational_state=state)
         self._changed(Topic.LINK, f"carrier {carrier}")
 
+    @override
     async def add_link(self, name: str, settings: Mapping[str, Any]) -> None:
         """Make a link."""
         if any(link.name == name for link in self._links.values()):
@@ -123,6 +128,7 @@ class MemoryLinks:
         words = " ".join(f"{key}={value}" for key, value in settings.items() if key != "link")
         self._changed(Topic.LINK, f"make {name} {words}")
 
+    @override
     async def remove_link(self, index: int) -> None:
         """Remove a link with what is on it."""
         link = self._links.pop(index, None)
@@ -135,6 +141,7 @@ class MemoryLinks:
         self._routes = [route for route in self._routes if route.link_index != index]
         self._changed(Topic.LINK | Topic.ADDRESS | Topic.ROUTE, f"unmake {link.name}")
 
+    @override
     async def add_address(self, address: AddressState) -> None:
         """Add an address and the route to its network."""
         if any(self._is_same_address(address, other) for other in self._addresses):
@@ -152,6 +159,7 @@ class MemoryLinks:
         self._routes.append(network)
         self._changed(Topic.ADDRESS | Topic.ROUTE, f"add {address.address}")
 
+    @override
     async def remove_address(self, address: AddressState) -> None:
         """Remove an address and the route to its network."""
         self._addresses = [other for other in self._addresses if not self._is_same_address(address, other)]
@@ -159,6 +167,7 @@ class MemoryLinks:
         self._routes = [route for route in self._routes if (route.link_index, route.source) != gone]
         self._changed(Topic.ADDRESS | Topic.ROUTE, f"remove {address.address}")
 
+    @override
     async def add_route(self, route: RouteState) -> None:
         """Add or replace a route."""
         known = [item.destination for item in self._routes if item.destination is not None]
@@ -168,11 +177,13 @@ class MemoryLinks:
         self._routes.append(route)
         self._changed(Topic.ROUTE, f"route {route.destination or 'default'} via {route.gateway}")
 
+    @override
     async def remove_route(self, route: RouteState) -> None:
         """Remove a route."""
         self._routes = [other for other in self._routes if not self._is_same_route(route, other)]
         self._changed(Topic.ROUTE, f"unroute {route.destination or 'default'} via {route.gateway}")
 
+    @override
     @asynccontextmanager
     async def watch(self, topics: Topic) -> AsyncGenerator[AsyncIterator[None]]:
         """Yields once per burst of changes."""

@@ -1,33 +1,37 @@
 """Mounts in memory."""
 
 from dataclasses import dataclass, field
+from typing import override
 
-from talos.system.mounts import MountPoint
+from talos.system.mounts import MountPoint, Mounts
 from talos.system.proc.mounts import Mount
 
 
 @dataclass(slots=True)
-class MemoryMounts:
+class MemoryMounts(Mounts):
     """Remembers what was mounted; mounts in ``busy`` can't be unmounted."""
 
     mounts: list[Mount] = field(default_factory=list[Mount])
     busy: set[str] = field(default_factory=set[str])
 
+    @override
     def list(self) -> list[Mount]:
-        """Every mount, oldest first."""
         return [*self.mounts]
 
+    @override
     def mount(self, point: MountPoint) -> None:
         """Remember a mount."""
         self.mounts.append(
             Mount(source=point.source, target=point.target, type=point.type, options=point.options)
         )
 
+    @override
     def bind(self, source: str, target: str, *, read_only: bool = False) -> None:
         """Remember a bind mount."""
         options = ("bind", "ro") if read_only else ("bind",)
         self.mounts.append(Mount(source=source, target=target, type="", options=options))
 
+    @override
     def unmount(self, target: str, *, lazy: bool = False) -> None:
         """Forget the newest mount at a place; EBUSY when it is busy, unless lazy."""
         if target in self.busy and not lazy:
@@ -38,6 +42,7 @@ class MemoryMounts:
                 return
         raise OSError(22, "Invalid argument", target)
 
+    @override
     def remount_read_only(self, target: str) -> None:
         """Mark the mounts at a place as read-only."""
         for index, mount in enumerate(self.mounts):

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, override
 
 import trio
 
@@ -65,41 +65,41 @@ class Blocks(Protocol):
         ...
 
 
-class KernelBlocks:
+class KernelBlocks(Blocks):
     """The disks of the running system; ``run`` runs programs."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
 
+    @override
     async def look(self, device: str) -> Content:
-        """What is on a disk or partition."""
         return await trio.to_thread.run_sync(probe, Path(device))
 
+    @override
     async def read_head(self, device: str) -> bytes:
-        """The first bytes of a partition, as many as :data:`EDGE`."""
         return await trio.to_thread.run_sync(_read_head, device)
 
+    @override
     async def read_table(self, disk: str) -> Table:
-        """The disk's partition table."""
         return await partitions.read_table(self._run, disk)
 
+    @override
     async def erase(self, disk: str, start: int, size: int) -> None:
-        """Make both ends of a part of a disk zero, on the disk itself when this returns."""
         await trio.to_thread.run_sync(_erase, disk, start, size)
 
+    @override
     async def append(self, disk: str, table: Table, part: NewPartition) -> Partition:
-        """Add a partition."""
         added = await partitions.append_partition(self._run, disk, table, part)
         await self._tell_kernel(disk, added)
         return added
 
+    @override
     async def mark(self, disk: str, number: int, *, finished: bool) -> None:
-        """Say whether the partition's filesystem is complete."""
         change = partitions.mark_finished if finished else partitions.mark_unfinished
         await change(self._run, disk, number)
 
+    @override
     async def grow(self, disk: str, number: int, size: int) -> None:
-        """Make a partition larger."""
         await partitions.grow_partition(self._run, disk, number, size)
         table = await partitions.read_table(self._run, disk)
         await self._tell_kernel(disk, next(row for row in table.partitions if row.number == number))
@@ -108,25 +108,25 @@ class KernelBlocks:
         device = self.name_partition(disk, row.number)
         await trio.to_thread.run_sync(tell_kernel, disk, device, row.number, row.start, row.size)
 
+    @override
     async def format(self, device: str, label: str, size: int) -> None:
-        """Make an XFS, on the disk itself when this returns."""
         await partitions.make_filesystem(self._run, device, "xfs", label, size=size)
         await trio.to_thread.run_sync(_flush, device)
 
+    @override
     async def repair(self, device: str, *, drop_log: bool) -> bool:
-        """Repair an XFS; False when its log is in the way."""
         return await partitions.repair_filesystem(self._run, device, drop_log=drop_log)
 
+    @override
     async def grow_filesystem(self, target: str) -> None:
-        """Let a mounted XFS take all of its partition."""
         await partitions.grow_filesystem(self._run, target)
 
+    @override
     async def set_mode(self, target: str, mode: int) -> None:
-        """The mode of a mounted filesystem's own folder."""
         await trio.to_thread.run_sync(Path(target).chmod, mode)
 
+    @override
     def name_partition(self, disk: str, number: int) -> str:
-        """A partition's device."""
         return partitions.name_partition(disk, number)
 
 

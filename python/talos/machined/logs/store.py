@@ -3,10 +3,11 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
+from typing import override
 
 from talos.machined.logs.file import LogFile
 from talos.machined.logs.ring import LogRing
-from talos.machined.node.ports import UnknownLogError
+from talos.machined.node.ports import Logs, UnknownLogError
 
 DIRECTORY = Path("/var/log")
 AUDIT = "audit"
@@ -18,7 +19,7 @@ MAX_LINE = 64 * 1024
 """Bytes after which a line without an end is cut."""
 
 
-class LogStore:
+class LogStore(Logs):
     """Every log there is, by id."""
 
     def __init__(self) -> None:
@@ -26,16 +27,16 @@ class LogStore:
         self._files: dict[str, LogFile] = {}
         self._directory: Path | None = None
 
+    @override
     def ids(self) -> Sequence[str]:
-        """Every log there is, ordered."""
         return sorted(self._rings)
 
     def register(self, id: str) -> None:
         """Let a log be known before anything is written to it."""
         self._rings.setdefault(id, LogRing())
 
+    @override
     def append(self, id: str, data: bytes) -> None:
-        """Add whole lines to a log, which comes to be by this."""
         self.register(id)
         self._rings[id].append(data)
         if self._directory is not None:
@@ -60,6 +61,7 @@ class LogStore:
         self._files.clear()
         self._directory = None
 
+    @override
     @asynccontextmanager
     async def read(
         self, id: str, *, follow: bool = False, tail_lines: int = -1

@@ -4,10 +4,11 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from typing import override
 
 from google.protobuf.message import Message
 
-from talos.machined.node.ports import Event
+from talos.machined.node.ports import Event, Events
 from talos.machined.node.xid import XidGenerator
 from talos.system.wakeup import Signal
 
@@ -15,7 +16,7 @@ CAPACITY = 1000
 """Events kept."""
 
 
-class EventLog:
+class EventLog(Events):
     """A ring of the newest events, and their followers."""
 
     def __init__(self, capacity: int = CAPACITY, now: Callable[[], float] = time.time) -> None:
@@ -25,12 +26,12 @@ class EventLog:
         self._next = 0  # number of the next event
         self._more = Signal()
 
+    @override
     def make_id(self) -> str:
-        """An event id for the present moment."""
         return self._xids.make(self._now())
 
+    @override
     def publish(self, payload: Message, *, actor_id: str = "") -> Event:
-        """Add an event."""
         now = self._now()
         event = Event(id=self._xids.make(now), time=now, actor_id=actor_id, payload=payload)
         self._events.append(event)
@@ -38,6 +39,7 @@ class EventLog:
         self._more.notify()
         return event
 
+    @override
     @asynccontextmanager
     async def follow(
         self, *, tail: int = 0, after_id: str = "", seconds: float = 0.0, actor_id: str = ""

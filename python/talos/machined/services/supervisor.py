@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import TopologicalSorter
 from math import inf
+from typing import override
 
 import trio
 
@@ -12,6 +13,7 @@ from talos.api.machine import machine_pb2 as pb
 from talos.machined.node.events import EventLog
 from talos.machined.node.ports import (
     ServiceRefusedError,
+    Services,
     ServiceState,
     ServiceStatus,
     UnknownServiceError,
@@ -30,7 +32,7 @@ PUBLISH_AGAIN = 0.2
 """Seconds until a resource that the State refused is written again."""
 
 
-class Supervisor:
+class Supervisor(Services):
     """Starts and stops services by the table. :meth:`run` has to run beside."""
 
     def __init__(
@@ -59,6 +61,7 @@ class Supervisor:
 
     # What the API uses.
 
+    @override
     def list(self) -> Sequence[ServiceStatus]:
         """Every service that was ever started, ordered by id."""
         return [
@@ -67,26 +70,30 @@ class Supervisor:
             if runner.life.state is not ServiceState.INITIALIZED
         ]
 
+    @override
     def get(self, id: str) -> ServiceStatus:
-        """One service; UnknownServiceError."""
         return self._find(id).snapshot()
 
+    @override
     async def start(self, id: str) -> None:
         """Start a service on a user's behalf."""
         self._check_action(id, ApiAction.START)
         self.begin([id])
 
+    @override
     async def stop(self, id: str) -> None:
         """Stop a service on a user's behalf."""
         self._check_action(id, ApiAction.STOP)
         await self._find(id).stop()
 
+    @override
     async def restart(self, id: str) -> None:
         """Stop and start a service on a user's behalf."""
         self._check_action(id, ApiAction.RESTART)
         await self._find(id).stop()
         self.begin([id])
 
+    @override
     async def terminate(self, id: str) -> None:
         """Have a service's process end; it is started again."""
         self._find(id).terminate()

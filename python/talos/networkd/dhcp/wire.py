@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Address
-from typing import Protocol
+from typing import Protocol, override
 
 import trio
 
@@ -58,22 +58,23 @@ type OpenWire = Callable[[str], AbstractAsyncContextManager[Wire]]
 """Opens the wire of a link by its name."""
 
 
-class PacketWire:
+class PacketWire(Wire):
     """A packet socket of the kernel."""
 
     def __init__(self, link: str, packets: trio.socket.SocketType) -> None:
         self._link = link
         self._packets = packets
 
+    @override
     async def send(
         self, message: bytes, *, source: IPv4Address | None = None, to: Peer | None = None
     ) -> None:
-        """Send to one server, or to all."""
         destination = to.address if to is not None else IPv4Address(0xFFFFFFFF)
         packet = make_packet(message, source or IPv4Address(0), destination)
         hardware = to.hardware_address if to is not None else BROADCAST
         await self._packets.sendto(packet, (self._link, ETH_P_IP, 0, 0, hardware))
 
+    @override
     async def receive(self) -> tuple[bytes, Peer]:
         """The next message to a client on the link."""
         while True:

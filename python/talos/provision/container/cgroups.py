@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, override
 
 from talos.provision.container.processes import identify
 
@@ -65,23 +65,23 @@ class Files(Protocol):
         ...
 
 
-class KernelFiles:
+class KernelFiles(Files):
     """The real ones."""
 
+    @override
     def exists(self, path: Path) -> bool:
-        """Whether it is there."""
         return path.exists()
 
+    @override
     def mkdir(self, path: Path) -> None:
-        """Make a directory."""
         path.mkdir()
 
+    @override
     def read(self, path: Path) -> str:
-        """A file's text."""
         return path.read_text(encoding="ascii")
 
+    @override
     def write(self, path: Path, text: str) -> None:
-        """Write to a file that is there."""
         with path.open("r+", encoding="ascii") as file:
             file.write(text)
 

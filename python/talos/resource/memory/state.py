@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import MappingProxyType
-from typing import cast
+from typing import cast, override
 
 import trio
 from google.protobuf.message import Message
@@ -23,6 +23,7 @@ from talos.resource.state import (
     NotFoundError,
     OwnerConflictError,
     PhaseConflictError,
+    State,
     WatchOptions,
 )
 
@@ -33,7 +34,7 @@ A pass of trio's scheduler in guest mode costs more than a call.
 """
 
 
-class MemoryState:
+class MemoryState(State):
     """Every resource of the node; implements :class:`talos.resource.state.State`.
 
     For the tasks of one trio thread. A call takes effect at once and as a whole. ``clock``
@@ -45,21 +46,21 @@ class MemoryState:
         self._collections: defaultdict[tuple[str, str], Collection] = defaultdict(Collection)
         self._calls = 0
 
+    @override
     async def get[S: Message](self, kind: Kind[S], id: str, *, namespace: str | None = None) -> Resource[S]:
-        """One resource; NotFoundError when there is none."""
         await self._checkpoint()
         return cast("Resource[S]", self._stored(kind, id, namespace))
 
+    @override
     async def list[S: Message](
         self, kind: Kind[S], *, namespace: str | None = None, query: Query = ALL
     ) -> list[Resource[S]]:
-        """All resources of a kind that match the query, ordered by id."""
         await self._checkpoint()
         collection = self._collections.get((_namespace(kind, namespace), kind.type))
         return cast("list[Resource[S]]", collection.matching(query)) if collection else []
 
+    @override
     async def create[S: Message](self, resource: Resource[S], *, owner: str = "") -> Resource[S]:
-        """Store a new resource; returns it as stored. AlreadyExistsError."""
         await self._checkpoint()
         given = resource.metadata
         collection = self._collections[given.namespace, given.type]
@@ -75,14 +76,10 @@ class MemoryState:
         collection.put(stored)
         return stored
 
+    @override
     async def update[S: Message](
         self, resource: Resource[S], *, owner: str = "", expected_phase: Phase | None = Phase.RUNNING
     ) -> Resource[S]:
-        """Replace a resource whose stored version is the given one's.
-
-        NotFoundError, ConflictError, OwnerConflictError, PhaseConflictError. An update
-        that changes nothing is no new version.
-        """
         await self._checkpoint()
         given = resource.metadata
         collection = self._collections.get((given.namespace, given.type))
@@ -109,10 +106,10 @@ class MemoryState:
         collection.put(stored)
         return stored
 
+    @override
     async def teardown(
         self, kind: Kind[Message], id: str, *, namespace: str | None = None, owner: str = ""
     ) -> bool:
-        """Ask for a resource's end; true when no finalizer holds it any more."""
         await self._checkpoint()
         current = self._stored(kind, id, namespace)
         metadata = current.metadata
@@ -124,10 +121,10 @@ class MemoryState:
             self._collections[metadata.namespace, metadata.type].put(current.with_metadata(ended))
         return not metadata.finalizers
 
+    @override
     async def destroy(
         self, kind: Kind[Message], id: str, *, namespace: str | None = None, owner: str = ""
     ) -> None:
-        """Remove a resource; ConflictError while finalizers hold it."""
         await self._checkpoint()
         metadata = self._stored(kind, id, namespace).metadata
         _check_owner(metadata, owner)
@@ -137,6 +134,7 @@ class MemoryState:
             )
         self._collections[metadata.namespace, metadata.type].remove(id)
 
+    @override
     @asynccontextmanager
     async def watch[S: Message](
         self,

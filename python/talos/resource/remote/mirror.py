@@ -14,7 +14,7 @@ import builtins
 import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Self, cast
+from typing import Any, Self, cast, override
 
 import trio
 from google.protobuf.message import Message
@@ -46,7 +46,7 @@ type Batch = Sequence[Event[Any]]
 type Key = tuple[str, str]
 
 
-class MirroredState:
+class MirroredState(State):
     """Implements :class:`talos.resource.state.State`; made by :func:`mirror`."""
 
     def __init__(self, state: State, nursery: trio.Nursery, ids: Mapping[Key, frozenset[str]]) -> None:
@@ -55,8 +55,8 @@ class MirroredState:
         self._ids = ids
         self._copies: dict[Key, _Copy] = {}
 
+    @override
     async def get[S: Message](self, kind: Kind[S], id: str, *, namespace: str | None = None) -> Resource[S]:
-        """One resource; NotFoundError when there is none."""
         key = kind.type, kind.namespace if namespace is None else namespace
         if id not in self._ids.get(key, (id,)):
             return await self._state.get(kind, id, namespace=namespace)
@@ -66,10 +66,10 @@ class MirroredState:
         except KeyError:
             raise NotFoundError(f"resource {kind.type}({copy.namespace}/{id}) doesn't exist") from None
 
+    @override
     async def list[S: Message](
         self, kind: Kind[S], *, namespace: str | None = None, query: Query = ALL
     ) -> list[Resource[S]]:
-        """All resources of a kind that match the query, ordered by id."""
         copy = await self._copy(kind, namespace)
         found = sorted(copy.resources.items())
         return [
@@ -78,8 +78,8 @@ class MirroredState:
             if query.matches(name, resource.metadata.labels)
         ]
 
+    @override
     async def create[S: Message](self, resource: Resource[S], *, owner: str = "") -> Resource[S]:
-        """Store a new resource; returns it as stored. AlreadyExistsError."""
         try:
             stored = await self._state.create(resource, owner=owner)
         except StateError:
@@ -88,6 +88,7 @@ class MirroredState:
         self._note(stored)
         return stored
 
+    @override
     async def update[S: Message](
         self, resource: Resource[S], *, owner: str = "", expected_phase: Phase | None = Phase.RUNNING
     ) -> Resource[S]:
@@ -109,21 +110,22 @@ class MirroredState:
         self._note(stored)
         return stored
 
+    @override
     async def teardown(
         self, kind: Kind[Message], id: str, *, namespace: str | None = None, owner: str = ""
     ) -> bool:
-        """Ask for a resource's end; true when no finalizer holds it any more."""
         return await self._state.teardown(kind, id, namespace=namespace, owner=owner)
 
+    @override
     async def destroy(
         self, kind: Kind[Message], id: str, *, namespace: str | None = None, owner: str = ""
     ) -> None:
-        """Remove a resource; ConflictError while finalizers hold it."""
         await self._state.destroy(kind, id, namespace=namespace, owner=owner)
         copy = self._copies.get((kind.type, kind.namespace if namespace is None else namespace))
         if copy is not None:
             copy.resources.pop(id, None)
 
+    @override
     @asynccontextmanager
     async def watch[S: Message](
         self,

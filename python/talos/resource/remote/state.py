@@ -3,7 +3,7 @@
 import builtins
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import cast
+from typing import cast, override
 
 import trio
 from google.protobuf.message import Message
@@ -23,6 +23,7 @@ from talos.resource.state import (
     NotFoundError,
     OwnerConflictError,
     PhaseConflictError,
+    State,
     StateError,
     UnavailableError,
     WatchOptions,
@@ -48,7 +49,7 @@ _READ_ERRORS: dict[Code, type[StateError]] = {
 }
 
 
-class RemoteState:
+class RemoteState(State):
     """Implements :class:`talos.resource.state.State` over a connection.
 
     Calls are not repeated when the connection fails (UnavailableError), watches go on by
@@ -58,16 +59,16 @@ class RemoteState:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
+    @override
     async def get[S: Message](self, kind: Kind[S], id: str, *, namespace: str | None = None) -> Resource[S]:
-        """One resource; NotFoundError when there is none."""
         request = state_pb2.GetRequest(namespace=_namespace(kind, namespace), type=kind.type, id=id)
         reply = await self._unary("Get", request, state_pb2.GetResponse, _READ_ERRORS)
         return resource_from_proto(kind, reply.resource)
 
+    @override
     async def list[S: Message](
         self, kind: Kind[S], *, namespace: str | None = None, query: Query = ALL
     ) -> list[Resource[S]]:
-        """All resources of a kind that match the query, ordered by id."""
         labels, ids = query_to_proto(query)
         request = state_pb2.ListRequest(
             namespace=_namespace(kind, namespace),
@@ -85,8 +86,8 @@ class RemoteState:
             raise _READ_ERRORS.get(error.code, StateError)(error.message) from error
         return found
 
+    @override
     async def create[S: Message](self, resource: Resource[S], *, owner: str = "") -> Resource[S]:
-        """Store a new resource; returns it as stored. AlreadyExistsError."""
         kind = _kind(resource)
         request = state_pb2.CreateRequest(
             resource=new_resource_to_proto(kind, resource), options=state_pb2.CreateOptions(owner=owner)
@@ -94,14 +95,10 @@ class RemoteState:
         reply = await self._unary("Create", request, state_pb2.CreateResponse, _WRITE_ERRORS)
         return resource_from_proto(kind, reply.resource)
 
+    @override
     async def update[S: Message](
         self, resource: Resource[S], *, owner: str = "", expected_phase: Phase | None = Phase.RUNNING
     ) -> Resource[S]:
-        """Replace a resource whose stored version is the given one's.
-
-        NotFoundError, ConflictError, OwnerConflictError, PhaseConflictError. An update
-        that changes nothing is no new version.
-        """
         kind = _kind(resource)
         phase = None if expected_phase is None else expected_phase.value
         request = state_pb2.UpdateRequest(
@@ -111,10 +108,10 @@ class RemoteState:
         reply = await self._unary("Update", request, state_pb2.UpdateResponse, _WRITE_ERRORS)
         return resource_from_proto(kind, reply.resource)
 
+    @override
     async def teardown(
         self, kind: Kind[Message], id: str, *, namespace: str | None = None, owner: str = ""
     ) -> bool:
-        """Ask for a resource's end; true when no finalizer holds it any more."""
         request = state_pb2.TeardownRequest(
             namespace=_namespace(kind, namespace),
             type=kind.type,
@@ -124,10 +121,10 @@ class RemoteState:
         reply = await self._unary("Teardown", request, state_pb2.TeardownResponse, _WRITE_ERRORS)
         return reply.destroy_ready
 
+    @override
     async def destroy(
         self, kind: Kind[Message], id: str, *, namespace: str | None = None, owner: str = ""
     ) -> None:
-        """Remove a resource; ConflictError while finalizers hold it."""
         request = state_pb2.DestroyRequest(
             namespace=_namespace(kind, namespace),
             type=kind.type,
@@ -136,6 +133,7 @@ class RemoteState:
         )
         await self._unary("Destroy", request, state_pb2.DestroyResponse, _WRITE_ERRORS)
 
+    @override
     @asynccontextmanager
     async def watch[S: Message](
         self,

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapp
 from contextlib import asynccontextmanager
 from functools import partial
 from ipaddress import ip_address, ip_interface, ip_network
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, override
 
 import trio
 from pyroute2 import AsyncIPRoute
@@ -21,6 +21,7 @@ from talos.system.net.links import (
     Address,
     AddressState,
     LinkError,
+    Links,
     LinkState,
     Network,
     RouteState,
@@ -57,7 +58,7 @@ class Bridge(Protocol):
         ...
 
 
-class KernelLinks:
+class KernelLinks(Links):
     """The network configuration of this process's network namespace."""
 
     def __init__(self, bridge: Bridge, route: AsyncIPRoute) -> None:
@@ -66,18 +67,20 @@ class KernelLinks:
         # The kernel refuses (EBUSY) a second dump on a socket whose first one is not read to its end.
         self._turn = trio.Lock()
 
+    @override
     async def links(self) -> Sequence[LinkState]:
-        """Every interface."""
         return [_link(message) for message in await self._dump(self._route.get_links)]
 
+    @override
     async def addresses(self) -> Sequence[AddressState]:
-        """Every address."""
         return [_address(message) for message in await self._dump(self._route.get_addr)]
 
+    @override
     async def routes(self) -> Sequence[RouteState]:
         """Every route of every table, without the kernel's cache."""
         return [_route(message) for message in await self._dump(self._route.get_routes)]
 
+    @override
     async def rules(self) -> Sequence[RuleState]:
         """Every routing rule of both versions of IP."""
         found: list[RuleState] = []
@@ -85,6 +88,7 @@ class KernelLinks:
             found += map(_rule, await self._dump(partial(self._route.get_rules, family=family)))
         return found
 
+    @override
     async def set_link(
         self,
         index: int,
@@ -94,7 +98,6 @@ class KernelLinks:
         master: int | None = None,
         hardware_address: bytes | None = None,
     ) -> None:
-        """Change what is given; master 0 means none."""
         changes: dict[str, Any] = {}
         if master is not None:
             changes["master"] = master
@@ -107,32 +110,33 @@ class KernelLinks:
         if changes:
             await self._change(self._route.link, "set", index=index, **changes)
 
+    @override
     async def add_link(self, name: str, settings: Mapping[str, Any]) -> None:
-        """Make a link of ``kind``; further settings are that kind's, ``link`` its parent's index."""
         await self._change(self._route.link, "add", ifname=name, **settings)
 
+    @override
     async def remove_link(self, index: int) -> None:
-        """Remove a link; nothing happens when it does not exist."""
         await self._change(self._route.link, "del", tolerate=errno.ENODEV, index=index)
 
+    @override
     async def add_address(self, address: AddressState) -> None:
-        """Add an address; nothing happens when it is there."""
         await self._change(self._route.addr, "add", tolerate=errno.EEXIST, **_address_attributes(address))
 
+    @override
     async def remove_address(self, address: AddressState) -> None:
-        """Remove an address; nothing happens when it does not exist."""
         await self._change(
             self._route.addr, "del", tolerate=errno.EADDRNOTAVAIL, **_address_attributes(address)
         )
 
+    @override
     async def add_route(self, route: RouteState) -> None:
-        """Add a route or replace the one to the same place with the same priority."""
         await self._change(self._route.route, "replace", **_route_attributes(route))
 
+    @override
     async def remove_route(self, route: RouteState) -> None:
-        """Remove a route; nothing happens when it does not exist."""
         await self._change(self._route.route, "del", tolerate=errno.ESRCH, **_route_attributes(route))
 
+    @override
     @asynccontextmanager
     async def watch(self, topics: Topic) -> AsyncGenerator["_Changes"]:
         """Yields once per burst of changes."""

@@ -1,7 +1,7 @@
 """Kernel parameters under /proc/sys, and those under /sys."""
 
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, override
 
 
 class Sysctls(Protocol):
@@ -26,18 +26,18 @@ def path_of(key: str, root: Path = Path("/")) -> Path:
     return root.joinpath(*(part.replace("/", ".") for part in key.split(".")))
 
 
-class KernelSysctls:
+class KernelSysctls(Sysctls):
     """The parameters of the running kernel."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
 
+    @override
     def read(self, key: str) -> str:
-        """The present value, stripped; FileNotFoundError when this kernel lacks it."""
         return path_of(key, self._root).read_text(encoding="utf-8").strip()
 
+    @override
     def write(self, key: str, value: str) -> None:
-        """Set a value; FileNotFoundError, or OSError when the kernel refuses."""
         path = path_of(key, self._root)
         if not path.exists():  # opening for writing would fail with "permission denied"
             raise FileNotFoundError(2, "No such file or directory", str(path))
