@@ -295,6 +295,33 @@ async def silence(bench: Bench) -> dict[str, Any]:
     return {"patient": patient == (first, True), "messages": messages}
 
 
+async def hung_start(bench: Bench) -> dict[str, Any]:
+    """A daemon that never comes as far as its first answer is killed and started again."""
+    from talos.machined.services.health import Answers, HealthCheck
+
+    folder = trio.Path(sys.path[0])
+    await folder.chmod(0o777)
+    await (folder / "wait").touch()
+    check = HealthCheck(
+        probe=Answers(str(folder / "socket")), initial_delay=0.05, period=0.05, timeout=0.2, start_limit=0.5
+    )
+    supervisor = bench.make_supervisor(
+        ServiceSpec(id="sample", start=Fork(module="sample_daemon", uid=53, gid=53), health=check)
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.run)
+        supervisor.begin(["sample"])
+        await until(lambda: supervisor.get("sample").pid != 0)
+        first = supervisor.get("sample").pid
+        await until(lambda: supervisor.get("sample").pid not in (0, first))
+        await (folder / "wait").unlink()
+        await supervisor.wait_until_settled(["sample"])
+        messages = [event.message for event in supervisor.get("sample").events]
+        await supervisor.stop_all()
+        nursery.cancel_scope.cancel()
+    return {"messages": messages}
+
+
 async def hung_zygote(bench: Bench) -> dict[str, Any]:
     """The zygote is stopped: it is killed and another one forks the daemon."""
     from talos.machined.services import zygote_client

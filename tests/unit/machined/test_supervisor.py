@@ -66,6 +66,11 @@ def test_a_silent_daemon_is_replaced_and_a_slow_one_is_not() -> None:
     assert any("ended with signal SIGKILL" in message for message in result["messages"])
 
 
+def test_a_daemon_that_hangs_at_its_start_is_replaced() -> None:
+    result = run("hung_start")
+    assert any("ended with signal SIGKILL" in message for message in result["messages"])
+
+
 def test_a_hung_zygote_is_replaced() -> None:
     result = run("hung_zygote")
     assert result["replaced"]

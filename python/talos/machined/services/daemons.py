@@ -10,6 +10,8 @@ from talos.resource.controller.graph import GRAPH_METHOD
 OOM_SCORE = -998
 HEALTH_PERIOD = 10.0
 """Seconds between two checks of a daemon."""
+START_LIMIT = 300.0
+"""Seconds in which a daemon has to answer for the first time, also on an emulated machine under load."""
 
 
 def make_daemon_service(daemon: DaemonSpec) -> ServiceSpec:
@@ -47,7 +49,7 @@ def make_health_check(daemon: DaemonSpec) -> HealthCheck:
     """Whether its port or its socket answers; where there are controllers, whether trio's part does."""
     method = GRAPH_METHOD if daemon.has_controllers else HEALTH
     probe = AnswersTls(daemon.port) if daemon.port else Answers(daemon.socket, method)
-    return HealthCheck(probe=probe, period=HEALTH_PERIOD, silence=daemon.silence)
+    return HealthCheck(probe=probe, period=HEALTH_PERIOD, silence=daemon.silence, start_limit=START_LIMIT)
 
 
 def make_directories(daemon: DaemonSpec) -> tuple[Directory, ...]:

@@ -44,7 +44,8 @@ class HealthCheck:
     """A probe and how often it is used. Times in seconds.
 
     Within ``patience`` of the start failures are no news, as long as nothing has succeeded. A process
-    that has answered once and then not for ``silence`` is killed, and so started again.
+    is killed, and so started again, when it has not answered for ``silence``, or not even once for
+    ``start_limit``: a busy machine may take its time.
     """
 
     probe: Probe
@@ -53,6 +54,7 @@ class HealthCheck:
     timeout: float = TIMEOUT
     patience: float = PATIENCE
     silence: float = inf
+    start_limit: float = inf
 
 
 class UnhealthyError(Exception):

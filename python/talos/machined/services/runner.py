@@ -260,12 +260,13 @@ class Runner:
                 self._last_answer = now
             if not message or (failures > 1 and (has_answered or now - began > check.patience)):
                 self.life.set_health(healthy=not message, message=message)
-            if child is not None and has_answered and now - self._last_answer > check.silence:
+            silent = now - max(began, self._last_answer)
+            if child is not None and silent > (check.silence if has_answered else check.start_limit):
                 self._machinery.log.error(
                     "a service has not answered, it is replaced",
                     id=self.spec.id,
                     pid=child.pid,
-                    seconds=round(now - self._last_answer),
+                    seconds=round(silent),
                     reason=message,
                 )
                 _signal(child, signal.SIGKILL)
