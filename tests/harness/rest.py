@@ -4,6 +4,7 @@ A controller that writes in every round wakes those that read what it writes, an
 itself: the daemon never rests.
 """
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ import trio.testing
 from google.protobuf.message import Message
 
 from talos.resource.controller.controller import Controller
-from talos.resource.controller.runtime import run_controllers
+from talos.resource.controller.runtime import LOGGER, run_controllers
 from talos.resource.kind import Kind
 from talos.resource.memory.state import MemoryState
 from talos.resource.query import ALL, Query
@@ -110,6 +111,17 @@ class CountingState:
         self.writes.append(f"{verb} {metadata.type} {metadata.id} of {metadata.owner}: {resource.spec}")
 
 
+class _Failures(logging.Handler):
+    """Keeps what controllers failed with: one that fails writes nothing, too."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+
 class _Breakable[S: Message]:
     def __init__(self, events: EventStream[S], scopes: set[trio.CancelScope]) -> None:
         self._events = events
@@ -139,6 +151,8 @@ async def check_rest(
 
     ``beside`` runs beside them. ``disturb`` wakes those that follow something else than the State.
     """
+    failures = _Failures()
+    logging.getLogger(LOGGER).addHandler(failures)
     with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
             for task in beside:
@@ -156,3 +170,5 @@ async def check_rest(
                 await trio.testing.wait_all_tasks_blocked(QUIET)
                 assert not state.writes, "written though nothing has changed:\n" + "\n".join(state.writes)
             nursery.cancel_scope.cancel()
+    logging.getLogger(LOGGER).removeHandler(failures)
+    assert not failures.texts, "\n".join(failures.texts)
