@@ -4,13 +4,13 @@ from pathlib import Path
 
 from talos.system.version import Version, get_version
 
-STAMP = Path(__file__).with_name("version.txt")
+VERSION_FILE = Path(__file__).with_name("version.txt")
 """Put beside the package by the build: the tag and the commit, a line each."""
 
 
 def client_version() -> Version:
     """What ``talosctl version --client`` shows."""
-    if not STAMP.is_file():
+    if not VERSION_FILE.is_file():
         return get_version()
-    tag, sha, *_ = (*STAMP.read_text(encoding="utf-8").split("\n"), "")
+    tag, sha, *_ = (*VERSION_FILE.read_text(encoding="utf-8").split("\n"), "")
     return Version(tag=tag, sha=sha)

@@ -14,14 +14,14 @@ BROKEN_PIPE = 141
 """What a shell reports for a program ended by SIGPIPE: 128 + 13."""
 
 
-def run(words: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """Run one command line; the exit code."""
     try:
-        if words[:1] == ["__complete"]:
+        if argv[:1] == ["__complete"]:
             from talos.talosctl.commands.completion import print_offers
 
-            return print_offers(list(words[1:]))
-        code = run_command(ROOT, words)
+            return print_offers(list(argv[1:]))
+        code = run_command(ROOT, argv)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader, say `head`, has seen enough.

@@ -68,7 +68,7 @@ class Command:
 class Lazy:
     """A command whose module is not imported yet.
 
-    The module calls it ``COMMAND``, or as ``module`` says after a colon.
+    The module calls it ``COMMAND``, or by the name after the colon in ``module``.
     """
 
     name: str

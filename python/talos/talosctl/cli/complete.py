@@ -7,16 +7,16 @@ from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.cli.parse import find_command, visible_flags
 
 type Offer = tuple[str, str]
-"""A word and what it means."""
+"""A completion and what it means."""
 
 _FILE_FLAGS = frozenset(
     {"talosconfig", "file", "config", "output", "patch-file", "with-secrets", "ca", "crt", "key", "csr"}
 )
 
 
-def offers(root: Command, words: Sequence[str]) -> tuple[list[Offer], bool]:
-    """The words that may stand in the place of the last one, and whether files may, too."""
-    *before, current = words or [""]
+def offers(root: Command, argv: Sequence[str]) -> tuple[list[Offer], bool]:
+    """What may stand in the place of the last argument, and whether files may, too."""
+    *before, current = argv or [""]
     chain, left = find_command(root, before)
     rows = visible_flags(chain)
     pending = _pending_flag(before, rows)
@@ -38,7 +38,7 @@ def offers(root: Command, words: Sequence[str]) -> tuple[list[Offer], bool]:
     flags, args = _lenient(left, rows)
     invocation = Invocation(command=command, path=tuple(link.name for link in chain), flags=flags, args=args)
     found = sorted(set(command.complete(invocation, current)))
-    return [(word, "") for word in found if word.startswith(current)], False
+    return [(argument, "") for argument in found if argument.startswith(current)], False
 
 
 def _pending_flag(before: Sequence[str], rows: Sequence[Flag]) -> Flag | None:
@@ -66,19 +66,19 @@ def _commands(command: Command) -> Iterator[Offer]:
             yield from ((name, row.summary) for name in row.names())
 
 
-def _lenient(words: Sequence[str], rows: Sequence[Flag]) -> tuple[Flags, tuple[str, ...]]:
+def _lenient(argv: Sequence[str], rows: Sequence[Flag]) -> tuple[Flags, tuple[str, ...]]:
     """Flags and arguments of an unfinished line: what can't be read yet is passed over."""
     flags = Flags(rows)
     names = {f"--{row.name}": row for row in rows} | {f"-{row.short}": row for row in rows if row.short}
     args: list[str] = []
-    left = list(words)
+    left = list(argv)
     while left:
-        word = left.pop(0)
-        name, has_value, value = word.partition("=")
+        argument = left.pop(0)
+        name, has_value, value = argument.partition("=")
         row = names.get(name)
         if row is None:
-            if not word.startswith("-"):
-                args.append(word)
+            if not argument.startswith("-"):
+                args.append(argument)
             continue
         if not has_value:
             value = "true" if row.type is Type.BOOL else (left.pop(0) if left else "")

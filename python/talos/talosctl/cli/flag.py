@@ -12,7 +12,7 @@ type Value = bool | int | float | str | tuple[str, ...]
 
 
 class Type(enum.Enum):
-    """What a flag takes; the value is the word that help shows."""
+    """What a flag takes; the value is the name that help shows."""
 
     BOOL = "bool"
     STRING = "string"
@@ -40,8 +40,8 @@ _BOUNDS = {
 class Flag:
     """One flag of a command.
 
-    ``default`` is written as help shows it, without quotes. ``word`` overrides the type's
-    word in help; ``choices`` are the only values taken, and the ones completion offers.
+    ``default`` is written as help shows it, without quotes. ``metavar`` overrides the type's
+    name in help; ``choices`` are the only values taken, and the ones completion offers.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Flag:
     type: Type = Type.STRING
     short: str = ""
     default: str = ""
-    word: str = ""
+    metavar: str = ""
     choices: tuple[str, ...] = ()
     required: bool = False
     hidden: bool = False

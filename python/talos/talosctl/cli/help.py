@@ -19,7 +19,7 @@ def usage_lines(chain: Sequence[Command]) -> list[str]:
 
 
 def help_text(chain: Sequence[Command]) -> str:
-    """Everything that is to be said about the last command of a chain."""
+    """The help of the last command of a chain."""
     command = chain[-1]
     names = {flag.name for flag in (*command.flags, *command.inherited)}
     above = [flag for parent in chain[:-1] for flag in parent.inherited if flag.name not in names]
@@ -58,8 +58,8 @@ def _flag_lines(flags: Iterable[Flag]) -> list[str]:
 
 def _left(flag: Flag) -> str:
     short = f"-{flag.short}, " if flag.short else "    "
-    word = flag.word or (", ".join(flag.choices) if flag.choices else flag.type.value)
-    return f"  {short}--{flag.name}" + ("" if flag.type is Type.BOOL else f" {word}")
+    metavar = flag.metavar or (", ".join(flag.choices) if flag.choices else flag.type.value)
+    return f"  {short}--{flag.name}" + ("" if flag.type is Type.BOOL else f" {metavar}")
 
 
 def _right(flag: Flag) -> str:
@@ -67,11 +67,13 @@ def _right(flag: Flag) -> str:
 
 
 def shown_default(flag: Flag) -> str:
-    """The default as help shows it, empty when there is nothing to say."""
+    """The default as help shows it, empty when it goes without saying."""
     if not flag.default or (flag.type is Type.BOOL and flag.default == "false"):
         return ""
     if flag.is_list:
         return f"[{flag.default}]"
     return (
-        f'"{flag.default}"' if flag.type is Type.STRING and not (flag.word or flag.choices) else flag.default
+        f'"{flag.default}"'
+        if flag.type is Type.STRING and not (flag.metavar or flag.choices)
+        else flag.default
     )

@@ -1,4 +1,4 @@
-"""From words of a command line to a command, its flags and its arguments."""
+"""From argv to a command, its flags and its arguments."""
 
 from collections.abc import Sequence
 
@@ -15,15 +15,15 @@ class UsageError(Exception):
         self.path = tuple(path)
 
 
-def find_command(root: Command, words: Sequence[str]) -> tuple[tuple[Command, ...], list[str]]:
-    """The chain of commands that the words name, and the words that are left.
+def find_command(root: Command, argv: Sequence[str]) -> tuple[tuple[Command, ...], list[str]]:
+    """The chain of commands that argv names, and the rest of argv.
 
-    Words are looked at from the left and flags are skipped. As in the original, a flag that
-    the group does not know is taken to have its value in the next word, so that
+    It is read from the left and flags are skipped. As in the original, a flag that
+    the group does not know is taken to have its value in the next argument, so that
     ``talosctl -n 10.0.0.2 version`` works though ``-n`` belongs to ``version``.
     """
     chain = (root,)
-    left = list(words)
+    left = list(argv)
     while True:
         position = _first_argument(left, visible_flags(chain))
         found = None if position is None else child(chain[-1], left[position])
@@ -33,20 +33,20 @@ def find_command(root: Command, words: Sequence[str]) -> tuple[tuple[Command, ..
         chain = (*chain, found)
 
 
-def _first_argument(words: Sequence[str], flags: Sequence[Flag]) -> int | None:
+def _first_argument(argv: Sequence[str], flags: Sequence[Flag]) -> int | None:
     by_name = {f"--{flag.name}": flag for flag in flags} | {
         f"-{flag.short}": flag for flag in flags if flag.short
     }
     position = 0
-    while position < len(words):
-        word = words[position]
-        if word == "--":
+    while position < len(argv):
+        argument = argv[position]
+        if argument == "--":
             return None
-        if not word.startswith("-") or word == "-":
+        if not argument.startswith("-") or argument == "-":
             return position
-        known = by_name.get(word)
+        known = by_name.get(argument)
         is_bool = known is not None and known.type is Type.BOOL
-        takes_next = "=" not in word and not is_bool and (word.startswith("--") or len(word) == 2)
+        takes_next = "=" not in argument and not is_bool and (argument.startswith("--") or len(argument) == 2)
         position += 2 if takes_next else 1
     return None
 
@@ -59,9 +59,9 @@ def visible_flags(chain: Sequence[Command]) -> tuple[Flag, ...]:
     return (*own, *above)
 
 
-def parse(root: Command, words: Sequence[str]) -> Invocation:
-    """The invocation that words of a command line ask for; raises UsageError."""
-    chain, left = find_command(root, words)
+def parse(root: Command, argv: Sequence[str]) -> Invocation:
+    """The invocation of a command line; raises UsageError."""
+    chain, left = find_command(root, argv)
     path = tuple(command.name for command in chain)
     rows = visible_flags(chain)
     flags = Flags(rows)
@@ -73,36 +73,36 @@ def parse(root: Command, words: Sequence[str]) -> Invocation:
     return invocation
 
 
-def _parse_flags(words: Sequence[str], rows: Sequence[Flag], flags: Flags, path: Sequence[str]) -> list[str]:
+def _parse_flags(argv: Sequence[str], rows: Sequence[Flag], flags: Flags, path: Sequence[str]) -> list[str]:
     by_name = {row.name: row for row in rows}
     by_short = {row.short: row for row in rows if row.short}
     args: list[str] = []
-    left = list(words)
+    left = list(argv)
     while left:
-        word = left.pop(0)
-        if word == "--":
+        argument = left.pop(0)
+        if argument == "--":
             return [*args, *left]
-        if not word.startswith("-") or word == "-":
-            args.append(word)
-        elif word.startswith("--"):
-            name, has_value, value = word[2:].partition("=")
+        if not argument.startswith("-") or argument == "-":
+            args.append(argument)
+        elif argument.startswith("--"):
+            name, has_value, value = argument[2:].partition("=")
             row = by_name.get(name)
             if row is None:
                 raise UsageError(f"unknown flag: --{name}", path)
             _take(row, value if has_value else None, f"--{name}", left, flags, path)
         else:
-            _parse_shorthands(word, by_short, left, flags, path)
+            _parse_shorthands(argument, by_short, left, flags, path)
     return args
 
 
 def _parse_shorthands(
-    word: str, by_short: dict[str, Flag], left: list[str], flags: Flags, path: Sequence[str]
+    argument: str, by_short: dict[str, Flag], left: list[str], flags: Flags, path: Sequence[str]
 ) -> None:
-    letters = word[1:]
+    letters = argument[1:]
     while letters:
         row = by_short.get(letters[0])
         if row is None:
-            raise UsageError(f"unknown shorthand flag: '{letters[0]}' in {word}", path)
+            raise UsageError(f"unknown shorthand flag: '{letters[0]}' in {argument}", path)
         letter, letters = letters[0], letters[1:]
         if letters.startswith("="):
             value, letters = letters[1:], ""
@@ -110,7 +110,7 @@ def _parse_shorthands(
             value = "true"
         else:
             value, letters = letters or None, ""
-        _take(row, value, f"'{letter}' in {word}", left, flags, path)
+        _take(row, value, f"'{letter}' in {argument}", left, flags, path)
 
 
 def _take(
@@ -160,12 +160,12 @@ def _wrong_count(command: Command, count: int) -> str:
     return f"accepts between {command.least} and {command.most} arg(s), received {count}"
 
 
-def _unknown_command(command: Command, path: Sequence[str], word: str) -> str:
-    message = f'unknown command "{word}" for "{" ".join(path)}"'
+def _unknown_command(command: Command, path: Sequence[str], argument: str) -> str:
+    message = f'unknown command "{argument}" for "{" ".join(path)}"'
     names = [name for row in command.commands if not row.hidden for name in row.names()]
     import difflib  # only for a mistake: it costs every command two milliseconds
 
-    close = difflib.get_close_matches(word, names, n=3, cutoff=0.6)
+    close = difflib.get_close_matches(argument, names, n=3, cutoff=0.6)
     if close:
         message += ". Did you mean " + " or ".join(f'"{name}"' for name in close) + "?"
     return message

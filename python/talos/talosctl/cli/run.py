@@ -13,10 +13,10 @@ INTERRUPTED = 130
 """What a shell reports for a program ended by SIGINT: 128 + 2."""
 
 
-def run_command(root: Command, words: Sequence[str]) -> int:
-    """Do what the words ask for and answer the exit code."""
+def run_command(root: Command, argv: Sequence[str]) -> int:
+    """Run a command line; returns the exit code."""
     try:
-        return _show_help(root, words[1:]) if words and words[0] == "help" else _run(root, words)
+        return _show_help(root, argv[1:]) if argv and argv[0] == "help" else _run(root, argv)
     except UsageError as error:
         sys.stderr.write(f"error: {error.message}\nRun '{' '.join(error.path)} --help' for usage.\n")
         return FAILED
@@ -34,8 +34,8 @@ def run_command(root: Command, words: Sequence[str]) -> int:
         return INTERRUPTED
 
 
-def _show_help(root: Command, words: Sequence[str]) -> int:
-    chain, left = find_command(root, words)
+def _show_help(root: Command, argv: Sequence[str]) -> int:
+    chain, left = find_command(root, argv)
     if left:
         topic = " ".join(left)
         raise UsageError(f'unknown help topic "{topic}"', (root.name,))
@@ -43,10 +43,10 @@ def _show_help(root: Command, words: Sequence[str]) -> int:
     return 0
 
 
-def _run(root: Command, words: Sequence[str]) -> int:
-    invocation = parse(root, words)
+def _run(root: Command, argv: Sequence[str]) -> int:
+    invocation = parse(root, argv)
     if invocation.flags.is_set("help") or invocation.command.run is None:
-        chain, _ = find_command(root, words)
+        chain, _ = find_command(root, argv)
         sys.stdout.write(help_text(chain))
         return 0
     return invocation.command.run(invocation)

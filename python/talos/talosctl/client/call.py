@@ -31,7 +31,7 @@ _OF_RESET = {7: Code.UNAVAILABLE, 8: Code.CANCELLED, 11: Code.RESOURCE_EXHAUSTED
 
 
 class Call[R: Message]:
-    """One call. Whoever made it closes it; a StreamError tells that the connection was lost."""
+    """One call. Its caller closes it. StreamError: the connection was lost."""
 
     def __init__(
         self, connection: Http2Connection, authority: str, method: str, metadata: Headers, reply: type[R]
@@ -69,7 +69,7 @@ class Call[R: Message]:
                 return None
             size = int.from_bytes(head[1:], "big")
             if head[0]:
-                raise RpcError(Code.INTERNAL, "the node's reply is compressed, which nobody asked for")
+                raise RpcError(Code.INTERNAL, "the node's reply is compressed, which was not asked for")
             if size > MESSAGE_LIMIT:
                 text = f"the node's reply of {size} bytes exceeds the limit of {MESSAGE_LIMIT}"
                 raise RpcError(Code.RESOURCE_EXHAUSTED, text)

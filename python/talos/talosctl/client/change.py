@@ -1,4 +1,4 @@
-"""Changing the configuration of a running node: fetch, change, send, say what became of it."""
+"""Changing the configuration of a running node: fetch, change, send, show the result."""
 
 from google.protobuf.duration_pb2 import Duration
 
@@ -25,9 +25,9 @@ _MODES = {
 }
 
 
-async def fetch_config(session: Session, node: str, word: str, flags: Flags) -> str:
-    """The node's active config, which the word must mean."""
-    definition: ResourceDefinitionSpec = await find_definition(session, node, word)
+async def fetch_config(session: Session, node: str, name: str, flags: Flags) -> str:
+    """The node's active config, which the name must mean."""
+    definition: ResourceDefinitionSpec = await find_definition(session, node, name)
     if definition.resource_type != CONFIG_TYPE:
         raise UserError(
             f"{definition.resource_type} can't be changed", hint="only machineconfig is the user's to change"
@@ -53,7 +53,7 @@ def make_apply_request(text: str | bytes, flags: Flags) -> ApplyConfigurationReq
 async def send_config(
     session: Session, node: str, request: ApplyConfigurationRequest
 ) -> list[ApplyConfiguration]:
-    """Send a config; what the node says about it."""
+    """Send a config; returns the node's results."""
     path = "/machine.MachineService/ApplyConfiguration"
     reply = await session.unary(node, path, request, ApplyConfigurationResponse)
     return list(parts(reply, ApplyConfiguration))

@@ -36,7 +36,7 @@ def need_nodes(target: Target) -> tuple[str, ...]:
 
 
 def need_one_node(target: Target, command: str) -> str:
-    """The only node, for commands whose output can't be told apart."""
+    """The only node, for commands whose output has no node in it."""
     nodes = need_nodes(target)
     if len(nodes) > 1:
         raise UserError(

@@ -20,7 +20,7 @@ from talos.talosctl.client.select import select_target
 from talos.talosctl.client.session import Session, open_session
 
 PATIENCE = 3.0
-"""Seconds a person may wait after a press of the tab key."""
+"""Seconds that completion may take."""
 
 
 def _ask(invocation: Invocation, ask: Callable[[Session, str], Awaitable[Sequence[str]]]) -> Sequence[str]:

@@ -1,7 +1,7 @@
 """Why a node may hang up right after the TLS handshake.
 
 In TLS 1.3 a server judges the client's certificate when the client believes to be done. Not every
-server says what it disliked before it closes; what is wrong with our certificate we can see here.
+server sends the reason before it closes; what is wrong with our certificate we can see here.
 """
 
 import datetime

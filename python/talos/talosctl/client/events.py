@@ -38,7 +38,7 @@ def unpack_event(event: Event) -> Message | None:
 
 
 def describe_event(event: Event) -> tuple[str, str, str]:
-    """An event's type, its source and what it says."""
+    """An event's type, its source and its message."""
     source, message = _describe(unpack_event(event))
     return event.data.type_url, source, message
 

@@ -1,4 +1,4 @@
-"""Errors of calls as one line for the person who made them."""
+"""Errors of calls as one line."""
 
 from talos.api.rpc import Code, RpcError
 from talos.talosctl.client.channel import ConnectionLostError
@@ -8,7 +8,7 @@ from talos.talosctl.client.target import Target
 
 def code_name(code: Code) -> str:
     """A status code as gRPC's own tools write it: ``PermissionDenied``."""
-    return "OK" if code is Code.OK else "".join(word.capitalize() for word in code.name.split("_"))
+    return "OK" if code is Code.OK else "".join(part.capitalize() for part in code.name.split("_"))
 
 
 def describe(error: RpcError, target: Target) -> str:

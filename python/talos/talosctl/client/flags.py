@@ -25,7 +25,7 @@ INSECURE = Flag(
     name="insecure",
     short="i",
     type=Type.BOOL,
-    help="talk to a node in maintenance mode: nobody is authenticated",
+    help="talk to a node in maintenance mode: without authentication",
 )
 INSECURE_FLAGS = (INSECURE, FINGERPRINT)
 
@@ -44,5 +44,5 @@ CONFIG_CHANGE_FLAGS = (
         default="1m0s",
         help="with --mode=try: when to go back to the old configuration",
     ),
-    Flag(name="dry-run", type=Type.BOOL, default="false", help="only say what the change would do"),
+    Flag(name="dry-run", type=Type.BOOL, default="false", help="only show what the change would do"),
 )

@@ -22,7 +22,7 @@ type Prepare = Callable[[Session, str], Awaitable[bool]]
 def run_power(invocation: Invocation, act: Act, *, is_reboot: bool, prepare: Prepare | None = None) -> int:
     """Start the action on every node and, with --wait, see it through.
 
-    ``prepare`` comes first on each node and says whether the action shall follow.
+    ``prepare`` runs first on each node and returns whether the action shall follow.
     """
     flags = invocation.flags
 

@@ -1,4 +1,4 @@
-"""Why a connection could not be made, in words that say what to do."""
+"""Why a connection could not be made, with a remedy."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ WRONG_NAME = frozenset({62, 64})
 NOT_YET_VALID, EXPIRED, BAD_SIGNATURE = 9, 10, 7
 
 RENEW = (
-    "let somebody issue a new one with `talosctl config new`, or make one from the cluster's secrets: "
+    "have a new one issued with `talosctl config new`, or make one from the cluster's secrets: "
     "talosctl gen config -t talosconfig --with-secrets"
 )
 _ALERTS = {
@@ -92,7 +92,7 @@ def explain(endpoint: Endpoint, error: BaseException) -> ConnectError:
         if isinstance(error, kinds):
             return ConnectError(endpoint, message, hint)
     if isinstance(error, OSError) and error.errno:
-        # asyncio puts its own words, with the address once more, into strerror.
+        # asyncio puts a text of its own, with the address again, into strerror.
         return ConnectError(endpoint, os.strerror(error.errno).lower())
     if isinstance(error, OSError) and error.strerror:
         return ConnectError(endpoint, error.strerror)
@@ -101,8 +101,8 @@ def explain(endpoint: Endpoint, error: BaseException) -> ConnectError:
 
 def _explain_tls(endpoint: Endpoint, error: ssl.SSLError) -> ConnectError:
     text = f"{error.reason or ''} {error}".upper().replace(" ", "_")
-    for word, (message, hint) in _ALERTS.items():
-        if word in text:
+    for name, (message, hint) in _ALERTS.items():
+        if name in text:
             return ConnectError(endpoint, message, hint)
     return ConnectError(endpoint, f"TLS failed: {error.reason or error}")
 

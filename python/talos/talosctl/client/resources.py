@@ -56,13 +56,13 @@ def watch(
     return session.stream(node, _STATE + "Watch", request, WatchResponse)
 
 
-async def find_definition(session: Session, node: str, word: str) -> ResourceDefinitionSpec:
-    """The type that a word means: its name in any case, or one of its aliases."""
+async def find_definition(session: Session, node: str, name: str) -> ResourceDefinitionSpec:
+    """The type of a name in any case, or of one of its aliases."""
     definitions = [
         (resource.metadata.id.lower(), ResourceDefinitionSpec.FromString(resource.spec.proto_spec))
         for resource in await list_resources(session, node, META_NAMESPACE, DEFINITION_TYPE)
     ]
-    lower = word.lower()
+    lower = name.lower()
     exact = [spec for name, spec in definitions if name == lower]
     matches = exact or [
         spec for _, spec in definitions if lower in (alias.lower() for alias in spec.all_aliases)
@@ -70,9 +70,9 @@ async def find_definition(session: Session, node: str, word: str) -> ResourceDef
     if not matches:
         raise RpcError(
             Code.NOT_FOUND,
-            f'resource type "{word}" is not registered, `talosctl get rd` lists those that are',
+            f'resource type "{name}" is not registered, `talosctl get rd` lists those that are',
         )
     if len(matches) > 1:
         names = ", ".join(sorted(spec.resource_type for spec in matches))
-        raise RpcError(Code.INVALID_ARGUMENT, f'resource type "{word}" is ambiguous: {names}')
+        raise RpcError(Code.INVALID_ARGUMENT, f'resource type "{name}" is ambiguous: {names}')
     return matches[0]

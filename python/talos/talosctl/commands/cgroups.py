@@ -40,7 +40,7 @@ def run_cgroups(invocation: Invocation) -> int:
 
     async def ask(session: Session, node: str) -> None:
         with tempfile.TemporaryFile() as archive:
-            # What is gone by the time it is read is left out, and nothing else.
+            # The archive leaves out groups that were removed meanwhile.
             await receive_archive(session, node, ROOT, archive)
             archive.seek(0)
             root = read_groups(archive)

@@ -57,7 +57,7 @@ def run_create(invocation: Invocation) -> int:
 
 
 def make_options(flags: Flags) -> ClusterOptions:
-    """What the flags say about nodes and network."""
+    """Nodes and network of the flags."""
     image = flags.text("image") or os.environ.get(IMAGE_VARIABLE, "")
     if not image:
         hint = f"give the squashfs, or set {IMAGE_VARIABLE}"
@@ -82,7 +82,7 @@ def make_options(flags: Flags) -> ClusterOptions:
 
 
 def make_config_options(flags: Flags) -> ConfigOptions:
-    """What the flags say about the machine configs."""
+    """The machine configs of the flags."""
     return ConfigOptions(
         kubernetes_version=flags.text("kubernetes-version").removeprefix("v"),
         patches=parse_patches(flags.texts("config-patch")),
@@ -93,7 +93,7 @@ def make_config_options(flags: Flags) -> ConfigOptions:
 
 def show_next(addresses: list[str], context: str, name: str, talosconfig: str) -> None:
     """What to type next."""
-    words = f"talosctl --talosconfig {talosconfig}" if talosconfig else "talosctl"
+    program = f"talosctl --talosconfig {talosconfig}" if talosconfig else "talosctl"
     lines = (
         "version",
         "services",
@@ -108,7 +108,7 @@ def show_next(addresses: list[str], context: str, name: str, talosconfig: str) -
     )
     console.note(f"\nThe cluster's context is {context}; commands go to {addresses[0]}. Try:")
     for line in lines:
-        console.note(f"  {words} {line}")
+        console.note(f"  {program} {line}")
     named = "" if name == DEFAULT_NAME else f" --name {name}"
     console.note(f"  talosctl cluster show{named}\n  talosctl cluster destroy{named}")
 

@@ -36,7 +36,7 @@ def run_logs(invocation: Invocation) -> int:
 
 def choose_nodes(info: ClusterInfo, names: Sequence[str]) -> list[NodeInfo]:
     """The nodes of these names or addresses; all when none is named."""
-    known = {word for node in info.nodes for word in (node.name, str(node.address))}
+    known = {name for node in info.nodes for name in (node.name, str(node.address))}
     missing = [name for name in names if name not in known]
     if missing:
         nodes = ", ".join(node.name for node in info.nodes)

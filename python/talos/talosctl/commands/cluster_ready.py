@@ -27,14 +27,14 @@ type Services = Sequence[tuple[str, Sequence[ServiceInfo]]]
 
 
 def wait_for_services(
-    context: Context, addresses: Sequence[str], seconds: float, tell: Callable[[str], None]
+    context: Context, addresses: Sequence[str], seconds: float, report: Callable[[str], None]
 ) -> Services:
-    """Wait until every node says that its own services are well."""
-    return asyncio.run(_wait(context, addresses, seconds, tell))
+    """Wait until every node reports its own services healthy."""
+    return asyncio.run(_wait(context, addresses, seconds, report))
 
 
 async def _wait(
-    context: Context, addresses: Sequence[str], seconds: float, tell: Callable[[str], None]
+    context: Context, addresses: Sequence[str], seconds: float, report: Callable[[str], None]
 ) -> Services:
     # Each node by its own address: a worker can't be reached through its peers yet.
     targets = [
@@ -51,7 +51,7 @@ async def _wait(
         ]
         if not waiting:
             return [(outcome.node, outcome.value or ()) for outcome in outcomes]
-        tell(waiting[0])
+        report(waiting[0])
         if time.monotonic() > end:
             text = f"not well after {seconds:g} s: {'; '.join(waiting)}"
             raise UserError(text, hint="see talosctl cluster logs")

@@ -6,7 +6,7 @@ from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.output import console
 
 # Every script calls `talosctl __complete <mode> <words...>`. It prints one offer a line, a tab and
-# its meaning unless told not to; the last line says `:files` or `:end`.
+# its meaning in the mode `described`; the last line is `:files` or `:end`.
 _BASH = """# bash completion for talosctl
 __talosctl_complete() {
     local cur words out line last
@@ -91,16 +91,16 @@ def _run(invocation: Invocation) -> int:
     return 0
 
 
-def print_offers(words: list[str]) -> int:
+def print_offers(argv: list[str]) -> int:
     """The hidden command that the scripts call."""
     from talos.talosctl.tree import ROOT
 
-    mode, *line = words or ["bare"]
+    mode, *line = argv or ["bare"]
     if "--" in line[:-1] and line[-2] == "--":
-        line = [*line[:-2], line[-1]]  # fish's way to pass an empty last word
-    found, files = offers(ROOT, [word if word != '""' else "" for word in line])
-    for word, meaning in found:
-        console.write_line(f"{word}\t{meaning}" if mode == "described" and meaning else word)
+        line = [*line[:-2], line[-1]]  # fish's way to pass an empty last argument
+    found, files = offers(ROOT, [text if text != '""' else "" for text in line])
+    for text, meaning in found:
+        console.write_line(f"{text}\t{meaning}" if mode == "described" and meaning else text)
     console.write_line(":files" if files else ":end")
     return 0
 
@@ -115,7 +115,7 @@ def _shell(name: str) -> Command:
                 name="no-descriptions",
                 type=Type.BOOL,
                 default="false",
-                help="offer words without their meaning",
+                help="offer completions without their meaning",
             ),
         ),
         run=_run,

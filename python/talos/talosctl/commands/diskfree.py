@@ -16,10 +16,10 @@ from talos.talosctl.client.resources import list_resources
 from talos.talosctl.client.session import Session
 
 type Free = tuple[str, str, StorageServiceStatfsResponse | None]
-"""A volume, where it is mounted, and how full it is when the node could tell."""
+"""A volume, where it is mounted, and how full it is when it is known."""
 
 _UNTOLD = frozenset({Code.NOT_FOUND, Code.UNKNOWN, Code.INTERNAL})
-"""What the node answers for a path that has just gone, or that can't be looked at."""
+"""What the node answers for a path that was just removed, or that can't be looked at."""
 
 NAMESPACE, MOUNT_STATUSES = "runtime", "MountStatuses.block.talos.dev"
 

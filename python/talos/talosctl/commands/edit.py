@@ -56,7 +56,7 @@ def run_edit(invocation: Invocation) -> int:
 
 
 def edit_until_valid(node: str, old: str) -> str | None:
-    """Open the editor until its text is a config; None when the person changed nothing."""
+    """Open the editor until its text is a config; None when nothing was changed."""
     complaint, text = "", old
     while True:
         shown = _HEADER.format(node=node) + complaint + text
@@ -81,13 +81,13 @@ def _strip(text: str) -> str:
 
 def _edit(text: str) -> str:
     command = next((os.environ[name] for name in EDITORS if os.environ.get(name)), DEFAULT_EDITOR)
-    words = shlex.split(command)
+    argv = shlex.split(command)
     with tempfile.TemporaryDirectory(prefix="talosctl-") as folder:
         path = Path(folder) / "machineconfig.yaml"
         path.touch(mode=0o600)
         path.write_text(text, encoding="utf-8")
         # The editor needs this terminal; nothing of it is to be captured.
-        editor = start_command([*words, str(path)], stdin=0, stdout=1, stderr=2, env=os.environ)
+        editor = start_command([*argv, str(path)], stdin=0, stdout=1, stderr=2, env=os.environ)
         code = editor.wait()
         if code:
             raise UserError(

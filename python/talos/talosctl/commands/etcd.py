@@ -284,7 +284,7 @@ COMMAND = Command(
         Command(
             name="remove-member",
             usage="<member ID>",
-            summary="Remove a member that is gone for good",
+            summary="Remove a member that will not come back",
             least=1,
             most=1,
             run=run_remove_member,

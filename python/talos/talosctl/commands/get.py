@@ -30,10 +30,10 @@ def run_get(invocation: Invocation) -> int:
     show = _shower(flags.text("output"))
     if flags.is_set("watch"):
         return run_watch(invocation, show)
-    word, *ids = invocation.args
+    kind, *ids = invocation.args
 
     async def ask(session: Session, node: str) -> Found:
-        definition = await find_definition(session, node, word)
+        definition = await find_definition(session, node, kind)
         namespace = flags.text("namespace") or definition.default_namespace
         return definition, await get_resources(session, node, namespace, definition.resource_type, tuple(ids))
 

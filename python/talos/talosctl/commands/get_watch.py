@@ -48,13 +48,13 @@ class _Printer:
 def run_watch(invocation: Invocation, show: Callable[[str, Resource], str] | None) -> int:
     """Show what is there, then every change, until interrupted."""
     flags = invocation.flags
-    word, *ids = invocation.args
+    kind, *ids = invocation.args
     if len(ids) > 1:
         raise UserError("--watch takes one id at most", hint="leave out the ids to watch the whole type")
     printer = _Printer(show, is_yaml=flags.text("output") == "yaml")
 
     async def follow(session: Session, node: str) -> None:
-        definition = await find_definition(session, node, word)
+        definition = await find_definition(session, node, kind)
         namespace = flags.text("namespace") or definition.default_namespace
         identifier = ids[0] if ids else ""
         async with watch(session, node, namespace, definition.resource_type, identifier) as replies:

@@ -62,7 +62,7 @@ def run_list(invocation: Invocation) -> int:
 
 
 async def pull(session: Session, node: str, containerd: ContainerdInstance, image: str) -> str:
-    """Pull an image and say when it is there; its full name."""
+    """Pull an image, report it; returns its full name."""
     request = ImageServicePullRequest(containerd=containerd, image_ref=image)
     name = image
     async with session.stream(node, _SERVICE + "Pull", request, ImageServicePullResponse) as replies:

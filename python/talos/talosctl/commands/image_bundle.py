@@ -48,14 +48,16 @@ COMMAND = Command(
     aliases=("default",),
     summary="List the images of Kubernetes that nodes use by default",
     flags=(
-        Flag(name="coredns-version", default="v1.14.7", word="semver", help="CoreDNS"),
-        Flag(name="etcd-version", default="3.7.1", word="semver", help="etcd"),
-        Flag(name="flannel-version", default="0.28.9", word="semver", help="Flannel"),
-        Flag(name="k8s-version", default=f"v{current.KUBERNETES_VERSION}", word="semver", help="Kubernetes"),
+        Flag(name="coredns-version", default="v1.14.7", metavar="semver", help="CoreDNS"),
+        Flag(name="etcd-version", default="3.7.1", metavar="semver", help="etcd"),
+        Flag(name="flannel-version", default="0.28.9", metavar="semver", help="Flannel"),
+        Flag(
+            name="k8s-version", default=f"v{current.KUBERNETES_VERSION}", metavar="semver", help="Kubernetes"
+        ),
         Flag(
             name="kube-network-policies-version",
             default="v1.1.1",
-            word="semver",
+            metavar="semver",
             help="the network policies of Kubernetes",
         ),
     ),

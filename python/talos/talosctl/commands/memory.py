@@ -58,7 +58,7 @@ _COUNTS = frozenset({"hugepagestotal", "hugepagesfree", "hugepagesrsvd", "hugepa
 
 
 def run_memory(invocation: Invocation) -> int:
-    """One row a node in MiB, or all that the kernel tells with --verbose."""
+    """One row a node in MiB, or with --verbose all that the kernel counts."""
     if invocation.flags.is_set("verbose"):
         return run_each(invocation, _ask, _show_all)
     return run_table(invocation, HEADER, _ask, _rows)
@@ -93,7 +93,7 @@ COMMAND = Command(
     flags=(
         *CLIENT_FLAGS,
         *INSECURE_FLAGS,
-        Flag(name="verbose", short="v", type=Type.BOOL, default="false", help="everything the kernel tells"),
+        Flag(name="verbose", short="v", type=Type.BOOL, default="false", help="everything the kernel counts"),
     ),
     run=run_memory,
 )

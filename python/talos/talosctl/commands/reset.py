@@ -31,7 +31,7 @@ def run_reset(invocation: Invocation) -> int:
         reply = await session.unary(node, "/machine.MachineService/Reset", request, ResetResponse)
         return next((part.actor_id for part in parts(reply, Reset)), "")
 
-    # Without its config the node comes back as nobody whom these credentials know.
+    # Without its config the node comes back with another CA: these credentials are not for it.
     comes_back = request.reboot and bool(labels) and "STATE" not in labels
     return run_power(invocation, act, is_reboot=comes_back)
 

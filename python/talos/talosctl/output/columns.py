@@ -181,7 +181,7 @@ def _template(template: str, where: str) -> Value:
         if pipeline is None:
             hint = 'use {{ .MemoryCurrent.HumanizeIBytes | printf "%8s" }} and the like'
             raise UserError(f"{action[0]} can't be read", where=where, hint=hint)
-        # The table aligns its columns itself, so a width says nothing; a percent sign behind it does.
+        # The table aligns its columns itself, so a width is ignored; a percent sign behind it is kept.
         after = "%" if (pipeline[3] or "").endswith("%%") else ""
         parts += [
             _literal(template[position : action.start()]),

@@ -25,14 +25,14 @@ def flush() -> None:
 
 
 def note(text: str) -> None:
-    """A line for the person, beside the output: progress, a warning, an error."""
+    """A line on the error output: progress, a warning, an error."""
     sys.stdout.flush()
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
 
 def ask(question: str) -> bool:
-    """Whether the person agrees; no terminal is no."""
+    """Whether the user agrees; without a terminal: no."""
     if not sys.stdin.isatty():
         return False
     sys.stderr.write(f"{question} (y/N): ")

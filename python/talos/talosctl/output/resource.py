@@ -92,7 +92,7 @@ def _fields(node: str, resource: Resource) -> dict[str, object]:
 
 
 def format_json(node: str, resource: Resource, event: str = "") -> str:
-    """The resource as JSON; a watch says what happened."""
+    """The resource as JSON; of a watch with what happened."""
     fields = _fields(node, resource)
     if event:
         fields = {"node": node, "event": event, **{key: fields[key] for key in ("metadata", "spec")}}

@@ -48,5 +48,5 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _one_line(cell: str) -> str:
-    # Nothing a node says may forge another row.
+    # No text of a node may forge another row.
     return " ".join(cell.split("\n")) if "\n" in cell else cell
