@@ -30,12 +30,15 @@ async def is_running(node: Node, namespace: str) -> bool:
 
 async def connect(node: Node, namespace: str) -> AbstractAsyncContextManager[Transport]:
     """A channel to the instance of a namespace; UNAVAILABLE when it doesn't run."""
-    socket = get_socket(namespace)
-    if not await is_running(node, namespace):
+    return await connect_to(node, get_socket(namespace))
+
+
+async def connect_to(node: Node, socket: str) -> AbstractAsyncContextManager[Transport]:
+    """A channel to the instance behind a socket; UNAVAILABLE when it doesn't run."""
+    if not await in_thread(node.ports.files.exists, socket):
         # Without this the connection would be tried until the caller's deadline.
-        raise RpcError(
-            Code.UNAVAILABLE, f'containerd of the namespace "{namespace}" does not run: no {socket}'
-        )
+        name = next(name for name, path in SOCKETS.items() if path == socket)
+        raise RpcError(Code.UNAVAILABLE, f'containerd of the namespace "{name}" does not run: no {socket}')
     return node.connect(socket)
 
 

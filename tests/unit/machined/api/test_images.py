@@ -1,0 +1,145 @@
+"""Images of containerd: listed with their size, pulled by their full name, removed."""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import Message
+
+from talos.api.common import common_pb2
+from talos.api.containerd import (
+    content_pb2,
+    descriptor_pb2,
+    images_pb2,
+    transfer_pb2,
+    transfer_types_pb2,
+)
+from talos.api.machine import image_pb2
+from talos.api.rpc import Code, RpcError
+from talos.machined.api.images import complete_reference
+from talos.testing.files import MemoryFiles
+
+SERVICE = "machine.ImageService"
+SYSTEM = common_pb2.ContainerdInstance(driver=common_pb2.CONTAINERD, namespace=common_pb2.NS_SYSTEM)
+INDEX = {
+    "manifests": [
+        {"digest": "sha256:arm", "size": 7, "platform": {"os": "linux", "architecture": "arm64"}},
+        {"digest": "sha256:amd", "size": 5, "platform": {"os": "linux", "architecture": "amd64"}},
+    ]
+}
+MANIFEST = {"config": {"size": 100}, "layers": [{"size": 1000}, {"size": 2000}]}
+
+
+@dataclass
+class Containerd:
+    """One image with an index; remembers what it is asked."""
+
+    asked: list[Message] = field(default_factory=list)
+    content: dict[str, dict[str, Any]] = field(
+        default_factory=lambda: {"sha256:index": INDEX, "sha256:amd": MANIFEST}
+    )
+
+    async def unary(self, method: str, request: Message, reply: type[Message], **_: Any) -> Message:
+        self.asked.append(request)
+        if method.endswith("Images/List"):
+            target = descriptor_pb2.Descriptor(digest="sha256:index", size=10)
+            return images_pb2.ListImagesResponse(images=[images_pb2.Image(name="a:1", target=target)])
+        assert reply is Empty
+        return Empty()
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, request: Any, *_: Any, **__: Any
+    ) -> AsyncGenerator[AsyncIterator[Any]]:
+        assert method.endswith("Content/Read")
+
+        async def chunks() -> AsyncGenerator[content_pb2.ReadContentResponse]:
+            if request.digest not in self.content:
+                raise RpcError(Code.NOT_FOUND, request.digest)
+            data = json.dumps(self.content[request.digest]).encode()
+            yield content_pb2.ReadContentResponse(data=data[:10])
+            yield content_pb2.ReadContentResponse(data=data[10:])
+
+        async with aclosing(chunks()) as stream:
+            yield stream
+
+
+@pytest.fixture
+def containerd() -> Containerd:
+    return Containerd()
+
+
+@pytest.fixture
+def images(caller: Any, containerd: Containerd) -> Any:
+    @asynccontextmanager
+    async def connect(path: str) -> AsyncGenerator[Containerd]:
+        assert path == "/system/run/containerd/containerd.sock"
+        yield containerd
+
+    files = MemoryFiles({"/system/run/containerd/containerd.sock": ""})
+    return caller.with_node(connect=connect, ports=replace(caller.node.ports, files=files))
+
+
+async def read(images: Any, method: str, request: Message) -> list[Any]:
+    frames: list[Any] = []
+
+    async def send(frame: Message) -> None:
+        frames.append(frame)
+
+    await images.handler(method, SERVICE)(request, None, send)
+    return frames
+
+
+async def test_sizes_are_those_of_this_machine(images: Any, containerd: Containerd) -> None:
+    request = image_pb2.ImageServiceListRequest(containerd=SYSTEM)
+    (image,) = await read(images, "List", request)
+    assert (image.name, image.digest, image.size) == ("a:1", "sha256:index", 10 + 5 + 3100)
+    del containerd.content["sha256:amd"]
+    (image,) = await read(images, "List", request)
+    assert image.size == 15
+
+
+async def test_pull_and_remove(images: Any, containerd: Containerd) -> None:
+    request = image_pb2.ImageServicePullRequest(containerd=SYSTEM, image_ref="busybox")
+    (reply,) = await read(images, "Pull", request)
+    assert reply.name == "docker.io/library/busybox:latest"
+    asked = containerd.asked[-1]
+    assert isinstance(asked, transfer_pb2.TransferRequest)
+    assert asked.source.type_url == "containerd.types.transfer.OCIRegistry"
+    store = transfer_types_pb2.ImageStore.FromString(asked.destination.value)
+    assert (store.name, store.unpacks[0].snapshotter) == (reply.name, "overlayfs")
+    removal = image_pb2.ImageServiceRemoveRequest(containerd=SYSTEM, image_ref="busybox")
+    await images.ask("Remove", removal, SERVICE)
+    assert containerd.asked[-1] == images_pb2.DeleteImageRequest(name=reply.name, sync=True)
+
+
+async def test_an_instance_that_does_not_run(images: Any) -> None:
+    cri = common_pb2.ContainerdInstance(driver=common_pb2.CRI, namespace=common_pb2.NS_CRI)
+    with pytest.raises(RpcError) as caught:
+        await read(images, "List", image_pb2.ImageServiceListRequest(containerd=cri))
+    assert caught.value.code is Code.UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("short", "full"),
+    [
+        ("alpine:3", "docker.io/library/alpine:3"),
+        ("user/app", "docker.io/user/app:latest"),
+        ("localhost/app", "localhost/app:latest"),
+        ("example.org:5000/a/b", "example.org:5000/a/b:latest"),
+        ("example.org/a@sha256:00", "example.org/a@sha256:00"),
+    ],
+)
+def test_references(short: str, full: str) -> None:
+    assert complete_reference(short) == full
+
+
+@pytest.mark.parametrize("reference", ["", "a b"])
+def test_what_is_no_reference(reference: str) -> None:
+    with pytest.raises(RpcError) as caught:
+        complete_reference(reference)
+    assert caught.value.code is Code.INVALID_ARGUMENT
