@@ -1,6 +1,6 @@
 """What PID 1 does before its event loop: the kernel's filesystems, and the zygote.
 
-What only PID 1 or only a daemon needs is imported after the fork, on both sides at the same
+What only PID 1 or only daemons need is imported after the fork, on both sides at the same
 time: a node's start waits for both.
 """
 
@@ -27,8 +27,9 @@ SHARED_MODULES = (
     "talos.daemon.state",
     "talos.resource.controller.runtime",
     "talos.resource.remote.service",
+    "talos.config.effective",
 )
-"""What every daemon needs: forked with it, it is in memory once."""
+"""What PID 1 and daemons need: loaded before the fork, it is in memory once."""
 MACHINES_FIRST = tuple(daemon.module for daemon in DAEMONS if daemon.needs_devices)
 """On a machine the network waits for devices to have their names."""
 
