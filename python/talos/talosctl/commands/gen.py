@@ -12,12 +12,17 @@ COMMAND = Command(
         Flag(name="force", short="f", type=Type.BOOL, default="false", help="overwrite existing files"),
     ),
     commands=(
-        Lazy("ca", (), "Make a certificate authority", _HERE + "gen_ca"),
+        Lazy("ca", (), "Make a certificate authority", _HERE + "gen_certificates:CA"),
         Lazy("config", (), "Make the configurations of a cluster", _HERE + "gen_config"),
-        Lazy("crt", (), "Sign a certificate request", _HERE + "gen_crt"),
-        Lazy("csr", (), "Make a certificate request", _HERE + "gen_csr"),
-        Lazy("key", (), "Make an Ed25519 key", _HERE + "gen_key"),
-        Lazy("keypair", (), "Make a key and a certificate that it signs itself", _HERE + "gen_keypair"),
+        Lazy("crt", (), "Sign a certificate request", _HERE + "gen_certificates:CRT"),
+        Lazy("csr", (), "Make a certificate request", _HERE + "gen_certificates:CSR"),
+        Lazy("key", (), "Make an Ed25519 key", _HERE + "gen_certificates:KEY"),
+        Lazy(
+            "keypair",
+            (),
+            "Make a key and a certificate that it signs itself",
+            _HERE + "gen_certificates:KEYPAIR",
+        ),
         Lazy(
             "secureboot",
             (),
