@@ -3,7 +3,12 @@
 Disk images and installed machines have the same first four.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
+
+DISK = "disk"
+"""The key of a disk's own id among the ids of its partitions."""
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -69,3 +74,25 @@ def place_areas(areas: tuple[Area, ...] = INSTALLED) -> tuple[Placed, ...]:
         placed.append(Placed(area=area, number=number, start=start))
         start += area.size
     return tuple(placed)
+
+
+def make_table(places: Sequence[Placed], *, sector_size: int, ids: Mapping[str, UUID] | None = None) -> str:
+    """A script for ``sfdisk``. Without ``ids`` (by label, and the disk's own) they are random."""
+    ids = ids or {}
+    lines = ["label: gpt", "unit: sectors"]
+    if DISK in ids:
+        lines.append(f"label-id: {ids[DISK]}")
+    for placed in places:
+        area = placed.area
+        fields = [
+            f"start={placed.start // sector_size}",
+            f"size={area.size // sector_size}",
+            f"type={area.type_uuid}",
+            f'name="{area.label}"',
+        ]
+        if area.label in ids:
+            fields.append(f"uuid={ids[area.label]}")
+        if area.attributes:
+            fields.append(f'attrs="{area.attributes}"')
+        lines.append(f"{placed.number} : {', '.join(fields)}")
+    return "\n".join(lines) + "\n"

@@ -5,6 +5,7 @@ import os
 import struct
 import termios
 from contextlib import suppress
+from pathlib import Path
 from typing import Protocol, override
 
 MESSAGES = 1
@@ -15,6 +16,7 @@ NUMBER = 2
 # linux/tiocl.h
 _TIOCLINUX = 0x541C
 _TIOCL_SETKMSGREDIRECT = 11
+_DUMMY = "dummy"
 
 
 class Terminal(Protocol):
@@ -65,3 +67,13 @@ def show_messages(number: int = MESSAGES) -> None:
             fcntl.ioctl(fd, VT_ACTIVATE, number)
         finally:
             os.close(fd)
+
+
+def has_screen(folder: Path = Path("/sys/class/vtconsole")) -> bool:
+    """Whether virtual terminals are shown anywhere: without graphics the kernel has a dummy only."""
+    for console in folder.glob("vtcon*"):
+        with suppress(OSError):
+            bound = (console / "bind").read_text(encoding="ascii").strip() == "1"
+            if bound and _DUMMY not in (console / "name").read_text(encoding="ascii"):
+                return True
+    return False

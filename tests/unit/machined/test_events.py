@@ -4,8 +4,7 @@ import trio
 import trio.lowlevel
 
 from talos.api.machine.machine_pb2 import PhaseEvent
-from talos.machined.node.events import EventLog
-from talos.machined.node.xid import XidGenerator, encode
+from talos.machined.node.events import EventLog, XidGenerator, encode
 
 
 def names(events: list[PhaseEvent]) -> list[str]:

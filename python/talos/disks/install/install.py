@@ -18,8 +18,7 @@ from talos.disks.install.initramfs import CHUNK, hash_file
 from talos.disks.install.plan import InstallPlan
 from talos.disks.install.source import Source
 from talos.disks.install.target import Target
-from talos.disks.layout import BIOS, BOOT, EFI, META, SYSTEM, Placed, place_areas
-from talos.disks.table import make_table
+from talos.disks.layout import BIOS, BOOT, EFI, META, SYSTEM, Placed, make_table, place_areas
 from talos.system.block.meta import make_meta
 from talos.system.block.wipe import wipe_edges
 from talos.system.errors import UserError

@@ -16,8 +16,7 @@ from uuid import NAMESPACE_DNS, UUID, uuid5
 from talos.disks.install.boot_loader import DIRECTORY, EFI_PATH, SECTOR, BootImages, load_images, write_bios
 from talos.disks.install.grub_config import INITRAMFS, KERNEL, PATH, SLOTS, Entry, make_arguments, make_config
 from talos.disks.install.repeatable import EPOCH, copy_sparse, make_xfs_repeatable
-from talos.disks.layout import BIOS, BOOT, EFI, IMAGE_SIZE, META, MIB, place_areas
-from talos.disks.table import DISK, make_table
+from talos.disks.layout import BIOS, BOOT, DISK, EFI, IMAGE_SIZE, META, MIB, make_table, place_areas
 from talos.system.block.meta import make_meta
 from talos.system.errors import UserError
 from talos.system.process import run_command

@@ -7,7 +7,6 @@ from google.protobuf.message import Message
 
 from talos.machined.node.ports import Services
 from talos.machined.screen.collect import WATCHED, Collector
-from talos.machined.screen.detect import has_screen
 from talos.machined.screen.painter import Painter
 from talos.machined.screen.render import render
 from talos.pki.certificate import parse_certificate, spki_fingerprint
@@ -17,7 +16,7 @@ from talos.system.files import Files
 from talos.system.kmsg import KmsgReader
 from talos.system.logging import Log
 from talos.system.proc.cmdline import Cmdline
-from talos.system.terminal import NUMBER, Terminal, VirtualTerminal, show_messages
+from talos.system.terminal import NUMBER, Terminal, VirtualTerminal, has_screen, show_messages
 from talos.system.wakeup import Wakeup
 
 PAUSE = 1.0

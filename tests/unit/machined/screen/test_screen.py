@@ -9,7 +9,6 @@ from trio.testing import MockClock
 from talos.api.definitions import enums_pb2 as enums
 from talos.machined.node.ports import ServiceHealth, ServiceState, ServiceStatus
 from talos.machined.screen.collect import Collector
-from talos.machined.screen.detect import has_screen
 from talos.machined.screen.painter import Painter
 from talos.machined.screen.render import Row, Style
 from talos.machined.screen.run import Screen, open_terminal
@@ -18,6 +17,7 @@ from talos.resource.changes import modify
 from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
+from talos.system.terminal import has_screen
 from talos.testing.files import MemoryFiles
 from talos.testing.terminal import MemoryTerminal
 

@@ -10,7 +10,7 @@ from talos.machined.boot.machine import Machine
 from talos.machined.boot.phases.disks import DEVICES_LIMIT, make_pause_phases, make_wipe_phases
 from talos.machined.boot.phases.requirements import make_requirement_phases
 from talos.machined.boot.sequence import Phase, Task
-from talos.machined.screen.detect import has_screen
+from talos.system.terminal import has_screen
 
 EARLY_SERVICES = ("udevd", "networkd", "routerd", "apid")
 """What makes a machine reachable, whether it has a config or not."""
