@@ -210,7 +210,9 @@ class SectionReader:
                 return node.value in _TRUE
             return refuse(f"expected true or false, got {shown}")
         if issubclass(wanted, int):
-            number = parse_integer(node.value) if node.plain else None
+            # Go's decoder takes 6443.0 for a number, too.
+            text = node.value.rstrip("0").removesuffix(".") if ".0" in node.value else node.value
+            number = parse_integer(text) if node.plain else None
             if number is None:
                 return refuse(f"expected a number, got {shown}")
             if setting.bounds and not setting.bounds[0] <= number <= setting.bounds[1]:
