@@ -22,6 +22,12 @@ from talos.testing.mounts import MemoryMounts
 from talos.testing.power import MemoryPower
 
 
+@pytest.fixture
+def autojump_clock() -> trio.testing.MockClock:
+    """A clock that jumps a little late: disks are flushed in a thread, which it does not see."""
+    return trio.testing.MockClock(autojump_threshold=0.2)
+
+
 def quiet() -> Log:
     return Log(write=lambda _: None)
 
