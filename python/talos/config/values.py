@@ -11,6 +11,7 @@ from typing import Any, Self, override
 from urllib.parse import urlsplit
 
 from talos.api.durations import parse_duration
+from talos.system.sizes import SIZE_LIMIT, parse_size
 
 type Unstructured = Mapping[str, Any]
 """A free-form object: whatever the program at the other end understands."""
@@ -67,24 +68,12 @@ class Duration(Text):
         return parse_duration(self)
 
 
-_SIZE = re.compile(r"([\d,]*\d[\d,]*(?:\.\d*)?|\.\d+)\s*([kmgtpe]i?)?b?\s*", re.ASCII | re.IGNORECASE)
-_SIZE_STEPS = "kmgtpe"
-
-
-_LARGEST_SIZE = 2**64
-"""Sizes are counted in 64 bits."""
-
-
-def _count_bytes(text: str) -> float:
-    found = _SIZE.fullmatch(text)
-    assert found is not None
-    number, unit = float(found.group(1).replace(",", "")), (found.group(2) or "").lower()
-    step = 1024 if unit.endswith("i") else 1000
-    return number * step ** (_SIZE_STEPS.index(unit[0]) + 1) if unit else number
-
-
-def _check_size(text: str) -> None:
-    if _count_bytes(text) >= _LARGEST_SIZE:
+def _check_size(text: str, expected: str) -> None:
+    try:
+        size = parse_size(text)
+    except ValueError:
+        raise ValueError(expected) from None
+    if size >= SIZE_LIMIT:
         raise ValueError("less than 16 EiB")
 
 
@@ -97,14 +86,12 @@ class ByteSize(Text):
 
     def check(self) -> None:
         """Raise ValueError when it is no size."""
-        if not _SIZE.fullmatch(self):
-            raise ValueError(self.expected)
-        _check_size(self)
+        _check_size(self, self.expected)
 
     @property
     def bytes(self) -> int:
         """The size in bytes."""
-        return int(_count_bytes(self))
+        return parse_size(self)
 
 
 _PERCENTAGE = re.compile(r"-?\d{1,9}(?:\.\d+)?%", re.ASCII)
@@ -120,9 +107,7 @@ class Size(ByteSize):
         """Raise ValueError when it is neither."""
         if _PERCENTAGE.fullmatch(self):
             return
-        if not _SIZE.fullmatch(self.removeprefix("-")):
-            raise ValueError(self.expected)
-        _check_size(self.removeprefix("-"))
+        _check_size(self.removeprefix("-"), self.expected)
 
     @property
     def is_relative(self) -> bool:

@@ -8,23 +8,13 @@ from pathlib import Path
 
 from talos.provision.cluster import ClusterRequest, NodeRequest, Role
 from talos.system.errors import UserError
+from talos.system.sizes import parse_size
 
 # A node's name is its host name: one DNS label (RFC 1123), at most 63 characters. The longest
 # ending we add is "-controlplane-100".
 MAX_CLUSTER_NAME = 40
 # mkfs.xfs refuses less than 300 MiB.
 MIN_DISK = 512 << 20
-UNITS = {
-    "": 1,
-    "k": 10**3,
-    "m": 10**6,
-    "g": 10**9,
-    "t": 10**12,
-    "ki": 2**10,
-    "mi": 2**20,
-    "gi": 2**30,
-    "ti": 2**40,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +121,9 @@ def parse_nameserver(text: str) -> IPv4Address:
     return address
 
 
-def parse_size(text: str, *, where: str, default_unit: str = "mi") -> int:
-    """A size in bytes: ``2GiB``, ``2.0GB``, ``512MB``; a bare number is in MiB."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", text.lower())
-    if match is None:
-        raise UserError(f"{text!r} is no size", where=where, hint="write it like 2GiB or 512MiB")
-    return int(float(match[1]) * UNITS[match[2] or default_unit])
+def parse_flag_size(text: str, *, where: str) -> int:
+    """The bytes of a flag: ``2GiB``, ``512MB``; a bare number is in MiB."""
+    try:
+        return parse_size(text, bare=1 << 20)
+    except ValueError as error:
+        raise UserError(str(error), where=where, hint="write it like 2GiB or 512MiB") from None

@@ -1,7 +1,30 @@
-"""Numbers of bytes for people, in texts, and what the API's ``pretty_size`` fields hold."""
+"""Numbers of bytes as people write and read them, and as the API's ``pretty_size`` fields hold them."""
+
+import re
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _DECIMAL = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+
+
+SIZE_LIMIT = 2**64
+"""Sizes are counted in 64 bits."""
+
+_SIZE = re.compile(r"([\d,]*\d[\d,]*(?:\.\d*)?|\.\d+)\s*([kmgtpe]i?)?(b?)\s*", re.ASCII | re.IGNORECASE)
+_STEPS = "kmgtpe"
+
+
+def parse_size(text: str, *, bare: int = 1) -> int:
+    """Bytes of ``10GiB`` (powers of 1024), ``10GB`` (powers of 1000); ``bare`` is the unit of a bare number.
+
+    ValueError when the text is no size.
+    """
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no size")
+    number, unit = float(found.group(1).replace(",", "")), (found.group(2) or "").lower()
+    if not unit:
+        return int(number * (1 if found.group(3) else bare))
+    return int(number * (1024 if unit.endswith("i") else 1000) ** (_STEPS.index(unit[0]) + 1))
 
 
 def format_size(count: int) -> str:

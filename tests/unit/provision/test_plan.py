@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from talos.provision.cluster import Role
-from talos.provision.plan import ClusterOptions, make_request, parse_size
+from talos.provision.plan import ClusterOptions, make_request, parse_flag_size
 from talos.system.errors import UserError
 
 IMAGE = Path("/image.squashfs")
@@ -53,9 +53,9 @@ def test_what_can_not_be_is_refused_with_its_place(changes: dict[str, Any], word
     [("2GiB", 2 << 30), ("2.0GiB", 2 << 30), ("512MB", 512_000_000), ("512", 512 << 20), ("1.5gib", 3 << 29)],
 )
 def test_sizes_are_understood(text: str, size: int) -> None:
-    assert parse_size(text, where="--memory") == size
+    assert parse_flag_size(text, where="--memory") == size
 
 
 def test_a_size_that_is_none_is_refused() -> None:
     with pytest.raises(UserError, match="'much' is no size"):
-        parse_size("much", where="--memory")
+        parse_flag_size("much", where="--memory")

@@ -20,12 +20,12 @@ from talos.disks.layout import BIOS, BOOT, DISK, EFI, IMAGE_SIZE, META, MIB, mak
 from talos.system.block.meta import make_meta
 from talos.system.errors import UserError
 from talos.system.process import run_command
+from talos.system.sizes import parse_size
 
 BOOTLOADER_TAG = 0x11
 """META's tag that a disk image carries until its first boot."""
 BOOTLOADER = b"grub"
 _NAMESPACE = uuid5(NAMESPACE_DNS, "disk-image.talos.dev")
-_UNITS = {"": 1, "K": 1 << 10, "M": MIB, "G": MIB << 10}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry of ``python3 -m talos.disks.install.make_disk``."""
     options = _parse(argv)
     image = DiskImage(
-        size=parse_size(options.size),
+        size=parse_image_size(options.size),
         version=options.version,
         kernel=options.kernel,
         initramfs=options.initramfs,
@@ -65,7 +65,7 @@ def make_disk(image: DiskImage, out: Path) -> None:
     """Write the image as a sparse file."""
     if image.size < IMAGE_SIZE or image.size % MIB:
         raise UserError(
-            f"{image.size} bytes", where="--size", hint=f"whole MiB, at least {IMAGE_SIZE // MIB}M"
+            f"{image.size} bytes", where="--size", hint=f"whole MiB, at least {IMAGE_SIZE // MIB}MiB"
         )
     places = {placed.area.label: placed for placed in place_areas()}
     ids = {name: make_id(name) for name in (DISK, *places)}
@@ -86,12 +86,12 @@ def make_id(name: str) -> UUID:
     return uuid5(_NAMESPACE, name)
 
 
-def parse_size(text: str) -> int:
-    """Bytes of ``2200M`` and the like."""
-    number, unit = text.rstrip("KMG"), text.lstrip("0123456789")
-    if not number.isdecimal() or unit not in _UNITS:
-        raise UserError(f"{text!r} is no size", where="--size", hint="such as 2200M or 3G")
-    return int(number) * _UNITS[unit]
+def parse_image_size(text: str) -> int:
+    """Bytes of ``2200MiB`` and the like."""
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise UserError(str(error), where="--size", hint="such as 2200MiB or 3GiB") from None
 
 
 def _make_efi(image: DiskImage, scratch: Path) -> Path:
@@ -157,7 +157,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         prog="make_disk", description="Make a disk image with an installed system."
     )
     add = parser.add_argument
-    add("--size", default=f"{IMAGE_SIZE // MIB}M", help="of the image: 2200M, 3G (default: %(default)s)")
+    add("--size", default=f"{IMAGE_SIZE // MIB}MiB", help="of the image (default: %(default)s)")
     add("--version", required=True, help="of the system, as the boot menu shows it")
     add("--kernel", type=Path, required=True)
     add("--initramfs", type=Path, required=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from talos.provision.cluster import Role
 from talos.provision.configs import ConfigOptions
 from talos.provision.local import CreateOptions, create_cluster
-from talos.provision.plan import ClusterOptions, parse_size
+from talos.provision.plan import ClusterOptions, parse_flag_size
 from talos.provision.progress import show_progress
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
@@ -66,7 +66,7 @@ def make_options(flags: Flags) -> ClusterOptions:
     memory: dict[Role, int] = {}
     for role, ending in ((Role.CONTROL_PLANE, "controlplanes"), (Role.WORKER, "workers")):
         cpus[role] = parse_cpus(flags.text(f"cpus-{ending}"), f"--cpus-{ending}")
-        memory[role] = parse_size(flags.text(f"memory-{ending}"), where=f"--memory-{ending}")
+        memory[role] = parse_flag_size(flags.text(f"memory-{ending}"), where=f"--memory-{ending}")
     return ClusterOptions(
         name=flags.text("name"),
         subnet=flags.text("subnet"),
@@ -77,7 +77,7 @@ def make_options(flags: Flags) -> ClusterOptions:
         nameservers=flags.texts("nameservers"),
         cpus=cpus,
         memory=memory,
-        disk=parse_size(flags.text("disk"), where="--disk"),
+        disk=parse_flag_size(flags.text("disk"), where="--disk"),
     )
 
 

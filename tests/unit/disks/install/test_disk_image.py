@@ -10,7 +10,7 @@ import pytest
 
 from talos.disks.install.boot_loader import BootImages
 from talos.disks.install.install import STEPS, Job, run_install
-from talos.disks.install.make_disk import DiskImage, main, make_disk, parse_size
+from talos.disks.install.make_disk import DiskImage, main, make_disk, parse_image_size
 from talos.disks.install.plan import InstallPlan
 from talos.disks.install.target import BlockTarget
 from talos.disks.layout import BIOS, BOOT, GIB, MIB, Placed, place_areas
@@ -64,7 +64,7 @@ def test_an_image_that_is_too_small(tmp_path: Path, capsys: pytest.CaptureFixtur
         (tmp_path / name).write_bytes(bytes(size))
     words = [
         "--size",
-        "100M",
+        "100MiB",
         "--version",
         "v1",
         "--kernel",
@@ -75,17 +75,17 @@ def test_an_image_that_is_too_small(tmp_path: Path, capsys: pytest.CaptureFixtur
         str(tmp_path),
     ]
     assert main([*words, "--out", str(tmp_path / "out")]) == 1
-    assert "--size: 104857600 bytes (whole MiB, at least 2104M)" in capsys.readouterr().err
+    assert "--size: 104857600 bytes (whole MiB, at least 2104MiB)" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("text", "size"), [("2200M", 2200 * MIB), ("3G", 3 * GIB), ("512", 512)])
+@pytest.mark.parametrize(("text", "size"), [("2200MiB", 2200 * MIB), ("3GiB", 3 * GIB), ("512", 512)])
 def test_sizes(text: str, size: int) -> None:
-    assert parse_size(text) == size
+    assert parse_image_size(text) == size
 
 
 def test_no_size() -> None:
     with pytest.raises(UserError, match=r"--size: 'big' is no size"):
-        parse_size("big")
+        parse_image_size("big")
 
 
 class FileTarget(BlockTarget):
