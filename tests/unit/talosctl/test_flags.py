@@ -41,7 +41,6 @@ NOT_BUILT = {
     "talosctl conformance kubernetes",
     "talosctl dashboard",
     "talosctl debug",
-    "talosctl gen secureboot database",
     "talosctl image cache-cert-gen",
     "talosctl image cache-create",
     "talosctl image cache-serve",

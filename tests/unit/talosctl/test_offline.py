@@ -1,13 +1,15 @@
 """Commands that ask no node: manifests, keys for Secure Boot, images of Kubernetes."""
 
 import stat
+import struct
+import uuid
 from pathlib import Path
 
 import pytest
 import yaml
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from talos.pki.keys import KeyType
 from talos.talosctl.main import run
@@ -108,6 +110,33 @@ def test_keys_for_secure_boot(
     assert stat.S_IMODE(Path("other/pcr-signing-key.pem").stat().st_mode) == 0o600
     assert run(["gen", "secureboot", "pcr", "-o", "other"]) == 1
     assert "already exists, use --force" in capsys.readouterr().err
+    assert run(["gen", "secureboot", "database"]) == 0
+    for name in ("db", "KEK", "PK"):
+        check_variable(name, Path(f"_out/{name}.auth").read_bytes(), certificate)
+    assert run(["gen", "secureboot", "database", "--signing-key", "other/pcr-signing-key.pem", "-f"]) == 1
+    assert "does not belong to _out/uki-signing-cert.pem" in capsys.readouterr().err
+
+
+def check_variable(name: str, content: bytes, certificate: x509.Certificate) -> None:
+    """What firmware checks of a variable that replaces another (UEFI 2.10, 8.2.2)."""
+    time, size = content[:16], int.from_bytes(content[16:20], "little")
+    assert time[7:] == bytes(9), "only date and time"
+    assert content[20:24] == b"\x00\x02\xf1\x0e"
+    assert content[24:40] == uuid.UUID("4aafd29d-68df-49ee-8aa9-347d375665a7").bytes_le
+    signed, value = content[40 : 16 + size], content[16 + size :]
+    der = certificate.public_bytes(serialization.Encoding.DER)
+    assert value[:16] == uuid.UUID("a5c059a1-94e4-4aa7-87b5-ab155c2bf072").bytes_le
+    assert struct.unpack("<III", value[16:28]) == (len(value), 0, 16 + len(der))
+    assert value[44:] == der
+    assert signed[0] == 0x30
+    assert der in signed, "the signer's certificate comes with the signature"
+    vendor = (
+        "d719b2cb-3d3a-4596-a3bc-dad00e67656f" if name == "db" else "8be4df61-93ca-11d2-aa0d-00e098032b8c"
+    )
+    text = name.encode("utf-16-le") + uuid.UUID(vendor).bytes_le + b"\x27\0\0\0" + time + value
+    public = certificate.public_key()
+    assert isinstance(public, rsa.RSAPublicKey)
+    public.verify(signed[-public.key_size // 8 :], text, padding.PKCS1v15(), hashes.SHA256())
 
 
 def test_images_of_kubernetes(capsys: pytest.CaptureFixture[str]) -> None:

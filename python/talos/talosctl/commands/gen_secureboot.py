@@ -1,18 +1,30 @@
 """``talosctl gen secureboot``: the keys that boot images and disk encryption policies are signed with."""
 
+import hashlib
+import uuid
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from talos.pki.authority import CertificateAuthority
-from talos.pki.keys import KeyType, key_to_pem
+from talos.pki.certificate import parse_certificate
+from talos.pki.keys import KeyType, key_to_pem, parse_key
+from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
-from talos.talosctl.cli.flag import Flag
+from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.output import console
-from talos.talosctl.output.files import check_absent, write_file
+from talos.talosctl.output.efi import (
+    DATABASE,
+    KEY_EXCHANGE_KEY,
+    PLATFORM_KEY,
+    Signer,
+    make_authenticated,
+    make_signature_list,
+)
+from talos.talosctl.output.files import check_absent, read_file, write_file
 
 LIFETIME = timedelta(days=3650)
 PCR_BITS = 2048
@@ -39,6 +51,35 @@ def run_pcr(invocation: Invocation) -> int:
     return _write(invocation, {"pcr-signing-key.pem": key_to_pem(key)})
 
 
+def run_database(invocation: Invocation) -> int:
+    """Write the variables by which firmware takes a certificate, signed."""
+    flags = invocation.flags
+    if flags.is_set("include-well-known-uefi-certs"):
+        raise UserError(
+            "this client carries no certificates of other vendors",
+            where="--include-well-known-uefi-certs",
+            hint="enroll theirs in the firmware's setup",
+        )
+    enrolled, signing = flags.text("enrolled-certificate"), flags.text("signing-certificate")
+    key_path = flags.text("signing-key")
+    key = parse_key(read_file(key_path), where=key_path)
+    if not isinstance(key, rsa.RSAPrivateKey):
+        raise UserError("firmware takes RSA keys only", where=key_path)
+    signer = Signer(certificate=parse_certificate(read_file(signing), where=signing), key=key)
+    if signer.certificate.public_key() != key.public_key():
+        raise UserError(f"it does not belong to {signing}", where=key_path)
+    certificate = parse_certificate(read_file(enrolled), where=enrolled)
+    # Any id will do; one that follows from the certificate makes the same database again.
+    digest = hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).digest()
+    value = make_signature_list([certificate], uuid.UUID(bytes=digest[:16], version=4))
+    now = datetime.now(UTC)
+    variables = (DATABASE, KEY_EXCHANGE_KEY, PLATFORM_KEY)
+    return _write(
+        invocation,
+        {f"{variable.name}.auth": make_authenticated(variable, value, signer, now) for variable in variables},
+    )
+
+
 def _write(invocation: Invocation, files: Mapping[str, bytes]) -> int:
     folder, force = Path(invocation.flags.text("output")), invocation.flags.is_set("force")
     check_absent(*(folder / name for name in files), force=force)
@@ -53,6 +94,36 @@ COMMAND = Command(
     summary="Make keys for Secure Boot and encrypted disks",
     inherited=(Flag(name="output", short="o", default="_out", help="the folder to write into"),),
     commands=(
+        Command(
+            name="database",
+            summary="Make the firmware's key databases from a certificate",
+            details="Writes db.auth, KEK.auth and PK.auth, with which firmware in setup mode takes the "
+            "enrolled certificate as its only one.",
+            flags=(
+                Flag(
+                    name="enrolled-certificate",
+                    default="_out/uki-signing-cert.pem",
+                    help="the certificate that firmware shall trust",
+                ),
+                Flag(
+                    name="include-well-known-uefi-certs",
+                    type=Type.BOOL,
+                    default="false",
+                    help="also those of the vendors of option ROMs; this client has none",
+                ),
+                Flag(
+                    name="signing-certificate",
+                    default="_out/uki-signing-cert.pem",
+                    help="the certificate of the key that signs the databases",
+                ),
+                Flag(
+                    name="signing-key",
+                    default="_out/uki-signing-key.pem",
+                    help="the key that signs the databases",
+                ),
+            ),
+            run=run_database,
+        ),
         Command(name="pcr", summary="Make the key that PCR values are signed with", run=run_pcr),
         Command(
             name="uki",

@@ -1,0 +1,114 @@
+"""Authenticated variables of UEFI: the files by which firmware takes Secure Boot's keys.
+
+UEFI specification 2.10, sections 8.2.2 (EFI_VARIABLE_AUTHENTICATION_2) and 32.4.1 (EFI_SIGNATURE_LIST).
+"""
+
+import struct
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
+
+_GLOBAL = uuid.UUID("8be4df61-93ca-11d2-aa0d-00e098032b8c")
+_IMAGE_SECURITY = uuid.UUID("d719b2cb-3d3a-4596-a3bc-dad00e67656f")
+_CERT_X509 = uuid.UUID("a5c059a1-94e4-4aa7-87b5-ab155c2bf072")
+_CERT_PKCS7 = uuid.UUID("4aafd29d-68df-49ee-8aa9-347d375665a7")
+
+_ATTRIBUTES = 0x01 | 0x02 | 0x04 | 0x20
+"""Non-volatile, for boot services, at run time, authenticated by time."""
+_REVISION, _TYPE_GUID = 0x0200, 0x0EF1
+"""WIN_CERTIFICATE's revision, and its type whose kind a GUID says."""
+_HEAD = struct.Struct("<IHH")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """A variable of Secure Boot."""
+
+    name: str
+    vendor: uuid.UUID
+
+
+PLATFORM_KEY = Variable(name="PK", vendor=_GLOBAL)
+KEY_EXCHANGE_KEY = Variable(name="KEK", vendor=_GLOBAL)
+DATABASE = Variable(name="db", vendor=_IMAGE_SECURITY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signer:
+    """Who signs a variable."""
+
+    certificate: x509.Certificate
+    key: rsa.RSAPrivateKey
+
+
+def make_signature_list(certificates: Sequence[x509.Certificate], owner: uuid.UUID) -> bytes:
+    """The value of a variable: a list for each certificate, as their sizes differ."""
+    lists: list[bytes] = []
+    for certificate in certificates:
+        entry = owner.bytes_le + certificate.public_bytes(Encoding.DER)
+        # The whole list's size, no header, the size of one entry.
+        sizes = struct.pack("<III", 16 + 12 + len(entry), 0, len(entry))
+        lists.append(_CERT_X509.bytes_le + sizes + entry)
+    return b"".join(lists)
+
+
+def make_authenticated(variable: Variable, value: bytes, signer: Signer, moment: datetime) -> bytes:
+    """The file that sets a variable: timestamp, signature, value."""
+    time = _make_time(moment)
+    content = (
+        variable.name.encode("utf-16-le")
+        + variable.vendor.bytes_le
+        + struct.pack("<I", _ATTRIBUTES)
+        + time
+        + value
+    )
+    signature = _sign(content, signer)
+    head = _HEAD.pack(_HEAD.size + 16 + len(signature), _REVISION, _TYPE_GUID)
+    return time + head + _CERT_PKCS7.bytes_le + signature + value
+
+
+def _make_time(moment: datetime) -> bytes:
+    # EFI_TIME; nanoseconds, time zone and daylight saving must be zero here.
+    now = moment.astimezone(UTC)
+    return struct.pack(
+        "<HBBBBBxIhBx", now.year, now.month, now.day, now.hour, now.minute, now.second, 0, 0, 0
+    )
+
+
+def _sign(content: bytes, signer: Signer) -> bytes:
+    options = [
+        pkcs7.PKCS7Options.DetachedSignature,
+        pkcs7.PKCS7Options.Binary,
+        pkcs7.PKCS7Options.NoAttributes,
+    ]
+    wrapped = (
+        pkcs7.PKCS7SignatureBuilder()
+        .set_data(content)
+        .add_signer(signer.certificate, signer.key, hashes.SHA256())
+        .sign(Encoding.DER, options)
+    )
+    return _unwrap(wrapped)
+
+
+def _unwrap(content_info: bytes) -> bytes:
+    """The SignedData inside a ContentInfo, which is what firmware expects (DER, ITU-T X.690)."""
+    body, _ = _read_value(content_info)
+    _, position = _read_value(body)  # the object identifier
+    explicit, _ = _read_value(body[position:])
+    return explicit
+
+
+def _read_value(der: bytes) -> tuple[bytes, int]:
+    """The value of the first element, and where the next one begins."""
+    size, start = der[1], 2
+    if size & 0x80:
+        count = size & 0x7F
+        start += count
+        size = int.from_bytes(der[2:start], "big")
+    return der[start : start + size], start + size
