@@ -23,7 +23,7 @@ VM_TESTS := $(basename $(notdir $(wildcard nixos-tests/*.py) $(patsubst %/test.p
 
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
-.PHONY: help grants tools fetch lock build size kernel assets kernel-hardening api cluster destroy test lint types unit node cluster-tests bench reproducible clean
+.PHONY: help grants tools fetch lock build size kernel assets kernel-hardening api cluster destroy test lint types unit node cluster-tests soak bench reproducible clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -120,6 +120,10 @@ netboot-tests: api devenv vm-inputs ## Boot machines from the server of `nix run
 
 run-vm: build vm-inputs ## Boot a machine from the ISO; its disk stays in build/vm, its API is on the loopback interface
 	@nix run .\#run-vm -- --folder build/vm $(VM)
+
+SOAK := 180
+soak: api devenv ## Fuzz every parser for SOAK seconds (180)
+	FUZZ_SECONDS=$(SOAK) $(PYTEST) tests/unit/fuzz
 
 bench: build api devenv ## Benchmarks; they print tables and never fail on time
 	$(PYTEST) -s tests/bench

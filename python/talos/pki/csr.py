@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from talos.pki.keys import PrivateKey
@@ -57,8 +58,8 @@ def parse_csr(pem: bytes, *, where: str = "certificate request") -> x509.Certifi
     try:
         request = x509.load_pem_x509_csr(found.group(0))
         valid = request.is_signature_valid
-    except ValueError as error:
-        raise UserError("the certificate request is damaged", where=where) from error
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise UserError("the certificate request is damaged or of an unknown kind", where=where) from error
     if not valid:
         raise UserError(
             "the request's signature does not match its key", where=where, hint="make the request again"

@@ -19,9 +19,9 @@ LOW_PRIORITY = 1024
 
 def parse_network(text: str, hostname: str) -> network.PlatformConfigSpec:
     """Links with static addresses, a gateway each, resolvers and time servers."""
-    data = cast("dict[str, Any]", yaml.safe_load(text) or {})
     spec = network.PlatformConfigSpec()
     try:
+        data = cast("dict[str, Any]", yaml.safe_load(text) or {})
         name = str(data.get("hostname") or hostname)
         if name:
             spec.hostnames.add(hostname=name, config_layer=enums.CONFIG_PLATFORM)
@@ -35,7 +35,7 @@ def parse_network(text: str, hostname: str) -> network.PlatformConfigSpec:
             spec.time_servers.add(ntp_servers=servers, config_layer=enums.CONFIG_PLATFORM)
         spec.metadata.platform = "container"
         spec.metadata.hostname = name
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise UserError(f"not a network config: {error!r}", where=FILE) from None
     return spec
 

@@ -1,7 +1,6 @@
 """gRPC's headers: metadata, timeouts and status, as HTTP/2 carries them."""
 
 import base64
-import binascii
 import re
 from collections.abc import Iterable
 from urllib.parse import quote_from_bytes, unquote
@@ -54,7 +53,7 @@ def _decode_binary(key: str, text: str) -> bytes:
     text = text.strip().rstrip("=")
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except binascii.Error:
+    except ValueError:  # binascii's error, or a text that is not ASCII
         raise RpcError(Code.INTERNAL, f'malformed binary metadata "{key}"') from None
 
 

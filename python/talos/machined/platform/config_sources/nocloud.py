@@ -36,9 +36,13 @@ def parse_hostname(meta_data: bytes) -> str:
     """
     try:
         data: object = yaml.safe_load(meta_data) or {}
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise UserError(f"this is no YAML: {error}".replace("\n", " "), where=META_DATA) from None
     if not isinstance(data, dict):
         raise UserError("this is no YAML mapping", where=META_DATA)
     values = cast("dict[str, object]", data)
-    return str(values.get("local-hostname") or values.get("hostname") or "")
+    hostname = values.get("local-hostname") or values.get("hostname") or ""
+    if not isinstance(hostname, str):
+        # The text of a value made of aliases can grow without bound.
+        raise UserError("the host name is no text", where=META_DATA)
+    return hostname

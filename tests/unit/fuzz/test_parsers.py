@@ -1,0 +1,244 @@
+"""What takes bytes from outside either accepts them or refuses them in the one way it may, and soon.
+
+The same inputs every time, three thousand for each parser. FUZZ_SECONDS gives each one so long with new
+inputs instead (``make soak``); what fails is shown as a literal to be added to its seeds.
+"""
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import h2.config
+import h2.connection
+import pytest
+from google.protobuf.message import DecodeError
+
+from talos.api.cosi import resource_pb2
+from talos.api.machine import machine_pb2
+from talos.api.rpc import RpcError
+from talos.apid.wire import MergeError, mark_frame, mark_reply
+from talos.config.cel.compile import compile_expression
+from talos.config.cel.environments import DISK, LINK
+from talos.config.change.patch import apply_patches, parse_patch
+from talos.config.read.loader import load
+from talos.config.talosconfig_file import read_file
+from talos.config.udev_rules import parse_rules
+from talos.machined.platform.config_sources.nocloud import parse_hostname
+from talos.machined.platform.network import parse_network
+from talos.networkd.dhcp.message import parse_reply as parse_dhcp
+from talos.pki.certificate import parse_certificates
+from talos.pki.csr import parse_csr
+from talos.pki.keys import parse_key
+from talos.resource.pattern import Pattern, PatternError
+from talos.resource.remote.service import parse_query
+from talos.rpc.http2.metadata import parse_metadata, parse_timeout
+from talos.rpc.port import call
+from talos.rpc.port.frames import FloodError, FrameMeter
+from talos.system.errors import UserError
+from talos.timed.sntp import parse_reply as parse_sntp
+
+from .mutation import inputs
+
+EXAMPLES = 3000
+SLOWEST = 1.0
+"""Seconds of processor time for one input of 64 KiB at most."""
+
+DATA = Path(__file__).parents[2] / "data" / "fuzz"
+DOCUMENTS = Path(__file__).parents[3] / "docs" / "examples"
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parser:
+    """What is tried: a function, good inputs, the errors by which it refuses others."""
+
+    parse: Callable[[bytes], object]
+    seeds: Sequence[bytes]
+    refusals: tuple[type[Exception], ...] = (UserError,)
+    examples: int = EXAMPLES
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", errors="replace")
+
+
+def _session() -> bytes:
+    connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
+    connection.initiate_connection()
+    for stream in (1, 3):
+        headers = [(":method", "POST"), (":path", "/a.B/C"), (":scheme", "https"), (":authority", "a")]
+        connection.send_headers(stream, [*headers, ("content-type", "application/grpc"), ("x-bin", "YQ")])
+        connection.send_data(stream, b"\0\0\0\0\2ab", end_stream=stream == 3)
+    connection.ping(b"12345678")
+    connection.reset_stream(1)
+    return bytes(connection.data_to_send())
+
+
+def _query(data: bytes) -> object:
+    term = resource_pb2.LabelTerm.FromString(data)
+    return parse_query([resource_pb2.LabelQuery(terms=[term])], resource_pb2.IDQuery(regexp=term.key))
+
+
+def _pairs(data: bytes) -> tuple[tuple[str, str], ...]:
+    return tuple((key, value) for key, _, value in (line.partition(":") for line in _text(data).split("\n")))
+
+
+def _messages(tag: str) -> bytes:
+    reply = machine_pb2.VersionResponse()
+    for _ in range(2):
+        reply.messages.add().version.tag = tag
+    return reply.SerializeToString()
+
+
+def _data(name: str) -> bytes:
+    return (DATA / name).read_bytes()
+
+
+def _documents() -> list[bytes]:
+    return [path.read_bytes() for path in sorted(DOCUMENTS.glob("*.yaml"))]
+
+
+HARDWARE = bytes(6)
+DHCP = (
+    b"\2\1\6\0\0\0\0\7" + bytes(20) + HARDWARE + bytes(202) + b"\x63\x82\x53\x63"
+    b"\x35\1\5\1\4\xff\xff\xff\0\x33\4\0\0\x0e\x10\x36\4\x0a\0\0\1\3\4\x0a\0\0\1\x0c\4node\xff"
+)
+PARSERS: Mapping[str, Parser] = {
+    "config": Parser(
+        parse=load,
+        seeds=[*_documents(), b"a: &a [1]\nb: [*a, *a]\n", b"%YAML 1.2\n---\nversion: v1alpha1\n"],
+        examples=1000,
+    ),
+    "patch": Parser(
+        parse=lambda data: apply_patches("version: v1alpha1\nmachine: {type: worker}\n", [parse_patch(data)]),
+        seeds=[
+            b"machine:\n  type: worker\n  certSANs: [a]\n",
+            b'[{"op": "add", "path": "/machine/certSANs/-", "value": "a"}]',
+            b"machine:\n  install: {$patch: delete}\n",
+        ],
+    ),
+    "talosconfig": Parser(
+        parse=lambda data: read_file(data, "file"),
+        seeds=[b"context: a\ncontexts:\n  a:\n    endpoints: [10.5.0.2]\n    ca: YQ==\n    crt: YQ==\n"],
+    ),
+    "network of a container": Parser(
+        parse=lambda data: parse_network(_text(data), "node"),
+        seeds=[b"hostname: a\nlinks:\n- name: eth0\n  addresses: [10.0.0.2/24]\n  gateway: 10.0.0.1\n"],
+    ),
+    "meta-data of nocloud": Parser(
+        parse=parse_hostname,
+        seeds=[b"local-hostname: a\ninstance-id: b\n", b"hostname: &a [x]\nx: [*a, *a]\n"],
+    ),
+    "expression, disk": Parser(
+        parse=lambda data: compile_expression(_text(data), DISK, where="x"),
+        seeds=[
+            b"disk.size > 10u * GiB && !disk.readonly",
+            b'disk.model.matches("a.*") || disk.transport in ["nvme"]',
+        ],
+    ),
+    "expression, link": Parser(
+        parse=lambda data: compile_expression(_text(data), LINK, where="x"),
+        seeds=[
+            b'mac(link.permanent_addr) == "00:1a:2b:3c:4d:5e"',
+            b"[1, 2].exists(x, x == 1) ? true : false",
+        ],
+    ),
+    "udev rules": Parser(
+        parse=lambda data: parse_rules([_text(data)]),
+        seeds=[b'SUBSYSTEM=="block", KERNEL=="sd*", ATTR{size}!="0", SYMLINK+="disk/$kernel"\n'],
+    ),
+    "certificates": Parser(
+        parse=parse_certificates, seeds=[_data("authority.crt"), _data("authority.crt") * 2]
+    ),
+    "key": Parser(parse=parse_key, seeds=[_data("p256.key"), _data("ed25519.key")]),
+    "certificate request": Parser(
+        parse=lambda data: parse_csr(data).public_key(), seeds=[_data("request.csr")]
+    ),
+    "pattern": Parser(
+        parse=lambda data: Pattern(_text(data)).search("eth0/10.5.0.2/24" * 4),
+        seeds=[
+            rb"^(eth|en)[a-z0-9]+/\d{1,3}(?:\.\d{1,3}){3}/24$",
+            rb"(?i)a+?[^b-d\w]*|\bx\B",
+            b"(a|b)*(a?){30}a{30}",
+        ],
+        refusals=(PatternError,),
+    ),
+    "query": Parser(
+        parse=_query,
+        seeds=[
+            resource_pb2.LabelTerm(
+                key="a.*", value=["b"], op=resource_pb2.LabelTerm.Operation.IN
+            ).SerializeToString()
+        ],
+        refusals=(RpcError, DecodeError),
+    ),
+    "reply of a node": Parser(
+        parse=lambda data: mark_reply(data, "node"), seeds=[_messages("a"), b""], refusals=(MergeError,)
+    ),
+    "frame of a node": Parser(
+        parse=lambda data: mark_frame(data, "node"),
+        seeds=[_messages("a"), b"\x12\1a"],
+        refusals=(MergeError,),
+    ),
+    "metadata": Parser(
+        parse=lambda data: parse_metadata(_pairs(data)),
+        seeds=[b"node:10.5.0.2\nx-bin:YQ==\ngrpc-timeout:1S\nuser-agent:x"],
+        refusals=(RpcError,),
+    ),
+    "metadata of a client": Parser(
+        parse=lambda data: (call.parse_metadata(_pairs(data)), call.parse_authority(dict(_pairs(data)))),
+        seeds=[b"node:10.5.0.2\nx-bin:YQ==\n:authority:node", b"nodes:a\nnodes:b"],
+        refusals=(RpcError,),
+    ),
+    "timeout": Parser(
+        parse=lambda data: (call.parse_timeout(_text(data)), parse_timeout(_text(data))),
+        seeds=[b"20S", b"99999999H"],
+        refusals=(RpcError,),
+    ),
+    "frames": Parser(
+        parse=lambda data: FrameMeter(4096).feed(data),
+        seeds=[_session(), PREFACE],
+        refusals=(FloodError,),
+    ),
+    "DHCP": Parser(
+        parse=lambda data: parse_dhcp(data, transaction=7, hardware_address=HARDWARE),
+        seeds=[DHCP],
+        refusals=(ValueError,),
+    ),
+    "SNTP": Parser(
+        parse=lambda data: parse_sntp(data, "server", nonce=bytes(8), sent=0.0, received=1.0),
+        seeds=[b"\x24\2\0\0" + bytes(44)],
+        refusals=(RpcError,),
+    ),
+}
+
+
+def tries(parser: Parser) -> Iterator[bytes]:
+    """The inputs of this run."""
+    seconds = float(os.environ.get("FUZZ_SECONDS", "0"))
+    if not seconds:
+        yield from itertools.islice(inputs(parser.seeds, 1), parser.examples)
+        return
+    end = time.monotonic() + seconds
+    for data in inputs(parser.seeds, time.time_ns()):
+        if time.monotonic() > end:
+            return
+        yield data
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_parser(name: str) -> None:
+    parser = PARSERS[name]
+    for data in tries(parser):
+        begin = time.process_time()
+        try:
+            parser.parse(data)
+        except parser.refusals:
+            pass
+        except Exception as error:
+            raise AssertionError(f"{error!r} for {data!r}") from error
+        took = time.process_time() - begin
+        assert took < SLOWEST, f"{took:.1f} s for {data!r}"
