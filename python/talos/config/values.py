@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Self, override
 from urllib.parse import urlsplit
 
-from talos.api.durations import parse_duration
+from talos.api.durations import format_duration, parse_duration
 from talos.system.sizes import SIZE_LIMIT, parse_size
 
 type Unstructured = Mapping[str, Any]
@@ -52,11 +52,16 @@ class Text(str):
 
 
 class Duration(Text):
-    """A span of time as Go writes it: ``1h30m``, ``500ms``."""
+    """A span of time as Go writes it: ``1h30m0s``, ``500ms``."""
 
     __slots__ = ()
     expected = "a duration such as 30s, 5m or 1h30m"
     may_be_empty = False
+
+    @override
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        return cls(format_duration(parse_duration(text)))
 
     def check(self) -> None:
         """Raise ValueError when it is no duration."""

@@ -43,3 +43,12 @@ def test_urls() -> None:
 def test_what_hasnt_the_form_is_refused(kind: type[Text], text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the message is checked with the loader
         kind.parse(text)
+
+
+WRITTEN = {"2m": "2m0s", "90s": "1m30s", "0.5s": "500ms", "168h": "168h0m0s", "0": "0s"}
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_durations_are_kept_in_one_form(text: str) -> None:
+    assert Duration.parse(text) == WRITTEN[text]
+    assert Duration.parse(WRITTEN[text]) == WRITTEN[text]

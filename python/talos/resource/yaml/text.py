@@ -114,10 +114,11 @@ def _lines(
 def _mapping(value: Mapping[str, Value], indent: str, path: Path, comments: Comments) -> Iterator[str]:
     # To the next multiple of the step, also from within a list's item, which stands at two more.
     inner = " " * ((len(indent) // _STEP + 1) * _STEP)
+    has_comments = comments is not NO_COMMENTS
     for key, item in value.items():
-        below = (*path, key)
-        remark = comments.of(below)
-        head = f"{indent}{_text(key)}:"
+        below = (*path, key) if has_comments else path
+        remark = comments.of(below) if has_comments else ""
+        head = f"{indent}{_key(key)}:"
         if _is_nested(item):
             if remark:
                 yield f"{indent}# {remark}"
@@ -210,6 +211,10 @@ def _text(value: str) -> str:
     if _NOT_PLAIN.match(value):
         return "'" + value.replace("'", "''") + "'"
     return value
+
+
+_key = functools.lru_cache(maxsize=1024)(_text)
+"""Keys are few and come again in every spec of a kind."""
 
 
 def _means_something_else(value: str) -> bool:

@@ -43,7 +43,7 @@ class EncryptionKeyTPM(Section):
 class EncryptionKey(Section):
     """One of the keys that open a volume."""
 
-    slot: int | None = setting("key slot of LUKS2")
+    slot: int = setting("key slot of LUKS2", default=0)
     static: EncryptionKeyStatic | None = setting("key from a fixed passphrase")
     node_id: EncryptionKeyNodeID | None = setting("key derived from the machine's identity", key="nodeID")
     kms: EncryptionKeyKMS | None = setting("key sealed by a key management service")
