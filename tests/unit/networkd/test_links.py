@@ -7,6 +7,7 @@ from typing import Any
 import trio
 import trio.testing
 from tests.unit.networkd.dhcp_server import Server
+from trio.testing import MockClock
 
 from talos.api.definitions.runtime_pb2 import KernelCmdlineSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec
@@ -16,7 +17,7 @@ from talos.resource.changes import modify
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
-from talos.system.net.links import ARPHRD_ETHER, ARPHRD_LOOPBACK, LinkState
+from talos.system.net.links import ARPHRD_ETHER, ARPHRD_LOOPBACK, LinkState, Topic
 from talos.testing.links import MemoryLinks
 
 MAIN = "version: v1alpha1\nmachine:\n  type: worker\n"
@@ -279,3 +280,37 @@ routes: [{gateway: 10.6.0.1}]
         # eth0 has a lease with a route of the same metric.
         assert "eth0 10.0.2.15/24" in await node.addresses()
         assert await default_gateways(node) == ["10.6.0.1"]
+
+
+async def test_what_another_program_undoes_is_not_done_without_end(autojump_clock: MockClock) -> None:
+    del autojump_clock
+    node = Node(1)
+    await node.config(
+        MAIN
+        + """
+---
+apiVersion: v1alpha1
+kind: LinkConfig
+name: eth0
+addresses: [{address: 10.5.0.2/24}]
+"""
+    )
+    removed = 0
+
+    async def undo(task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        nonlocal removed
+        async with node.links.watch(Topic.ADDRESS) as changes:
+            task_status.started()
+            async for _ in changes:
+                for address in await node.links.addresses():
+                    if address.link_index != 1:
+                        removed += 1
+                        await node.links.remove_address(address)
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(undo)
+        async with node.running():
+            await trio.sleep(100)
+            # Five within ten seconds; it goes on, as the other program may end.
+            assert 10 <= removed <= 55
+            nursery.cancel_scope.cancel()

@@ -37,7 +37,7 @@ class AddressSpecController(KernelReconciler):
                 if index is not None:
                     self.log.info(f"address {resource.id} removed")
                     removal = self.links.remove_address(make_state(spec, index))
-                    await self.attempt(f"address {resource.id}", removal)
+                    await self.attempt(f"removing address {resource.id}", removal)
                 await runtime.remove_finalizer(kinds.ADDRESS_SPEC, resource.id)
                 continue
             if self.name not in resource.metadata.finalizers:

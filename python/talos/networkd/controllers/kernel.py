@@ -1,7 +1,8 @@
 """A reconciler that also wakes when the kernel's network configuration changes."""
 
-from collections.abc import Awaitable
-from typing import ClassVar
+from collections import deque
+from collections.abc import Coroutine
+from typing import Any, ClassVar
 
 import trio
 
@@ -11,6 +12,8 @@ from talos.system.net.links import LinkError, Links, Topic
 
 RETRY_SECONDS = 10.0
 """Before a change that the kernel refused is tried again."""
+MOST_CHANGES = 5
+"""Made to one thing within ``RETRY_SECONDS``."""
 
 
 class KernelReconciler(Reconciler):
@@ -23,6 +26,8 @@ class KernelReconciler(Reconciler):
         self.log = log
         self._refused: dict[str, float] = {}
         """When each change was refused first."""
+        self._times: dict[str, deque[float]] = {}
+        """When each change was made last."""
         self._is_refused = False
         self._is_retry_due = False
 
@@ -51,12 +56,19 @@ class KernelReconciler(Reconciler):
                     nursery.start_soon(retry)
                 runtime.reset_backoff()
 
-    async def attempt(self, what: str, change: Awaitable[None]) -> bool:
+    async def attempt(self, what: str, change: Coroutine[Any, Any, None]) -> bool:
         """Make a change. What the kernel refuses keeps nothing else back and is tried again.
 
         It is logged once, and only when it lasts: a route is refused until its address is
-        there, a moment later.
+        there, a moment later. A change that has to be made again and again, since another
+        program or the kernel undoes it, is put off: the event of each undoing would otherwise
+        lead to the next round at once.
         """
+        if self._is_undone(what):
+            change.close()
+            self._is_refused = True
+            self.log.once(f"{what}: what is set is changed by something else; it is set again and again")
+            return False
         try:
             await change
         except LinkError as error:
@@ -67,4 +79,12 @@ class KernelReconciler(Reconciler):
             return False
         if self._refused.pop(what, None) is not None:
             self.log.forget(what)
+        self._times.setdefault(what, deque(maxlen=MOST_CHANGES)).append(trio.current_time())
         return True
+
+    def _is_undone(self, what: str) -> bool:
+        now = trio.current_time()
+        for other in [other for other, times in self._times.items() if times[-1] < now - RETRY_SECONDS]:
+            del self._times[other]
+        times = self._times.get(what, ())
+        return len(times) == MOST_CHANGES and times[0] > now - RETRY_SECONDS

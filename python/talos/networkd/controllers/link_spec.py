@@ -70,20 +70,21 @@ class LinkSpecController(KernelReconciler):
         if wanted != link.master_index and (wanted or spec.name in self._made or link.slave_kind in _JOINTS):
             if spec.bond_slave.master_name and link.is_up:
                 # A bond takes only links that are off.
-                await self.attempt(what, self.links.set_link(link.index, up=False))
-            if not await self.attempt(what, self.links.set_link(link.index, master=wanted)):
+                await self.attempt(f"{what}, down", self.links.set_link(link.index, up=False))
+            if not await self.attempt(f"{what}, master", self.links.set_link(link.index, master=wanted)):
                 return
             self.log.info(f"link {spec.name}: {f'part of {_master(spec)}' if wanted else 'on its own'}")
             link = await self._find(spec.name) or link
         if spec.hardware_address and spec.hardware_address != link.hardware_address:
-            await self.attempt(what, self.links.set_link(link.index, hardware_address=spec.hardware_address))
+            change = self.links.set_link(link.index, hardware_address=spec.hardware_address)
+            await self.attempt(f"{what}, hardware address", change)
         mtu = spec.mtu if spec.mtu not in (0, link.mtu) else None
         if mtu is not None:
             self.log.info(f"link {spec.name}: mtu {mtu}")
             await self.attempt(f"{what}, mtu", self.links.set_link(link.index, mtu=mtu))
         if spec.up != link.is_up:
             self.log.info(f"link {spec.name}: {'up' if spec.up else 'down'}")
-            await self.attempt(what, self.links.set_link(link.index, up=spec.up))
+            await self.attempt(f"{what}, up", self.links.set_link(link.index, up=spec.up))
 
     async def _make(self, spec: LinkSpecSpec, link: LinkState | None) -> LinkState | None:
         parent = await self._find(spec.parent_name)
@@ -102,7 +103,7 @@ class LinkSpecController(KernelReconciler):
             if self._made.get(spec.name) == key:
                 return link
             self.log.info(f"link {spec.name} changes: it is made anew")
-            await self.attempt(f"link {spec.name}", self.links.remove_link(link.index))
+            await self.attempt(f"removing link {spec.name}", self.links.remove_link(link.index))
         self.log.info(f"link {spec.name} made: {spec.kind}")
         if not await self.attempt(f"making {spec.kind} {spec.name}", self.links.add_link(spec.name, words)):
             return None

@@ -38,7 +38,7 @@ class RouteSpecController(KernelReconciler):
             if resource.metadata.phase is Phase.TEARING_DOWN:
                 if resource.id in present:
                     self.log.info(f"route {resource.id} removed")
-                    await self.attempt(f"route {resource.id}", self.links.remove_route(wanted))
+                    await self.attempt(f"removing route {resource.id}", self.links.remove_route(wanted))
                 await runtime.remove_finalizer(kinds.ROUTE_SPEC, resource.id)
                 continue
             if self.name not in resource.metadata.finalizers:
