@@ -4,8 +4,8 @@
 
 Four spaces of indentation, items of a list two; a text stands plain where that means the same, in double
 quotes where a reader would take it for something else, in single ones where a mark of YAML stands in it,
-and as a block when it has several lines. tests/data/yaml/texts.json has the rules as a table. A general
-emitter can't produce the style and takes milliseconds for a spec, which every answer of the State holds.
+and as a block when it has several lines. tests/data/yaml/texts.json has the rules as a table;
+docs/decisions/yaml-emitter.md says why it isn't PyYAML.
 """
 
 import functools
