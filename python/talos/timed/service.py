@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
+import trio
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.rpc import Call, Code, RpcError, Service
@@ -26,17 +27,31 @@ class TimeService:
         return Service(descriptor, {"Time": self.time, "TimeCheck": self.check})
 
     async def time(self, request: Empty, call: Call) -> time_pb2.TimeResponse:
-        """Compare with the first configured server that answers."""
+        """Compare with the configured server that answers first."""
         del request, call
         servers = await self._servers()
         if not servers:
             raise RpcError(Code.FAILED_PRECONDITION, "no time servers are configured")
-        for server in servers[:-1]:
-            try:
-                return make_response(await self._ask(server))
-            except RpcError:
-                continue
-        return make_response(await self._ask(servers[-1]))
+        return make_response(await self._ask_all(servers))
+
+    async def _ask_all(self, servers: Sequence[str]) -> Answer:
+        """The first answer of all servers, which are asked at once: none delays the others."""
+        answers: list[Answer] = []
+        failures: list[RpcError] = []
+        async with trio.open_nursery() as nursery:
+
+            async def ask_one(server: str) -> None:
+                try:
+                    answers.append(await self._ask(server))
+                    nursery.cancel_scope.cancel()
+                except RpcError as error:
+                    failures.append(error)
+
+            for server in servers:
+                nursery.start_soon(ask_one, server)
+        if answers:
+            return answers[0]
+        raise RpcError(failures[0].code, "; ".join(error.message for error in failures))
 
     async def check(self, request: time_pb2.TimeRequest, call: Call) -> time_pb2.TimeResponse:
         """Compare with the server that is named."""

@@ -18,6 +18,7 @@ from talos.machined.api import (
     disks,
     events,
     files,
+    health,
     images,
     logs,
     meta,
@@ -62,7 +63,7 @@ _GROUPS: Mapping[ServiceDescriptor, tuple[Group, ...]] = {
     debug_pb2.DESCRIPTOR.services_by_name["DebugService"]: (),
     lvm_pb2.DESCRIPTOR.services_by_name["LVMService"]: (),
     md_pb2.DESCRIPTOR.services_by_name["MDService"]: (),
-    cluster_pb2.DESCRIPTOR.services_by_name["ClusterService"]: (),
+    cluster_pb2.DESCRIPTOR.services_by_name["ClusterService"]: (health.handlers,),
 }
 
 

@@ -7,6 +7,7 @@ from talos.machined.controllers.block.mount_request import MountRequestControlle
 from talos.machined.controllers.block.system_disk import SystemDiskController
 from talos.machined.controllers.block.volume_config import VolumeConfigController
 from talos.machined.controllers.block.volume_manager import VolumeManagerController, VolumeParts
+from talos.machined.controllers.cluster.config import ClusterInfoController, DiscoveryConfigController
 from talos.machined.controllers.cluster.identity import NodeIdentityController
 from talos.machined.controllers.config.machine_type import MachineTypeController
 from talos.machined.controllers.config.persistence import PersistenceController
@@ -79,6 +80,8 @@ def make_controllers(parts: Parts) -> list[Controller]:
         *make_volume_controllers(parts),
         MachineStatusController(parts.stage, parts.node.events.publish),
         AddressEventController(parts.node.events.publish),
+        ClusterInfoController(),
+        DiscoveryConfigController(),
         HostDNSConfigController(),
         NodeAddressSortAlgorithmController(),
         AddressFilterController(),
