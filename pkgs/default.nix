@@ -8,7 +8,7 @@ let
   python = import ./python { inherit inputs buildRoot roots version rev; };
   kernel = import ../kernel { inherit buildRoot roots; };
   modules = import ../modules { inherit inputs buildRoot roots python kernel version rev; };
-  pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ];
+  pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ] [ ];
   vms = import ../nixos-tests {
     inherit buildRoot roots python;
     assets = {

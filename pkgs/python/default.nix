@@ -70,13 +70,19 @@ rec {
     wheels = [ wheels.image wheels.tools ];
   };
 
-  # A program of the workstation: `settings` are "NAME=VALUE" words of its environment.
-  program = name: module: settings: build {
-    inherit name module settings workstation version rev;
+  # A program of the workstation: `settings` are "NAME=VALUE" words of its environment, `preload` modules that most
+  # runs import.
+  program = name: module: settings: preload: build {
+    inherit name module settings preload workstation version rev;
     command = run "make_program.py" [ "bytecode.py" ];
     sources = map (folder: "${folder}=${source folder}") (on "workstation");
     generated = api;
   };
 
-  talosctl = program "talosctl" "talos.talosctl.main" [ ];
+  talosctl = program "talosctl" "talos.talosctl.main" [ ] [
+    "talos.talosctl.main"
+    "talos.talosctl.commands.service"
+    "talos.talosctl.commands.get"
+    "encodings.idna"
+  ];
 }
