@@ -1,6 +1,7 @@
 """What daemons on a running node may not do, seen from the machine below it."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 from tests.harness.cluster import Cluster
 
 from talos.daemon.daemons import DAEMONS, DaemonSpec
+from talos.daemon.grants import load_grants
+from talos.resource import kinds
 from talos.system.process import run_command
 
 RUNNING = [daemon for daemon in DAEMONS if not daemon.needs_devices]
@@ -29,6 +32,38 @@ for path in paths:
         continue
     reached.append(path)
 print(json.dumps(reached))
+"""
+
+LIST = """
+import asyncio, json, os, sys
+from talos.daemon.run import host
+from talos.resource import kinds
+from talos.resource.remote.state import RemoteState
+from talos.resource.state import StateError
+from talos.rpc.channel import open_channel
+from talos.system.logging import Log
+
+root, uid, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+directory = os.open(root, os.O_PATH | os.O_DIRECTORY)
+os.setgroups([])
+os.setresgid(uid, uid, uid)
+os.setresuid(uid, uid, uid)
+found = os.open(path.lstrip("/"), os.O_PATH, dir_fd=directory)
+listed = []
+
+async def main(daemon):
+    async with open_channel(daemon, f"/proc/self/fd/{found}") as transport:
+        state = RemoteState(transport)
+        for kind in kinds.REGISTRY.values():
+            try:
+                await state.list(kind)
+            except StateError as error:
+                assert "is not granted to" in str(error), error
+            else:
+                listed.append(kind.type)
+
+asyncio.run(host(main, "test", Log(write=lambda line: None)))
+print(json.dumps(listed))
 """
 
 
@@ -64,6 +99,17 @@ def test_a_uid_reaches_its_own_sockets_only(cluster: Cluster, daemon: DaemonSpec
     own |= {"/system/run/machined/machine.sock"} if daemon.name == "routerd" else set()
     program = [sys.executable, "-c", DIAL, str(cluster.root()), str(daemon.uid), *paths]
     assert set(json.loads(run_command(program).stdout)) == own
+
+
+@pytest.mark.parametrize("daemon", RUNNING, ids=lambda daemon: daemon.name)
+def test_a_uid_lists_what_its_daemon_is_granted(cluster: Cluster, daemon: DaemonSpec) -> None:
+    program = [sys.executable, "-c", LIST, str(cluster.root()), str(daemon.uid), daemon.state_socket]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    listed = set(json.loads(run_command(program, env=environment).stdout))
+    granted = load_grants()[daemon.name]
+    whole = {name for (name, _), found in granted.ids.items() if None in found}
+    whole &= {name for name, namespace in granted.ids if kinds.REGISTRY[name].namespace == namespace}
+    assert listed == whole | granted.owners.keys()
 
 
 def test_no_descriptor_of_the_creator_reaches_the_node(cluster: Cluster) -> None:
