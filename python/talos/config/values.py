@@ -250,11 +250,11 @@ class HardwareAddress(Text):
 
 
 class Expression(Text):
-    """A CEL expression; it is compiled where it is used."""
+    """A CEL expression; the checks of configs compile it."""
 
     __slots__ = ()
     expected = "a CEL expression"
-    longest = 4096
+    longest = 2048
 
 
 class RoutingTable(Text):

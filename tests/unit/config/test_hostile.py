@@ -58,6 +58,19 @@ TEXTS = {
     "rule without an end": document("UdevRulesConfig", "rules: ['KERNEL==\"" + "a" * SIZE + "']"),
     "rule of blanks": document("UdevRulesConfig", "rules: ['KERNEL" + " " * SIZE + "']"),
     "rule of lines": document("UdevRulesConfig", 'rules: ["' + repeat("\\\\\\n", SIZE) + '"]'),
+    "expressions": "---\n".join(
+        document("LinkAliasConfig", f"name: n{at}\nselector: {{match: '{'!' * 2040}true'}}")
+        for at in range(480)
+    ),
+    "labels": document("KubeNodeConfig", f"labels: {{a: '{'-' * SIZE}'}}"),
+    "names": document("KubeNetworkConfig", "dnsDomain: " + repeat("a.", SIZE)),
+    "image": document("ContainerConfig", "name: a\nimage: " + repeat("a-", SIZE)),
+    "overlaps": document(
+        "BGPInstanceConfig",
+        "name: a\nlocalASN: 1\nimportRoutes: [{bgpInstance: b, prefixes: ["
+        + "".join(f"10.{at // 256}.{at % 256}.0/24, " for at in range(40_000))
+        + "]}]",
+    ),
     "rules": document("UdevRulesConfig", "rules: [" + repeat("'KERNEL==\"\"', ", 49_000) + "]"),
 }
 

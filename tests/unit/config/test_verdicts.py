@@ -11,6 +11,9 @@ import pytest
 import yaml
 
 from talos.config.check.validate import Mode, validate
+from talos.config.generate.config import generate_config, render
+from talos.config.generate.options import GenerateOptions
+from talos.config.model import MachineType
 from talos.config.problem import ConfigError
 from talos.config.read.loader import dump_plain, load
 from talos.config.read.tree import parse_documents, plain
@@ -109,6 +112,19 @@ def make_config(bases: dict[str, list[dict[str, Any]]], case: dict[str, Any]) ->
         assert old in text
         text = text.replace(old, new, 1)
     return text
+
+
+@pytest.mark.parametrize("minor", range(3, 16))
+@pytest.mark.parametrize("role", [MachineType.CONTROL_PLANE, MachineType.WORKER])
+def test_a_config_of_any_version_is_silent(bundle: SecretsBundle, role: MachineType, minor: int) -> None:
+    options = GenerateOptions(
+        cluster_name="demo", endpoint="https://10.0.0.1:6443", secrets=bundle, contract=(1, minor)
+    )
+    text = render(generate_config(options, role), docs=False, examples=False)
+    assert not is_refused(text, Mode.METAL, strict=True)
+    assert not is_refused(text, Mode.CLOUD, strict=True)
+    # Containers need the host's DNS, which is generated since 1.8.
+    assert is_refused(text, Mode.CONTAINER, strict=True) is (minor < 8)
 
 
 @pytest.mark.parametrize("mode", list(Mode))

@@ -78,8 +78,10 @@ def _check_prefixes(route: BGPImportRoute, at: Note, found: list[tuple[_Network,
 def _check_overlaps(found: list[tuple[_Network, Note]]) -> Iterator[Note]:
     """In the order of addresses, a network that overlaps any before overlaps the widest of them."""
     widest: _Network | None = None
-    for network, place in sorted(found, key=lambda one: (one[0].version, int(one[0][0]), one[0].prefixlen)):
-        if widest and widest.version == network.version and int(network[0]) <= int(widest[-1]):
+    for network, place in sorted(
+        found, key=lambda one: (one[0].version, int(one[0].network_address), one[0].prefixlen)
+    ):
+        if widest and widest.version == network.version and network.network_address in widest:
             yield place.find(f"{network} overlaps {widest}")
         else:
             widest = network
