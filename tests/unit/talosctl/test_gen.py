@@ -86,7 +86,7 @@ def test_one_type_to_the_output(secrets: str, capsys: pytest.CaptureFixture[str]
     assert load(out).machine_type.value == "worker"
     assert "x.example" in out
     assert run([*words[:-4], "-o", "-"]) == 1
-    assert "several files can't go to the output" in capsys.readouterr().err
+    assert "can't use multiple output types with stdout" in capsys.readouterr().err
 
 
 def test_patch(folder: Path, secrets: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,3 +204,30 @@ def test_secrets_come_back_from_a_config(folder: Path, secrets: str) -> None:
     assert SecretsBundle.parse((folder / "again.yaml").read_text()) == SecretsBundle.parse(
         Path(secrets).read_text()
     )
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["demo", "https://x", "-t", ""], "at least one output type must be specified"),
+        (["demo", "https://x", "-t", "worker,moon"], 'invalid output type: "moon"'),
+        (["demo", "192.168.0.1"], 'try: "https://192.168.0.1:6443"'),
+        (["demo", "192.168.0.1:2000"], 'try: "https://192.168.0.1:2000"'),
+        (["demo", "http://192.168.0.1"], 'try: "https://192.168.0.1:6443"'),
+        (["demo", "https://x", "--kubernetes-version", ""], "--kubernetes-version: is empty"),
+        (["demo", "https://x", "--talos-version", "new"], '"new" is no version of Talos'),
+    ],
+)
+def test_config_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], argv: list[str], message: str
+) -> None:
+    assert run(["gen", "config", *argv]) == 1
+    assert message in capsys.readouterr().err
+    assert not list(folder.iterdir())
+
+
+def test_old_name_of_the_folders_flag(folder: Path, secrets: str) -> None:
+    argv = ["gen", "config", "demo", "https://x", "--with-secrets", secrets, "-t", "worker"]
+    assert run([*argv, "--output-dir", "old"]) == 0
+    assert [path.name for path in (folder / "old").iterdir()] == ["worker.yaml"]
+    assert run([*argv, "-o", "old", "--force"]) == 1

@@ -25,13 +25,12 @@ def run_config(invocation: Invocation) -> int:
     """Write the configs of both kinds of node and the talosconfig."""
     flags = invocation.flags
     types = flags.texts("output-types")
-    unknown = [name for name in types if name not in TYPES]
-    if unknown or not types:
-        raise UserError(
-            f'"{", ".join(unknown)}" can\'t be generated',
-            where="--output-types",
-            hint=f"use {', '.join(TYPES)}",
-        )
+    hint = f"use {', '.join(TYPES)}"
+    if not types:
+        raise UserError("at least one output type must be specified", where="--output-types", hint=hint)
+    for name in types:
+        if name not in TYPES:
+            raise UserError(f'invalid output type: "{name}"', where="--output-types", hint=hint)
     options = make_options(invocation.args[0], invocation.args[1], flags)
     texts = {name: _generate(name, options, flags) for name in types}
     for name, path in _destinations(types, flags).items():
@@ -99,7 +98,7 @@ def _destinations(types: tuple[str, ...], flags: Flags) -> Mapping[str, Path | N
     if output == STDOUT or (len(types) == 1 and output):
         if len(types) > 1:
             raise UserError(
-                "several files can't go to the output",
+                "can't use multiple output types with stdout",
                 where="--output",
                 hint="name a folder, or one of --output-types",
             )
