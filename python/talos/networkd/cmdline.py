@@ -39,12 +39,12 @@ _VLAN_NAME = re.compile(r"(?:.*\.|vlan)([0-9]{1,4})", re.ASCII)
 _FIELDS = ("client", "server", "gateway", "netmask", "hostname", "device", "autoconf", "dns0", "dns1", "ntp0")
 _BY_DHCP = frozenset({"dhcp", "on", "any"})
 _STATIC = frozenset({"", "off", "none", "static"})
-"""Words for how a link is configured; the kernel knows more, which we can't do."""
+"""Ways to configure a link; the kernel knows more, which are not supported."""
 
 
 @dataclass(slots=True)
 class CmdlineNetwork:
-    """What the command line says, and what of it is malformed."""
+    """The network of the command line, and what of it is malformed."""
 
     config: PlatformConfigSpec = field(default_factory=PlatformConfigSpec)
     ignored: frozenset[str] = frozenset()

@@ -63,7 +63,7 @@ _NO_BOND_OPTIONS = frozenset(
 
 @dataclass(slots=True)
 class DeviceConfig:
-    """What a config says about links."""
+    """The links of a config."""
 
     specs: PlatformConfigSpec = field(default_factory=PlatformConfigSpec)
     ignored: frozenset[str] = frozenset()
@@ -346,5 +346,5 @@ _TABLE_NAMES = {"": 0, "unspec": 0, "default": 253, "main": 254, "local": 255}
 
 
 def _parse_table(text: Any) -> int:
-    word = str(text or "")
-    return _TABLE_NAMES[word] if word in _TABLE_NAMES else int(word)
+    name = str(text or "")
+    return _TABLE_NAMES[name] if name in _TABLE_NAMES else int(name)

@@ -1,4 +1,4 @@
-"""What the kernel is asked for when it shall make a link, in the words of pyroute2."""
+"""The attributes with which the kernel makes a link, by the names that pyroute2 has for them."""
 
 from ipaddress import IPv6Address
 from typing import Any
@@ -8,7 +8,7 @@ from talos.networkd.addresses import parse_ip
 
 # The spec's fields that go to the kernel as they are, with the kernel's names; and the
 # modes in which the driver knows a setting, where it refuses it in others.
-_BOND_WORDS = {
+_BOND_ATTRIBUTES = {
     "hash_policy": "xmit_hash_policy",
     "mii_mon": "miimon",
     "up_delay": "updelay",
@@ -39,38 +39,38 @@ _DEFAULTS = {
 }
 
 
-def make_link_words(spec: LinkSpecSpec, parent_index: int) -> dict[str, Any]:
+def make_link_attributes(spec: LinkSpecSpec, parent_index: int) -> dict[str, Any]:
     """The settings of a link that is only logical."""
-    words: dict[str, Any] = {"kind": spec.kind}
+    attributes: dict[str, Any] = {"kind": spec.kind}
     if parent_index:
-        words["link"] = parent_index
+        attributes["link"] = parent_index
     if spec.kind == "vlan":
-        words |= {"vlan_id": spec.vlan.vid, "vlan_protocol": int(spec.vlan.protocol)}
+        attributes |= {"vlan_id": spec.vlan.vid, "vlan_protocol": int(spec.vlan.protocol)}
     elif spec.kind == "bond":
-        words |= make_bond_words(spec.bond_master)
+        attributes |= make_bond_attributes(spec.bond_master)
     elif spec.kind == "bridge":
-        words["br_stp_state"] = int(spec.bridge_master.stp.enabled)
+        attributes["br_stp_state"] = int(spec.bridge_master.stp.enabled)
         if spec.bridge_master.vlan.filtering_enabled:
-            words["br_vlan_filtering"] = 1
+            attributes["br_vlan_filtering"] = 1
     elif spec.kind == "vrf":
-        words["vrf_table"] = int(spec.vrf_master.table)
+        attributes["vrf_table"] = int(spec.vrf_master.table)
     elif spec.kind == "veth":
-        words["peer"] = {"ifname": spec.veth.peer_name}
-    return words
+        attributes["peer"] = {"ifname": spec.veth.peer_name}
+    return attributes
 
 
-def make_bond_words(spec: BondMasterSpec) -> dict[str, Any]:
+def make_bond_attributes(spec: BondMasterSpec) -> dict[str, Any]:
     """A bond's settings, without those that are the kernel's own: it refuses some in some modes."""
-    words: dict[str, Any] = {"bond_mode": int(spec.mode)}
-    for field, name in _BOND_WORDS.items():
+    attributes: dict[str, Any] = {"bond_mode": int(spec.mode)}
+    for field, name in _BOND_ATTRIBUTES.items():
         value = int(getattr(spec, field))
         if value == _DEFAULTS.get(field, 0) or (field == "ad_actor_sys_prio" and value == 65535):
             continue
-        words[f"bond_{name}"] = value
+        attributes[f"bond_{name}"] = value
     targets = [str(target) for item in spec.arpip_targets if (target := parse_ip(item)) is not None]
     if targets:
-        words["bond_arp_ip_target"] = targets
+        attributes["bond_arp_ip_target"] = targets
     six = [target for item in spec.nsip6_targets if isinstance(target := parse_ip(item), IPv6Address)]
     if six:
-        words["bond_ns_ip6_target"] = [str(target) for target in six]
-    return words
+        attributes["bond_ns_ip6_target"] = [str(target) for target in six]
+    return attributes

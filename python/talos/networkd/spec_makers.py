@@ -100,9 +100,9 @@ def make_dhcp4(
 
 def _words(named: Mapping[str, int]) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        word = text.replace("_", "-")
-        if word in named:
-            return named[word]
+        name = text.replace("_", "-")
+        if name in named:
+            return named[name]
         if text.isascii() and text.isdigit() and int(text[:4]) in named.values():
             return int(text)
         raise ValueError(f"{text!r} is none of {', '.join(named)}")
@@ -181,7 +181,7 @@ _LACP = 4
 
 
 def make_bond(options: Mapping[str, str]) -> BondMasterSpec:
-    """A bond's settings with what the kernel has where nothing is said; ValueError."""
+    """A bond's settings, the kernel's defaults for those that are missing; ValueError."""
     spec = BondMasterSpec(
         resend_igmp=1,
         lp_interval=1,

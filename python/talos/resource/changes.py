@@ -118,7 +118,7 @@ async def add_finalizer(
 async def remove_finalizer(
     state: State, kind: Kind[Message], id: str, finalizer: str, *, namespace: str | None = None
 ) -> None:
-    """Let go of a resource, which may be gone already."""
+    """Release a resource, which may be destroyed already."""
 
     def remove(finalizers: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(other for other in finalizers if other != finalizer)
@@ -141,7 +141,7 @@ async def _change_finalizers(
         current = await state.get(kind, id, namespace=namespace)
         metadata = replace(current.metadata, finalizers=change(current.metadata.finalizers))
         try:
-            # Finalizers are anybody's, unlike the rest of the resource.
+            # Any controller may change finalizers, unlike the rest of the resource.
             await state.update(
                 current.with_metadata(metadata), owner=metadata.owner, expected_phase=expected_phase
             )
@@ -172,7 +172,7 @@ async def wait_for[S: Message](
 async def destroy_if_present(
     state: State, kind: Kind[Message], id: str, *, namespace: str | None = None, owner: str = ""
 ) -> bool:
-    """Tear a resource down and destroy it if nothing holds it; true when it is gone."""
+    """Tear a resource down and destroy it if nothing holds it; true when it is destroyed."""
     try:
         if not await state.teardown(kind, id, namespace=namespace, owner=owner):
             return False

@@ -24,7 +24,7 @@ from talos.system.wakeup import Wakeup
 
 
 class _Watcher:
-    """One watch of the twin; no generator, since nobody would close it."""
+    """One watch of the twin; no generator, which would have to be closed."""
 
     def __init__(self, topics: Topic) -> None:
         self.topics = topics
@@ -50,7 +50,7 @@ class MemoryLinks(Links):
         self._routes: list[RouteState] = []
         self._watchers: list[_Watcher] = []
         self.changes: list[str] = []
-        """Every change made, in words."""
+        """Every change made, as text."""
 
     @override
     async def links(self) -> Sequence[LinkState]:
@@ -125,8 +125,8 @@ class MemoryLinks(Links):
             hardware_address=bytes((2, 0, 0, 0, 0, index)),
             mtu=1500,
         )
-        words = " ".join(f"{key}={value}" for key, value in settings.items() if key != "link")
-        self._changed(Topic.LINK, f"make {name} {words}")
+        text = " ".join(f"{key}={value}" for key, value in settings.items() if key != "link")
+        self._changed(Topic.LINK, f"make {name} {text}")
 
     @override
     async def remove_link(self, index: int) -> None:
@@ -163,8 +163,8 @@ class MemoryLinks(Links):
     async def remove_address(self, address: AddressState) -> None:
         """Remove an address and the route to its network."""
         self._addresses = [other for other in self._addresses if not self._is_same_address(address, other)]
-        gone = (address.link_index, address.address.ip)
-        self._routes = [route for route in self._routes if (route.link_index, route.source) != gone]
+        removed = (address.link_index, address.address.ip)
+        self._routes = [route for route in self._routes if (route.link_index, route.source) != removed]
         self._changed(Topic.ADDRESS | Topic.ROUTE, f"remove {address.address}")
 
     @override
@@ -194,8 +194,8 @@ class MemoryLinks(Links):
         finally:
             self._watchers.remove(watcher)
 
-    def _changed(self, topics: Topic, words: str) -> None:
-        self.changes.append(words)
+    def _changed(self, topics: Topic, text: str) -> None:
+        self.changes.append(text)
         for watcher in self._watchers:
             if watcher.topics & topics:
                 watcher.event.set()

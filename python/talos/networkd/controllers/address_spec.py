@@ -9,7 +9,7 @@ from talos.resource.controller.controller import ControllerRuntime, Input, Stren
 from talos.resource.resource import Phase
 from talos.system.net.links import AddressState, Topic
 
-# Flags we may set; the rest is the kernel's to say.
+# Flags that may be set; the kernel determines the others.
 _OURS = (
     enums_pb2.ADDRESS_NO_DAD
     | enums_pb2.ADDRESS_OPTIMISTIC

@@ -1,4 +1,4 @@
-"""What the kernel's command line and the machine config say about links, as specs of their layers."""
+"""The links of the kernel's command line and of the machine config, as specs of their layers."""
 
 from collections.abc import Sequence
 from typing import ClassVar, override

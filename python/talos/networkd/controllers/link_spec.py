@@ -2,7 +2,7 @@
 
 from talos.api.definitions.network_pb2 import LinkSpecSpec
 from talos.networkd.controllers.kernel import KernelReconciler
-from talos.networkd.link_attributes import make_link_words
+from talos.networkd.link_attributes import make_link_attributes
 from talos.resource import kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Strength
 from talos.resource.resource import Phase
@@ -90,8 +90,8 @@ class LinkSpecController(KernelReconciler):
         parent = await self._find(spec.parent_name)
         if spec.parent_name and parent is None:
             return None
-        words = make_link_words(spec, parent.index if parent is not None else 0)
-        key = repr(words)
+        attributes = make_link_attributes(spec, parent.index if parent is not None else 0)
+        key = repr(attributes)
         if link is not None:
             if link.kind != spec.kind:
                 await self.attempt(f"link {spec.name}", _refuse(spec, link))
@@ -105,7 +105,9 @@ class LinkSpecController(KernelReconciler):
             self.log.info(f"link {spec.name} changes: it is made anew")
             await self.attempt(f"removing link {spec.name}", self.links.remove_link(link.index))
         self.log.info(f"link {spec.name} made: {spec.kind}")
-        if not await self.attempt(f"making {spec.kind} {spec.name}", self.links.add_link(spec.name, words)):
+        if not await self.attempt(
+            f"making {spec.kind} {spec.name}", self.links.add_link(spec.name, attributes)
+        ):
             return None
         self._made[spec.name] = key
         return await self._find(spec.name)

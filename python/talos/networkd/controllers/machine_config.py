@@ -1,4 +1,4 @@
-"""What the machine config says about names and servers, as specs of its layer; and the default name."""
+"""Names and servers of the machine config, as specs of its layer; and the default name."""
 
 import hashlib
 from collections.abc import Sequence

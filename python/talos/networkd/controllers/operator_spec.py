@@ -174,7 +174,7 @@ class OperatorSpecController(Controller):
 
 
 def make_config(spec: OperatorSpecSpec, lease: Lease) -> PlatformConfigSpec:
-    """Everything that a lease says."""
+    """Everything that a lease contains."""
     link, metric = spec.link_name, spec.dhcp4.route_metric
     config = PlatformConfigSpec()
     if lease.mtu:

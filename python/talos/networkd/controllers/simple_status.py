@@ -48,7 +48,7 @@ class SimpleStatusController[Spec: Message, Status: Message](Reconciler):
 
 
 def make_simple_status_controllers() -> list[Controller]:
-    """One for each kind. machined tells the kernel the name and writes the files; timed asks the servers."""
+    """One for each kind. machined sets the kernel's name and writes the files; timed asks the servers."""
     return [
         SimpleStatusController(
             "network.HostnameSpecController", ids.HOSTNAME_SPEC, ids.HOSTNAME_STATUS, make_hostname_status

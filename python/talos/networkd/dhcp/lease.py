@@ -1,7 +1,7 @@
 """What a DHCP server grants, out of the options of its answer. RFC 2131, 2132 and 3442.
 
 Servers are not trusted to make sense. An answer without a usable address is refused; of any
-other value that makes no sense only that value is ignored, and told.
+other value that makes no sense only that value is ignored, with a remark.
 """
 
 import math
@@ -12,9 +12,9 @@ from ipaddress import AddressValueError, IPv4Address, IPv4Interface, IPv4Network
 from typing import Any
 
 DEFAULT_SECONDS = 1800.0
-"""How long a lease lasts whose server doesn't say."""
+"""How long a lease lasts whose server sends no time."""
 LEAST_SECONDS = 30.0
-"""The shortest lease that is taken as told: less would keep the network busy with nothing else."""
+"""The shortest lease that is taken as it is: less would keep the network busy with nothing else."""
 MTU_LIMITS = (576, 65535)
 """What IPv4 asks of every link, and what its length field holds."""
 MOST_SERVERS = 16
@@ -26,7 +26,7 @@ _NAME_LENGTH = 253
 
 
 class UnusableAnswerError(ValueError):
-    """An answer that nothing can be made of; the text says why."""
+    """An answer that can't be used; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)

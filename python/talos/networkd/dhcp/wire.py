@@ -106,7 +106,7 @@ def make_packet(message: bytes, source: IPv4Address, destination: IPv4Address) -
 def parse_packet(packet: bytes) -> tuple[bytes, IPv4Address] | None:
     """What a packet to a client carries, and who sent it; nothing when it is something else.
 
-    The checksum is not looked at: between virtual machines nobody fills it in.
+    The checksum is not verified: between virtual machines it is not filled in.
     """
     if len(packet) < 28 or packet[0] >> 4 != 4:
         return None

@@ -152,7 +152,7 @@ class ControllerRuntime:
                     self._state, kind, id, namespace=namespace, owner=self.name
                 )
             except StateError:
-                # Gone, or the watch broke: the next reconciliation looks again.
+                # It is destroyed already, or the watch broke: the next reconciliation looks again.
                 pass
             finally:
                 self._ending.discard(key)
@@ -167,7 +167,7 @@ class ControllerRuntime:
         await changes.add_finalizer(self._state, kind, id, self.name, namespace=namespace)
 
     async def remove_finalizer(self, kind: Kind[Message], id: str, *, namespace: str | None = None) -> None:
-        """Let go of a strong input, which may be gone already."""
+        """Release a strong input, which may be destroyed already."""
         self._access.check_finalizer(kind, id, namespace)
         await changes.remove_finalizer(self._state, kind, id, self.name, namespace=namespace)
 
@@ -207,7 +207,7 @@ class ControllerRuntime:
         self._due.set()
 
     def reset_backoff(self) -> None:
-        """Tell that the controller works: after the next failure it is tried again soon."""
+        """Note that the controller works: after the next failure it is tried again soon."""
         self._failures = 0
 
     def count_failure(self) -> float:
@@ -233,7 +233,7 @@ class ControllerRuntime:
 
 
 class _Bursts:
-    """The rounds of a controller; no generator, since nobody would close it."""
+    """The rounds of a controller; no generator, which would have to be closed."""
 
     def __init__(self, runtime: ControllerRuntime) -> None:
         self._runtime = runtime

@@ -93,7 +93,7 @@ async def _run_feed(
     *,
     task_status: trio.TaskStatus[None],
 ) -> None:
-    """Watch a kind for everybody who reads it; watch again when the watch ends."""
+    """Watch a kind for all its readers; watch again when the watch ends."""
     is_first = True
     delay = INITIAL_BACKOFF
     while True:
@@ -146,9 +146,9 @@ async def _run_controller(controller: Controller, runtime: ControllerRuntime) ->
         except Exception as error:
             delay = runtime.count_failure()
             # A refusal explains itself; anything else is a defect.
-            said = _leaves(error)
-            is_refusal = all(isinstance(leaf, (StateError, UserError, OSError)) for leaf in said)
-            text, reason = "controller %s failed, next try in %.1f s: %s", "; ".join(map(str, said))
+            causes = _leaves(error)
+            is_refusal = all(isinstance(leaf, (StateError, UserError, OSError)) for leaf in causes)
+            text, reason = "controller %s failed, next try in %.1f s: %s", "; ".join(map(str, causes))
             trace = None if is_refusal else error
             log.log(logging.ERROR, text, controller.name, delay, reason, exc_info=trace)
             await runtime.wait_before_retry(delay)

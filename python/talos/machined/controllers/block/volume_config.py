@@ -49,7 +49,7 @@ type Volumes = Mapping[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]
 
 
 def make_directories() -> Volumes:
-    """The volumes of a machine whose disks are somebody else's."""
+    """The volumes of a machine whose disks are its host's."""
     found: dict[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]] = {}
     for area, target, mode in ((STATE, STATE_TARGET, 0o700), (EPHEMERAL, EPHEMERAL_TARGET, 0o755)):
         spec = block_pb2.VolumeConfigSpec(type=enums_pb2.VOLUME_TYPE_DIRECTORY)

@@ -63,7 +63,7 @@ class VolumeParts:
 class VolumeManagerController(Controller):
     """Locates, makes, formats, grows and mounts volumes; unmounts them at the machine's end.
 
-    Disks are written to only for a volume whose mount somebody has asked for. What is mounted stays as it
+    Disks are written to only for a volume whose mount was requested. What is mounted stays as it
     is until the end.
     """
 
@@ -168,7 +168,7 @@ class VolumeManagerController(Controller):
         return _make_state(place, enums.VOLUME_PHASE_READY, config.spec.mount.target_path)
 
     async def _locate(self, label: str, wanted: WantedVolume, disks: Sequence[str]) -> VolumeState:
-        """What can be told without writing; META, whose content is no filesystem, is ready by this."""
+        """What is known without writing; META, whose content is no filesystem, is ready by this."""
         found = await find(self._parts.blocks, wanted, disks)
         if found is None:
             phase = enums.VOLUME_PHASE_WAITING if wanted.may_create else enums.VOLUME_PHASE_MISSING

@@ -64,7 +64,7 @@ class Sources:
 async def acquire_config(state: State, sources: Sources, publish: Publish) -> bool:
     """Whether there is a complete config; it is then published.
 
-    A config that can't be used is told as an event, and the search goes on without it.
+    A config that can't be used is published as an event, and the search goes on without it.
     """
     kept = await _in_thread(partial(_load_kept, sources), publish)
     if kept is not None and kept.is_complete:
@@ -111,7 +111,7 @@ async def _search(sources: Sources, config: Config | None, publish: Publish) -> 
 
 
 async def _in_thread(work: Callable[[Publish], Config | None], publish: Publish) -> Config | None:
-    """Parsing takes a while; what it finds is told from here, since nobody expects a call from a thread."""
+    """Parsing takes a while, in a thread; its findings are published from here, on the event loop."""
     notes: list[Message] = []
     config = await trio.to_thread.run_sync(work, notes.append)
     for note in notes:
@@ -133,7 +133,7 @@ def _take(before: Config | None, text: bytes, source: str, mode: Mode, publish: 
 
 
 def _load_kept(sources: Sources, publish: Publish) -> Config | None:
-    """The config in STATE. It was checked when it was kept: what is wrong by now is only told."""
+    """The config in STATE. It was checked when it was kept: what is wrong by now is only published."""
     path = sources.state_dir / CONFIG_FILE
     try:
         text = path.read_bytes()

@@ -18,7 +18,7 @@ SERVICES = ("apid", "machined")
 
 
 class MachineStatusController(Controller):
-    """Writes MachineStatus and tells of every change as an event."""
+    """Writes MachineStatus and publishes every change as an event."""
 
     name = "runtime.MachineStatusController"
     inputs = (
@@ -91,7 +91,7 @@ async def _find_unmet(runtime: ControllerRuntime) -> list[UnmetCondition]:
 
 
 def make_event(spec: MachineStatusSpec) -> pb.MachineStatusEvent:
-    """The status in the words of the event, whose stages have the same numbers."""
+    """The status as an event, whose stages have the same numbers."""
     event = pb.MachineStatusEvent(stage=pb.MachineStatusEvent.MachineStage.Name(spec.stage))
     event.status.ready = spec.status.ready
     for condition in spec.status.unmet_conditions:

@@ -1,4 +1,4 @@
-"""How a machine without a config is reached: as resources, and as a line for whoever reads the console."""
+"""How a machine without a config is reached: as resources, and as a line on the console."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class ApiServiceConfigController(Reconciler):
 
 
 class MaintenanceConfigController(Reconciler):
-    """ApiCertificate, NodeAddress → MaintenanceServiceConfig; says what to type."""
+    """ApiCertificate, NodeAddress → MaintenanceServiceConfig, and the command that configures the machine."""
 
     name = "runtime.MaintenanceConfigController"
     inputs = (

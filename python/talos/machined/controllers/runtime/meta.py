@@ -28,7 +28,7 @@ class MetaController(Reconciler):
         await super().run(runtime)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Load when there is something to load, then tell."""
+        """Load when there is something to load, then publish the values."""
         status = await runtime.get_or_none(kinds.VOLUME_STATUS, META.label)
         if status is None or status.spec.phase == enums.VOLUME_PHASE_WAITING:
             return

@@ -51,7 +51,7 @@ class ApiCertificatesController(RenewingReconciler):
 
     A control plane node issues a server and a client certificate by itself. A worker has
     its server certificate signed by trustd, and gets none to call other nodes with.
-    In maintenance nobody is asked for a certificate; the key stays the same all the time, since
+    In maintenance no client certificate is asked for; the key stays the same all the time, since
     people compare its fingerprint.
     """
 
@@ -85,7 +85,7 @@ class ApiCertificatesController(RenewingReconciler):
             await self._ask(runtime, root.spec, sans.spec)
 
     async def _maintain(self, runtime: ControllerRuntime) -> None:
-        """Issue without a look at the clock: it is likely to be wrong, and nobody checks it."""
+        """Issue without a look at the clock: it is likely to be wrong, and clients can't check it."""
         root = await runtime.get_or_none(*ids.MAINTENANCE_ROOT_SECRET)
         sans = await runtime.get_or_none(*ids.CERT_SAN_MAINTENANCE)
         if root is None or sans is None:

@@ -57,6 +57,6 @@ class TrustdCertificatesController(RenewingReconciler):
 
 
 async def is_clock_right(runtime: ControllerRuntime) -> bool:
-    """Whether a certificate made now would be valid now; true where nobody keeps the time."""
+    """Whether a certificate made now would be valid now; true where its synchronization is off."""
     status = await runtime.get_or_none(*ids.TIME_STATUS)
     return status is None or status.spec.synced or status.spec.sync_disabled

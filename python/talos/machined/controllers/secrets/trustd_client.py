@@ -25,7 +25,7 @@ RETRY_UNIT = 1.0
 
 
 class TrustdError(UserError):
-    """No control plane node has signed the request; the text says why the last one did not."""
+    """No control plane node has signed the request; the text is the last one's reason."""
 
 
 def make_remote_signer(bridge: Bridge, *, port: int = PORT) -> RemoteSigner:
