@@ -1,0 +1,17 @@
+"""The folders below EPHEMERAL."""
+
+from talos.api.definitions import enums_pb2 as enums
+from talos.disks.volumes.folders import FOLDERS, find_path, make_folders
+
+
+def test_paths_are_those_of_the_parents() -> None:
+    paths = {folder.id: find_path(folder) for folder in FOLDERS}
+    assert paths["KUBELET"] == "/var/lib/kubelet"
+    assert (paths["LOG"], paths["ETCD"]) == ("/var/log", "/var/lib/etcd")
+    assert all(path == name for name, path in paths.items() if name.startswith("/"))
+
+
+def test_specs() -> None:
+    specs = make_folders()
+    assert specs["/var/run"].symlink.symlink_target_path == "/run"
+    assert (specs["CRI"].type, specs["CRI"].mount.parent_id) == (enums.VOLUME_TYPE_DIRECTORY, "/var/lib")
