@@ -81,6 +81,7 @@ rec {
 
   talosctl = program "talosctl" "talos.talosctl.main" [ ] [
     "talos.talosctl.main"
+    "talos.talosctl.tree"
     "talos.talosctl.commands.service"
     "talos.talosctl.commands.get"
     "encodings.idna"

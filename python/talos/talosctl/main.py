@@ -5,8 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from talos.talosctl.cli.run import FAILED, run_command
-from talos.talosctl.tree import ROOT
+from talos.talosctl.lazy import delay_seldom_used
 
 COLLECT_AFTER = 200_000
 """Objects made before the garbage collector runs; a command imports fewer."""
@@ -16,6 +15,9 @@ BROKEN_PIPE = 141
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line; the exit code."""
+    from talos.talosctl.cli.run import FAILED, run_command
+    from talos.talosctl.tree import ROOT
+
     try:
         if argv[:1] == ["__complete"]:
             from talos.talosctl.commands.completion import print_offers
@@ -44,6 +46,7 @@ def main() -> None:
     # Most commands import, call and end: the collector would only go through modules again and again.
     # It still runs for those that stay.
     gc.set_threshold(COLLECT_AFTER)
+    delay_seldom_used()
     code = run(sys.argv[1:])
     sys.stderr.flush()
     # Everything is written and closed. Taking the interpreter apart would cost a fifth of a short command.
