@@ -55,11 +55,14 @@ def parse_certificates(pem: bytes, *, where: str = "certificate") -> list[x509.C
             hint="expected a block that begins with -----BEGIN CERTIFICATE-----",
         )
     try:
-        return [x509.load_pem_x509_certificate(block) for block in blocks]
-    except ValueError as error:
+        found = [x509.load_pem_x509_certificate(block) for block in blocks]
+        # The library reads these when they are asked for.
+        _ = [(certificate.subject, certificate.extensions) for certificate in found]
+    except Exception as error:
         raise UserError(
             "the certificate is damaged", where=where, hint="copy the whole block, from BEGIN to END"
         ) from error
+    return found
 
 
 def certificate_to_pem(certificate: x509.Certificate) -> bytes:

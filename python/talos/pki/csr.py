@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from talos.pki.keys import PrivateKey
@@ -58,7 +57,9 @@ def parse_csr(pem: bytes, *, where: str = "certificate request") -> x509.Certifi
     try:
         request = x509.load_pem_x509_csr(found.group(0))
         valid = request.is_signature_valid
-    except (ValueError, UnsupportedAlgorithm) as error:
+        # The library reads these when they are asked for.
+        _ = request.subject, request.extensions, request.public_key()
+    except Exception as error:
         raise UserError("the certificate request is damaged or of an unknown kind", where=where) from error
     if not valid:
         raise UserError(

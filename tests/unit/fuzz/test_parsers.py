@@ -29,8 +29,8 @@ from talos.config.udev_rules import parse_rules
 from talos.machined.platform.config_sources.nocloud import parse_hostname
 from talos.machined.platform.network import parse_network
 from talos.networkd.dhcp.message import parse_reply as parse_dhcp
+from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import parse_certificates
-from talos.pki.csr import parse_csr
 from talos.pki.keys import parse_key
 from talos.resource.pattern import Pattern, PatternError
 from talos.resource.remote.service import parse_query
@@ -106,6 +106,7 @@ DHCP = (
     b"\2\1\6\0\0\0\0\7" + bytes(20) + HARDWARE + bytes(202) + b"\x63\x82\x53\x63"
     b"\x35\1\5\1\4\xff\xff\xff\0\x33\4\0\0\x0e\x10\x36\4\x0a\0\0\1\3\4\x0a\0\0\1\x0c\4node\xff"
 )
+AUTHORITY = CertificateAuthority.from_pem(_data("authority.crt"), _data("authority.key"))
 PARSERS: Mapping[str, Parser] = {
     "config": Parser(
         parse=load,
@@ -153,9 +154,9 @@ PARSERS: Mapping[str, Parser] = {
     "certificates": Parser(
         parse=parse_certificates, seeds=[_data("authority.crt"), _data("authority.crt") * 2]
     ),
-    "key": Parser(parse=parse_key, seeds=[_data("p256.key"), _data("ed25519.key")]),
+    "key": Parser(parse=parse_key, seeds=[_data("authority.key"), _data("ed25519.key")]),
     "certificate request": Parser(
-        parse=lambda data: parse_csr(data).public_key(), seeds=[_data("request.csr")]
+        parse=lambda data: AUTHORITY.sign(data, organizations=()), seeds=[_data("request.csr")]
     ),
     "pattern": Parser(
         parse=lambda data: Pattern(_text(data)).search("eth0/10.5.0.2/24" * 4),

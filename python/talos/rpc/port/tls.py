@@ -83,7 +83,9 @@ def check_client(tls: ssl.SSLObject, address: str) -> Client:
         for certificate in certificates:
             _check_usage(certificate)
         subject = certificates[0].subject
-    except ValueError as error:
+    except RefusedError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the library raises errors of many kinds for what is damaged
         raise RefusedError(f"the client certificate is malformed: {error}") from None
     peer = Peer(
         address=address,
