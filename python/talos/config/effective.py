@@ -185,10 +185,10 @@ def discovery_endpoints(config: Config) -> tuple[str, ...]:
     discovery = _cluster(config).discovery
     if not discovery or discovery.enabled is not True:
         return ()
-    service = discovery.registries.service if discovery.registries else None
-    if service and service.disabled:
+    service = discovery.registries.service
+    if service.disabled:
         return ()
-    return ((service and service.endpoint) or DISCOVERY_ENDPOINT,)
+    return (service.endpoint or DISCOVERY_ENDPOINT,)
 
 
 def has_discovery(config: Config) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from talos.config.schema import PORT, Merge, Section, setting
-from talos.config.values import Args, Unstructured, Url
+from talos.config.values import NOTHING, Args, Unstructured, Url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class AdmissionPluginConfig(Section):
     """Admission plugins."""
 
     name: str = setting("name of the plugin", default="")
-    configuration: Unstructured | None = setting("its configuration")
+    configuration: Unstructured = setting("its configuration", default=NOTHING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

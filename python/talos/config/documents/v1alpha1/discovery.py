@@ -24,8 +24,10 @@ class RegistryServiceConfig(Section):
 class DiscoveryRegistriesConfig(Section):
     """Where they do."""
 
-    kubernetes: RegistryKubernetesConfig | None = setting("through the nodes' annotations")
-    service: RegistryServiceConfig | None = setting("through a service")
+    kubernetes: RegistryKubernetesConfig = setting(
+        "through the nodes' annotations", default=RegistryKubernetesConfig()
+    )
+    service: RegistryServiceConfig = setting("through a service", default=RegistryServiceConfig())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,4 +35,4 @@ class ClusterDiscoveryConfig(Section):
     """How members find each other."""
 
     enabled: bool | None = setting("let them")
-    registries: DiscoveryRegistriesConfig | None = setting("where they do")
+    registries: DiscoveryRegistriesConfig = setting("where they do", default=DiscoveryRegistriesConfig())
