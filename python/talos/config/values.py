@@ -200,12 +200,12 @@ class Prefix(Text):
 
     def check(self) -> None:
         """Raise ValueError when it is no prefix."""
-        _, _, length = self.partition("/")
+        address, _, length = self.partition("/")
         try:
-            _ = self.interface
+            longest = ipaddress.ip_address(address).max_prefixlen
         except ValueError:
             raise ValueError(self.expected) from None
-        if "%" in self or not _PREFIX_LENGTH.fullmatch(length):
+        if "%" in address or not _PREFIX_LENGTH.fullmatch(length) or int(length) > longest:
             raise ValueError(self.expected)
 
     @property

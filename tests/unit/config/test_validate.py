@@ -126,6 +126,15 @@ def test_what_does_not_fit_together(worker: str, old: str, new: str, expected: s
     assert expected in [message.split(": ", 1)[1] for message in found]
 
 
+def test_an_authority_that_will_not_work_is_named(control_plane: str) -> None:
+    first, rest = control_plane.split("        key: ", 1)
+    _, after = rest.split("\n", 1)
+    etcd_key = after.split("            key: ", 1)[1].split("\n", 1)[0]
+    report = validate(load(f"{first}        key: {etcd_key}\n{after}", source="c"), Mode.CONTAINER)
+    assert report.errors == report.warnings == ()
+    assert str(report.notes[0]) == "c:8:9: machine.ca: the key does not belong to the certificate"
+
+
 def test_a_worker_with_the_authoritys_key(control_plane: str) -> None:
     assert (
         "c:9:14: machine.ca.key: has the authority's private key (leave the key empty: a worker must not issue certificates)"

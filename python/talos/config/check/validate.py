@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from talos.config.check.across import check_across
+from talos.config.check.authorities import find_unusable
 from talos.config.check.cluster import check_cluster, find_cluster_warnings
 from talos.config.check.documents import check_document
 from talos.config.check.legacy import check_conflicts
@@ -49,7 +50,8 @@ def validate(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) 
     found = itertools.islice(_errors(config, mode, partial=partial), MAX_PROBLEMS)
     errors = [note.problem(config) for note in found]
     warnings = [note.problem(config) for note in _warnings(config)]
-    notes = tuple(note.problem(config) for note in find_unread(config))
+    found = itertools.islice(itertools.chain(find_unusable(config), find_unread(config)), MAX_PROBLEMS)
+    notes = tuple(note.problem(config) for note in found)
     return Report(errors=tuple(_sorted(errors)), warnings=tuple(_sorted(warnings)), notes=notes)
 
 

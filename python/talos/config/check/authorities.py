@@ -1,0 +1,36 @@
+"""Authorities and keys that a config may have by upstream's rules, and that will not work on a node."""
+
+from collections.abc import Iterator
+
+from talos.config import effective
+from talos.config.check.note import Note
+from talos.config.documents.kubernetes.api_server_ca import KubeAPIServerCAConfig
+from talos.config.model import Config
+from talos.pki.authority import CertificateAuthority
+from talos.pki.certificate import PemPair, parse_certificate
+from talos.system.errors import UserError
+
+
+def find_unusable(config: Config) -> Iterator[Note]:
+    """Each authority that is no certificate, or whose key is not its own."""
+    document = config.find(KubeAPIServerCAConfig)
+    kubernetes = Note.at(document, "issuingCA") if document else Note.at(config.main, "cluster.ca")
+    for pair, at in (
+        (effective.os_ca(config), Note.at(config.main, "machine.ca")),
+        (effective.kubernetes_ca(config), kubernetes),
+        (effective.etcd_ca(config), Note.at(config.main, "cluster.etcd.ca")),
+    ):
+        if pair is not None:
+            yield from _check_pair(pair, at)
+    for index, crt in enumerate(effective.os_accepted_cas(config)):
+        yield from _check_pair(PemPair(crt), Note.at(config.main, f"machine.acceptedCAs[{index}]"))
+
+
+def _check_pair(pair: PemPair, at: Note) -> Iterator[Note]:
+    try:
+        if pair.key:
+            CertificateAuthority.from_pem(pair.crt, pair.key)
+        else:
+            parse_certificate(pair.crt)
+    except UserError as error:
+        yield at.find(error.message, hint=error.hint)
