@@ -11,11 +11,10 @@ from talos.config.check.note import Note
 from talos.config.model import Config
 
 UNREAD_KINDS = frozenset({
-    "BGPInstanceConfig", "CRICustomizationConfig", "ContainerConfig", "DHCPv6Config",
-    "DiscoveryIdentityConfig", "DiscoveryServiceConfig", "EtcFileConfig", "EthernetConfig",
-    "EventSinkConfig", "ExistingVolumeConfig", "ExtensionServiceConfig", "ExternalVolumeConfig",
-    "FilesystemScrubConfig", "FilesystemTrimConfig", "HCloudVIPConfig", "HTTPProbeConfig",
-    "ImageCacheConfig", "ImageVerificationConfig", "KernelModuleConfig", "KmsgLogConfig",
+    "BGPInstanceConfig", "CRICustomizationConfig", "ContainerConfig", "DHCPv6Config", "EtcFileConfig",
+    "EthernetConfig", "EventSinkConfig", "ExistingVolumeConfig", "ExtensionServiceConfig",
+    "ExternalVolumeConfig", "FilesystemScrubConfig", "FilesystemTrimConfig", "HCloudVIPConfig",
+    "HTTPProbeConfig", "ImageCacheConfig", "ImageVerificationConfig", "KernelModuleConfig", "KmsgLogConfig",
     "KubeAPIServerCAConfig", "KubeAPIServerConfig", "KubeAdmissionControlConfig", "KubeAggregatorCAConfig",
     "KubeAuditPolicyConfig", "KubeAuthenticationConfig", "KubeAuthorizerConfig",
     "KubeControllerManagerConfig", "KubeCoreDNSConfig", "KubeCredentialProviderConfig",
