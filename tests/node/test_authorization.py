@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 import grpc
 import grpc.aio
 import pytest
-from tests.harness.cluster import Cluster
+from tests.harness.cluster import Cluster, eventually
 from tests.harness.credentials import API_PORT, authority_of, credentials_of
 
 from talos.api.cosi import resource_pb2, state_pb2
@@ -146,3 +146,19 @@ def test_nobody_writes(cluster: Cluster, caller: str) -> None:
         return ""
 
     assert asyncio.run(run_all(cluster, roles, [check])) == []
+
+
+def test_refused_calls_are_recorded(cluster: Cluster) -> None:
+    async def reboot(channel: grpc.aio.Channel) -> str:
+        with pytest.raises(grpc.aio.AioRpcError, match="not authorized"):
+            await channel.unary_unary("/machine.MachineService/Reboot")(b"")
+        return ""
+
+    assert asyncio.run(run_all(cluster, ("os:reader",), [reboot])) == []
+
+    def is_recorded() -> None:
+        records = cluster.talosctl("logs", "audit", "--tail", "20").stdout
+        assert '"method":"/machine.MachineService/Reboot"' in records
+        assert '"msg":"audit"' not in cluster.talosctl("logs", "apid").stdout
+
+    eventually("the call is recorded", is_recorded, seconds=10)

@@ -288,7 +288,8 @@ class Runner:
         """Everything the service writes, over all its processes, becomes its log."""
         os.set_blocking(reading, False)
         splitter = LineSplitter()
-        self._machinery.logs.register(self.spec.id)
+        for log in (self.spec.id, AUDIT) if self.spec.audited else (self.spec.id,):
+            self._machinery.logs.register(log)
         try:
             while True:
                 await trio.lowlevel.wait_readable(reading)

@@ -1,5 +1,6 @@
 """DHCP messages: what we ask, and what a server's answer is. The format is pyroute2's to know."""
 
+import logging
 import struct
 from dataclasses import dataclass
 from ipaddress import IPv4Address
@@ -9,6 +10,9 @@ from pyroute2.dhcp.dhcp4msg import dhcp4msg
 from pyroute2.dhcp.enums.dhcp import MessageType, Option
 
 __all__ = ["MessageType", "Reply", "make_request", "parse_reply"]
+
+# It warns of every damaged option: any machine on the link could fill the log.
+logging.getLogger("pyroute2.dhcp").setLevel(logging.ERROR)
 
 WANTED = (
     Option.SUBNET_MASK,

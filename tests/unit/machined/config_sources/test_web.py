@@ -156,10 +156,12 @@ async def test_a_server_that_never_answers_is_given_up(autojump_clock: object) -
 
     source = WebSource(state=state, files=KernelFiles(), report=reported.append, fetch=refuse)
     before = trio.current_time()
-    assert await source.load("http://192.0.2.1/c") == b""
+    assert await source.load("http://user:secret@192.0.2.1/c") == b""
     assert trio.current_time() - before == 3 * 3600
     assert "within 3 h" in reported[-1]
     assert len(reported) < 400
+    assert "http://192.0.2.1/c" in reported[0]
+    assert not any("secret" in line for line in reported)
 
 
 async def test_what_can_not_be_a_url_is_named() -> None:

@@ -1,5 +1,6 @@
 """A config from a web server, asked again and again until it answers."""
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -21,8 +22,15 @@ TOTAL_LIMIT = 3 * 3600.0
 FIRST_PAUSE, LAST_PAUSE = 1.0, 30.0
 """Seconds between two attempts: the first pause, which doubles, and the longest."""
 
+_USER = re.compile(r"(?<=://)[^/?#]*@")
+
 type Report = Callable[[str], None]
-"""Told of every failure that is not the last word."""
+"""Gets every failure after which another attempt follows."""
+
+
+def without_password(url: str) -> str:
+    """A URL as reports may show it: they reach the console and everyone who may read events."""
+    return _USER.sub("", url)
 
 
 async def fetch_in_thread(url: str) -> Fetched:
@@ -51,10 +59,12 @@ class WebSource:
             url = fill_url(template, await collect_values(self.state, self.files, names))
             if not url.lower().startswith(("http://", "https://")):
                 raise UserError(
-                    f'"{url}" is not supported', where=where, hint="use http://, https://, metal-iso or none"
+                    f'"{without_password(url)}" is not supported',
+                    where=where,
+                    hint="use http://, https://, metal-iso or none",
                 )
             return await self._try(url, where)
-        self.report(f"{where}: no config from {template} within {TOTAL_LIMIT / 3600:.0f} h")
+        self.report(f"{where}: no config from {without_password(template)} within {TOTAL_LIMIT / 3600:.0f} h")
         return b""
 
     async def _try(self, url: str, where: str) -> bytes:
@@ -63,9 +73,11 @@ class WebSource:
             try:
                 return (await self.fetch(url)).data
             except NotThereError as error:
-                self.report(f"{where}: there is no config at {url}: {error}")
+                self.report(f"{where}: there is no config at {without_password(url)}: {error}")
                 return b""
             except FetchError as error:
-                self.report(f"{where}: can't fetch {url}: {error}, next try in {pause:.0f} s")
+                self.report(
+                    f"{where}: can't fetch {without_password(url)}: {error}, next try in {pause:.0f} s"
+                )
             await trio.sleep(pause)
             pause = min(2 * pause, LAST_PAUSE)
