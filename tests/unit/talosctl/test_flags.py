@@ -12,7 +12,7 @@ from talos.talosctl.cli.help import help_text, shown_default
 from talos.talosctl.cli.parse import visible_flags
 from talos.talosctl.tree import ROOT
 
-TABLE = Path(__file__).parents[2] / "data" / "talosctl.tsv"
+TABLE = Path(__file__).parents[2] / "data" / "talosctl" / "flags.tsv"
 TYPES = {
     "string(mb,gb)": Type.STRING,
     "disks": Type.STRINGS,
