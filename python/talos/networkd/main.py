@@ -58,7 +58,7 @@ def make_controllers(links: Links, log: Log, open_wire: OpenWire = open_packets)
         AddressStatusController(links, log),
         RouteStatusController(links, log),
         RoutingRuleStatusController(links, log),
-        EthernetStatusController(),
+        EthernetStatusController(links),
         HardwareAddrController(),
         *make_simple_status_controllers(),
         NodeAddressController(),

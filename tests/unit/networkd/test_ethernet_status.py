@@ -4,7 +4,11 @@ import trio
 
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import LinkStatusSpec
-from talos.networkd.controllers.ethernet_status import EthernetStatusController, HardwareAddrController
+from talos.networkd.controllers.ethernet_status import (
+    EthernetStatusController,
+    HardwareAddrController,
+    make_status,
+)
 from talos.networkd.controllers.rule_status import RoutingRuleStatusController
 from talos.resource import ids, kinds
 from talos.resource.changes import put, wait_for
@@ -31,10 +35,11 @@ async def test_statuses() -> None:
     await put(state, kinds.LINK_STATUS, "br0", LinkStatusSpec(type=ether, kind="bridge"))
     await put(state, kinds.LINK_STATUS, "eth0", LinkStatusSpec(type=ether, kind="veth", hardware_addr=b"v"))
     await put(state, kinds.LINK_STATUS, "lo", LinkStatusSpec(type=enums_pb2.LINK_LOOPBCK))
+    links = MemoryLinks([])
     controllers = [
-        EthernetStatusController(lambda _: STATE),
+        EthernetStatusController(links),
         HardwareAddrController(),
-        RoutingRuleStatusController(MemoryLinks([]), Log()),
+        RoutingRuleStatusController(links, Log()),
     ]
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
@@ -53,7 +58,12 @@ async def test_statuses() -> None:
         enums_pb2.FULL,
     )
     assert list(status.wake_on_lan) == [enums_pb2.WOL_MODE_MAGIC]
-    assert (status.rings.rx, status.rings.tx_max) == (128, 512)
-    assert status.features[0].status == "off [fixed]"
     rules = [rule.id for rule in await state.list(kinds.ROUTING_RULE_STATUS)]
     assert rules == ["inet4/00000", "inet4/32766", "inet4/32767"]
+
+
+def test_all_that_a_driver_reports() -> None:
+    status = make_status(STATE)
+    assert (status.rings.rx, status.rings.tx_max) == (128, 512)
+    assert status.features[0].status == "off [fixed]"
+    assert list(status.our_modes) == ["1000baseT/Full"]

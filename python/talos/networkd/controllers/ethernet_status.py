@@ -1,9 +1,5 @@
 """What drivers say of the Ethernet links: EthernetStatus, and HardwareAddress of the first one."""
 
-from collections.abc import Callable
-
-import trio
-
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import (
     EthernetChannelsStatus,
@@ -16,14 +12,8 @@ from talos.networkd.addresses import number
 from talos.networkd.controllers.link_status import is_physical
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
-from talos.system.net.ethtool import Counts, Driver, DriverState
-
-type ReadDriver = Callable[[str], DriverState]
-
-
-def read_driver(name: str) -> DriverState:
-    """Ask the kernel."""
-    return Driver(name).read()
+from talos.system.net.ethtool import Counts, DriverState
+from talos.system.net.links import Links
 
 
 class EthernetStatusController(Reconciler):
@@ -33,16 +23,16 @@ class EthernetStatusController(Reconciler):
     inputs = (Input(kinds.LINK_STATUS),)
     outputs = (Output(kinds.ETHERNET_STATUS),)
 
-    def __init__(self, read: ReadDriver = read_driver) -> None:
-        self._read = read
+    def __init__(self, links: Links) -> None:
+        self._links = links
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Ask the drivers anew."""
         async with runtime.track_outputs():
             for link in await runtime.list(kinds.LINK_STATUS):
                 if link.spec.type == enums_pb2.LINK_ETHER:
-                    state = await trio.to_thread.run_sync(self._read, link.id)
-                    await runtime.put(kinds.ETHERNET_STATUS, link.id, make_status(state))
+                    status = make_status(await self._links.driver(link.id))
+                    await runtime.put(kinds.ETHERNET_STATUS, link.id, status)
 
 
 def make_status(state: DriverState) -> EthernetStatusSpec:

@@ -17,6 +17,7 @@ import trio
 from pyroute2 import AsyncIPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
+from talos.system.net.ethtool import Driver, DriverState
 from talos.system.net.links import (
     Address,
     AddressState,
@@ -81,6 +82,10 @@ class KernelLinks(Links):
         return [_route(message) for message in await self._dump(self._route.get_routes)]
 
     @override
+    async def driver(self, name: str) -> DriverState:
+        """What the driver of an interface reports; a slow one keeps nothing else waiting."""
+        return await trio.to_thread.run_sync(Driver(name).read)
+
     async def rules(self) -> Sequence[RuleState]:
         """Every routing rule of both versions of IP."""
         found: list[RuleState] = []

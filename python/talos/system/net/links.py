@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from typing import Any, Protocol
 
+from talos.system.net.ethtool import DriverState
+
 type Address = IPv4Address | IPv6Address
 type Interface = IPv4Interface | IPv6Interface
 type Network = IPv4Network | IPv6Network
@@ -132,6 +134,10 @@ class Links(Protocol):
 
     async def routes(self) -> Sequence[RouteState]:
         """Every route of every table."""
+        ...
+
+    async def driver(self, name: str) -> DriverState:
+        """What the driver of an interface reports; the defaults for one that isn't there."""
         ...
 
     async def rules(self) -> Sequence[RuleState]:
