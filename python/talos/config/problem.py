@@ -1,4 +1,4 @@
-"""What is wrong with a config, told all at once."""
+"""What is wrong with a config, reported all at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

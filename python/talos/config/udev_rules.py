@@ -79,7 +79,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What to do when all tests hold. ``place`` says where it stands."""
+    """What to do when all tests hold. ``place`` is where it stands."""
 
     place: str
     tests: tuple[Item, ...]

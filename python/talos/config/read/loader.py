@@ -22,7 +22,7 @@ _HEADER = frozenset({"apiVersion", "kind"})
 
 
 def load(text: str | bytes, *, source: str = "") -> Config:
-    """Read a config. It may be partial, but not empty of meaning where it says something.
+    """Read a config, which may be partial.
 
     Raises:
         ConfigError: with every problem found.
