@@ -358,6 +358,7 @@ class TestLimits:
     def test_memory_is_given_back(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         trims: list[float] = []
         monkeypatch.setattr(listener, "SWEEP", 0.1)
+        monkeypatch.setattr(listener, "QUIET_TRIM_AFTER", 1)
         monkeypatch.setattr(listener, "trim_heap", lambda: trims.append(time.monotonic()))
 
         async def test() -> None:

@@ -29,8 +29,8 @@ BACKLOG = 256
 SWEEP = 5.0
 """Seconds between two looks at certificates that have expired and at memory to give back."""
 
-TRIM_AFTER = 32
-"""Connections that have ended before their memory is given back, unless no other is open."""
+TRIM_AFTER, QUIET_TRIM_AFTER = 32, 8
+"""Connections that have ended before their memory is given back, and so many when no other is open."""
 
 RECENTLY_USED = 1.0
 """Seconds for which a connection without a call is not ended in favour of a new one."""
@@ -121,7 +121,7 @@ class TlsListener:
             now = time.time()
             if any(one.client.expires is not None and now > one.client.expires for one in self._connections):
                 self.recheck()
-            if self._ended >= TRIM_AFTER or (self._ended and not self._connections):
+            if self._ended >= (TRIM_AFTER if self._connections else QUIET_TRIM_AFTER):
                 self._ended = 0
                 # h2's connections refer to themselves.
                 gc.collect()
