@@ -26,11 +26,6 @@ class StreamKind(enum.Enum):
     BOTH = "bidi"
 
     @property
-    def streams_requests(self) -> bool:
-        """Whether the client may send any number of messages."""
-        return self in {StreamKind.CLIENT, StreamKind.BOTH}
-
-    @property
     def streams_replies(self) -> bool:
         """Whether the server may send any number of messages."""
         return self in {StreamKind.SERVER, StreamKind.BOTH}

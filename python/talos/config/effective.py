@@ -7,12 +7,11 @@ is None or empty, or the default that the reference names.
 from collections.abc import Mapping
 from typing import Any, cast
 
-from talos.config.contract import API_SERVER_PORT, DISCOVERY_ENDPOINT, DNS_DOMAIN, TIME_SERVERS
+from talos.config.contract import DISCOVERY_ENDPOINT, DNS_DOMAIN, TIME_SERVERS
 from talos.config.documents.certificate import CertificateAndKey, PEMEncodedCertificateAndKey
 from talos.config.documents.cluster.discovery_identity import DiscoveryIdentityConfig
 from talos.config.documents.cluster.discovery_service import DiscoveryServiceConfig
 from talos.config.documents.kubernetes.aggregator_ca import KubeAggregatorCAConfig
-from talos.config.documents.kubernetes.api_server import KubeAPIServerConfig
 from talos.config.documents.kubernetes.api_server_ca import KubeAPIServerCAConfig
 from talos.config.documents.kubernetes.cluster import KubeClusterConfig
 from talos.config.documents.kubernetes.etcd_encryption import KubeEtcdEncryptionConfig
@@ -92,15 +91,6 @@ def search_domains(config: Config) -> tuple[str, ...]:
     return _network(config).search_domains or ()
 
 
-def time_sync_enabled(config: Config) -> bool:
-    """Whether the node keeps its clock itself."""
-    document = config.find(TimeSyncConfig)
-    if document is not None:
-        return document.enabled is not False
-    time = _machine(config).time
-    return not (time and time.disabled)
-
-
 def time_servers(config: Config) -> tuple[str, ...]:
     """The time servers."""
     document = config.find(TimeSyncConfig)
@@ -155,14 +145,6 @@ def cluster_endpoint(config: Config) -> Url | None:
         return document.endpoint
     control_plane = _cluster(config).control_plane
     return control_plane.endpoint if control_plane else None
-
-
-def api_server_port(config: Config) -> int:
-    """The port of the local API server."""
-    document = config.find(KubeAPIServerConfig)
-    control_plane = _cluster(config).control_plane
-    legacy = control_plane.local_api_server_port if control_plane else None
-    return (document and document.api_port) or legacy or API_SERVER_PORT
 
 
 def cluster_id(config: Config) -> str:

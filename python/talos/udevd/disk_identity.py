@@ -19,7 +19,6 @@ type Identify = Callable[[str], bytes]
 # VPD page 0x89, "ATA Information" (SAT-4): IDENTIFY data begins at byte 60.
 _PAGE_89_IDENTIFY = 60
 _HAS_WWN = 1 << 8  # of words 84 and 87 (ACS-3)
-_CDROM_TYPE = "5"
 _WWN_DIGITS = 16
 
 

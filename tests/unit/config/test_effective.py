@@ -67,20 +67,13 @@ EXPECTED: dict[Callable[..., Any], Any] = {
     effective.hostname: "h",
     effective.nameservers: ("10.0.0.53",),
     effective.search_domains: ("d",),
-    effective.time_sync_enabled: False,
     effective.time_servers: ("ntp",),
     effective.sysctls: {"a": "b"},
     effective.environment: {"c": "d"},
-    effective.node_labels: {"l": "1"},
-    effective.node_taints: {"t": "NoSchedule"},
-    effective.node_annotations: {"n": "2"},
     effective.cluster_id: "i",
     effective.cluster_secret: "s",
-    effective.discovery_endpoints: ("https://disco/",),
     effective.cluster_name: "demo",
     effective.cluster_endpoint: "https://k:6443",
-    effective.api_server_port: 7443,
-    effective.dns_domain: "x.local",
     effective.pod_subnets: ("10.1.0.0/16",),
     effective.service_subnets: ("10.2.0.0/16",),
 }
@@ -94,12 +87,8 @@ def test_both_layouts_mean_the_same(read: Callable[..., Any], text: str) -> None
 
 def test_defaults_of_an_empty_config() -> None:
     config = load("")
-    assert effective.dns_domain(config) == "cluster.local"
     assert effective.time_servers(config) == ("time.cloudflare.com",)
-    assert effective.time_sync_enabled(config)
-    assert effective.api_server_port(config) == 6443
     assert effective.os_ca(config) is None
-    assert effective.discovery_endpoints(config) == ()
 
 
 def test_encryption_secret_is_found_in_free_form() -> None:

@@ -7,7 +7,7 @@ import pytest
 from google.protobuf.descriptor import MethodDescriptor
 
 import talos.api
-from talos.api.methods import methods, split_path, stream_kind
+from talos.api.methods import StreamKind, methods, split_path, stream_kind
 from talos.api.rpc import Code, RpcError
 from talos.routerd.routes import SERVICES, owner_of
 
@@ -33,11 +33,13 @@ def test_the_table_has_every_method_and_no_other() -> None:
 @pytest.mark.parametrize("path", sorted(methods()))
 def test_every_method(path: str) -> None:
     descriptor = registered()[path]
-    kind = stream_kind(path)
-    assert (kind.streams_requests, kind.streams_replies) == (
-        descriptor.client_streaming,
-        descriptor.server_streaming,
-    )
+    kinds = {
+        (False, False): StreamKind.UNARY,
+        (True, False): StreamKind.CLIENT,
+        (False, True): StreamKind.SERVER,
+        (True, True): StreamKind.BOTH,
+    }
+    assert stream_kind(path) is kinds[descriptor.client_streaming, descriptor.server_streaming]
     assert owner_of(path).name == ("timed" if path.startswith("/time.") else "machined")
 
 

@@ -5,7 +5,7 @@ import trio
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.resource import ids, kinds
-from talos.resource.changes import destroy_if_present, modify, teardown_and_destroy, wait_for
+from talos.resource.changes import modify, teardown_and_destroy, wait_for
 from talos.resource.resource import Resource
 from talos.resource.state import NotFoundError, State
 from talos.system.logging import Log
@@ -42,11 +42,6 @@ async def request_mount(state: State, volume: str) -> None:
         spec.requester = REQUESTER
 
     await modify(state, kinds.VOLUME_MOUNT_REQUEST, name_request(volume), change)
-
-
-async def drop_request(state: State, volume: str) -> None:
-    """Ask no more; what is mounted stays."""
-    await destroy_if_present(state, kinds.VOLUME_MOUNT_REQUEST, name_request(volume))
 
 
 def name_request(volume: str) -> str:

@@ -29,7 +29,6 @@ def _matches(pattern: str, hint: str, *, is_used: bool = True) -> Form:
     return Form(lambda value: expression.fullmatch(value) is not None, hint, is_used)
 
 
-_ANY = Form(lambda _: True)
 _TEXT = _matches(r".+", "it needs a value")
 _SWITCH = _matches(r"|0|1|t|true|f|false|on|off|yes|no", "1 or 0")
 _UNUSED = Form(lambda _: True, is_used=False)
