@@ -48,6 +48,13 @@ def test_old_contracts_have_their_forms() -> None:
     assert SecretsBundle.parse(old.dump()) == old
 
 
+def test_a_bootstrap_token_may_have_any_form() -> None:
+    document = yaml_text.read(BUNDLE.dump())
+    document["secrets"]["bootstraptoken"] = "test-token"
+    document["added"] = "by a newer client"
+    assert SecretsBundle.parse(yaml_text.write(document)).bootstrap_token == "test-token"
+
+
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
@@ -61,6 +68,7 @@ def test_old_contracts_have_their_forms() -> None:
             "s: trustdinfo.token: no token (six characters, a dot, sixteen: [a-z0-9])",
         ),
         (("cluster", "id"), "", "s: cluster.id: is empty"),
+        (("secrets", "bootstraptoken"), "", "s: secrets.bootstraptoken: is empty"),
         (
             ("secrets", "secretboxencryptionsecret"),
             "",

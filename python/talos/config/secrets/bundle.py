@@ -121,14 +121,12 @@ class SecretsBundle:
             raise UserError("no base64", where=f"{where}: cluster.secret") from error
         if length != _SECRET_BYTES:
             raise UserError(f"{length} bytes, expected {_SECRET_BYTES}", where=f"{where}: cluster.secret")
-        for path, token in (
-            ("secrets.bootstraptoken", self.bootstrap_token),
-            ("trustdinfo.token", self.trustd_token),
-        ):
-            if not TOKEN.fullmatch(token):
-                raise UserError(
-                    "no token", where=f"{where}: {path}", hint="six characters, a dot, sixteen: [a-z0-9]"
-                )
+        # An existing cluster may have a bootstrap token of any form; Kubernetes judges it.
+        if not self.bootstrap_token:
+            raise UserError("is empty", where=f"{where}: secrets.bootstraptoken")
+        if not TOKEN.fullmatch(self.trustd_token):
+            hint = "six characters, a dot, sixteen: [a-z0-9]"
+            raise UserError("no token", where=f"{where}: trustdinfo.token", hint=hint)
         if not self.secretbox_secret and not self.aescbc_secret:
             hint = "secretboxencryptionsecret or aescbcencryptionsecret: 32 bytes, base64"
             raise UserError(
