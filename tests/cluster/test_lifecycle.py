@@ -8,7 +8,7 @@ import pytest
 from tests.harness.cluster import Cluster, check_services, eventually, image, running_cluster
 from tests.harness.machine import remains
 
-from talos.config.talosconfig import TalosConfig
+from talos.config.talosconfig.text import parse_talosconfig
 from talos.provision.cluster import NodeState
 from talos.provision.configs import ConfigOptions
 from talos.provision.local import CreateOptions, create_cluster, destroy_cluster, reboot_node, show_cluster
@@ -32,10 +32,10 @@ def check_clean(name: str, directory: Path) -> None:
 
 def test_a_destroyed_cluster_leaves_nothing_behind(tmp_path: Path) -> None:
     with running_cluster(tmp_path, workers=1) as cluster:
-        assert TalosConfig.parse(cluster.talosconfig.read_bytes()).context == cluster.name
+        assert parse_talosconfig(cluster.talosconfig.read_bytes()).context == cluster.name
         cluster.talosctl("version", "--short")
     check_clean(cluster.name, tmp_path)
-    assert TalosConfig.parse(cluster.talosconfig.read_bytes()).contexts == {}
+    assert parse_talosconfig(cluster.talosconfig.read_bytes()).contexts == {}
     assert destroy_cluster(cluster.name, tmp_path, Silent(), talosconfig=str(cluster.talosconfig)) is False
 
 

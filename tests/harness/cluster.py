@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from talos.config.talosconfig import save
+from talos.config.talosconfig.places import save
 from talos.provision.cluster import ClusterInfo, NodeInfo
 from talos.provision.configs import ConfigOptions, generate_configs
 from talos.provision.container import provider

@@ -3,7 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from talos.config.talosconfig import TalosConfig, open_talosconfig, save
+from talos.config.talosconfig.model import TalosConfig
+from talos.config.talosconfig.places import open_talosconfig, save
 
 
 def add_context(own: TalosConfig, destination: str = "") -> tuple[str, Path]:

@@ -9,7 +9,7 @@ from talos.config.generate.config import generate_config, generate_talosconfig, 
 from talos.config.generate.options import GenerateOptions
 from talos.config.model import MachineType
 from talos.config.secrets.bundle import SecretsBundle
-from talos.config.talosconfig import TalosConfig
+from talos.config.talosconfig.model import TalosConfig
 from talos.provision.cluster import ClusterRequest, Role
 from talos.provision.plan import with_configs
 

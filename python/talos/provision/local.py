@@ -8,7 +8,9 @@ show_cluster / list_clusters / log_paths
 from dataclasses import dataclass
 from pathlib import Path
 
-from talos.config.talosconfig import TalosConfig, save
+from talos.config.talosconfig.model import TalosConfig
+from talos.config.talosconfig.places import save
+from talos.config.talosconfig.text import parse_talosconfig
 from talos.provision.client_config import add_context, remove_context
 from talos.provision.cluster import ClusterInfo
 from talos.provision.configs import ConfigOptions, generate_configs
@@ -83,6 +85,6 @@ def destroy_cluster(name: str, directory: Path, progress: Progress, *, talosconf
 def read_client(folder: ClusterFolder) -> TalosConfig | None:
     """The cluster's own client file, if it has one."""
     try:
-        return TalosConfig.parse(folder.talosconfig.read_bytes(), source=str(folder.talosconfig))
+        return parse_talosconfig(folder.talosconfig.read_bytes(), source=str(folder.talosconfig))
     except FileNotFoundError:
         return None

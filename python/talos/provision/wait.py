@@ -9,7 +9,7 @@ from contextlib import suppress
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from talos.config.talosconfig import Context
+from talos.config.talosconfig.model import Context
 from talos.system.errors import UserError
 
 API_PORT = 50000

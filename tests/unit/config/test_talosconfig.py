@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from talos.config.problem import ConfigError
-from talos.config.talosconfig import Context, TalosConfig, find_talosconfig, open_talosconfig, save
+from talos.config.talosconfig.model import Context, TalosConfig
+from talos.config.talosconfig.places import find_talosconfig, open_talosconfig, save
+from talos.config.talosconfig.text import format_talosconfig, parse_talosconfig
 from talos.system.errors import UserError
 
 ONE = TalosConfig(
@@ -17,11 +19,11 @@ ONE = TalosConfig(
 
 def test_text_has_upstreams_keys() -> None:
     full = Context(endpoints=(), nodes=("n",), ca=b"x", proxy_url="http://p", cluster="c")
-    assert ONE.with_context("b", full).dump() == (
+    assert format_talosconfig(ONE.with_context("b", full)) == (
         "context: a\ncontexts:\n    a:\n        endpoints:\n            - 10.0.0.1\n        ca: Y2E=\n        crt: Y3J0\n        key: a2V5\n"
         "    b:\n        endpoints: []\n        nodes:\n            - \"n\"\n        ca: eA==\n        cluster: c\n        proxy-url: http://p\n"
     )  # fmt: skip
-    assert TalosConfig().dump() == 'context: ""\ncontexts: {}\n'
+    assert format_talosconfig(TalosConfig()) == 'context: ""\ncontexts: {}\n'
 
 
 def test_round_trip() -> None:
@@ -35,9 +37,9 @@ contexts:
     auth: {basic: {username: u, password: p}, siderov1: {identity: me}}
     proxy-url: http://p
 """
-    config = TalosConfig.parse(text)
+    config = parse_talosconfig(text)
     assert config.current.endpoints == ("10.0.0.1", "10.0.0.9")
-    assert TalosConfig.parse(config.dump()) == config
+    assert parse_talosconfig(format_talosconfig(config)) == config
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,7 @@ contexts:
 )
 def test_bad_file_is_refused(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        TalosConfig.parse(text, source="t")
+        parse_talosconfig(text, source="t")
     assert str(raised.value) == message
 
 
@@ -93,7 +95,7 @@ def test_saving_replaces_the_file_behind_a_link(tmp_path: Path) -> None:
     link.symlink_to(target)
     save(ONE, link)
     assert link.is_symlink()
-    assert TalosConfig.parse(target.read_text()) == ONE
+    assert parse_talosconfig(target.read_text()) == ONE
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
 
 
@@ -160,7 +162,7 @@ def test_key_is_not_in_the_repr() -> None:
     ],
 )
 def test_the_written_form_means_what_yaml_makes_of_it(change: tuple[str, str]) -> None:
-    from talos.config.talosconfig_file import read_file
+    from talos.config.talosconfig.yaml import parse_yaml
 
     written = (
         "context: one\ncontexts:\n    one:\n        endpoints:\n            - 10.0.0.1\n            - n.example\n"
@@ -174,13 +176,13 @@ def test_the_written_form_means_what_yaml_makes_of_it(change: tuple[str, str]) -
         except ConfigError as error:
             return str(error)
 
-    assert outcome(lambda text, source: TalosConfig.parse(text, source=source)) == outcome(read_file)
+    assert outcome(lambda text, source: parse_talosconfig(text, source=source)) == outcome(parse_yaml)
 
 
 def test_a_written_file_is_read_without_the_yaml_reader(tmp_path: Path) -> None:
     save(ONE, tmp_path / "config")
     code = (
-        "import sys; from talos.config.talosconfig import open_talosconfig; "
+        "import sys; from talos.config.talosconfig.places import open_talosconfig; "
         "config, _ = open_talosconfig(sys.argv[1]); assert config.current.key == b'key'; "
         "assert 'yaml' not in sys.modules"
     )

@@ -24,7 +24,7 @@ from talos.config.cel.compile import compile_expression
 from talos.config.cel.environments import DISK, LINK
 from talos.config.change.patch import apply_patches, parse_patch
 from talos.config.read.loader import load
-from talos.config.talosconfig_file import read_file
+from talos.config.talosconfig.yaml import parse_yaml
 from talos.config.udev_rules import parse_rules
 from talos.machined.platform.config_sources.nocloud import parse_hostname
 from talos.machined.platform.network import parse_network
@@ -122,7 +122,7 @@ PARSERS: Mapping[str, Parser] = {
         ],
     ),
     "talosconfig": Parser(
-        parse=lambda data: read_file(data, "file"),
+        parse=lambda data: parse_yaml(data, "file"),
         seeds=[b"context: a\ncontexts:\n  a:\n    endpoints: [10.5.0.2]\n    ca: YQ==\n    crt: YQ==\n"],
     ),
     "network of a container": Parser(

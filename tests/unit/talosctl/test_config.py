@@ -11,7 +11,7 @@ from google.protobuf.empty_pb2 import Empty
 from tests.unit.talosctl.fake import Client, FakeNode, Pki
 
 from talos.api.machine import machine_pb2 as machine
-from talos.config.talosconfig import TalosConfig
+from talos.config.talosconfig.text import parse_talosconfig
 from talos.talosctl.main import run
 
 
@@ -102,7 +102,7 @@ def test_endpoint_needs_an_argument(home: Path, pems: list[str], capsys: pytest.
     assert run(["config", "endpoint"]) == 1
     assert run(["config", "node", "10.0.0.2"]) == 0
     assert run(["config", "node"]) == 0, "clears the nodes"
-    context = TalosConfig.parse((home / ".talos" / "config").read_text()).current
+    context = parse_talosconfig((home / ".talos" / "config").read_text()).current
     assert (context.endpoints, context.nodes) == (("10.0.0.1",), ())
     capsys.readouterr()
 
@@ -134,14 +134,14 @@ def test_merge_renames_what_is_taken(home: Path, pems: list[str], capsys: pytest
     run(["config", "context", "one", "--talosconfig", str(other)])
     assert run(["config", "merge", str(other)]) == 0
     assert 'renamed talosconfig context "one" -> "one-1"' in capsys.readouterr().err
-    merged = TalosConfig.parse((home / ".talos" / "config").read_text())
+    merged = parse_talosconfig((home / ".talos" / "config").read_text())
     assert (merged.context, list(merged.contexts)) == ("one-1", ["one", "one-1"])
 
 
 def test_search_order(home: Path, pems: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def current() -> str:
         monkeypatch.setattr("sys.argv", [])
-        from talos.config.talosconfig import open_talosconfig
+        from talos.config.talosconfig.places import open_talosconfig
 
         return open_talosconfig()[0].context
 
@@ -193,7 +193,7 @@ def test_new_is_issued_by_a_node(talosctl: Client, node: FakeNode, tmp_path: Pat
     assert result.code == 0, result.err
     request = node.seen[0][2]
     assert (list(request.roles), request.crt_ttl.seconds) == (["os:reader"], 3600)
-    assert TalosConfig.parse(path.read_text()).current.endpoints == (f"127.0.0.1:{node.port}",)
+    assert parse_talosconfig(path.read_text()).current.endpoints == (f"127.0.0.1:{node.port}",)
     assert talosctl("config", "new", str(path), "-n", "10.0.0.2").code == 1
 
 

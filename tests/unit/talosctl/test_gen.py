@@ -10,7 +10,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from talos.config.read.loader import load
 from talos.config.secrets.bundle import SecretsBundle
-from talos.config.talosconfig import TalosConfig
+from talos.config.talosconfig.text import parse_talosconfig
 from talos.pki.certificate import parse_certificate
 from talos.pki.keys import parse_key
 from talos.talosctl.main import run
@@ -46,7 +46,7 @@ def test_config_from_secrets(folder: Path, secrets: str, capsys: pytest.CaptureF
     config = load((folder / "controlplane.yaml").read_bytes())
     assert config.machine_type.value == "controlplane"
     bundle = SecretsBundle.parse(Path(secrets).read_text())
-    assert TalosConfig.parse((folder / "talosconfig").read_text()).current.ca == bundle.os.crt
+    assert parse_talosconfig((folder / "talosconfig").read_text()).current.ca == bundle.os.crt
     assert stat.S_IMODE((folder / "talosconfig").stat().st_mode) == 0o600
 
 

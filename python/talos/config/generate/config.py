@@ -40,7 +40,7 @@ from talos.config.generate.options import GenerateOptions, parse_endpoint
 from talos.config.model import Config, MachineType
 from talos.config.read.loader import dump
 from talos.config.schema import Document
-from talos.config.talosconfig import Context, TalosConfig
+from talos.config.talosconfig.model import Context, TalosConfig
 from talos.config.values import Duration, Expression, Url
 from talos.config.write.remarks import remarks_for
 from talos.pki.authority import CertificateAuthority, Usage

@@ -8,7 +8,8 @@ from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.config.effective import cluster_name
 from talos.config.model import Config
 from talos.config.read.loader import load
-from talos.config.talosconfig import Context, TalosConfig
+from talos.config.talosconfig.model import Context, TalosConfig
+from talos.config.talosconfig.text import format_talosconfig
 from talos.machined.api.pump import in_thread
 from talos.machined.node.config_store import get_config
 from talos.machined.node.ports import Node
@@ -78,7 +79,7 @@ def make_client_config(
     context = Context(ca=authority.crt, crt=pair.crt, key=pair.key)
     file = TalosConfig(context=name, contexts={name: context})
     return pb.GenerateClientConfiguration(
-        ca=authority.crt, crt=pair.crt, key=pair.key, talosconfig=file.dump().encode()
+        ca=authority.crt, crt=pair.crt, key=pair.key, talosconfig=format_talosconfig(file).encode()
     )
 
 

@@ -1,6 +1,7 @@
 """From the talosconfig and the flags to what a command talks to."""
 
-from talos.config.talosconfig import Context, TalosConfig, open_talosconfig
+from talos.config.talosconfig.model import Context, TalosConfig
+from talos.config.talosconfig.places import open_talosconfig
 from talos.system.errors import UserError
 from talos.talosctl.cli.flag import Flags
 from talos.talosctl.client.endpoint import parse_endpoint
@@ -17,14 +18,14 @@ def select_target(flags: Flags) -> Target:
         raise UserError(
             "failed to determine endpoints: it has no context yet",
             where=str(path),
-            hint="`talosctl config merge <file>` takes one over, --talosconfig names another file, "
-            "`talosctl cluster create` makes a cluster",
+            hint="`talosctl config merge <file>` adds one, --talosconfig names another file, "
+            "`talosctl cluster create` creates a cluster",
         )
     context = _context(config, name, flags)
     basic = context.auth.basic if context.auth else None
     if context.auth and context.auth.siderov1:
         raise UserError(
-            "it wants requests signed by a SideroV1 key, which this client can't do",
+            "it requires requests signed by a SideroV1 key, which this client does not support",
             where=f'context "{name}"',
             hint="use a context with a certificate",
         )
@@ -37,7 +38,7 @@ def select_target(flags: Flags) -> Target:
         key=context.key,
         proxy_url=context.proxy_url,
         cluster=flags.text("cluster") or context.cluster,
-        basic_auth=f"{basic.username or ''}:{basic.password or ''}" if basic else "",
+        basic_auth=f"{basic.username}:{basic.password}" if basic else "",
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.machine.machine_pb2 import ServiceInfo, ServiceList, ServiceListResponse
-from talos.config.talosconfig import Context
+from talos.config.talosconfig.model import Context
 from talos.system.errors import UserError
 from talos.talosctl.client.command import parts
 from talos.talosctl.client.endpoint import parse_endpoint

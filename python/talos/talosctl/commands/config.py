@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from talos.config.talosconfig import Context, TalosConfig, open_talosconfig, save
+from talos.config.talosconfig.model import Context, TalosConfig
+from talos.config.talosconfig.places import open_talosconfig, save
+from talos.config.talosconfig.text import parse_talosconfig
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation, Lazy
 from talos.talosctl.cli.flag import Flag, Flags, Type
@@ -93,7 +95,7 @@ def run_merge(invocation: Invocation) -> int:
     config, path = _open(invocation.flags)
     notes: list[str] = []
     for source in invocation.args:
-        config, renames = config.merge(TalosConfig.parse(_read(source), source=source))
+        config, renames = config.merge(parse_talosconfig(_read(source), source=source))
         notes += [f'renamed talosconfig context "{old}" -> "{new}"' for old, new in renames.items()]
     save(config, path)
     for note in notes:

@@ -3,7 +3,8 @@
 import datetime
 import json
 
-from talos.config.talosconfig import Context, open_talosconfig
+from talos.config.talosconfig.model import Context
+from talos.config.talosconfig.places import open_talosconfig
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag

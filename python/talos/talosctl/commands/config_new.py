@@ -13,7 +13,8 @@ from talos.api.machine.machine_pb2 import (
 )
 from talos.api.metadata import ADMIN
 from talos.api.rpc import RpcError
-from talos.config.talosconfig import TalosConfig, open_talosconfig, save
+from talos.config.talosconfig.places import open_talosconfig, save
+from talos.config.talosconfig.text import parse_talosconfig
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
@@ -45,7 +46,7 @@ def run_new(invocation: Invocation) -> int:
             except RpcError as error:
                 raise UserError(describe(error, target), where=node) from error
 
-    issued = TalosConfig.parse(asyncio.run(ask()), source="the node's reply")
+    issued = parse_talosconfig(asyncio.run(ask()), source="the node's reply")
     current, _ = open_talosconfig(flags.text("talosconfig"))
     mine = current.get(flags.text("context") or current.context)
     contexts = {

@@ -9,6 +9,7 @@ from talos.config.generate.config import generate_config, generate_talosconfig, 
 from talos.config.generate.options import GenerateOptions
 from talos.config.model import MachineType
 from talos.config.secrets.bundle import SecretsBundle
+from talos.config.talosconfig.text import format_talosconfig
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
@@ -82,7 +83,7 @@ def _kubernetes_version(text: str) -> str:
 
 def _generate(name: str, options: GenerateOptions, flags: Flags) -> str:
     if name == "talosconfig":
-        return generate_talosconfig(options).dump()
+        return format_talosconfig(generate_talosconfig(options))
     is_worker = name == "worker"
     machine_type = MachineType.WORKER if is_worker else MachineType.CONTROL_PLANE
     config = generate_config(options, machine_type)

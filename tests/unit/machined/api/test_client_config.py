@@ -8,7 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Code, RpcError
-from talos.config.talosconfig import TalosConfig
+from talos.config.talosconfig.text import parse_talosconfig
 from talos.machined.node.config_store import publish_config
 from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import parse_certificate
@@ -57,11 +57,11 @@ async def test_the_certificate_has_the_roles_and_the_life_asked_for(
 async def test_the_talosconfig_holds_them(caller: Any, authority: CertificateAuthority) -> None:
     await prepare(caller, authority)
     message = await ask(caller, "os:reader")
-    file = TalosConfig.parse(message.talosconfig)
+    file = parse_talosconfig(message.talosconfig)
     assert file.context == "reader@demo"
     context = file.current
     assert (context.ca, context.crt, context.key) == (message.ca, message.crt, message.key)
-    several = TalosConfig.parse((await ask(caller, "os:reader", "os:admin")).talosconfig)
+    several = parse_talosconfig((await ask(caller, "os:reader", "os:admin")).talosconfig)
     assert several.context == "demo"
 
 

@@ -9,12 +9,12 @@ from talos.config.problem import ConfigError
 from talos.config.read.reader import SectionReader
 from talos.config.read.tree import parse_documents
 from talos.config.schema import Section, setting
-from talos.config.talosconfig import Context, TalosConfig
+from talos.config.talosconfig.model import Auth, BasicAuth, Context, SideroAuth, TalosConfig
 from talos.resource.yaml.text import to_yaml
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BasicAuth(Section):
+class _BasicAuthSection(Section):
     """User name and password."""
 
     username: str | None = setting("user name")
@@ -22,31 +22,31 @@ class BasicAuth(Section):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SideroAuth(Section):
+class _SideroAuthSection(Section):
     """Keys of an identity."""
 
-    identity: str | None = setting("who it is")
+    identity: str | None = setting("e-mail address of the identity")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Auth(Section):
+class _AuthSection(Section):
     """How the client authenticates beside its certificate."""
 
-    basic: BasicAuth | None = setting("user name and password")
-    siderov1: SideroAuth | None = setting("keys of an identity")
+    basic: _BasicAuthSection | None = setting("user name and password")
+    siderov1: _SideroAuthSection | None = setting("keys of an identity")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ContextSection(Section):
     """A context as the file has it."""
 
-    target: str | None = setting("former way to name one endpoint")
-    endpoints: tuple[str, ...] | None = setting("nodes to talk to")
-    nodes: tuple[str, ...] | None = setting("nodes that commands are for")
+    target: str | None = setting("one endpoint, deprecated")
+    endpoints: tuple[str, ...] | None = setting("nodes to connect to")
+    nodes: tuple[str, ...] | None = setting("nodes that commands address")
     ca: str | None = setting("authority of the nodes' API, base64 of PEM")
     crt: str | None = setting("client certificate, base64 of PEM")
     key: str | None = setting("its key, base64 of PEM", secret=True)
-    auth: Auth | None = setting("how the client authenticates beside its certificate")
+    auth: _AuthSection | None = setting("how the client authenticates beside its certificate")
     proxy_url: str | None = setting("proxy to connect through", key="proxy-url")
     cluster: str | None = setting("name of the cluster behind a proxy")
 
@@ -59,11 +59,11 @@ class _FileSection(Section):
     contexts: Mapping[str, _ContextSection] | None = setting("contexts by name")
 
 
-def read_file(text: str | bytes, source: str) -> TalosConfig:
+def parse_yaml(text: str | bytes, source: str) -> TalosConfig:
     """Read the file, strictly.
 
     Raises:
-        ConfigError: with everything that is wrong with it.
+        ConfigError: with every mistake in it.
     """
     nodes = parse_documents(text, source=source)
     if not nodes:
@@ -88,9 +88,19 @@ def _read_context(section: _ContextSection, name: str, reader: SectionReader) ->
         ca=_decode(section.ca, f"contexts[{name}].ca", reader),
         crt=_decode(section.crt, f"contexts[{name}].crt", reader),
         key=_decode(section.key, f"contexts[{name}].key", reader),
-        auth=section.auth,
+        auth=_read_auth(section.auth),
         proxy_url=section.proxy_url or "",
         cluster=section.cluster or "",
+    )
+
+
+def _read_auth(section: _AuthSection | None) -> Auth | None:
+    if section is None:
+        return None
+    basic, siderov1 = section.basic, section.siderov1
+    return Auth(
+        basic=BasicAuth(username=basic.username or "", password=basic.password or "") if basic else None,
+        siderov1=SideroAuth(identity=siderov1.identity or "") if siderov1 else None,
     )
 
 
@@ -104,8 +114,8 @@ def _decode(text: str | None, path: str, reader: SectionReader) -> bytes:
         return b""
 
 
-def write_file(config: TalosConfig) -> str:
-    """The file's text."""
+def format_yaml(config: TalosConfig) -> str:
+    """Write the file's text."""
     contexts = {name: _context_to_plain(context) for name, context in sorted(config.contexts.items())}
     return to_yaml({"context": config.context, "contexts": contexts})
 
@@ -129,7 +139,7 @@ def _context_to_plain(context: Context) -> dict[str, Any]:
 def _auth_to_plain(auth: Auth) -> dict[str, Any]:
     result: dict[str, Any] = {}
     if auth.basic is not None:
-        result["basic"] = {"username": auth.basic.username or "", "password": auth.basic.password or ""}
+        result["basic"] = {"username": auth.basic.username, "password": auth.basic.password}
     if auth.siderov1 is not None:
-        result["siderov1"] = {"identity": auth.siderov1.identity or ""}
+        result["siderov1"] = {"identity": auth.siderov1.identity}
     return result
