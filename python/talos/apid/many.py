@@ -8,15 +8,23 @@ from talos.api.methods import stream_kind
 from talos.api.rpc import Code, RpcError
 from talos.apid.wire import MergeError, make_error_frame, make_error_reply, mark_frame, mark_reply
 from talos.rpc.limits import MAX_MESSAGE
+from talos.rpc.port.limits import Shares
 from talos.rpc.proxy.raw import OK, Metadata, RawCall, Status
 
 QUEUED_REQUESTS = 2
 """Requests of a stream that a slow node may be behind before the others wait for it."""
 
+REPLY_MEMORY = 2 * MAX_MESSAGE
+"""Bytes of unary replies that all calls hold until they are merged: one client alone may hold a
+full message."""
+
+ERRORS_SIZE = 512 * 1024
+"""Bytes of a merged reply that are left for the errors of nodes, which always have a place."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
-    """One of the nodes: what the client called it, and how to pass a call on to it."""
+    """One of the nodes: its name in the request, and how to pass a call on to it."""
 
     target: str
     run: Callable[[RawCall], Awaitable[Status]]
@@ -52,44 +60,90 @@ class _Branch:
         await self._send(message)
 
 
-async def forward_to_many(call: RawCall, upstreams: Sequence[Upstream]) -> Status:
-    """Pass a call on to all nodes; one that fails is an element of the reply."""
+class Replies:
+    """The unary replies of one call, held until every node has answered.
+
+    Their memory is the client's part of what all calls share.
+    """
+
+    def __init__(self, memory: Shares, client: str) -> None:
+        self._memory = memory
+        self._client = client
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._charged = 0
+
+    def add(self, reply: bytes) -> None:
+        """Keep a node's reply; RpcError when it is too much for the call or for the client."""
+        if self._size + len(reply) > MAX_MESSAGE - ERRORS_SIZE:
+            raise RpcError(Code.RESOURCE_EXHAUSTED, "the replies of all nodes together are too large")
+        self._memory.take(self._client, len(reply))
+        self._charged += len(reply)
+        self._keep(reply)
+
+    def add_error(self, error: bytes) -> None:
+        """Keep the element of a node that failed."""
+        if self._size + len(error) > MAX_MESSAGE:
+            raise RpcError(Code.RESOURCE_EXHAUSTED, "the errors of all nodes together are too large")
+        self._keep(error)
+
+    def _keep(self, part: bytes) -> None:
+        self._size += len(part)
+        self._parts.append(part)
+
+    def merge(self) -> bytes:
+        """All of them as one message; it stays charged until they are closed."""
+        merged = b"".join(self._parts)
+        self._parts.clear()
+        return merged
+
+    def close(self) -> None:
+        """Return the memory."""
+        self._parts.clear()
+        charged, self._charged = self._charged, 0
+        self._memory.give_back(self._client, charged)
+
+
+async def forward_to_many(
+    call: RawCall, upstreams: Sequence[Upstream], *, memory: Shares, client: str
+) -> Status:
+    """Pass a call on to all nodes; one that fails is an element of the reply.
+
+    ``memory`` bounds the replies that are held, by ``client``.
+    """
+    merge = _Merge(call, upstreams)
     if stream_kind(call.method).streams_replies:
-        return await _Merge(call, upstreams).stream()
-    return await _Merge(call, upstreams).unary()
+        return await merge.stream()
+    replies = Replies(memory, client)
+    try:
+        return await merge.unary(replies)
+    finally:
+        replies.close()
 
 
 class _Merge:
     def __init__(self, call: RawCall, upstreams: Sequence[Upstream]) -> None:
         self._call = call
         self._upstreams = upstreams
-        self._replies: list[bytes] = []
-        self._size = 0
         self._sending = asyncio.Lock()
 
-    async def unary(self) -> Status:
+    async def unary(self, replies: Replies) -> Status:
         """One message with an element per node, in the order in which they answer."""
 
         async def one(upstream: Upstream, branch: _Branch) -> None:
             status = await _run(upstream, branch)
             if status.code:
-                self._keep(make_error_reply(status, upstream.target))
+                replies.add_error(make_error_reply(status, upstream.target))
 
         def take(upstream: Upstream) -> Callable[[bytes], Awaitable[None]]:
             async def keep(reply: bytes) -> None:
-                self._keep(mark_reply(reply, upstream.target))
+                replies.add(mark_reply(reply, upstream.target))
 
             return keep
 
         await self._run_all(one, take)
-        await self._call.send(b"".join(self._replies))
+        await self._call.send(replies.merge())
         return OK
-
-    def _keep(self, reply: bytes) -> None:
-        self._size += len(reply)
-        if self._size > MAX_MESSAGE:
-            raise RpcError(Code.RESOURCE_EXHAUSTED, "the replies of all nodes together are too large")
-        self._replies.append(reply)
 
     async def stream(self) -> Status:
         """The messages of all nodes as they come."""

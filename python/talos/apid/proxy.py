@@ -14,6 +14,7 @@ from talos.apid.routes import NODE, NODES, Local, OneToMany, OneToOne, Routing, 
 from talos.apid.wire import code_name
 from talos.rpc.http2.client import LocalChannel
 from talos.rpc.port.call import Http2Call
+from talos.rpc.port.limits import Shares
 from talos.rpc.proxy.local import forward_local
 from talos.rpc.proxy.raw import Metadata, RawCall, Status
 from talos.rpc.proxy.roles import check_roles
@@ -32,6 +33,7 @@ class Proxy:
     is_own: Callable[[str], bool]
     log: Log
     audit: Audit
+    reply_memory: Shares
     peers: Peers | None = None
     maintenance: bool = False
 
@@ -77,7 +79,10 @@ class Proxy:
                 self.log.debug("one-to-many proxying is deprecated", method=call.method, nodes=targets)
                 peer = make_peer_metadata(call.metadata, roles, call.authority)
                 return await forward_to_many(
-                    call, [self._upstream(target, local, peer) for target in targets]
+                    call,
+                    [self._upstream(target, local, peer) for target in targets],
+                    memory=self.reply_memory,
+                    client=call.client,
                 )
 
     def _upstream(self, target: str, local: Metadata, peer: Metadata) -> Upstream:

@@ -4,11 +4,12 @@ from pathlib import Path
 
 from talos.apid.audit import Audit
 from talos.apid.certificates import Certificates
+from talos.apid.many import REPLY_MEMORY
 from talos.apid.own import OwnNames
 from talos.apid.peers import PORT, Peers
 from talos.apid.proxy import Proxy
 from talos.daemon.daemons import ROUTERD
-from talos.rpc.port.limits import Limits
+from talos.rpc.port.limits import Limits, Shares
 from talos.rpc.port.listener import TlsListener
 from talos.rpc.proxy.local import open_local
 from talos.system.logging import Log
@@ -29,10 +30,17 @@ class ApiServer:
         router: Path = ROUTER_SOCKET,
         peer_port: int = PORT,
         limits: Limits | None = None,
+        reply_memory: int = REPLY_MEMORY,
     ) -> None:
         self.own = OwnNames()
         self._channel = open_local(str(router))
-        self._proxy = Proxy(router=self._channel, is_own=self.own.is_own, log=log, audit=Audit(log))
+        self._proxy = Proxy(
+            router=self._channel,
+            is_own=self.own.is_own,
+            log=log,
+            audit=Audit(log),
+            reply_memory=Shares(reply_memory, "large replies"),
+        )
         self.certificates = Certificates(self._apply, log, peer_port=peer_port)
         self._listener = TlsListener(
             self._proxy.handle, context=self.certificates.context, log=log, limits=limits

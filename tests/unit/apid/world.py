@@ -17,6 +17,7 @@ import grpc
 import grpc.aio
 
 from talos.api.definitions import secrets_pb2 as secrets
+from talos.apid.many import REPLY_MEMORY
 from talos.apid.server import ApiServer
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import PemPair
@@ -111,6 +112,7 @@ async def node(
     worker: bool = False,
     maintenance: bool = False,
     limits: Limits | None = None,
+    reply_memory: int = REPLY_MEMORY,
     timed: Backend | None = None,
 ) -> AsyncGenerator[Node]:
     folder.mkdir(exist_ok=True)  # noqa: ASYNC240
@@ -121,7 +123,9 @@ async def node(
         servers.append(await _serve(timed, folder / "timed.sock", log))
     router = Router({"machined": folder / "machine.sock", "timed": folder / "timed.sock"})
     servers.append(await _serve(router.handle, folder / "routerd.sock", log))
-    api = ApiServer(log, router=folder / "routerd.sock", peer_port=port, limits=limits)
+    api = ApiServer(
+        log, router=folder / "routerd.sock", peer_port=port, limits=limits, reply_memory=reply_memory
+    )
     api.certificates.set(pki.spec(worker=worker, maintenance=maintenance))
     bound = api.start(port, host)
     try:

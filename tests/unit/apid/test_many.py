@@ -1,0 +1,116 @@
+"""The memory of replies that are held until they are merged."""
+
+import asyncio
+from pathlib import Path
+
+from talos.api.machine import machine_pb2 as machine
+from talos.api.rpc import Code
+from talos.apid import many
+from talos.rpc.http2.server import ServerCall
+from talos.rpc.port.limits import Shares
+from talos.rpc.proxy.raw import OK, Status
+
+from .backends import tagged, two_nodes
+from .world import Backend, Pki, call, client, run
+
+BOTH = ["127.0.0.1", "127.0.0.2"]
+MEMORY = 4096
+
+
+def value_of(call: ServerCall, key: str) -> str:
+    return next((value for name, value in call.metadata if name == key and isinstance(value, str)), "")
+
+
+async def sized(call: ServerCall) -> Status:
+    """Answers with a tag as long as the metadata asks for."""
+    await call.receive()
+    reply = machine.VersionResponse()
+    reply.messages.add().version.tag = "x" * int(value_of(call, "size"))
+    await call.send(reply.SerializeToString())
+    return OK
+
+
+def outcomes(reply: bytes) -> dict[str, int]:
+    """The length of each node's tag; of a node that failed the negative status code."""
+    return {
+        m.metadata.hostname: -m.metadata.status.code if m.metadata.error else len(m.version.tag)
+        for m in machine.VersionResponse.FromString(reply).messages
+    }
+
+
+class TestReplyMemory:
+    def test_a_reply_beyond_the_clients_part_is_an_error_element(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            async with (
+                two_nodes(tmp_path, pki, tagged("a"), sized, reply_memory=MEMORY) as (a, _),
+                client(a, pki, pki.client("os:reader")) as channel,
+            ):
+                reply = await call(channel, metadata={"nodes": BOTH, "size": "3000"})
+                assert outcomes(reply) == {"127.0.0.1": 1, "127.0.0.2": -Code.RESOURCE_EXHAUSTED}
+                by_host = {m.metadata.hostname: m for m in machine.VersionResponse.FromString(reply).messages}
+                assert by_host["127.0.0.2"].metadata.error == (
+                    "rpc error: code = ResourceExhausted desc = too many large replies at a time, try again"
+                )
+
+        pki = Pki()
+        run(test)
+
+    def test_memory_is_returned_after_the_call(self, tmp_path: Path) -> None:
+        async def test() -> None:
+            async with (
+                two_nodes(tmp_path, pki, tagged("a"), sized, reply_memory=MEMORY) as (a, _),
+                client(a, pki, pki.client("os:reader")) as channel,
+            ):
+                for _ in range(5):
+                    reply = await call(channel, metadata={"nodes": BOTH, "size": "1500"})
+                    assert outcomes(reply) == {"127.0.0.1": 1, "127.0.0.2": 1500}
+
+        pki = Pki()
+        run(test)
+
+    def test_calls_share_it_and_another_client_has_a_part(self, tmp_path: Path) -> None:
+        """One client's call waits for its slow node; the reply of its other node is held."""
+
+        async def test() -> None:
+            held, may_answer = asyncio.Event(), asyncio.Event()
+
+            def slow(answer: Backend) -> Backend:
+                async def backend(call: ServerCall) -> Status:
+                    if value_of(call, "slow"):
+                        held.set()
+                        await may_answer.wait()
+                    return await answer(call)
+
+                return backend
+
+            async with (
+                two_nodes(tmp_path, pki, sized, slow(tagged("b")), reply_memory=MEMORY) as (a, _),
+                client(a, pki, pki.client("os:reader")) as one,
+                client(a, pki, pki.client("os:reader")) as other,
+            ):
+                first = asyncio.ensure_future(
+                    call(one, metadata={"nodes": BOTH, "size": "1500", "slow": "yes"})
+                )
+                await held.wait()
+                exhausted = {"127.0.0.1": -Code.RESOURCE_EXHAUSTED, "127.0.0.2": 1}
+                # Until the first call's reply is held this one has room.
+                while outcomes(await call(one, metadata={"nodes": BOTH, "size": "1500"})) != exhausted:
+                    pass
+                reply = await call(other, metadata={"nodes": BOTH, "size": "1000"})
+                assert outcomes(reply) == {"127.0.0.1": 1000, "127.0.0.2": 1}
+                may_answer.set()
+                assert outcomes(await first) == {"127.0.0.1": 1500, "127.0.0.2": 1}
+
+        pki = Pki()
+        run(test)
+
+
+def test_errors_have_a_place_in_a_full_reply() -> None:
+    """The room that is left for them is in every message that a client takes."""
+    memory = Shares(total=10 * many.MAX_MESSAGE, what="replies")
+    replies = many.Replies(memory, "c")
+    replies.add(b"x" * (many.MAX_MESSAGE - many.ERRORS_SIZE))
+    replies.add_error(b"e" * many.ERRORS_SIZE)
+    assert len(replies.merge()) == many.MAX_MESSAGE
+    replies.close()
+    memory.take("c", 5 * many.MAX_MESSAGE)
