@@ -6,7 +6,7 @@ from typing import Any
 
 import trio
 import trio.testing
-from tests.unit.networkd.dhcp_server import Server
+from tests.unit.networkd.dhcp.server import Server
 from trio.testing import MockClock
 
 from talos.api.definitions.runtime_pb2 import KernelCmdlineSpec

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.harness.rest import CountingState, check_rest
-from tests.unit.networkd.dhcp_server import Server
+from tests.unit.networkd.dhcp.server import Server
 
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.cluster_pb2 import IdentitySpec

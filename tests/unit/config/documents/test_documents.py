@@ -12,7 +12,7 @@ from talos.config.read.tree import parse_documents, plain
 from talos.config.write.plain import REDACTED, redact
 from talos.resource.yaml.text import to_yaml
 
-EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)

@@ -21,7 +21,7 @@ from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.proc.sysctl import KernelSysctls
 
-SYSCTL_CONF = Path(__file__).parents[3] / "kernel/sysctl.conf"
+SYSCTL_CONF = Path(__file__).parents[4] / "kernel/sysctl.conf"
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from talos.config.read.loader import dump_plain, load
 from talos.config.read.tree import parse_documents, plain
 from talos.config.secrets.bundle import SecretsBundle
 
-DATA = Path(__file__).parents[2] / "data" / "config"
+DATA = Path(__file__).parents[3] / "data" / "config"
 HEADER = "apiVersion: v1alpha1\n"
 
 

@@ -10,7 +10,7 @@ import yaml
 from talos.resource.yaml.text import to_yaml
 
 _YAML: Any = yaml  # its annotations are partial
-ROWS: list[list[str]] = json.loads((Path(__file__).parents[2] / "data/yaml/texts.json").read_text("utf-8"))
+ROWS: list[list[str]] = json.loads((Path(__file__).parents[3] / "data/yaml/texts.json").read_text("utf-8"))
 
 
 def read(text: str) -> Any:

@@ -1,4 +1,4 @@
-"""A cluster whose secrets are made once."""
+"""Configs of a cluster whose secrets are generated once."""
 
 import pytest
 

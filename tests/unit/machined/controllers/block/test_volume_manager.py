@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 import trio
+from tests.unit.disks.volumes.disks import DISK, MemoryBlocks
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
@@ -31,8 +32,6 @@ from talos.system.block.blkid import Content
 from talos.system.logging import Log
 from talos.system.mounts import MountPoint
 from talos.testing.mounts import MemoryMounts
-
-from .disks import DISK, MemoryBlocks
 
 CONFIG = b"""
 version: v1alpha1

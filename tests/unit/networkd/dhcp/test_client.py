@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 import trio
-from tests.unit.networkd.dhcp_server import OPTIONS, SERVER, Server
+from tests.unit.networkd.dhcp.server import OPTIONS, SERVER, Server
 from trio.testing import MockClock
 
 from talos.networkd.dhcp.client import Client

@@ -12,7 +12,7 @@ from talos.config.documents.registry import MODULES, document_type
 from talos.config.read.loader import load
 from talos.config.schema import Form, Section, fields_of
 
-ROOT = Path(__file__).parents[3] / "python"
+ROOT = Path(__file__).parents[4] / "python"
 EFFECTIVE = ROOT / "talos" / "config" / "effective.py"
 
 

@@ -10,7 +10,7 @@ from tests.unit.config.samples import all_fields
 from talos.config.documents.registry import MODULES, document_type
 from talos.config.schema import Field, Form
 
-DATA = Path(__file__).parents[2] / "data" / "config"
+DATA = Path(__file__).parents[3] / "data" / "config"
 HEADER = {"apiVersion", "kind"}
 
 # The tables name these types without their fields.
