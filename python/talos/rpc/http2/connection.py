@@ -9,14 +9,12 @@ Everything here runs on asyncio's loop. Streams are used from asyncio or from tr
 
 import asyncio
 import struct
-from typing import TYPE_CHECKING, ClassVar, Final, cast
+from typing import ClassVar, Final, Protocol, cast
 
 import hpack
 
+from talos.api.rpc import RpcError
 from talos.rpc.http2.headers import MAX_HEADER_LIST, HeaderDecoder, Headers, encode_headers
-
-if TYPE_CHECKING:
-    from talos.rpc.http2.stream import Stream
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
@@ -85,6 +83,40 @@ _OUR_SETTINGS = make_frame(
 ) + make_frame(Kind.WINDOW_UPDATE, 0, 0, (CONNECTION_WINDOW - DEFAULT_WINDOW).to_bytes(4))
 
 
+class Receiver(Protocol):
+    """What a connection needs of its streams."""
+
+    send_window: int
+
+    def take_headers(self, headers: Headers, *, ended: bool) -> None:
+        """Take further headers: the reply's, or trailers."""
+        ...
+
+    def feed(self, data: bytes, size: int) -> None:
+        """Take data, which counts as ``size`` bytes of the window."""
+        ...
+
+    def feed_end(self) -> None:
+        """Note that the peer has sent everything."""
+        ...
+
+    def reset(self, code: int) -> None:
+        """End the stream: the peer has reset it."""
+        ...
+
+    def lose(self, reason: str) -> None:
+        """End the stream: its connection is closed."""
+        ...
+
+    def end_with(self, failure: RpcError) -> None:
+        """End the stream in both directions."""
+        ...
+
+    def wake_writer(self) -> None:
+        """Let a waiting sender check the windows again."""
+        ...
+
+
 class Connection(asyncio.Protocol):
     """What both ends have in common. Subclasses begin streams."""
 
@@ -93,7 +125,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.streams: dict[int, Stream] = {}
+        self.streams: dict[int, Receiver] = {}
         self.send_window = DEFAULT_WINDOW
         self.stream_window = DEFAULT_WINDOW
         self.max_frame = 16384
@@ -109,7 +141,7 @@ class Connection(asyncio.Protocol):
 
     # What subclasses do.
 
-    def begin_stream(self, number: int, headers: Headers) -> "Stream | None":
+    def begin_stream(self, number: int, headers: Headers) -> Receiver | None:
         """The peer begins a stream; None when it is refused."""
         raise NotImplementedError
 

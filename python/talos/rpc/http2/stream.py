@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, override
 
 import trio
 
@@ -15,6 +15,7 @@ from talos.rpc.http2.connection import (
     WINDOW,
     Connection,
     Kind,
+    Receiver,
     make_frame,
 )
 from talos.rpc.http2.headers import Headers
@@ -48,7 +49,7 @@ ASYNCIO = Waiting(event=asyncio.Event, sleep=asyncio.sleep)
 TRIO = Waiting(event=trio.Event, sleep=trio.sleep)
 
 
-class Stream:
+class Stream(Receiver):
     """What the streams of a client and of a server have in common."""
 
     def __init__(
@@ -68,11 +69,12 @@ class Stream:
 
     # What the connection calls.
 
+    @override
     def take_headers(self, headers: Headers, *, ended: bool) -> None:
-        """More headers have come; those of requests have no use."""
+        pass  # trailers of a request have no use
 
+    @override
     def feed(self, data: bytes, size: int) -> None:
-        """Data has come, which took so many bytes of the window."""
         self._buffer += data
         self._owed += size
         if self._reader is not None:
@@ -83,24 +85,24 @@ class Stream:
             self.connection.write(make_frame(Kind.RST_STREAM, 0, self.number, FLOW_CONTROL_ERROR.to_bytes(4)))
             self.lose("more data than the window allows")
 
+    @override
     def feed_end(self) -> None:
-        """No more data will come."""
         self.received_all = True
         self.wake()
 
+    @override
     def reset(self, code: int) -> None:
-        """The peer has given the stream up."""
         if code == CANCEL:
             self.end_with(RpcError(Code.CANCELLED, "the call was cancelled"))
         else:
             self.end_with(RpcError(Code.UNAVAILABLE, f"the stream was reset with code {code}"))
 
+    @override
     def lose(self, reason: str) -> None:
-        """The connection has ended."""
         self.end_with(RpcError(Code.UNAVAILABLE, reason))
 
+    @override
     def end_with(self, failure: RpcError) -> None:
-        """Nothing more can come or go."""
         if self.failure is None:
             self.failure = failure
         self.wake()
@@ -111,8 +113,8 @@ class Stream:
         if self._reader is not None:
             self._reader.set()
 
+    @override
     def wake_writer(self) -> None:
-        """Let the writer look again."""
         if self._writer is not None:
             self._writer.set()
 

@@ -5,11 +5,12 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 from urllib.parse import quote_from_bytes
 
 from talos.api.methods import max_request
 from talos.api.rpc import Code, RpcError
+from talos.rpc.port.tls import Client
 from talos.rpc.proxy.raw import (
     RECEIVED_LIMIT,
     Metadata,
@@ -19,9 +20,6 @@ from talos.rpc.proxy.raw import (
     check_size,
     is_transport_key,
 )
-
-if TYPE_CHECKING:
-    from talos.rpc.port.connection import Http2Connection
 
 _PREFIX = 5  # of a message: one byte of flags, four of length
 _TIMEOUT = re.compile(r"(\d{1,8})([HMSmun])")
@@ -103,12 +101,43 @@ def make_trailer_headers(status: Status) -> list[tuple[str, str]]:
     return headers + make_headers(status.trailers)
 
 
+class Carrier(Protocol):
+    """What a call needs of its connection; ``stream`` is the call's."""
+
+    @property
+    def client(self) -> Client:
+        """The client at the other end."""
+        ...
+
+    def charge(self, size: int) -> None:
+        """Reserve memory for what has arrived, or return it; RpcError when there is too little."""
+        ...
+
+    def widen(self, stream: int, size: int) -> None:
+        """Allow the client to send a request of up to ``size`` bytes."""
+        ...
+
+    def take(self, stream: int, size: int) -> None:
+        """Count bytes as read, which lets the client send as many more."""
+        ...
+
+    def forget(self, stream: int, size: int) -> None:
+        """End a call with bytes that were not read."""
+        ...
+
+    def send_headers(self, stream: int, metadata: list[tuple[str, str]]) -> None:
+        """Begin a reply."""
+        ...
+
+    async def send_data(self, call: "Http2Call", data: bytes) -> None:
+        """Send data as the client's windows and the network take it."""
+        ...
+
+
 class Http2Call:
     """A call as the connection's handler gets it."""
 
-    def __init__(
-        self, connection: "Http2Connection", stream: int, headers: dict[str, str], metadata: Metadata
-    ) -> None:
+    def __init__(self, connection: Carrier, stream: int, headers: dict[str, str], metadata: Metadata) -> None:
         self.method = headers[":path"]
         self.authority = parse_authority(headers)
         self.metadata = metadata

@@ -6,7 +6,7 @@ waits to be sent, so that no client can make the process grow.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import cast
+from typing import cast, override
 
 import h2.config
 import h2.connection
@@ -18,7 +18,7 @@ from h2.errors import ErrorCodes
 
 from talos.api.rpc import Code, RpcError
 from talos.rpc.port.addresses import format_address
-from talos.rpc.port.call import Http2Call, make_trailer_headers, parse_metadata
+from talos.rpc.port.call import Carrier, Http2Call, make_trailer_headers, parse_metadata
 from talos.rpc.port.flow import CONNECTION_WINDOW, STREAM_WINDOW, ReceiveFlow
 from talos.rpc.port.frames import FrameMeter
 from talos.rpc.port.limits import Limits, Shares
@@ -65,7 +65,7 @@ def _make_connection(limits: Limits) -> h2.connection.H2Connection:
     return connection
 
 
-class Http2Connection(asyncio.Protocol):
+class Http2Connection(asyncio.Protocol, Carrier):
     """One client's connection: turns its streams into calls of a handler.
 
     ``admit`` finds out who the client is, or raises RefusedError; ``leave`` is called when the
@@ -113,8 +113,8 @@ class Http2Connection(asyncio.Protocol):
         self._greeting: asyncio.TimerHandle | None = None
 
     @property
+    @override
     def client(self) -> Client:
-        """Who is at the other end."""
         assert self._client is not None
         return self._client
 
@@ -249,26 +249,26 @@ class Http2Connection(asyncio.Protocol):
             return
         self._flow.arrive(stream, len(data), size - len(data))
 
+    @override
     def charge(self, size: int) -> None:
-        """Reserve memory for what has arrived, or return it; RpcError when there is too little."""
         if size > 0:
             self._memory.take(self.client.key, size)
         else:
             self._memory.give_back(self.client.key, -size)
 
+    @override
     def widen(self, stream: int, size: int) -> None:
-        """A call's handler waits for a request of up to so many bytes."""
         if size > STREAM_WINDOW:
             self._flow.widen(stream, size - STREAM_WINDOW)
             self._flush_soon()
 
+    @override
     def take(self, stream: int, size: int) -> None:
-        """A call's handler takes up so many bytes."""
         self._flow.take(stream, size)
         self._flush_soon()
 
+    @override
     def forget(self, stream: int, size: int) -> None:
-        """A call has ended and left so many bytes."""
         self._flow.forget(stream, size)
 
     def _is_open(self) -> bool:
@@ -316,15 +316,15 @@ class Http2Connection(asyncio.Protocol):
                 return DEADLINE_EXCEEDED
             return Status.of(to_rpc_error(error, call.method, self._log))
 
+    @override
     def send_headers(self, stream: int, metadata: list[tuple[str, str]]) -> None:
-        """Begin a reply."""
         if self._can_send(stream):
             headers = [(":status", "200"), ("content-type", "application/grpc"), *metadata]
             self._h2.send_headers(stream, headers)
             self._flush_soon()
 
+    @override
     async def send_data(self, call: Http2Call, data: bytes) -> None:
-        """Send data as the client's windows and the network take it."""
         view = memoryview(data)
         while view:
             # All calls wait for the same event, and the first ones may fill the transport again.
