@@ -21,7 +21,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 # RFC 9113, 6
 END_STREAM, ACK, END_HEADERS, PADDED, PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
 HEADER_TABLE_SIZE, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE, MAX_HEADER_LIST_SIZE = 1, 4, 5, 6
-NO_ERROR, PROTOCOL_ERROR, FLOW_CONTROL_ERROR, CANCEL = 0, 1, 3, 8
+NO_ERROR, PROTOCOL_ERROR, FLOW_CONTROL_ERROR, REFUSED_STREAM, CANCEL = 0, 1, 3, 7, 8
 
 DEFAULT_WINDOW = 65535
 WINDOW = 64 * 1024
@@ -30,6 +30,10 @@ CONNECTION_WINDOW = 1 << 30
 """Bytes of a connection: its streams' windows are the bound."""
 MAX_FRAME = 64 * 1024
 """Bytes of one frame."""
+MAX_STREAMS = 1024
+"""Calls of one connection at a time; apid takes half as many from all of its clients."""
+MAX_UNREAD = 32 * 1024 * 1024
+"""Bytes that may wait for a peer that does not read: answers to what it sends nevertheless."""
 MAX_WINDOW = (1 << 31) - 1
 _FLUSH_SIZE = 16 * 1024
 """Bytes that are worth a system call of their own."""
@@ -309,6 +313,8 @@ class Connection(asyncio.Protocol):
             data, self._unsent = b"".join(self._unsent), []
             if self._transport is not None and not self._transport.is_closing():
                 self._transport.write(data)
+                if self._transport.get_write_buffer_size() > MAX_UNREAD:
+                    self.abort()
 
     def write_headers(self, number: int, headers: Headers, flags: int = 0) -> None:
         """Send headers, in several frames if they are large."""

@@ -10,8 +10,10 @@ from typing import override
 from talos.api.rpc import Code, RpcError
 from talos.rpc.http2.connection import (
     END_STREAM,
+    MAX_STREAMS,
     NO_ERROR,
     PREFACE,
+    REFUSED_STREAM,
     Connection,
     Kind,
     ProtocolError,
@@ -37,7 +39,7 @@ class ServerCall(Stream):
 
     def __init__(self, connection: Connection, number: int, headers: Headers, server: "LocalServer") -> None:
         known = dict(headers)
-        self.method = known[":path"]
+        self.method = known.get(":path", "")
         super().__init__(connection, number, server.waiting, max_message=server.max_message(self.method))
         self.metadata: Metadata = parse_metadata(headers)
         self.cancel: Callable[[], object] = _nothing
@@ -127,6 +129,9 @@ class _ServerConnection(Connection):
                 return None  # trailers of a call that has ended here
             raise ProtocolError("a stream of the server's kind")
         self._last = number
+        if len(self.streams) >= MAX_STREAMS:
+            self.write(make_frame(Kind.RST_STREAM, 0, number, REFUSED_STREAM.to_bytes(4)))
+            return None
         try:
             call = ServerCall(self, number, headers, self._server)
         except RpcError as error:

@@ -1,0 +1,217 @@
+"""The transport between daemons against a peer that makes its own frames.
+
+What ends the connection, what is bounded, and that the server goes on.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.fuzz.mutation import mutate
+
+from talos.api.rpc import Code
+from talos.rpc.http2.connection import (
+    ACK,
+    END_HEADERS,
+    END_STREAM,
+    MAX_FRAME,
+    MAX_STREAMS,
+    PADDED,
+    PREFACE,
+    Kind,
+    make_frame,
+)
+from talos.rpc.http2.headers import MAX_HEADER_LIST, encode_headers
+from talos.rpc.http2.server import LocalServer, ServerCall
+from talos.rpc.proxy.local import make_server, open_local
+from talos.rpc.proxy.raw import Status
+from talos.system.logging import Log
+
+HEADERS = (
+    (":method", "POST"),
+    (":scheme", "http"),
+    (":path", "/a.B/C"),
+    (":authority", "x"),
+    ("te", "trailers"),
+)
+BLOCK = encode_headers(HEADERS)
+MESSAGE = b"\0\0\0\0\2hi"
+CALL = make_frame(Kind.HEADERS, END_HEADERS, 1, BLOCK) + make_frame(Kind.DATA, END_STREAM, 1, MESSAGE)
+HELLO = PREFACE + make_frame(Kind.SETTINGS, 0, 0, b"")
+SECONDS = 20.0
+
+
+class World:
+    """A server that answers with the request, and peers that speak to it in bytes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        self.defects: list[dict[str, Any]] = []
+        self.server: LocalServer
+
+    async def answer(self, call: ServerCall) -> Status:
+        if call.method == "/a.B/Wait":
+            await asyncio.Event().wait()
+        while (message := await call.receive()) is not None:
+            await call.send(message)
+        return Status(code=0)
+
+    async def exchange(self, data: bytes, *, until: bytes = b"") -> bytes:
+        """What comes back for some bytes, until the connection ends or something is in it."""
+        reader, writer = await asyncio.open_unix_connection(self.path)
+        writer.write(data)
+        found = b""
+        with suppress(ConnectionError):
+            async with asyncio.timeout(SECONDS):
+                while part := await reader.read(65536):
+                    found += part
+                    if until and until in found:
+                        break
+        writer.close()
+        return found
+
+    async def check_alive(self) -> None:
+        """An ordinary call is answered."""
+        channel = open_local(self.path)
+        try:
+            call = await channel.begin("/a.B/C", (), 10.0)
+            await call.send(b"ping", last=True)
+            assert await call.receive() == b"ping"
+            assert (await call.end()).code == Code.OK
+        finally:
+            channel.close()
+
+
+def in_world(tmp_path: Path, test: Callable[[World], Awaitable[None]]) -> None:
+    async def run() -> None:
+        world = World(tmp_path / "socket")
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: world.defects.append(context))
+        world.server = make_server(world.answer, Log(write=lambda _: None))
+        await world.server.start(world.path)
+        try:
+            await test(world)
+            await world.check_alive()
+        finally:
+            await world.server.stop(0)
+        assert world.defects == []
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n" + bytes(20), b"no preface"),
+        (HELLO + make_frame(Kind.DATA, 0, 1, bytes(MAX_FRAME + 1)), b"a frame of"),
+        (
+            HELLO + make_frame(Kind.HEADERS, 0, 1, BLOCK) + make_frame(Kind.PING, 0, 0, bytes(8)),
+            b"interrupted",
+        ),
+        (HELLO + make_frame(Kind.CONTINUATION, END_HEADERS, 1, BLOCK), b"a continuation of nothing"),
+        (HELLO + make_frame(Kind.HEADERS, END_HEADERS, 2, BLOCK), b"server's kind"),
+        (
+            HELLO + make_frame(Kind.HEADERS, END_HEADERS | PADDED, 1, b"\xff" + BLOCK),
+            b"more padding than frame",
+        ),
+        (HELLO + make_frame(Kind.HEADERS, END_HEADERS, 1, b"\xff\xff\xff\xff\xff"), b"protocol error"),
+        (HELLO + make_frame(Kind.WINDOW_UPDATE, 0, 0, b"\1"), b"a frame of a wrong size"),
+        (
+            HELLO
+            + make_frame(Kind.HEADERS, 0, 1, bytes(60000))
+            + make_frame(Kind.CONTINUATION, 0, 1, bytes(60000)),
+            b"too many headers",
+        ),
+    ],
+)
+def test_a_breach_ends_the_connection(tmp_path: Path, data: bytes, reason: bytes) -> None:
+    async def test(world: World) -> None:
+        assert reason in await world.exchange(data)
+
+    in_world(tmp_path, test)
+
+
+def test_headers_come_in_pieces_and_with_padding(tmp_path: Path) -> None:
+    pieces = [BLOCK[:5], BLOCK[5:9], BLOCK[9:]]
+    data = (
+        HELLO
+        + make_frame(Kind.HEADERS, PADDED, 1, b"\3" + pieces[0] + bytes(3))
+        + make_frame(Kind.CONTINUATION, 0, 1, pieces[1])
+        + make_frame(Kind.CONTINUATION, END_HEADERS, 1, pieces[2])
+        + make_frame(Kind.DATA, END_STREAM | PADDED, 1, b"\4" + MESSAGE + bytes(4))
+    )
+
+    async def test(world: World) -> None:
+        assert MESSAGE in await world.exchange(data, until=b"grpc-status")
+
+    in_world(tmp_path, test)
+
+
+def test_what_is_unknown_or_over_is_ignored(tmp_path: Path) -> None:
+    data = (
+        HELLO
+        + make_frame(0xFE, 0, 7, b"new")
+        + make_frame(Kind.SETTINGS, ACK, 0, b"")
+        + make_frame(Kind.DATA, 0, 99, b"of no call")
+        + make_frame(Kind.RST_STREAM, 0, 99, bytes(4))
+        + make_frame(Kind.GOAWAY, 0, 0, bytes(8))
+        + make_frame(Kind.HEADERS, END_HEADERS | END_STREAM, 3, encode_headers((("no", "path"),)))
+        + make_frame(Kind.PING, 0, 0, b"12345678")
+    )
+
+    async def test(world: World) -> None:
+        assert make_frame(Kind.PING, ACK, 0, b"12345678") in await world.exchange(data, until=b"12345678")
+
+    in_world(tmp_path, test)
+
+
+def test_calls_of_a_connection_are_bounded(tmp_path: Path) -> None:
+    waiting = encode_headers(tuple((key, "/a.B/Wait" if key == ":path" else value) for key, value in HEADERS))
+    opened = b"".join(
+        make_frame(Kind.HEADERS, END_HEADERS, 2 * number + 1, waiting) for number in range(MAX_STREAMS + 1)
+    )
+    refused = make_frame(Kind.RST_STREAM, 0, 2 * MAX_STREAMS + 1, (7).to_bytes(4))
+
+    async def test(world: World) -> None:
+        assert refused in await world.exchange(HELLO + opened, until=refused)
+
+    in_world(tmp_path, test)
+
+
+def test_header_lists_are_bounded(tmp_path: Path) -> None:
+    # References to the static table: one byte each, about fifty as HPACK counts.
+    bomb = BLOCK + b"\x90" * (MAX_HEADER_LIST // 16)
+
+    async def test(world: World) -> None:
+        data = HELLO + make_frame(Kind.HEADERS, END_HEADERS, 1, bomb)
+        assert b"protocol error" in await world.exchange(data)
+
+    in_world(tmp_path, test)
+
+
+def test_mutated_traffic_never_breaks_the_server(tmp_path: Path) -> None:
+    dice = random.Random(7)
+    seeds = [
+        HELLO + CALL,
+        HELLO + CALL + make_frame(Kind.PING, 0, 0, bytes(8)) + make_frame(Kind.WINDOW_UPDATE, 0, 0, bytes(4)),
+        HELLO
+        + make_frame(Kind.HEADERS, 0, 1, BLOCK[:7])
+        + make_frame(Kind.CONTINUATION, END_HEADERS, 1, BLOCK[7:])
+        + make_frame(Kind.RST_STREAM, 0, 1, bytes(4)),
+    ]
+
+    async def test(world: World) -> None:
+        for _ in range(400):
+            reader, writer = await asyncio.open_unix_connection(world.path)
+            writer.write(mutate(dice, seeds))
+            writer.write_eof()
+            with suppress(ConnectionError):
+                async with asyncio.timeout(SECONDS):
+                    while await reader.read(65536):
+                        pass
+            writer.close()
+
+    in_world(tmp_path, test)
