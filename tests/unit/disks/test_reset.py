@@ -1,4 +1,4 @@
-"""Reset: what a request means, and what is erased, on files that stand for disks."""
+"""Reset: what a request means, and what is erased, on files in place of disks."""
 
 from pathlib import Path
 from typing import Any
@@ -9,23 +9,19 @@ from talos.api.definitions import block_pb2
 from talos.api.machine.machine_pb2 import ResetPartitionSpec, ResetRequest
 from talos.disks.disk import Content, Disk
 from talos.disks.reset import (
-    ResetPlan,
     erase_system,
     erase_user_disks,
     parse_wipe_argument,
     plan_reset,
 )
-from talos.machined.boot.phases.reset import make_reset, unmount_disk
 from talos.resource.kinds import DISCOVERED_VOLUME, DISK, SYSTEM_DISK
 from talos.resource.memory.state import MemoryState
 from talos.resource.resource import make_resource
-from talos.system.block.wipe import WipeMethod, wipe_device
 from talos.system.errors import UserError
-from talos.system.logging import Log
-from talos.system.mounts import MountPoint
-from talos.testing.mounts import MemoryMounts
 
 MIB = 1 << 20
+
+
 LABELS = ("EFI", "META", "STATE", "EPHEMERAL")
 
 
@@ -156,14 +152,6 @@ def test_all_user_disks_are_tried(tmp_path: Path) -> None:
     assert is_zero(path, 0)
 
 
-def test_thorough_wiping_reports_how_far_it_is(tmp_path: Path) -> None:
-    path = make_file(tmp_path / "disk", 3 * MIB)
-    reports: list[tuple[int, int]] = []
-    wipe_device(str(path), WipeMethod.ZEROES, report=lambda done, size: reports.append((done, size)))
-    assert is_zero(path, 0, 3 * MIB)
-    assert reports[-1] == (3 * MIB, 3 * MIB)
-
-
 @pytest.mark.parametrize(
     ("value", "labels"),
     [
@@ -180,29 +168,3 @@ def test_the_kernel_argument(value: str, labels: tuple[str, ...]) -> None:
 def test_a_kernel_argument_that_is_not_known(value: str) -> None:
     with pytest.raises(UserError, match=r"talos\.experimental\.wipe: .* is not known"):
         parse_wipe_argument(value)
-
-
-async def test_the_phases_of_a_reset(tmp_path: Path) -> None:
-    disk = make_disk(make_file(tmp_path / "vda"))
-    user = make_file(tmp_path / "vdb")
-    mounts = MemoryMounts()
-    mounts.mount(MountPoint(source=f"{tmp_path}/vda3", target="/system/state", type="xfs"))
-    mounts.mount(MountPoint(source=f"{tmp_path}/vdb1", target="/var/mnt/data", type="xfs"))
-    phases = make_reset(ResetPlan(disk=disk, user_disks=(str(user),)), mounts, Log(write=lambda _: None))
-    assert [phase.name for phase in phases] == ["forceCleanup", "reset", "resetUserDisks"]
-    for phase in phases:
-        for task in phase.tasks:
-            await task.run()
-    assert [mount.target for mount in mounts.list()] == ["/var/mnt/data"]
-    assert is_zero(tmp_path / "vda", 0)
-    assert is_zero(user, 0)
-
-
-@pytest.mark.parametrize(
-    ("source", "gone"), [("/dev/nvme0n1p3", True), ("/dev/nvme0n11", False), ("tmpfs", False)]
-)
-def test_which_mounts_are_on_a_disk(source: str, gone: bool) -> None:
-    mounts = MemoryMounts()
-    mounts.mount(MountPoint(source=source, target="/x", type="xfs"))
-    unmount_disk("/dev/nvme0n1", mounts, Log(write=lambda _: None))
-    assert (not mounts.list()) is gone

@@ -7,7 +7,6 @@ import trio
 import trio.lowlevel
 
 from talos.machined.logs.file import LogFile
-from talos.machined.logs.ring import LogRing
 from talos.machined.logs.store import MAX_LINE, LineSplitter, LogStore, split_records
 from talos.machined.node.ports import UnknownLogError
 
@@ -33,17 +32,6 @@ async def test_tail_and_whole() -> None:
     assert await content(logs, "apid", 0) == b""
     assert (await content(logs, "apid", 5000)).startswith(b"line 5000\n")
     assert (await content(logs, "apid", 20000)).startswith(b"line 0\n")
-
-
-def test_a_ring_forgets_the_oldest() -> None:
-    ring = LogRing(capacity=100_000)
-    for n in range(100_000):
-        ring.append(b"line %d\n" % n)
-    position, size = 0, 0
-    while position < ring.end:
-        chunk, position = ring.read(position)
-        size += len(chunk)
-    assert 100_000 <= size <= 100_000 + 2 * 16 * 1024
 
 
 async def test_unknown() -> None:
@@ -84,14 +72,6 @@ async def test_files_begin_with_what_memory_holds(tmp_path: Path) -> None:
     logs.close_files()
     logs.append("apid", b"only in memory\n")
     assert (tmp_path / "apid.log").read_bytes() == b"before\nafter\n"
-
-
-def test_rotation(tmp_path: Path) -> None:
-    file = LogFile(tmp_path / "a.log", rotate_at=100)
-    for n in range(30):
-        file.write(b"line %04d\n" % n)
-    assert (tmp_path / "a.log.1").read_bytes() == b"".join(b"line %04d\n" % n for n in range(10, 20))
-    assert (tmp_path / "a.log").read_bytes() == b"".join(b"line %04d\n" % n for n in range(20, 30))
 
 
 async def test_a_full_disk_loses_no_service(tmp_path: Path) -> None:

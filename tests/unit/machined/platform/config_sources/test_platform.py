@@ -1,7 +1,5 @@
-"""Configs on the command line, on a volume, in a nocloud seed."""
+"""Configs from where a platform keeps them: a volume, a nocloud seed."""
 
-import base64
-import ctypes
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,8 +8,6 @@ import pytest
 import trio
 
 from talos.machined.node.resources import describe_machine
-from talos.machined.platform.config_sources.inline import decode_inline
-from talos.machined.platform.config_sources.nocloud import find_seed, parse_hostname
 from talos.machined.platform.config_sources.platform import PlatformSource
 from talos.machined.platform.config_sources.volume import VolumeSource
 from talos.machined.platform.config_sources.web import WebSource
@@ -23,40 +19,7 @@ from talos.system.errors import UserError
 from talos.system.files import KernelFiles
 from talos.system.mounts import MountPoint
 from talos.system.proc.cmdline import parse_cmdline
-from talos.system.zstd import LIBRARY, ZstdError, unpack_zstd
 from talos.testing.mounts import MemoryMounts
-
-
-def pack(data: bytes) -> bytes:
-    library = ctypes.CDLL(LIBRARY)
-    room = ctypes.create_string_buffer(len(data) + 1024)
-    library.ZSTD_compress.restype = ctypes.c_size_t
-    size = library.ZSTD_compress(
-        room, ctypes.c_size_t(len(room)), data, ctypes.c_size_t(len(data)), ctypes.c_int(3)
-    )
-    return room.raw[:size]
-
-
-def test_zstd_is_unpacked_within_limits() -> None:
-    data = b"abc" * 200_000
-    packed = pack(data)
-    assert unpack_zstd(packed, limit=len(data)) == data
-    assert unpack_zstd(packed + pack(b"more"), limit=len(data) + 4) == data + b"more"
-    for damaged in (b"", b"nonsense", packed[:-5], packed[:4]):
-        with pytest.raises(ZstdError):
-            unpack_zstd(damaged, limit=len(data))
-    with pytest.raises(ZstdError, match="more than"):
-        unpack_zstd(packed, limit=len(data) - 1)
-
-
-def test_a_config_on_the_command_line_may_be_in_pieces() -> None:
-    text = base64.b64encode(pack(b"version: v1alpha1\n")).decode()
-    whole = parse_cmdline(f"a talos.config.inline={text[:10]} b=c talos.config.inline={text[10:]}")
-    assert decode_inline(whole, "talos.config.inline") == b"version: v1alpha1\n"
-    assert decode_inline(whole, "talos.config.early") == b""
-    for wrong in ("%%", "abcd", text[:16]):
-        with pytest.raises(UserError, match=r"talos\.config\.early"):
-            decode_inline(parse_cmdline(f"talos.config.early={wrong}"), "talos.config.early")
 
 
 @dataclass
@@ -156,14 +119,3 @@ async def test_a_seed_for_cloud_init_is_refused(tmp_path: Path) -> None:
     await machine.attach("cidata")
     with pytest.raises(UserError, match="cloud-init"):
         await machine.load()
-
-
-def test_a_seed_may_be_somewhere_in_the_web() -> None:
-    arguments = parse_cmdline("a ds=nocloud;s=http://10.0.2.2/seed/;h=node b")
-    assert find_seed(KernelFiles(), arguments) == {"s": "http://10.0.2.2/seed/", "h": "node"}
-    assert find_seed(KernelFiles(), parse_cmdline("a b")) == {}
-    assert parse_hostname(b"") == ""
-    with pytest.raises(UserError, match="meta-data"):
-        parse_hostname(b"a: [")
-    with pytest.raises(UserError, match="meta-data"):
-        parse_hostname(b"text")

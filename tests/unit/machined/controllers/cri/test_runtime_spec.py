@@ -1,11 +1,8 @@
-"""Registries and the runtime spec, from documents and from the main document."""
+"""The runtime spec, from documents."""
 
 import trio
 
-from talos.api.definitions.cri_pb2 import RegistriesConfigSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec
-from talos.config.read.loader import load
-from talos.machined.controllers.cri.registries import make_registries
 from talos.machined.controllers.cri.runtime_spec import RuntimeSpecConfigController
 from talos.resource import ids, kinds
 from talos.resource.changes import put, wait_for
@@ -31,19 +28,6 @@ apiVersion: v1alpha1
 kind: CRIBaseRuntimeSpecConfig
 overrides: {process: {rlimits: [{type: RLIMIT_NOFILE, soft: 1024, hard: 1024}]}}
 """
-
-
-def test_registries() -> None:
-    spec = make_registries(load(CONFIG.encode()))
-    old, new = spec.registry_mirrors["old.example"], spec.registry_mirrors["new.example"]
-    assert old.mirror_endpoints[0].endpoint_override_path
-    assert (new.mirror_endpoints[0].endpoint_endpoint, new.mirror_skip_fallback) == (
-        "https://other.example",
-        True,
-    )
-    assert spec.registry_auths["old.example"].registry_username == "u"
-    assert spec.registry_tl_ss["old.example"].tls_insecure_skip_verify
-    assert make_registries(load(b"version: v1alpha1\nmachine: {}\n")) == RegistriesConfigSpec()
 
 
 async def test_the_runtime_spec_and_its_changes() -> None:

@@ -1,0 +1,97 @@
+"""Sequences: order, failure, takeover."""
+
+import pytest
+import trio
+import trio.testing
+
+from talos.api.machine import machine_pb2 as pb
+from talos.machined.boot.sequence import Phase, Sequencer, SequenceReplacedError, Task, TaskFailedError
+from talos.machined.node.events import EventLog
+from talos.machined.node.ports import SequenceLockedError
+from talos.system.logging import Log
+
+
+def quiet() -> Log:
+    return Log(write=lambda _: None)
+
+
+async def events_of(log: EventLog) -> list[str]:
+    """Every event so far: what it is about, and whether it began or ended."""
+    log.publish(pb.RestartEvent())
+    found: list[str] = []
+    async with log.follow(tail=-1) as events:
+        async for event in events:
+            match event.payload:
+                case pb.SequenceEvent() as it:
+                    found.append(f"{it.sequence} {pb.SequenceEvent.Action.Name(it.action)}")
+                case pb.PhaseEvent() as it:
+                    found.append(f"{it.phase} {pb.PhaseEvent.Action.Name(it.action)}")
+                case pb.TaskEvent() as it:
+                    found.append(f"{it.task} {pb.TaskEvent.Action.Name(it.action)}")
+                case pb.RestartEvent(cmd=0):
+                    break
+                case _:
+                    pass
+    return found
+
+
+async def succeed() -> None:
+    await trio.lowlevel.checkpoint()
+
+
+async def fail() -> None:
+    await trio.lowlevel.checkpoint()
+    raise OSError(28, "No space left on device")
+
+
+async def test_phases_and_tasks_are_told_in_order() -> None:
+    events = EventLog()
+    phases = (Phase("first", (Task("one", succeed),)), Phase("second", (Task("two", succeed),)))
+    await Sequencer(events, quiet()).run("boot", phases)
+    assert await events_of(events) == [
+        "boot START", "first START", "one START", "one STOP", "first STOP",
+        "second START", "two START", "two STOP", "second STOP", "boot STOP",
+    ]  # fmt: skip
+
+
+async def test_a_failure_ends_the_sequence_and_names_the_task() -> None:
+    events = EventLog()
+    sequencer = Sequencer(events, quiet())
+    phases = (
+        Phase("first", (Task("one", fail), Task("other", succeed))),
+        Phase("second", (Task("two", fail),)),
+    )
+    with pytest.raises(TaskFailedError, match=r"task one of phase first failed: .*No space left"):
+        await sequencer.run("boot", phases)
+    assert (await events_of(events))[-1] == "boot NOOP"
+    assert sequencer.running == ""
+    await sequencer.run("again", ())
+
+
+async def test_a_phase_may_fail() -> None:
+    events = EventLog()
+    phases = (Phase("first", (Task("one", fail),), may_fail=True), Phase("second", (Task("two", succeed),)))
+    await Sequencer(events, quiet()).run("boot", phases)
+    assert (await events_of(events))[-1] == "boot STOP"
+
+
+async def test_takeover() -> None:
+    events = EventLog()
+    sequencer = Sequencer(events, quiet())
+    ended: list[str] = []
+
+    async def boot() -> None:
+        try:
+            await sequencer.run("boot", (Phase("first", (Task("one", trio.sleep_forever),)),))
+        except SequenceReplacedError:
+            ended.append("boot")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(boot)
+        await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises(SequenceLockedError, match="boot is running"):
+            sequencer.reserve("reboot")
+        sequencer.reserve("shutdown", takeover=True)
+        await sequencer.run("shutdown", (Phase("only", (Task("two", succeed),)),))
+    assert ended == ["boot"]
+    assert (await events_of(events))[-1] == "shutdown STOP"

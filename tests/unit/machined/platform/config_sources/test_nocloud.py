@@ -1,0 +1,19 @@
+"""Seeds of nocloud."""
+
+import pytest
+
+from talos.machined.platform.config_sources.nocloud import find_seed, parse_hostname
+from talos.system.errors import UserError
+from talos.system.files import KernelFiles
+from talos.system.proc.cmdline import parse_cmdline
+
+
+def test_a_seed_may_be_somewhere_in_the_web() -> None:
+    arguments = parse_cmdline("a ds=nocloud;s=http://10.0.2.2/seed/;h=node b")
+    assert find_seed(KernelFiles(), arguments) == {"s": "http://10.0.2.2/seed/", "h": "node"}
+    assert find_seed(KernelFiles(), parse_cmdline("a b")) == {}
+    assert parse_hostname(b"") == ""
+    with pytest.raises(UserError, match="meta-data"):
+        parse_hostname(b"a: [")
+    with pytest.raises(UserError, match="meta-data"):
+        parse_hostname(b"text")
