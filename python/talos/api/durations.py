@@ -1,4 +1,4 @@
-"""Spans of time as Go's programs read and write them: ``1h30m``, ``1.5s``, ``150ms``."""
+"""Durations as Go's programs read and write them: ``1h30m``, ``1.5s``, ``150ms``."""
 
 import re
 
@@ -15,7 +15,7 @@ _NANOSECONDS = 10**9
 
 
 def parse_duration(text: str) -> float:
-    """The seconds of a duration; ValueError when the text is none, or longer than Go can count."""
+    """The seconds of a duration; ValueError when the text is not a duration, or is out of Go's range."""
     if len(text) > LONGEST_TEXT or not _DURATION.fullmatch(text):
         raise ValueError(f'"{text[:LONGEST_TEXT]}" is not a duration such as 30s, 5m or 1h30m')
     seconds = sum(float(number) * _UNITS[unit] for number, unit in _PARTS.findall(text))

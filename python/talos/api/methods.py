@@ -1,4 +1,4 @@
-"""The API's methods: who may call each, and how large its requests may be.
+"""The API's methods: the roles that may call each, and the bound of its requests.
 
 Roles and arities are upstream's facts (``api/roles.tsv``), the sizes are this system's
 (``api/requests.tsv``).
@@ -33,9 +33,9 @@ class StreamKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """One row: a method, who may call it, and how it may be reached.
+    """One row: a method, the roles that may call it, and how it may be reached.
 
-    ``roles`` are those one of which the caller must have. A reader may call a method
+    The caller must have one of ``roles``. A reader may call a method
     with ``maintenance_reader`` while the machine has no configuration yet. ``max_request`` is
     the size of its largest request message, in bytes; of a stream, of each message.
     """
@@ -77,7 +77,7 @@ def methods() -> Mapping[str, Method]:
 
 
 def stream_kind(path: str) -> StreamKind:
-    """How a method streams; of one that is not in the table anything may come."""
+    """How a method streams; one that is not in the table may be of any kind."""
     method = methods().get(path)
     return StreamKind.BOTH if method is None else method.stream
 

@@ -1,4 +1,4 @@
-"""The words every floor speaks about remote calls, free of any gRPC library.
+"""The types of remote calls, independent of any gRPC library.
 
 A handler is a trio function. Its shape follows from whether the request and the reply
 are streamed:
@@ -65,7 +65,7 @@ class RpcError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What a handler knows of a call beside its request.
+    """The context of a call: what a handler gets beside the request.
 
     ``metadata`` has lower-case keys, each with all of its values in order. ``deadline`` is
     on trio's clock, infinity when the caller set none. ``peer`` is the transport's address.
@@ -116,7 +116,7 @@ class Transport(Protocol):
         reply: type[R],
         *,
         metadata: Mapping[str, Sequence[str]] | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - the server is told of it too
+        timeout: float | None = None,  # noqa: ASYNC109 - it is sent to the server too
     ) -> R:
         """One request, one reply. ``timeout`` in seconds."""
         ...

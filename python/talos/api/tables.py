@@ -1,4 +1,4 @@
-"""The tables of facts that lie beside the .proto files."""
+"""The tables beside the .proto files."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

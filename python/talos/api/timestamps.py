@@ -1,4 +1,4 @@
-"""Points in time on the wire."""
+"""Timestamps on the wire."""
 
 from google.protobuf.timestamp_pb2 import Timestamp
 

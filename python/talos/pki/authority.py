@@ -25,7 +25,7 @@ from talos.pki.keys import KeyType, PrivateKey, key_to_pem, make_key, parse_key
 from talos.pki.names import IPAddress, make_alternative_names, make_subject, signature_hash
 from talos.system.errors import UserError
 
-CA_LIFETIME = timedelta(hours=87600)  # every CA lives ten years, as upstream's
+CA_LIFETIME = timedelta(hours=87600)  # every CA is valid for ten years, as upstream's
 NODE_LIFETIME = timedelta(hours=24)  # as upstream: certificates of the node's own services
 _SERIAL_BITS = 128  # as upstream
 CLOCK_REALTIME_COARSE = 5  # linux/time.h
@@ -79,7 +79,7 @@ class CertificateAuthority:
         """Load an authority.
 
         Raises:
-            UserError: when one of the two is no such thing, they don't belong together,
+            UserError: when one of the two can't be parsed, they don't belong together,
                 or the certificate is no CA's.
         """
         certificate = parse_certificate(crt, where=f"{where}.crt")
@@ -123,7 +123,7 @@ class CertificateAuthority:
         )
         names = make_alternative_names(dns_names, ips)
         if names is not None:
-            # RFC 5280, 4.2.1.6: with an empty subject, nothing else names the holder.
+            # RFC 5280, 4.2.1.6: with an empty subject, nothing else names the subject.
             builder = builder.add_extension(names, critical=not (organizations or common_name))
         certificate = builder.sign(self.key, signature_hash(self.key))
         return PemPair(certificate_to_pem(certificate), key_to_pem(key))
@@ -141,11 +141,11 @@ class CertificateAuthority:
     ) -> bytes:
         """A certificate for a request, with the request's subject and alternative names.
 
-        ``organizations``, when given, replace those the request asks for: they are roles,
+        ``organizations``, when given, replace those of the request: they are roles,
         and a server certificate must not carry any.
 
         Raises:
-            UserError: when the request is no request or its signature is wrong.
+            UserError: when the request can't be parsed or its signature is wrong.
         """
         request = parse_csr(csr, where=where)
         subject = request.subject
@@ -178,7 +178,7 @@ def check_authority(certificate: x509.Certificate, *, where: str) -> None:
     """Refuse a certificate that is no CA's.
 
     Raises:
-        UserError: when it is none.
+        UserError: when it is not one.
     """
     try:
         constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
@@ -191,7 +191,7 @@ def check_authority(certificate: x509.Certificate, *, where: str) -> None:
 
 
 def _now() -> datetime:
-    """The time by the clock that OpenSSL compares with, which lags a tick behind the exact one.
+    """The time of the coarse clock that OpenSSL compares with, which lags a tick behind the exact one.
 
     A certificate of this very moment would otherwise not be valid yet for some milliseconds.
     """

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from talos.system.errors import UserError
 
 _CERTIFICATE_PEM = re.compile(
-    # Possessive, so that a block without an end costs its length once.
+    # Possessive, so that a block without an end takes linear time.
     rb"-----BEGIN CERTIFICATE-----\s[A-Za-z0-9+/=\s]++-----END CERTIFICATE-----",
     re.ASCII,
 )
@@ -26,7 +26,7 @@ _CERTIFICATE_PEM = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PemPair:
-    """A certificate and its private key, both PEM. The key is empty when it isn't ours to know."""
+    """A certificate and its private key, both PEM. The key is empty where only the certificate is known."""
 
     crt: bytes
     key: bytes = field(default=b"", repr=False)
@@ -56,7 +56,7 @@ def parse_certificates(pem: bytes, *, where: str = "certificate") -> list[x509.C
         )
     try:
         found = [x509.load_pem_x509_certificate(block) for block in blocks]
-        # The library reads these when they are asked for.
+        # The library parses these on access.
         _ = [(certificate.subject, certificate.extensions) for certificate in found]
     except Exception as error:
         raise UserError(

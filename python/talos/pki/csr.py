@@ -20,7 +20,7 @@ _CSR_PEM = re.compile(
     rb"[A-Za-z0-9+/=\s]++-----END (?P=type)CERTIFICATE REQUEST-----"
 )
 
-_LONGEST = 64 * 1024  # bytes of PEM; whoever holds a worker's token sends one
+_LONGEST = 64 * 1024  # bytes of PEM; any holder of a worker's token may send one
 
 
 def make_csr(
@@ -40,7 +40,7 @@ def make_csr(
 
 
 def parse_csr(pem: bytes, *, where: str = "certificate request") -> x509.CertificateSigningRequest:
-    """Read a request and check that its sender has the key.
+    """Read a request and check that it is signed with its own key.
 
     Raises:
         UserError: when it is no request, is damaged, or its signature is wrong.
@@ -57,7 +57,7 @@ def parse_csr(pem: bytes, *, where: str = "certificate request") -> x509.Certifi
     try:
         request = x509.load_pem_x509_csr(found.group(0))
         valid = request.is_signature_valid
-        # The library reads these when they are asked for.
+        # The library parses these on access.
         _ = request.subject, request.extensions, request.public_key()
     except Exception as error:
         raise UserError("the certificate request is damaged or of an unknown kind", where=where) from error

@@ -1,6 +1,6 @@
-"""Private keys: made, written and read in the forms that the API's other implementations use.
+"""Private keys: generated, written and read in the forms that the API's other implementations use.
 
-The PEM types are ``ED25519 PRIVATE KEY`` (a PKCS#8 body under a name of its own),
+The PEM types are ``ED25519 PRIVATE KEY`` (a PKCS#8 body under another label),
 ``EC PRIVATE KEY`` (SEC 1) and ``RSA PRIVATE KEY`` (PKCS#1).
 
     make_key(KeyType.P256) -> PrivateKey
@@ -23,7 +23,7 @@ type PrivateKey = ed25519.Ed25519PrivateKey | ec.EllipticCurvePrivateKey | rsa.R
 
 
 class KeyType(enum.Enum):
-    """The kinds of key we make."""
+    """The kinds of key that are generated."""
 
     ED25519 = "ed25519"
     P256 = "p256"
@@ -73,10 +73,10 @@ def public_key_to_pem(key: PrivateKey) -> bytes:
 
 
 def parse_key(pem: bytes, *, where: str = "key") -> PrivateKey:
-    """Read a PEM key of any of the kinds above, or PKCS#8 under its usual name.
+    """Read a PEM key of any of the kinds above, or PKCS#8 under its usual label.
 
     Raises:
-        UserError: when it is no such key.
+        UserError: when it is not such a key.
     """
     if len(pem) > _LONGEST:
         raise UserError("too long for a private key", where=where, hint=f"at most {_LONGEST} bytes")

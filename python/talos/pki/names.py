@@ -28,7 +28,7 @@ def make_subject(common_name: str, organizations: Sequence[str]) -> x509.Name:
 
 
 def _attribute(oid: x509.ObjectIdentifier, value: str) -> x509.NameAttribute:
-    """An attribute in the type that Go's encoder chooses."""
+    """An attribute in the string type that Go's encoder chooses."""
     form = _ASN1Type.PrintableString if _PRINTABLE.fullmatch(value) else _ASN1Type.UTF8String
     return x509.NameAttribute(oid, value, form)
 

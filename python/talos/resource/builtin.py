@@ -1,4 +1,4 @@
-"""The resources that tell which namespaces and types there are."""
+"""The resources that list the namespaces and types."""
 
 from google.protobuf.message import Message
 
@@ -13,7 +13,7 @@ OWNER = "runtime.Builtin"
 NAMESPACES = {
     "meta": "Namespaces and resource definitions.",
     "cluster": "Cluster membership and identity.",
-    "cluster-raw": "Cluster membership as found, before it is merged.",
+    "cluster-raw": "Cluster membership by source, before it is merged.",
     "config": "Machine configuration.",
     "containers": "Containers besides those of Kubernetes.",
     "controlplane": "Kubernetes control plane.",
@@ -43,7 +43,7 @@ async def register_builtin(state: State) -> None:
 
 
 def make_definition(kind: Kind[Message]) -> ResourceDefinitionSpec:
-    """What a client is told about a kind."""
+    """Describe a kind to clients: names, aliases, columns, sensitivity."""
     sensitivity = ResourceDefinitionSpec.SENSITIVE if kind.sensitive else ResourceDefinitionSpec.NON_SENSITIVE
     return ResourceDefinitionSpec(
         resource_type=kind.type,

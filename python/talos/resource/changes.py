@@ -1,4 +1,4 @@
-"""Changes to a State that take more than one call: read, change, write, try again."""
+"""Changes to a State that take more than one call: read, change, write, retry."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -21,7 +21,7 @@ type Change[S: Message] = Callable[[S], None]
 
 
 class WatchLostError(StateError):
-    """A watch ended before what was waited for happened."""
+    """A watch ended before the awaited condition was met."""
 
 
 async def modify[S: Message](
@@ -35,9 +35,9 @@ async def modify[S: Message](
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> Resource[S]:
-    """Create a resource or change the one that is there; returns it as stored.
+    """Create or change a resource; returns it as stored.
 
-    Labels and annotations replace those there, unless they are None. Nothing is written
+    Labels and annotations replace the stored ones, unless they are None. Nothing is written
     when nothing changes. OwnerConflictError when another controller owns the resource,
     PhaseConflictError while it is being torn down.
     """
@@ -81,7 +81,7 @@ async def put[S: Message](
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> Resource[S]:
-    """Create a resource with a spec or replace the spec of the one that is there; see :func:`modify`."""
+    """Create a resource or replace its spec; see :func:`modify`."""
     return await modify(
         state,
         kind,
@@ -158,7 +158,7 @@ async def wait_for[S: Message](
     *,
     namespace: str | None = None,
 ) -> Resource[S]:
-    """Wait until a resource is there and as the predicate wants it; returns it."""
+    """Wait until a resource exists and satisfies the predicate; returns it."""
     async with state.watch(kind, id, namespace=namespace) as events:
         async for batch in events:
             for event in batch:

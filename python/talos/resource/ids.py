@@ -1,6 +1,6 @@
 """Resources of which a node has one, by kind and id.
 
-A pair is unpacked wherever a kind and an id are asked for::
+A pair is unpacked wherever a kind and an id are parameters::
 
     inputs = (Input(*ids.MACHINE_TYPE),)
     machine_type = await runtime.get_or_none(*ids.MACHINE_TYPE)
@@ -20,7 +20,7 @@ def _one[S: Message](kind: Kind[S], id: str) -> Singleton[S]:
 
 
 def id_of(resource: Singleton[Message]) -> str:
-    """The id alone."""
+    """The id without the kind."""
     return resource[1]
 
 
@@ -65,9 +65,9 @@ NODE_ADDRESS_ROUTED = _one(kinds.NODE_ADDRESS, "routed")
 NODE_ADDRESS_SORT_ALGORITHM = _one(kinds.NODE_ADDRESS_SORT_ALGORITHM, "default")
 OS_ROOT_SECRET = _one(kinds.OS_ROOT_SECRET, "os")
 PLATFORM_CONFIG = _one(kinds.PLATFORM_CONFIG, "active")
-"""What the platform brings at this boot."""
+"""What the platform supplies at this boot."""
 PLATFORM_CONFIG_CACHED = _one(kinds.PLATFORM_CONFIG, "cached")
-"""What the platform brought at an earlier boot."""
+"""What the platform supplied at an earlier boot."""
 PLATFORM_METADATA = _one(kinds.PLATFORM_METADATA, "platformmetadata")
 REGISTRY_CONFIG = _one(kinds.REGISTRY_CONFIG, "registries")
 RESOLVER_SPEC = _one(kinds.RESOLVER_SPEC, "resolvers")

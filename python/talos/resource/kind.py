@@ -1,4 +1,4 @@
-"""Resource kinds: what a type is called, where it lives, which message its spec is."""
+"""Resource kinds: a type's names, its namespace, and the message of its spec."""
 
 import functools
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from talos.api.tables import read_table
 
 S_co = TypeVar("S_co", bound=Message, covariant=True)
-"""A spec's message. Whoever reads any spec reads this one: PEP 695 would infer invariance."""
+"""A spec's message. Covariant: a reader of any message reads this one; PEP 695 would infer invariance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ def _rows() -> Mapping[str, Mapping[str, str]]:
 
 
 def make_kind[T: Message](type: str, spec: type[T]) -> Kind[T]:
-    """The kind of a registered type; the table must agree about the spec's message."""
+    """The kind of a registered type; the table must name the same message for the spec."""
     row = _rows()[type]
     expected = row["spec_message"]
     is_yaml_only = expected.startswith("(none: YAML only")
@@ -70,7 +70,7 @@ def is_kind(value: object) -> TypeIs[Kind[Message]]:
 
 
 def _words(cell: str) -> tuple[str, ...]:
-    return tuple(word for word in cell.split(",") if word)
+    return tuple(name for name in cell.split(",") if name)
 
 
 def _columns(cell: str) -> tuple[PrintColumn, ...]:

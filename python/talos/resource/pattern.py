@@ -1,6 +1,6 @@
 """Regular expressions that can't hang the node: matching takes linear time.
 
-A query's pattern comes from outside, in maintenance mode from anybody, and is matched in
+A query's pattern comes from a client, in maintenance mode an unauthenticated one, and is matched in
 PID 1. Python's own matcher backtracks: ``(a+)+$`` would stop it for hours. The syntax is
 the useful part of Go's RE2, whose users write these patterns.
 """

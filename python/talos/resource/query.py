@@ -1,4 +1,4 @@
-"""Which resources of a kind a list or a watch is about."""
+"""Queries select resources of a kind by id and labels."""
 
 import enum
 from collections.abc import Mapping
@@ -59,7 +59,7 @@ def _compare_numbers(value: str, bound: str, operator: Operator) -> bool:
 
 
 class IdPattern(Protocol):
-    """A pattern of ``re``, or of :mod:`talos.resource.pattern` when it comes from outside."""
+    """A pattern of ``re``, or of :mod:`talos.resource.pattern` when it comes from a client."""
 
     @property
     def pattern(self) -> str:
@@ -67,7 +67,7 @@ class IdPattern(Protocol):
         ...
 
     def search(self, string: str, /) -> object | None:
-        """Something, when the pattern is found in the text."""
+        """Not None when the pattern is found in the text."""
         ...
 
 
@@ -82,7 +82,7 @@ class Query:
     id_pattern: IdPattern | None = None
 
     def matches(self, id: str, labels: Mapping[str, str]) -> bool:
-        """Whether a resource with this id and these labels is meant."""
+        """Whether a resource with this id and these labels is selected."""
         if self.id_pattern is not None and self.id_pattern.search(id) is None:
             return False
         return not self.labels or any(all(term.matches(labels) for term in terms) for terms in self.labels)

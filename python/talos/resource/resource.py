@@ -14,7 +14,7 @@ EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
 class Phase(enum.Enum):
-    """Where a resource stands in its life; the text is the one on the wire."""
+    """The phase of a resource's life cycle; the text is the one on the wire."""
 
     RUNNING = "running"
     TEARING_DOWN = "tearingDown"
@@ -22,7 +22,7 @@ class Phase(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """What every resource has beside its spec.
+    """The metadata of a resource.
 
     ``version`` counts from 1 and goes up by one with every update; 0 means that the
     resource was never stored. ``created`` and ``updated`` are nanoseconds since the epoch.
@@ -45,8 +45,8 @@ class Metadata:
 class Resource(Generic[S_co]):  # noqa: UP046 - see S_co
     """One resource.
 
-    The State copies what it is given and shares what it hands out: nobody may change the
-    spec of a resource in place. :func:`talos.resource.changes.modify` gives a copy to change.
+    The State copies the resources that it stores and shares those that it returns: a spec
+    must not be changed in place. :func:`talos.resource.changes.modify` changes a copy.
     """
 
     metadata: Metadata

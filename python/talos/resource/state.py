@@ -22,7 +22,7 @@ class NotFoundError(StateError):
 
 
 class AlreadyExistsError(StateError):
-    """A resource with this namespace, type and id is already there."""
+    """A resource with this namespace, type and id exists."""
 
 
 class OwnerConflictError(StateError):
@@ -34,7 +34,7 @@ class PhaseConflictError(StateError):
 
 
 class ConflictError(StateError):
-    """The resource changed under the caller, or finalizers are pending."""
+    """The resource has another version than the caller's, or finalizers are pending."""
 
 
 class BookmarkError(StateError):
@@ -69,12 +69,12 @@ class Event(Generic[S_co]):  # noqa: UP046 - see S_co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
-    """How a watch begins. Without any option it tells only what happens from now on.
+    """How a watch begins. Without any option it delivers only later changes.
 
     At most one of ``bootstrap`` (all resources as CREATED, then BOOTSTRAPPED),
     ``bootstrap_bookmark`` (a NOOP that has a bookmark), ``tail`` (so many of the last
-    events) and ``bookmark`` (what came after it). The watch of one resource knows only the
-    last two. ``aggregated`` lets a batch hold several events, otherwise it holds one.
+    events) and ``bookmark`` (the events after it). The watch of one resource supports only
+    the last two. ``aggregated`` lets a batch hold several events, otherwise it holds one.
     """
 
     bootstrap: bool = False
@@ -130,13 +130,13 @@ class State(Protocol):
     async def teardown(
         self, kind: Kind[Message], id: str, *, namespace: str | None = None, owner: str = ""
     ) -> bool:
-        """Ask for a resource's end; true when no finalizer holds it any more."""
+        """Start the teardown of a resource; true when it has no finalizers."""
         ...
 
     async def destroy(
         self, kind: Kind[Message], id: str, *, namespace: str | None = None, owner: str = ""
     ) -> None:
-        """Remove a resource; ConflictError while finalizers hold it."""
+        """Remove a resource; ConflictError while it has finalizers."""
         ...
 
     def watch[S: Message](
@@ -150,7 +150,7 @@ class State(Protocol):
     ) -> AbstractAsyncContextManager[EventStream[S]]:
         """Events of one resource or of a whole kind.
 
-        Entering the context means the watch is in place: what happens after is not
-        missed. The watch of one id begins with its present state, CREATED or DESTROYED.
+        The watch is in place when the context is entered: no later event is missed. The
+        watch of one id begins with its present state, CREATED or DESTROYED.
         """
         ...

@@ -20,7 +20,7 @@ class Strength(enum.Enum):
 
     WEAK: reconcile on every change. STRONG: the same, and the controller may put its
     finalizer on the resource. DESTROY_READY: reconcile only when the resource is being
-    torn down and nothing holds it any more; for a controller's own outputs.
+    torn down and has no finalizers; for a controller's own outputs.
     """
 
     WEAK = "weak"
@@ -80,18 +80,18 @@ class Access:
     outputs: Sequence[Output]
 
     def check_read(self, kind: Kind[Message], id: str | None, namespace: str | None) -> None:
-        """Refuse to read what is neither an input nor an output."""
+        """Refuse reads of kinds that are neither inputs nor outputs."""
         if self._writes(kind) or any(item.covers(kind, id, namespace) for item in self.inputs):
             return
         self._refuse("reads", kind, id, namespace, "an input")
 
     def check_write(self, kind: Kind[Message], id: str, namespace: str | None) -> None:
-        """Refuse to write what is no output."""
+        """Refuse writes of kinds that are not outputs."""
         if not self._writes(kind):
             self._refuse("writes", kind, id, namespace, "an output")
 
     def check_finalizer(self, kind: Kind[Message], id: str, namespace: str | None) -> None:
-        """Refuse a finalizer on what is no strong input."""
+        """Refuse a finalizer on a kind that is not a strong input."""
         for item in self.inputs:
             if item.strength is Strength.STRONG and item.covers(kind, id, namespace):
                 return

@@ -1,4 +1,4 @@
-"""Controllers: they read declared inputs and keep declared outputs as they should be."""
+"""Controllers reconcile declared outputs with declared inputs."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -30,13 +30,13 @@ INITIAL_BACKOFF = 0.1
 MAX_BACKOFF = 60.0
 """Seconds between two tries at most."""
 MIN_WAIT = 1.0
-"""Seconds after which a change of an input ends a longer wait: it may be the cure."""
+"""Seconds after which a change of an input ends a longer wait: it may remove the cause."""
 
 type Spawn = Callable[[Callable[[], Any]], None]
 
 
 class ControllerRuntime:
-    """The State as one controller sees it: what it declared, under its own name.
+    """The State for one controller: what it declared, under its own name.
 
     The methods are those of :class:`talos.resource.state.State` and
     :mod:`talos.resource.changes`, and raise UndeclaredAccessError beside.
@@ -113,7 +113,7 @@ class ControllerRuntime:
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> Resource[S]:
-        """Make an output's spec this one; nothing is written when it is so already."""
+        """Write an output's spec; nothing is written when it is unchanged."""
         return await self.modify(
             kind,
             id,
@@ -124,17 +124,17 @@ class ControllerRuntime:
         )
 
     async def teardown(self, kind: Kind[Message], id: str, *, namespace: str | None = None) -> bool:
-        """Ask for an output's end; true when nothing holds it any more. NotFoundError."""
+        """Start the teardown of an output; true when it has no finalizers. NotFoundError."""
         self._access.check_write(kind, id, namespace)
         return await self._state.teardown(kind, id, namespace=namespace, owner=self.name)
 
     async def destroy(self, kind: Kind[Message], id: str, *, namespace: str | None = None) -> None:
-        """Destroy an output; NotFoundError, ConflictError while finalizers hold it."""
+        """Destroy an output; NotFoundError, ConflictError while it has finalizers."""
         self._access.check_write(kind, id, namespace)
         await self._state.destroy(kind, id, namespace=namespace, owner=self.name)
 
     async def remove(self, kind: Kind[Message], id: str, *, namespace: str | None = None) -> None:
-        """Tear an output down and destroy it as soon as nothing holds it.
+        """Tear an output down and destroy it as soon as it has no finalizers.
 
         Returns at once. If it had to wait, the controller reconciles after the end, so that
         it can make the output anew. An output that is not there is no error.
@@ -167,7 +167,7 @@ class ControllerRuntime:
         await changes.add_finalizer(self._state, kind, id, self.name, namespace=namespace)
 
     async def remove_finalizer(self, kind: Kind[Message], id: str, *, namespace: str | None = None) -> None:
-        """Release a strong input, which may be destroyed already."""
+        """Remove the controller's finalizer from a strong input, which may be destroyed already."""
         self._access.check_finalizer(kind, id, namespace)
         await changes.remove_finalizer(self._state, kind, id, self.name, namespace=namespace)
 
@@ -203,11 +203,11 @@ class ControllerRuntime:
         return _Bursts(self)
 
     def queue_reconcile(self) -> None:
-        """Have one more round, as if an input had changed."""
+        """Request one more round, as if an input had changed."""
         self._due.set()
 
     def reset_backoff(self) -> None:
-        """Note that the controller works: after the next failure it is tried again soon."""
+        """Note a success: after the next failure the wait begins with the shortest."""
         self._failures = 0
 
     def count_failure(self) -> float:
@@ -246,7 +246,7 @@ class _Bursts:
 
 
 class Controller:
-    """Something that keeps outputs in step with inputs.
+    """A task that reconciles outputs with inputs.
 
     When :meth:`run` fails it is logged and run again after a growing wait; when it
     returns, the controller is done.
@@ -263,10 +263,10 @@ class Controller:
 
 
 class Reconciler(Controller):
-    """A controller that looks at everything anew whenever something has changed."""
+    """A controller that reconciles from all of its inputs after every change."""
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Bring the outputs in step with the inputs; called at the start and once per burst."""
+        """Reconcile the outputs with the inputs; called at the start and once per burst."""
         raise NotImplementedError
 
     async def run(self, runtime: ControllerRuntime) -> None:

@@ -1,4 +1,4 @@
-"""Which controller reads and writes what, as the API shows it."""
+"""The graph of controllers, their inputs and outputs, as the API shows it."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -12,7 +12,7 @@ from talos.resource.controller.controller import Controller
 type Edge = inspect_pb2.ControllerDependencyEdge
 
 GRAPH_METHOD = "/inspect.InspectService/ControllerRuntimeDependencies"
-"""Asks for the graph; an answer also shows that a daemon's handlers run."""
+"""Requests the graph; an answer also shows that a daemon's handlers run."""
 
 _INPUTS = {
     Strength.WEAK: inspect_pb2.INPUT_WEAK,
@@ -47,7 +47,7 @@ def dependencies(controllers: Sequence[Controller]) -> list[Edge]:
 
 
 def make_inspect_service(edges: Callable[[], Awaitable[Sequence[Edge]]]) -> Service:
-    """``inspect.InspectService`` over whatever ``edges`` finds when it is asked."""
+    """``inspect.InspectService`` over the edges that ``edges`` finds at each call."""
 
     async def answer(request: Empty, call: Call) -> inspect_pb2.ControllerRuntimeDependenciesResponse:
         del request, call

@@ -1,4 +1,4 @@
-"""Running controllers over a State: one watch per kind, however many read it."""
+"""Running controllers over a State: one watch per kind for all of its readers."""
 
 import logging
 from collections import Counter, defaultdict
@@ -38,7 +38,7 @@ async def run_controllers(
 ) -> None:
     """Run controllers until cancelled or until all of them are done.
 
-    Started when every input is watched. ValueError when two controllers can't live together.
+    Started when every input is watched. ValueError when the declarations of two controllers conflict.
     """
     check_controllers(controllers)
     async with trio.open_nursery() as feeds:
@@ -145,7 +145,7 @@ async def _run_controller(controller: Controller, runtime: ControllerRuntime) ->
             await controller.run(runtime)
         except Exception as error:
             delay = runtime.count_failure()
-            # A refusal explains itself; anything else is a defect.
+            # A refusal needs no traceback; anything else is a defect.
             causes = _leaves(error)
             is_refusal = all(isinstance(leaf, (StateError, UserError, OSError)) for leaf in causes)
             text, reason = "controller %s failed, next try in %.1f s: %s", "; ".join(map(str, causes))

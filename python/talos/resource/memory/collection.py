@@ -14,7 +14,7 @@ from talos.resource.resource import Resource
 from talos.resource.state import BookmarkError, Event, EventType, WatchOptions
 
 _EPOCH = os.urandom(8)
-"""Part of every bookmark: one that another process made points into another history."""
+"""Part of every bookmark: a bookmark of another process refers to another history."""
 
 
 class Collection:
@@ -38,7 +38,7 @@ class Collection:
         self._record(EventType.CREATED if old is None else EventType.UPDATED, resource, old)
 
     def remove(self, id: str) -> None:
-        """Drop a resource that is there."""
+        """Drop a stored resource."""
         self._record(EventType.DESTROYED, self.resources.pop(id))
 
     def bookmark(self, after: int = 0) -> bytes:

@@ -12,7 +12,7 @@ CAPACITY = 1024
 MAX_BYTES = 4 * 1024 * 1024
 """Size of the specs in a history at most, so that one large kind can't fill the memory."""
 MIN_EVENTS = 64
-"""Events kept whatever their size: a watcher that works at all must not fall behind."""
+"""Events kept whatever their size: a watcher that is served at all must not fall behind."""
 GAP = 4
 """The oldest events of a history that has dropped some, which no new watch may begin at:
 writers are about to drop them too. Upstream's number."""
@@ -22,7 +22,7 @@ class History:
     """A bounded sequence of events; every event has a position, counted from 0.
 
     The writer never waits. A reader that fell behind the oldest event kept has lost
-    events and must be told so.
+    events, which ends its watch with an error.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class History:
         return self.start + GAP if self.start else 0
 
     def append(self, event: Event[Message]) -> None:
-        """Add an event, drop what is too much, wake the readers."""
+        """Add an event, drop those over the bounds, wake the readers."""
         self._events.append(event)
         self._bytes += _size(event)
         self.end += 1

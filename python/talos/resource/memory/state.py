@@ -147,8 +147,8 @@ class MemoryState(State):
     ) -> AsyncGenerator[EventStream[S]]:
         """Events of one resource or of a whole kind.
 
-        A watcher that is further behind than the history reaches gets an ERRORED event
-        and nothing more.
+        A watcher that is further behind than the history reaches gets an ERRORED event,
+        the last one.
         """
         await self._checkpoint()
         namespace = _namespace(kind, namespace)
@@ -176,7 +176,7 @@ class MemoryState(State):
 
 
 def make_tombstone[S: Message](kind: Kind[S], namespace: str, id: str) -> Resource[S]:
-    """What stands for a resource that is not there: version 0 and an empty spec."""
+    """A tombstone, for a resource that does not exist: version 0 and an empty spec."""
     return Resource(metadata=Metadata(namespace=namespace, type=kind.type, id=id), spec=kind.spec())
 
 

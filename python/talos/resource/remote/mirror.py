@@ -1,6 +1,6 @@
 """A State of another process with copies of what is read at hand.
 
-Controllers read much more than changes: they look at everything whenever something has
+Controllers read much more than they write: they read all of their inputs whenever one has
 happened. Over a socket each look costs a call, and most writes change nothing. Here every
 kind that is read is watched once; reads, and writes that would change nothing, take no call.
 
@@ -40,7 +40,7 @@ from talos.system.wakeup import Wakeup
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5
-"""Before a watch that ended is begun again."""
+"""Seconds before a watch that ended is started again."""
 
 type Batch = Sequence[Event[Any]]
 type Key = tuple[str, str]
@@ -166,7 +166,7 @@ class MirroredState(State):
             copy.put(stored)
 
     async def _renew(self, resource: Resource[Any]) -> None:
-        """What we hold of a resource may be old: ask for it."""
+        """Request a resource whose copy may be outdated."""
         metadata = resource.metadata
         copy = self._copies.get((metadata.type, metadata.namespace))
         if copy is None:
@@ -203,7 +203,7 @@ class _Copy:
                         self._take(batch, id)
             except StateError as error:
                 log.warning("watch of %s(%s/%s) broke: %s", self._kind.type, self.namespace, id or "*", error)
-            # The next watch delivers everything again; what is held until then may be old.
+            # The next watch delivers everything again; the copy may be outdated until then.
             self._delivered.discard(id)
             self.is_complete = trio.Event()
             if id is None:
@@ -222,7 +222,7 @@ class _Copy:
                 continue
             if event.type is EventType.DESTROYED and resource is not None:
                 held = self.resources.get(resource.id)
-                # It may have been made anew since, by ourselves.
+                # This process may have created it anew since.
                 if held is not None and held.metadata.created <= resource.metadata.created:
                     del self.resources[resource.id]
             elif resource is not None:
@@ -245,7 +245,7 @@ def _age(resource: Resource[Any]) -> tuple[int, int]:
 
 
 class _Reader:
-    """The batches that one watch has yet to see."""
+    """The batches that one watch has not delivered yet."""
 
     def __init__(self) -> None:
         self._batches: builtins.list[Batch] = []

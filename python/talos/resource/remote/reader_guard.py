@@ -1,4 +1,4 @@
-"""Who may read what over the node's public API, which is read-only."""
+"""Authorization of reads over the node's public API, which is read-only."""
 
 from talos.api.cosi.meta_pb2 import ResourceDefinitionSpec
 from talos.api.metadata import ADMIN, OPERATOR, READER

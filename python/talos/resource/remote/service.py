@@ -42,7 +42,7 @@ _CODES: Sequence[tuple[type[StateError], Code]] = (
 
 
 class Verb(enum.Enum):
-    """What a call does to resources."""
+    """The verb of a call."""
 
     GET = "get"
     LIST = "list"
@@ -60,7 +60,7 @@ class Verb(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What a call is about: one resource, or with ``id`` None all of a type in a namespace.
+    """The target of a call: one resource, or with ``id`` None all of a type in a namespace.
 
     ``owner`` is the name under which a call writes; those that read have none.
     """
@@ -77,11 +77,11 @@ type Guard = Callable[[Call, Access], Awaitable[None]]
 
 
 type View = Callable[[Resource[Message]], Awaitable[Resource[Message]]]
-"""Gives a resource as the readers of a service see it."""
+"""The view of a resource for the clients of a service."""
 
 
 def make_state_service(state: State, *, guard: Guard | None = None, view: View | None = None) -> Service:
-    """The service; everything is allowed unless there is a guard, and shown as it is without a view."""
+    """The service; everything is allowed unless there is a guard, and returned unchanged without a view."""
     handlers = _Handlers(state, guard, view)
     return Service(
         state_pb2.DESCRIPTOR.services_by_name["State"],

@@ -49,7 +49,7 @@ class RemoteWatch[S: Message]:
     """An iterator over batches of events, fed by a task that reconnects.
 
     After a break the watch of a kind goes on from the last bookmark, so that nothing is
-    missed or repeated. When the server doesn't know the bookmark (it was restarted, or the
+    missed or repeated. When the server refuses the bookmark (it was restarted, or the
     break lasted longer than its history), the contents are read anew:
 
     - a watch with bootstrap delivers the difference to what it delivered before, as CREATED,
@@ -79,7 +79,7 @@ class RemoteWatch[S: Message]:
         self._query = query
         self._options = options
         self._bookmark = options.bookmark or b""
-        # What the reader knows, where differences to it will have to be delivered.
+        # What was delivered, where differences to it will have to be.
         self._known: dict[str, Resource[S]] = {}
         self._is_bootstrapped = not options.bootstrap or id is not None
         self._has_ended = False
@@ -156,7 +156,7 @@ class RemoteWatch[S: Message]:
         if way is _Way.RESYNC or (way is _Way.FIRST and given.bootstrap):
             options.bootstrap_contents = True
         elif way is _Way.FIRST and not given.tail and given.bookmark is None:
-            # Known from the start, so that a break before the first event loses nothing.
+            # Set from the start, so that a break before the first event loses nothing.
             options.bootstrap_bookmark = True
         return request
 
@@ -182,7 +182,7 @@ class RemoteWatch[S: Message]:
                     await self._send.send((event,))
 
     def _note(self, event: Event[S]) -> bool:
-        """Keep what a reconnection needs to know; false when the event is not for the reader."""
+        """Keep what a reconnection needs; false when the event is not delivered."""
         self._bookmark = event.bookmark or self._bookmark
         resource = event.resource
         match event.type:
@@ -202,7 +202,7 @@ class RemoteWatch[S: Message]:
         return True
 
     def _compare_one(self, event: Event[S]) -> list[Event[S]]:
-        """The state of the one resource, if it is another one than the reader knows."""
+        """The state of the one resource, if it is not the one delivered last."""
         known = self._known.get(self._id or "")
         if event.type is EventType.DESTROYED:
             return [] if known is None else [replace(event, resource=known)]
@@ -211,7 +211,7 @@ class RemoteWatch[S: Message]:
         return [] if event.resource == known else [replace(event, type=EventType.UPDATED, old=known)]
 
     def _compare_all(self, fresh: dict[str, Resource[S]], batch: list[Event[S]]) -> list[Event[S]] | None:
-        """What differs from what the reader knows, once ``fresh`` is complete."""
+        """The difference to what was delivered, once ``fresh`` is complete."""
         for number, event in enumerate(batch):
             if event.type is EventType.BOOTSTRAPPED:
                 changes = list(_differences(self._known, fresh))

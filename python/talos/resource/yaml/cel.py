@@ -1,6 +1,6 @@
 """CEL expressions as text.
 
-Volumes and disks are selected by expressions that travel as syntax trees; people read and
+Volumes and disks are selected by expressions that travel as syntax trees; clients read and
 write them as text.
 """
 
@@ -38,7 +38,7 @@ def expression_to_text(checked: CheckedExpr) -> str:
 
 
 def _render(expr: Expr, source: SourceInfo) -> tuple[str, int]:
-    """The text and how tightly its outermost operator binds."""
+    """The text and the precedence of its outermost operator."""
     if expr.id in source.macro_calls:
         # What was written as a macro, such as list.exists(item, condition), reads as one.
         return _render(source.macro_calls[expr.id], source)

@@ -18,10 +18,10 @@ from talos.resource.yaml.values import struct_to_value
 from talos.system.errors import UserError
 
 YAML_SPEC_ANNOTATION = "talos.dev/yaml-spec"
-"""With the value "1" it says that a spec's YAML is one string, itself holding YAML."""
+"""The value "1" marks a spec whose YAML is one string, itself holding YAML."""
 
 PLAIN_SPECS: Mapping[str, tuple[str, ...]] = {"talos-specs": ("proto",)}
-"""Call metadata that asks for specs without YAML; only programs of ours send it."""
+"""Call metadata that asks for specs without YAML; only this system's programs send it."""
 
 _NANOS = 1_000_000_000
 _UNDEFINED = "undefined"
@@ -52,7 +52,7 @@ def resource_to_proto(
 ) -> resource_pb2.Resource:
     """A resource for the wire; a tombstone (version 0) goes without its spec.
 
-    ``with_yaml`` false leaves the YAML out, for readers that are programs of ours.
+    ``with_yaml`` false leaves the YAML out, for readers that are this system's programs.
     """
     return _to_proto(kind, resource, with_spec=resource.metadata.version > 0, with_yaml=with_yaml)
 
@@ -94,7 +94,7 @@ def _to_proto(
 
 
 def resource_from_proto[S: Message](kind: Kind[S], message: resource_pb2.Resource) -> Resource[S]:
-    """A resource from the wire; UserError when it can't be one of this kind."""
+    """A resource from the wire; UserError when it is not one of this kind."""
     given = message.metadata
     where = f"{kind.type}({given.namespace}/{given.id})"
     if given.type != kind.type:

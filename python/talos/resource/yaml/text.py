@@ -2,10 +2,10 @@
 
     to_yaml(value) -> one document, without a start mark, ending with a newline
 
-Four spaces of indentation, items of a list two; a text stands plain where that means the same, in double
-quotes where a reader would take it for something else, in single ones where a mark of YAML stands in it,
+Four spaces of indentation, items of a list two; a string is plain where that means the same, in double
+quotes where a reader would resolve it to another type, in single ones where it contains an indicator of YAML,
 and as a block when it has several lines. tests/data/yaml/texts.json has the rules as a table;
-docs/decisions/yaml-emitter.md says why it isn't PyYAML.
+docs/decisions/yaml-emitter.md has the reasons against PyYAML.
 """
 
 import functools
@@ -19,13 +19,13 @@ type Path = tuple[str, ...]
 
 _STEP = 4
 
-# What the great majority of texts looks like: needs no further question but whether it is a word.
+# What the great majority of texts looks like: plain unless it is one of the reserved scalars.
 _HARMLESS = re.compile(r"[A-Za-z_/][A-Za-z0-9_/.-]*")
 # What a reader of YAML 1.1 or 1.2 takes for a boolean, nothing, a merge or a value of its own.
 _WORDS = frozenset(
     {"", "~", "<<", "=", "y", "Y", "n", "N"}
-    | {form for word in ("yes", "no", "on", "off", "true", "false", "null")
-       for form in (word, word.capitalize(), word.upper())}
+    | {form for scalar in ("yes", "no", "on", "off", "true", "false", "null")
+       for form in (scalar, scalar.capitalize(), scalar.upper())}
     | {f"{sign}.{form}" for sign in ("", "+", "-") for form in ("inf", "Inf", "INF")}
     | {".nan", ".NaN", ".NAN"}
 )  # fmt: skip
