@@ -5,7 +5,7 @@ import traceback
 
 
 def main() -> None:
-    """Boot; whatever goes wrong is told and ends in a reboot."""
+    """Boot; any failure is logged and ends in a reboot."""
     try:
         _run()
         reason = "machined ended"
@@ -19,10 +19,10 @@ def main() -> None:
 
 
 def _run() -> None:
-    # Imported here, so that even an import that fails is told.
-    from talos.machined.boot.early import begin
+    # Imported here, so that a failing import is logged, too.
+    from talos.machined.boot.early import boot_machine
 
-    begin()
+    boot_machine()
 
 
 if __name__ == "__main__":

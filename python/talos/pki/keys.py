@@ -6,7 +6,6 @@ The PEM types are ``ED25519 PRIVATE KEY`` (a PKCS#8 body under another label),
     make_key(KeyType.P256) -> PrivateKey
     key_to_pem(key) -> bytes
     parse_key(pem, where="machine.ca.key") -> PrivateKey
-    public_key_to_pem(key) -> bytes
 """
 
 import base64
@@ -62,13 +61,6 @@ def key_to_pem(key: PrivateKey) -> bytes:
         serialization.Encoding.PEM,
         serialization.PrivateFormat.TraditionalOpenSSL,
         serialization.NoEncryption(),
-    )
-
-
-def public_key_to_pem(key: PrivateKey) -> bytes:
-    """The public half as PEM, ``PUBLIC KEY``."""
-    return key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
 
 

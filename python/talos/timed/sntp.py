@@ -36,7 +36,6 @@ class Answer:
     local: float
     remote: float
     offset: float
-    round_trip: float
 
 
 async def ask(server: str, now: Now, *, port: int = PORT, patience: float = DEFAULT_PATIENCE) -> Answer:
@@ -90,7 +89,6 @@ def parse_reply(packet: bytes, server: str, *, nonce: bytes, sent: float, receiv
         local=received,
         remote=left,
         offset=((arrived - sent) + (left - received)) / 2,
-        round_trip=(received - sent) - (left - arrived),
     )
 
 

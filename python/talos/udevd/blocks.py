@@ -17,7 +17,7 @@ type Prober = Callable[[str], Content]
 SECTOR = 512
 """Bytes in which sysfs counts, whatever the disk's own sectors are."""
 EMPTY = Content()
-NOBODY = Identity()
+NO_IDENTITY = Identity()
 UNREADABLE = Content(kind="other", name="unreadable")
 AMBIGUOUS = Content(kind="other", name="ambiguous")
 NO_MEDIUM = Content(kind="other", name="no medium")
@@ -44,7 +44,7 @@ class Block:
     cdrom: bool = False
     transport: str = ""
     content: Content = EMPTY
-    identity: Identity = NOBODY
+    identity: Identity = NO_IDENTITY
     path_names: tuple[str, ...] = ()
     secondaries: tuple[str, ...] = ()
     disk: "Block | None" = None

@@ -64,10 +64,10 @@ def identify_disk(disk: SysDevice, identify: Identify) -> Identity:
 
 
 def _identify_nvme(disk: SysDevice) -> Identity:
-    def ask(name: str) -> str:
+    def read_attribute(name: str) -> str:
         return next((text for device in disk.lineage if (text := device.attribute(name))), "")
 
-    model, serial, wwid, nsid = (ask(name) for name in ("model", "serial", "wwid", "nsid"))
+    model, serial, wwid, nsid = (read_attribute(name) for name in ("model", "serial", "wwid", "nsid"))
     names = [f"nvme-{replace(wwid)}"] if wwid else []
     if model and serial:
         # The name without the namespace's number is every namespace's; the first to come has it.
@@ -77,7 +77,7 @@ def _identify_nvme(disk: SysDevice) -> Identity:
         bus="nvme",
         model=model.strip(),
         serial=serial.strip(),
-        revision=ask("firmware_rev"),
+        revision=read_attribute("firmware_rev"),
         wwn=wwid,
         names=tuple(names),
     )

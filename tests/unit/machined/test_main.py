@@ -34,9 +34,9 @@ def run_as_pid_1(module: str, function: str, deed: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("module", "function", "deed", "reason"),
     [
-        ("early", "begin", "raise ValueError('on purpose')", "ValueError: on purpose"),
-        ("early", "begin", "raise SystemExit(3)", "SystemExit: 3"),
-        ("early", "begin", "return None", "machined ended"),
+        ("early", "boot_machine", "raise ValueError('on purpose')", "ValueError: on purpose"),
+        ("early", "boot_machine", "raise SystemExit(3)", "SystemExit: 3"),
+        ("early", "boot_machine", "return None", "machined ended"),
         ("early", "mount_pseudo", "raise OSError(28, 'full')", "OSError: [Errno 28] full"),
     ],
 )

@@ -134,10 +134,9 @@ def _check_encryption(
     slots: set[int] = set()
     for index, key in enumerate(encryption.keys or ()):
         place = at.below(f"keys[{index}]")
-        slot = key.slot or 0
-        if slot in slots:
-            yield place.below("slot").find(f"{slot} is used already")
-        slots.add(slot)
+        if key.slot in slots:
+            yield place.below("slot").find(f"{key.slot} is used already")
+        slots.add(key.slot)
         yield from _check_key(key, place, is_state=is_state)
 
 

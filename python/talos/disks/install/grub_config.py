@@ -40,20 +40,20 @@ def make_arguments(kernel: str, extra: Sequence[str] = ()) -> tuple[str, ...]:
     An extra argument that begins with ``-`` takes that argument, or all arguments of that name, away.
     """
     arguments = [*kernel.split(), *DEFAULT_ARGUMENTS]
-    for word in extra:
-        _check(word)
-        if word.startswith("-"):
-            removed = word.removeprefix("-")
+    for argument in extra:
+        _check(argument)
+        if argument.startswith("-"):
+            removed = argument.removeprefix("-")
             arguments = [other for other in arguments if removed not in (other, other.partition("=")[0])]
         else:
-            arguments.append(word)
+            arguments.append(argument)
     return tuple(arguments)
 
 
-def _check(word: str) -> None:
-    if not word or any(character in word for character in "\n\r\0'"):
+def _check(argument: str) -> None:
+    if not argument or any(character in argument for character in "\n\r\0'"):
         raise UserError(
-            f"{word!r} can't be a kernel argument",
+            f"{argument!r} can't be a kernel argument",
             where="machine.install.extraKernelArgs",
             hint="no quotes ('), no line breaks",
         )
@@ -92,6 +92,6 @@ def _make_entry(title: str, entry: Entry, arguments: Sequence[str]) -> list[str]
     ]
 
 
-def _quote(word: str) -> str:
+def _quote(argument: str) -> str:
     """For GRUB's shell, which expands ``$`` and ends a command at ``;`` like others."""
-    return word if re.fullmatch(r"[A-Za-z0-9_./:,=+@%-]+", word) else f"'{word}'"
+    return argument if re.fullmatch(r"[A-Za-z0-9_./:,=+@%-]+", argument) else f"'{argument}'"

@@ -51,7 +51,6 @@ class InstallRequest:
     matches: Matches | None = None
     arguments: tuple[str, ...] = ()
     legacy_bios: bool = False
-    unattended: bool = False
     reboot: bool = True
     warnings: tuple[str, ...] = ()
 
@@ -81,7 +80,6 @@ def _read_document(document: UnattendedInstallConfig) -> InstallRequest:
         matches=lambda disk: expression.is_true(disk.variables()),
         wipe=wipe is not False,
         wipe_option=f"{UNATTENDED} provisioning.wipe",
-        unattended=True,
         reboot=document.reboot is not False,
         warnings=_warn_of_image(f"{UNATTENDED} installer.image", image),
     )

@@ -90,7 +90,7 @@ class KernelBlocks(Blocks):
     @override
     async def append(self, disk: str, table: Table, part: NewPartition) -> Partition:
         added = await partitions.append_partition(self._run, disk, table, part)
-        await self._tell_kernel(disk, added)
+        await self._notify_kernel(disk, added)
         return added
 
     @override
@@ -102,9 +102,9 @@ class KernelBlocks(Blocks):
     async def grow(self, disk: str, number: int, size: int) -> None:
         await partitions.grow_partition(self._run, disk, number, size)
         table = await partitions.read_table(self._run, disk)
-        await self._tell_kernel(disk, next(row for row in table.partitions if row.number == number))
+        await self._notify_kernel(disk, next(row for row in table.partitions if row.number == number))
 
-    async def _tell_kernel(self, disk: str, row: Partition) -> None:
+    async def _notify_kernel(self, disk: str, row: Partition) -> None:
         device = self.name_partition(disk, row.number)
         await trio.to_thread.run_sync(tell_kernel, disk, device, row.number, row.start, row.size)
 

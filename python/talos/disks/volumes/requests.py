@@ -18,7 +18,7 @@ FINISH_LIMIT = 30.0
 _SETTLED = frozenset({enums.VOLUME_PHASE_READY, enums.VOLUME_PHASE_MISSING, enums.VOLUME_PHASE_FAILED})
 
 
-async def begin_lifecycle(state: State) -> None:
+async def create_lifecycle(state: State) -> None:
     """From here on volumes may be mounted."""
     await modify(state, *ids.VOLUME_LIFECYCLE, lambda _: None)
 

@@ -40,7 +40,7 @@ def make_archive(root: str, errors: list[str]) -> Generator[bytes]:
 
 
 def _make_tar(root: str, errors: list[str]) -> Iterator[bytes]:
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         if len(errors) < _MAX_ERRORS:
             errors.append(text)
         elif len(errors) == _MAX_ERRORS:
@@ -48,16 +48,16 @@ def _make_tar(root: str, errors: list[str]) -> Iterator[bytes]:
 
     for entry in walk(root):
         if entry.info is None:
-            tell(f"skipping {entry.error}")
+            report(f"skipping {entry.error}")
         elif entry.relative == "." or _is_order(entry.info):
             continue
         elif stat.S_ISREG(entry.info.st_mode):
-            yield from _try_file(entry, entry.info, tell)
+            yield from _try_file(entry, entry.info, report)
         elif header := _make_header(entry, entry.info):
             yield _pack_header(header)
 
 
-def _try_file(entry: Entry, info: os.stat_result, tell: Callable[[str], None]) -> Iterator[bytes]:
+def _try_file(entry: Entry, info: os.stat_result, report: Callable[[str], None]) -> Iterator[bytes]:
     try:
         yield from _pack_file(entry, info)
     except (FileNotFoundError, ProcessLookupError):
@@ -66,7 +66,7 @@ def _try_file(entry: Entry, info: os.stat_result, tell: Callable[[str], None]) -
         # Some files of the kernel look readable, but have nothing to be read.
         is_empty = not info.st_blocks and error.errno in _NOTHING_TO_READ
         if isinstance(error, NotRegularError) or not is_empty:
-            tell(f"skipping {_explain(entry.path, error)}")
+            report(f"skipping {_explain(entry.path, error)}")
 
 
 def _is_order(info: os.stat_result) -> bool:

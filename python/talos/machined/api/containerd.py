@@ -5,11 +5,12 @@ from contextlib import AbstractAsyncContextManager
 from talos.api.rpc import Code, RpcError, Transport
 from talos.machined.api.pump import in_thread
 from talos.machined.node.ports import Node
+from talos.machined.services.containerd import SOCKET as SYSTEM_SOCKET
 
 TIMEOUT = 10.0
 SYSTEM, PODS = "system", "k8s.io"
 SOCKETS = {
-    SYSTEM: "/system/run/containerd/containerd.sock",
+    SYSTEM: SYSTEM_SOCKET,
     PODS: "/run/containerd/containerd.sock",
 }
 

@@ -18,7 +18,7 @@ _TYPE_BITS = {
     stat.S_IFIFO: 1 << 25,
     stat.S_IFSOCK: 1 << 24,
 }
-_GONE = {errno.ENOENT, errno.ESRCH}
+_MISSING = {errno.ENOENT, errno.ESRCH}
 """Processes come and go: that is no error of a walk through /proc."""
 _SET_BITS = {stat.S_ISUID: 1 << 23, stat.S_ISGID: 1 << 22, stat.S_ISVTX: 1 << 20}
 
@@ -27,7 +27,7 @@ _SET_BITS = {stat.S_ISUID: 1 << 23, stat.S_ISGID: 1 << 22, stat.S_ISVTX: 1 << 20
 class Entry:
     """One file. ``level`` is 0 for the root; ``info`` is absent when there is an error instead.
 
-    ``is_gone``: it was there when its directory was read, but not any more.
+    ``is_missing``: it was there when its directory was read, but not any more.
     """
 
     path: str
@@ -36,7 +36,7 @@ class Entry:
     info: os.stat_result | None = None
     link: str = ""
     error: str = ""
-    is_gone: bool = False
+    is_missing: bool = False
 
     @property
     def is_dir(self) -> bool:
@@ -69,7 +69,7 @@ def walk(root: str, *, depth: int = -1) -> Generator[Entry]:
             continue
         relative = name if parent.level == 0 else f"{parent.relative}/{name}"
         entry = _look(f"{parent.path.rstrip('/')}/{name}", relative, parent.level + 1)
-        if entry.is_gone:
+        if entry.is_missing:
             continue
         yield entry
         if entry.is_dir and (depth < 0 or entry.level < depth):
@@ -87,8 +87,8 @@ def _look(path: str, relative: str, level: int) -> Entry:
             link = os.readlink(path)  # noqa: PTH115 - Path would tidy the text up
     except OSError as error:
         text = describe("lstat", path, error)
-        gone = error.errno in _GONE
-        return Entry(path=path, relative=relative, level=level, error=text, is_gone=gone)
+        missing = error.errno in _MISSING
+        return Entry(path=path, relative=relative, level=level, error=text, is_missing=missing)
     return Entry(path=path, relative=relative, level=level, info=info, link=link)
 
 
@@ -96,7 +96,7 @@ def _list(entry: Entry) -> tuple[Iterator[str], Entry | None]:
     try:
         names = os.listdir(entry.path)  # noqa: PTH208 - only names are wanted
     except OSError as error:
-        if error.errno in _GONE:
+        if error.errno in _MISSING:
             return iter(()), None
         text = describe("open", entry.path, error)
         return iter(()), Entry(path=entry.path, relative=entry.relative, level=entry.level, error=text)

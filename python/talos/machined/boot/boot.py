@@ -1,4 +1,4 @@
-"""The boot, as a table of contents; the sequences' phases are those of upstream."""
+"""The boot from top to bottom; the phases of its sequences are those of upstream."""
 
 import importlib
 import signal
@@ -12,7 +12,7 @@ from talos.daemon.grants import Grants, load_grants, make_guard
 from talos.daemon.run import Daemon
 from talos.machined.boot import filesystems
 from talos.machined.boot.machine import Machine
-from talos.machined.boot.make_machine import Beginning, make_machine
+from talos.machined.boot.make_machine import BootContext, make_machine
 from talos.machined.boot.phases.boot import make_boot
 from talos.machined.boot.phases.initialize import make_initialize
 from talos.machined.boot.power import finish
@@ -30,18 +30,18 @@ from talos.system.logging import collect_library_logs
 from talos.system.power import PowerAction
 
 OWN_GROUP = "init"
-"""PID 1's own control group, and that of what it starts until it is put elsewhere."""
+"""The control group of PID 1, and of its children until they join another."""
 INSTALL_MODULE = "talos.machined.boot.phases.install"
 """Loaded only where something may be installed."""
 FAILURE_DELAY = 10.0
 """Seconds for reading why the machine reboots."""
 
 
-async def boot(beginning: Beginning, daemon: Daemon) -> None:
-    """From the first directory to all services up; then wait for the end."""
+async def boot(context: BootContext, daemon: Daemon) -> None:
+    """Boot until all services are up, then run until a power sequence ends the machine."""
     async with trio.open_nursery() as nursery:
         filesystems.make_system_directories()
-        machine = make_machine(beginning, daemon, nursery)
+        machine = make_machine(context, daemon, nursery)
         watch_children(machine)
         collect_controllers_log(machine)
         make_groups(machine)
@@ -53,25 +53,25 @@ async def boot(beginning: Beginning, daemon: Daemon) -> None:
         try:
             await run_sequences(machine)
         except SequenceReplacedError:
-            machine.log.info("the boot was given up for the machine's end")
+            machine.log.info("the boot sequence was replaced by a power sequence")
         except TaskFailedError as error:
             await end_after_failure(machine, error)
         await trio.sleep_forever()
 
 
 def watch_children(machine: Machine) -> None:
-    """From here on the reaper collects every process that ends."""
+    """Reap children on every SIGCHLD."""
     machine.daemon.bridge.loop.add_signal_handler(signal.SIGCHLD, machine.reaper.drain)
     machine.reaper.drain()
 
 
 def collect_controllers_log(machine: Machine) -> None:
-    """What libraries and the controller runtime log becomes a log of its own."""
+    """Collect the records of libraries and of the controller runtime in one separate log."""
     collect_library_logs(machine.controllers_log, verbose=CONTROLLER_LOGGER)
 
 
 def make_groups(machine: Machine) -> None:
-    """Control groups of all services; we leave the root, where version 2 lets no process stay."""
+    """Create the control groups of all services and leave the root group, as version 2 demands."""
     groups = machine.ports.groups
     try:
         groups.leave_root(OWN_GROUP)
@@ -81,11 +81,11 @@ def make_groups(machine: Machine) -> None:
             if spec.group:
                 groups.create(spec.group, spec.limits)
     except OSError as error:
-        machine.log.warning("control groups are not as they should be", reason=str(error))
+        machine.log.warning("control groups could not be set up", reason=str(error))
 
 
 async def describe_machine(machine: Machine) -> None:
-    """Kernel parameters, and everything about the machine that doesn't change."""
+    """Apply kernel parameters, and publish the resources that stay the same for the whole boot."""
     machine.params.apply({})
     machine.show_identity(machine.identity)
     await resources.describe_machine(
@@ -100,15 +100,15 @@ async def describe_machine(machine: Machine) -> None:
 
 
 async def start_supervision(machine: Machine) -> None:
-    """Services can be started from here on."""
+    """Run the supervisor and replace the zygote whenever it ends."""
     machine.nursery.start_soon(machine.supervisor.run)
-    machine.nursery.start_soon(machine.zygote.keep, machine.log.error)
+    machine.nursery.start_soon(machine.zygote.supervise, machine.log.error)
 
 
 async def serve_state(
     machine: Machine, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """The State for the daemons, each on a socket of its own: they can start from here on."""
+    """Serve the State to the daemons, each on a socket of its own; ready when all sockets listen."""
     make_directory(MACHINE_DIRECTORY)
     grants = load_grants()
     async with trio.open_nursery() as serving:
@@ -126,7 +126,7 @@ async def serve_daemon(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """The State for one daemon, as far as it is granted."""
+    """Serve the State to one daemon, limited by its grants."""
     make_directory(make_state_directory(daemon))
     service = make_state_service(machine.state, guard=make_guard(grants, machine.log), view=make_view(daemon))
     async with serve(machine.daemon, [service], daemon.state_socket):
@@ -135,7 +135,7 @@ async def serve_daemon(
 
 
 async def run_sequences(machine: Machine) -> None:
-    """initialize, install where it is asked for, boot."""
+    """Run initialize, install where the config requests it, and boot."""
     await machine.sequencer.run("initialize", make_initialize(machine))
     if machine.platform.has_disks:
         install = await trio.to_thread.run_sync(importlib.import_module, INSTALL_MODULE)
@@ -145,13 +145,13 @@ async def run_sequences(machine: Machine) -> None:
 
 
 async def end_on_signal(machine: Machine) -> None:
-    """SIGTERM, from the launcher or ctrl-alt-del."""
+    """Shut down on SIGTERM, which the launcher or ctrl-alt-del sends."""
     await machine.daemon.stopping.wait()
     machine.power.shutdown()
 
 
 async def end_after_failure(machine: Machine, error: TaskFailedError) -> None:
-    """A machine that can't boot tries again; until then its API shows the reason."""
+    """Reboot after a delay in which the API still shows the reason of the failure."""
     text = f"the boot failed, rebooting in {FAILURE_DELAY:.0f} s"
     if isinstance(error.__cause__, UserError):
         machine.log.error(text, reason=str(error))

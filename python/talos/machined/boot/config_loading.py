@@ -28,7 +28,7 @@ from talos.system.mounts import Mounts
 OWNER = "runtime.ConfigLoader"
 ACQUIRE_OWNER = "config.AcquireController"
 """Owner of the status that lets the boot go on, as upstream names it."""
-PATIENCE = 60.0
+WAIT_LIMIT = 60.0
 """Seconds that a remote source has before any client may bring a config: it may need a network first."""
 
 
@@ -55,7 +55,7 @@ class ConfigLoader:
         await put(self.state, *ids.ACQUIRE_CONFIG_SPEC, Empty())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._search)
-            with trio.move_on_after(PATIENCE):
+            with trio.move_on_after(WAIT_LIMIT):
                 await self.impatient.wait()
             await self._wait(is_there=await self._has_config())
             nursery.cancel_scope.cancel()

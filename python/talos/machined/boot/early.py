@@ -31,14 +31,14 @@ SHARED_MODULES = (
 )
 """What PID 1 and daemons need: loaded before the fork, it is in memory once."""
 MACHINES_FIRST = tuple(daemon.module for daemon in DAEMONS if daemon.needs_devices)
-"""On a machine the network waits for devices to have their names."""
+"""Modules imported first on a machine: networkd waits until devices have their names."""
 
 NOFILE = 1048576
 """Open files that services may have, where the kernel allows it."""
 
 
-def begin() -> None:
-    """Mount, fork the zygote while nothing of gRPC exists, then boot."""
+def boot_machine() -> None:
+    """Mount, fork the zygote before gRPC is imported, then boot."""
     has_kernel = not is_container()
     logs = LogStore()
     log = Log({"service": MACHINED}, write=make_sink(logs, MACHINED, make_console(has_kernel=has_kernel)))
@@ -48,12 +48,12 @@ def begin() -> None:
     share_memory()
     zygote, pid = fork_zygote(MACHINES_FIRST if has_kernel else ())
     boot = importlib.import_module("talos.machined.boot.boot")
-    beginning = boot.Beginning(logs=logs, zygote=zygote, zygote_pid=pid)
-    run(partial(boot.boot, beginning), name=MACHINED, log=log)
+    context = boot.BootContext(logs=logs, zygote=zygote, zygote_pid=pid)
+    run(partial(boot.boot, context), name=MACHINED, log=log)
 
 
 def raise_limits(log: Log) -> None:
-    """As many open files as the kernel grants, for whatever is started from now on."""
+    """Raise the limit of open files as far as the kernel allows; children inherit it."""
     soft, hard = limits.getrlimit(limits.RLIMIT_NOFILE)
     for wanted in (NOFILE, hard):
         try:
@@ -65,7 +65,7 @@ def raise_limits(log: Log) -> None:
 
 
 def share_memory() -> None:
-    """Load what is shared, and keep the collector from writing to (so: copying) it."""
+    """Import the shared modules; frozen objects are not touched by the collector, so pages stay shared."""
     for name in SHARED_MODULES:
         importlib.import_module(name)
     gc.collect()

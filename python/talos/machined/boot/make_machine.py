@@ -1,4 +1,4 @@
-"""Putting the parts of PID 1 together."""
+"""Construct the objects of PID 1."""
 
 import time
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ from talos.machined.node.sysctls import KernelParams, default_params
 from talos.machined.platform.platform import detect_platform
 from talos.machined.services.processes import ProcessRunner
 from talos.machined.services.reaper import Reaper
-from talos.machined.services.runner import Machinery
-from talos.machined.services.spec import Facts
+from talos.machined.services.runner import RunnerContext
+from talos.machined.services.spec import ServiceContext
 from talos.machined.services.supervisor import Supervisor
 from talos.machined.services.table import SERVICES
 from talos.machined.services.zygote_client import Zygote
@@ -43,16 +43,16 @@ SHUTDOWN_ARGUMENT = "talos.shutdown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beginning:
-    """What PID 1 has before its event loop: its logs, and the zygote that had to come first."""
+class BootContext:
+    """What exists before the event loop: the logs, and the zygote, which is forked before gRPC is loaded."""
 
     logs: LogStore
     zygote: socket
     zygote_pid: int
 
 
-def make_machine(beginning: Beginning, daemon: Daemon, nursery: trio.Nursery) -> Machine:
-    """Every part; nothing runs yet, but from here on children are reaped."""
+def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) -> Machine:
+    """Construct everything; the only process that is registered with the reaper yet is the zygote."""
     ports = SystemPorts(
         files=KernelFiles(),
         mounts=KernelMounts(),
@@ -64,18 +64,18 @@ def make_machine(beginning: Beginning, daemon: Daemon, nursery: trio.Nursery) ->
     state = MemoryState()
     events = EventLog()
     reaper = Reaper()
-    zygote = Zygote(reaper, beginning.zygote, beginning.zygote_pid)
-    machinery = Machinery(
+    zygote = Zygote(reaper, context.zygote, context.zygote_pid)
+    runner_context = RunnerContext(
         reaper=reaper,
         zygote=zygote,
-        logs=beginning.logs,
+        logs=context.logs,
         groups=ports.groups,
-        facts=Facts(platform=platform, state=state),
+        service=ServiceContext(platform=platform, state=state),
         connect=partial(open_channel, daemon),
         log=daemon.log,
     )
     stage = MachineStage()
-    supervisor = Supervisor(SERVICES, machinery, events, state)
+    supervisor = Supervisor(SERVICES, runner_context, events, state)
     sequencer = Sequencer(events, daemon.log)
     power = PowerSequences(
         nursery=nursery,
@@ -83,7 +83,7 @@ def make_machine(beginning: Beginning, daemon: Daemon, nursery: trio.Nursery) ->
         supervisor=supervisor,
         stage=stage,
         events=events,
-        logs=beginning.logs,
+        logs=context.logs,
         mounts=ports.mounts,
         switch=ports.power,
         log=daemon.log,
@@ -95,7 +95,7 @@ def make_machine(beginning: Beginning, daemon: Daemon, nursery: trio.Nursery) ->
     return Machine(
         daemon=daemon,
         log=daemon.log,
-        controllers_log=make_controllers_log(beginning.logs, has_kernel=platform.has_kernel),
+        controllers_log=make_controllers_log(context.logs, has_kernel=platform.has_kernel),
         ports=ports,
         platform=platform,
         # A machine's STATE comes later, and with it the identity that counts.
@@ -103,7 +103,7 @@ def make_machine(beginning: Beginning, daemon: Daemon, nursery: trio.Nursery) ->
         state=state,
         stage=stage,
         events=events,
-        logs=beginning.logs,
+        logs=context.logs,
         kernel_log=DeviceKernelLog(),
         reaper=reaper,
         zygote=zygote,
@@ -112,7 +112,7 @@ def make_machine(beginning: Beginning, daemon: Daemon, nursery: trio.Nursery) ->
         power=power,
         etc=EtcFiles(ports.mounts),
         params=KernelParams(ports.sysctls, default_params(has_kernel=platform.has_kernel)),
-        processes=ProcessRunner(reaper, beginning.logs),
+        processes=ProcessRunner(reaper, context.logs),
         meta=MetaStore(),
         nursery=nursery,
     )

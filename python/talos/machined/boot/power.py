@@ -26,7 +26,7 @@ RESET_DEADLINE = 600.0
 """Seconds for a reset, which has disks to erase."""
 FLUSH_LIMIT = 30.0
 """Seconds to wait for the disks."""
-GOODBYE = 0.3
+REPLY_DELAY = 0.3
 """Seconds in which the API's last events reach their followers."""
 SYSTEM = frozenset({"machined", "apid", "routerd"})
 """They serve the API until the end."""
@@ -106,7 +106,7 @@ class PowerSequences:
             if scope.cancelled_caught:
                 self._log.error(f"sequence {name}: not done within {deadline:.0f} s", **self._find_stuck())
             self._events.publish(pb.RestartEvent(cmd=action.value), actor_id=actor)
-            await trio.sleep(GOODBYE)
+            await trio.sleep(REPLY_DELAY)
             await finish(action, self._switch, self._mounts, self._log)
 
     def make_stop_phases(self) -> tuple[Phase, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from talos.machined.controllers.block.mount_request import MountRequestController
 from talos.machined.controllers.block.system_disk import SystemDiskController
 from talos.machined.controllers.block.volume_config import VolumeConfigController
-from talos.machined.controllers.block.volume_manager import VolumeManagerController, VolumeParts
+from talos.machined.controllers.block.volume_manager import VolumeContext, VolumeManagerController
 from talos.machined.controllers.cluster.config import ClusterInfoController, DiscoveryConfigController
 from talos.machined.controllers.cluster.identity import NodeIdentityController
 from talos.machined.controllers.config.machine_type import MachineTypeController
@@ -55,7 +55,7 @@ from talos.system.watchdog import KernelWatchdog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class ControllerContext:
     """What controllers are made with, beside the State that they run against."""
 
     node: Node
@@ -65,44 +65,44 @@ class Parts:
     bridge: Bridge
     log: Log
     params: KernelParams
-    volumes: VolumeParts
+    volumes: VolumeContext
     meta: MetaStore
     identity: Identity
     show_identity: Callable[[Identity], None]
 
 
-def make_controllers(parts: Parts) -> list[Controller]:
+def make_controllers(context: ControllerContext) -> list[Controller]:
     """All of them."""
     return [
         MachineTypeController(),
         NetworkEtcFileController(),
-        EtcFileController(parts.etc, parts.set_hostname),
-        *make_volume_controllers(parts),
-        MachineStatusController(parts.stage, parts.node.events.publish),
-        AddressEventController(parts.node.events.publish),
+        EtcFileController(context.etc, context.set_hostname),
+        *make_volume_controllers(context),
+        MachineStatusController(context.stage, context.node.events.publish),
+        AddressEventController(context.node.events.publish),
         ClusterInfoController(),
         DiscoveryConfigController(),
         HostDNSConfigController(),
         NodeAddressSortAlgorithmController(),
         AddressFilterController(),
-        *make_runtime_controllers(parts),
+        *make_runtime_controllers(context),
         *make_cri_controllers(),
         ApiServiceConfigController(),
-        MaintenanceConfigController(parts.stage, parts.log),
-        *make_secrets_controllers(parts.bridge),
+        MaintenanceConfigController(context.stage, context.log),
+        *make_secrets_controllers(context.bridge),
     ]
 
 
-def make_runtime_controllers(parts: Parts) -> list[Controller]:
+def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
     """The running system: the kernel's parameters and counters, what it is made of."""
-    files, is_container = parts.node.ports.files, parts.node.platform.mode == "container"
+    files, is_container = context.node.ports.files, context.node.platform.mode == "container"
     return [
-        KernelParamDefaultsController(parts.params),
+        KernelParamDefaultsController(context.params),
         KernelParamConfigController(),
-        KernelParamSpecController(parts.params, parts.log),
+        KernelParamSpecController(context.params, context.log),
         EnvironmentController(),
         WatchdogTimerConfigController(),
-        WatchdogTimerController(KernelWatchdog, parts.log),
+        WatchdogTimerController(KernelWatchdog, context.log),
         SecurityStateController(files, is_container=is_container),
         SBOMItemController(files),
         StatsController(files),
@@ -114,14 +114,14 @@ def make_cri_controllers() -> list[Controller]:
     return [RegistriesConfigController(), ImageCacheConfigController(), RuntimeSpecConfigController()]
 
 
-def make_volume_controllers(parts: Parts) -> list[Controller]:
+def make_volume_controllers(context: ControllerContext) -> list[Controller]:
     """Disks, volumes, and what is kept on them."""
     return [
-        SystemDiskController(parts.log),
-        VolumeConfigController(has_partitions=parts.node.platform.mode != "container"),
-        VolumeManagerController(parts.volumes),
+        SystemDiskController(context.log),
+        VolumeConfigController(has_partitions=context.node.platform.mode != "container"),
+        VolumeManagerController(context.volumes),
         MountRequestController(),
-        MetaController(parts.meta, parts.log),
-        NodeIdentityController(parts.identity, parts.show_identity, parts.log),
-        PersistenceController(parts.log),
+        MetaController(context.meta, context.log),
+        NodeIdentityController(context.identity, context.show_identity, context.log),
+        PersistenceController(context.log),
     ]

@@ -90,8 +90,8 @@ class Collector:
 
     def measure(self) -> None:
         """Note the processors' load since the last call."""
-        words = self.files.read("/proc/stat").partition("\n")[0].split()[1:9]
-        ticks = [int(word) for word in words]
+        fields = self.files.read("/proc/stat").partition("\n")[0].split()[1:9]
+        ticks = [int(field) for field in fields]
         idle, total = sum(ticks[3:5]), sum(ticks)
         before_idle, before = self._load
         if before and total > before:

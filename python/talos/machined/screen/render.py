@@ -38,7 +38,7 @@ class Row:
 def render(summary: Summary, width: int, height: int) -> list[Row]:
     """Exactly ``height`` rows: the header, the facts, the log's newest lines."""
     width = max(width, MIN_WIDTH)
-    top = [_header(summary, width), Row(""), *_facts(summary, width - 1)]
+    top = [_header(summary, width), Row(""), *_machine_rows(summary, width - 1)]
     if summary.maintenance:
         top += [Row(""), *_maintenance(summary, width - 1)]
     top = [*top[: max(height - LOG_ROWS - 2, 1)], Row(""), Row("-" * (width - 1), Style.FAINT)]
@@ -57,7 +57,7 @@ def _header(summary: Summary, width: int) -> Row:
     return Row(f"{left:<{width - len(right)}}"[: width - len(right)] + right, Style.HEADER)
 
 
-def _facts(summary: Summary, width: int) -> list[Row]:
+def _machine_rows(summary: Summary, width: int) -> list[Row]:
     rows: list[Row] = []
     for text in summary.missing:
         rows += _labelled("Waiting for" if not rows else "", [sanitize(text)], width, Style.BAD)
@@ -99,14 +99,14 @@ def _labelled(label: str, values: Sequence[str], width: int, style: Style) -> li
 def _maintenance(summary: Summary, width: int) -> list[Row]:
     address = summary.addresses[0].partition("/")[0] if summary.addresses else "ADDRESS"
     pin = ["--cert-fingerprint", f"'{summary.fingerprint}'"] if summary.fingerprint else []
-    words = ["talosctl", "apply-config", "--insecure", "--nodes", address, *pin, "--file", "CONFIG.yaml"]
+    argv = ["talosctl", "apply-config", "--insecure", "--nodes", address, *pin, "--file", "CONFIG.yaml"]
     rows = [Row("This machine has no config and waits for one. From your workstation:"[:width])]
     command, indent = "", "  "
-    for word in words:  # wrapped as a shell would take it
-        if command and len(indent) + len(command) + len(word) + 3 > width:
+    for argument in argv:  # wrapped as a shell would take it
+        if command and len(indent) + len(command) + len(argument) + 3 > width:
             rows.append(Row(f"{indent}{command} \\"))
             command, indent = "", "    "
-        command += f" {word}" if command else word
+        command += f" {argument}" if command else argument
     rows.append(Row(f"{indent}{command}"[:width]))
     if summary.fingerprint:
         rows += [Row(""), Row(f"Fingerprint of its certificate: {sanitize(summary.fingerprint)}"[:width])]

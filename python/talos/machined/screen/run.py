@@ -21,10 +21,10 @@ from talos.system.wakeup import Wakeup
 
 PAUSE = 1.0
 """Seconds between two drawings."""
-MEASURE_EVERY = 10.0
+MEASURE_INTERVAL = 10.0
 """Seconds between two looks at load and memory, where nothing else changes."""
 _DEBUG = "debug"
-_STAMP = re.compile(r"^(\[talos\] )\d{4}-\d\d-\d\dT[\d:.]+Z ")
+_TIMESTAMP = re.compile(r"^(\[talos\] )\d{4}-\d\d-\d\dT[\d:.]+Z ")
 """The time in our own lines: the kernel's stands before them."""
 
 
@@ -66,11 +66,11 @@ class Screen:
 
     async def run(self) -> None:
         """Draw, without end."""
-        measured = -MEASURE_EVERY
+        measured = -MEASURE_INTERVAL
         while True:
-            with trio.move_on_after(MEASURE_EVERY):
+            with trio.move_on_after(MEASURE_INTERVAL):
                 await self._changed.wait()
-            if trio.current_time() - measured >= MEASURE_EVERY:
+            if trio.current_time() - measured >= MEASURE_INTERVAL:
                 self._collector.measure()
                 measured = trio.current_time()
             size = self._terminal.size()
@@ -88,7 +88,7 @@ class Screen:
         while True:
             for message in reader.read():
                 if message.priority != _DEBUG:
-                    text = _STAMP.sub(r"\1", message.text)
+                    text = _TIMESTAMP.sub(r"\1", message.text)
                     self._collector.log.append(f"[{message.seconds:9.3f}] {text}")
                     self.change()
             await trio.lowlevel.wait_readable(reader.fd)

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from talos.daemon.daemons import RUN
-from talos.machined.services.health import GrpcHealth, HealthCheck
-from talos.machined.services.spec import Directory, Execute, Facts, ServiceSpec
+from talos.machined.services.health import HealthCheck, ServingProbe
+from talos.machined.services.spec import Directory, Execute, ServiceContext, ServiceSpec
 from talos.system.cgroups import MIB, Limits
 
 SOCKET = f"{RUN}/containerd/containerd.sock"
@@ -12,7 +12,7 @@ CONFIG = "/system/etc/containerd/config.toml"
 ROOT = "/system/var/lib/containerd"
 
 
-async def _configure(_facts: Facts) -> None:
+async def _configure(_context: ServiceContext) -> None:
     write_file(CONFIG, make_config())
 
 
@@ -49,7 +49,7 @@ format = "json"
 CONTAINERD = ServiceSpec(
     id="containerd",
     start=Execute(argv=("/usr/bin/containerd", "--config", CONFIG)),
-    health=HealthCheck(probe=GrpcHealth(SOCKET)),
+    health=HealthCheck(probe=ServingProbe(SOCKET)),
     prepare=_configure,
     directories=(Directory(path=f"{RUN}/containerd", mode=0o711),),
     group="system/runtime",

@@ -1,9 +1,9 @@
-"""Our daemons as services: each derives from its row in :mod:`talos.daemon.daemons`."""
+"""The daemons as services, each derived from its row in :mod:`talos.daemon.daemons`."""
 
 from talos.daemon.daemons import BY_NAME, DaemonSpec
 from talos.machined.services.conditions import ResourceReady
-from talos.machined.services.health import HEALTH, Answers, AnswersTls, HealthCheck
-from talos.machined.services.spec import Directory, Facts, Fork, ServiceSpec, never_skip
+from talos.machined.services.health import HEALTH, HealthCheck, MethodProbe, TlsProbe
+from talos.machined.services.spec import Directory, Fork, ServiceContext, ServiceSpec, never_skip
 from talos.resource.controller.access import Input
 from talos.resource.controller.graph import GRAPH_METHOD
 
@@ -11,7 +11,7 @@ OOM_SCORE = -998
 HEALTH_PERIOD = 10.0
 """Seconds between two checks of a daemon."""
 START_LIMIT = 300.0
-"""Seconds in which a daemon has to answer for the first time, also on an emulated machine under load."""
+"""Seconds in which a daemon has to answer for the first time, even on an emulated machine under load."""
 
 
 def make_daemon_service(daemon: DaemonSpec) -> ServiceSpec:
@@ -40,20 +40,20 @@ def make_daemon_service(daemon: DaemonSpec) -> ServiceSpec:
 
 
 def make_condition(item: Input) -> ResourceReady:
-    """Waits for one resource, which the row names."""
+    """A condition that holds once the resource of a row exists; messages show it as ``Type/id``."""
     assert item.id is not None, item.kind.type
-    return ResourceReady(text=f"{item.id} certificates", kind=item.kind, id=item.id)
+    return ResourceReady(text=f"{item.kind.type.partition('.')[0]}/{item.id}", kind=item.kind, id=item.id)
 
 
 def make_health_check(daemon: DaemonSpec) -> HealthCheck:
-    """Whether its port or its socket answers; where there are controllers, whether trio's part does."""
+    """Probe its port or its socket; with controllers, a method that trio answers."""
     method = GRAPH_METHOD if daemon.has_controllers else HEALTH
-    probe = AnswersTls(daemon.port) if daemon.port else Answers(daemon.socket, method)
+    probe = TlsProbe(daemon.port) if daemon.port else MethodProbe(daemon.socket, method)
     return HealthCheck(probe=probe, period=HEALTH_PERIOD, silence=daemon.silence, start_limit=START_LIMIT)
 
 
 def make_directories(daemon: DaemonSpec) -> tuple[Directory, ...]:
-    """Where its socket goes. A socket's group is its directory's, which is setgid."""
+    """The directory of its socket. It is setgid, so that the socket belongs to the caller's group."""
     if not daemon.caller:
         return ()
     caller = BY_NAME[daemon.caller].uid
@@ -61,11 +61,11 @@ def make_directories(daemon: DaemonSpec) -> tuple[Directory, ...]:
 
 
 def make_state_directory(daemon: DaemonSpec) -> Directory:
-    """Where PID 1 serves the State to one daemon."""
+    """The directory of the socket on which PID 1 serves the State to one daemon."""
     return Directory(path=daemon.state_directory, gid=daemon.uid, mode=0o2750)
 
 
-def _skip_on_container(facts: Facts) -> str:
-    if not facts.platform.has_kernel:
+def _skip_on_container(service: ServiceContext) -> str:
+    if not service.platform.has_kernel:
         return "a container gets its devices from its launcher and may not load modules"
     return ""

@@ -1,7 +1,7 @@
-"""How the supervisor asks whether a service works.
+"""Health probes of services.
 
-A kernel takes connections for a process that hangs, so every probe waits for an answer that only the
-process itself can give.
+A kernel accepts connections for a process that hangs, so every probe waits for a reply that only the
+process itself can send.
 """
 
 import ssl
@@ -20,9 +20,9 @@ from talos.api.rpc import Code, RpcError, Transport
 INITIAL_DELAY = 1.0
 PERIOD = 5.0
 TIMEOUT = 5.0
-PATIENCE = 60.0
+STARTUP_GRACE = 60.0
 HEALTH = "/grpc.health.v1.Health/Check"
-"""The standard question. A server without that service answers it, too: that it has none."""
+"""The standard method. A server without it replies, too: UNIMPLEMENTED."""
 _SERVING = b"\x08\x01"
 """A HealthCheckResponse with status SERVING."""
 _NO_ANSWER = frozenset({Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED})
@@ -32,7 +32,7 @@ type Connect = Callable[[str], AbstractAsyncContextManager[Transport]]
 
 
 class Probe(Protocol):
-    """One question to a service."""
+    """One check of a service."""
 
     def __call__(self, connect: Connect) -> Awaitable[None]:
         """Raise OSError, or any error whose text is the reason, when the service doesn't work."""
@@ -41,29 +41,29 @@ class Probe(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthCheck:
-    """A probe and how often it is used. Times in seconds.
+    """A probe and its schedule. Times in seconds.
 
-    Within ``patience`` of the start failures are no news, as long as nothing has succeeded. A process
-    is killed, and so started again, when it has not answered for ``silence``, or not even once for
-    ``start_limit``: a busy machine may take its time.
+    Within ``startup_grace`` of the start, failures are not reported unless a check has succeeded. A process
+    is killed, and so restarted, when it has not answered for ``silence``, or not once for the longer
+    ``start_limit``, which allows for a loaded machine.
     """
 
     probe: Probe
     initial_delay: float = INITIAL_DELAY
     period: float = PERIOD
     timeout: float = TIMEOUT
-    patience: float = PATIENCE
+    startup_grace: float = STARTUP_GRACE
     silence: float = inf
     start_limit: float = inf
 
 
 class UnhealthyError(Exception):
-    """The service answered that it doesn't work."""
+    """The service replied that it doesn't work."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """The gRPC server on a unix socket answers a method, even if by refusing it."""
+class MethodProbe:
+    """The gRPC server on a unix socket replies to a method, whatever the status."""
 
     path: str
     method: str = HEALTH
@@ -79,17 +79,17 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswersTls:
-    """The TLS server on a port of this machine begins a handshake.
+class TlsProbe:
+    """The TLS server on a local port replies to a ClientHello.
 
-    It is not finished: apid would ask for a certificate, which PID 1 has no other use for. A server takes
-    a client that leaves then for one that went away, and logs nothing.
+    The handshake is not completed, as apid requires a client certificate, which PID 1 has no other use
+    for. The server treats the closed connection as a disconnect and logs nothing.
     """
 
     port: int
 
     async def __call__(self, connect: Connect) -> None:
-        """Greet, and leave at the first bytes of the answer."""
+        """Send a ClientHello and close at the first bytes of the reply."""
         del connect
         async with await trio.open_tcp_stream("127.0.0.1", self.port) as stream:
             await stream.send_all(make_client_hello())
@@ -98,22 +98,22 @@ class AnswersTls:
 
 
 @dataclass(frozen=True, slots=True)
-class GrpcHealth:
-    """The server on a unix socket answers that it serves."""
+class ServingProbe:
+    """The gRPC server on a unix socket reports SERVING."""
 
     path: str
 
     async def __call__(self, connect: Connect) -> None:
-        """Ask grpc.health.v1.Health."""
+        """Call grpc.health.v1.Health/Check."""
         async with connect(self.path) as transport:
             reply = await transport.unary(HEALTH, Empty(), Empty)
         if reply.SerializeToString() != _SERVING:  # the field survives as an unknown one
-            raise UnhealthyError("the server answers that it is not serving")
+            raise UnhealthyError("the server reports that it is not serving")
 
 
 @cache
 def make_client_hello() -> bytes:
-    """The first message of a TLS client that speaks HTTP/2. It verifies nothing: it never gets that far."""
+    """A ClientHello with ALPN ``h2``. Nothing is verified, as the handshake is never completed."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -21,7 +21,7 @@ FOLLOWERS: Mapping[ServiceState, frozenset[ServiceState]] = {
     S.FAILED: frozenset({S.STARTING}),
     S.SKIPPED: frozenset({S.STARTING}),
 }
-"""RUNNING and WAITING follow themselves with another message."""
+"""RUNNING and WAITING may be repeated with another message."""
 MAX_EVENTS = 64
 """Events kept of each service."""
 
@@ -78,7 +78,7 @@ class Lifecycle:
 
     @property
     def is_up(self) -> bool:
-        """Whether others may rely on it."""
+        """Whether services that depend on it may start."""
         return self.state is ServiceState.RUNNING and (not self._has_health or self.health.healthy)
 
     @property
@@ -97,7 +97,7 @@ class Lifecycle:
             await self._changed.wait()
 
     def snapshot(self) -> ServiceStatus:
-        """As the API shows it."""
+        """The service as the API shows it."""
         return ServiceStatus(
             id=self.id, state=self.state, health=self.health, events=tuple(self._events), pid=self.pid
         )

@@ -1,4 +1,4 @@
-"""Running one service: wait, prepare, start, watch, start again."""
+"""Run one service: wait, prepare, start, watch, restart."""
 
 import os
 import signal
@@ -21,9 +21,9 @@ from talos.machined.services.spec import (
     ENVIRONMENT,
     Directory,
     Execute,
-    Facts,
     Fork,
     InProcess,
+    ServiceContext,
     ServiceSpec,
 )
 from talos.machined.services.zygote import ForkRequest
@@ -33,22 +33,22 @@ from talos.system.logging import Log
 from talos.system.process import describe_exit, spawn
 
 FIRST_BACKOFF = 0.2
-"""Seconds before a service that ended is started again; doubled with every further time."""
+"""Seconds before a service that ended is restarted; doubled with every restart."""
 MAX_BACKOFF = 30.0
-STEADY = 20.0
-"""Seconds after which a run counts as a success: the backoff begins anew."""
+BACKOFF_RESET = 20.0
+"""Seconds after which a run counts as successful, which resets the backoff."""
 PIPE_READ = 65536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machinery:
-    """What all runners use."""
+class RunnerContext:
+    """What all runners share."""
 
     reaper: Reaper
     zygote: Zygote
     logs: LogStore
     groups: Groups
-    facts: Facts
+    service: ServiceContext
     connect: Connect
     log: Log
 
@@ -56,10 +56,10 @@ class Machinery:
 class Runner:
     """One service. :meth:`run` keeps it running until :meth:`stop`."""
 
-    def __init__(self, spec: ServiceSpec, life: Lifecycle, machinery: Machinery) -> None:
+    def __init__(self, spec: ServiceSpec, life: Lifecycle, context: RunnerContext) -> None:
         self.spec = spec
         self.life = life
-        self._machinery = machinery
+        self._context = context
         self._output = -1
         self._child: Child | None = None
         self._last_answer = -inf
@@ -68,7 +68,7 @@ class Runner:
 
     async def run(self, dependencies: Sequence[Lifecycle]) -> None:
         """From STARTING to FINISHED, FAILED or SKIPPED."""
-        reason = self.spec.skip(self._machinery.facts)
+        reason = self.spec.skip(self._context.service)
         if reason:
             if self.life.state is ServiceState.SKIPPED:
                 return
@@ -95,7 +95,7 @@ class Runner:
         return replace(self.life.snapshot(), is_daemon=is_daemon, group=self.spec.group)
 
     async def stop(self) -> None:
-        """End it: SIGTERM, then after a while SIGKILL. Returns when it has ended."""
+        """Stop it with SIGTERM, after ``stop_timeout`` with SIGKILL; return when it has ended."""
         if self.life.state in (
             ServiceState.INITIALIZED,
             ServiceState.FINISHED,
@@ -124,12 +124,12 @@ class Runner:
         with trio.move_on_after(self.spec.stop_timeout):
             await child.wait()
         if not child.has_ended:
-            self._machinery.log.warning("a service had to be killed", id=self.spec.id)
+            self._context.log.warning("a service had to be killed", id=self.spec.id)
             _signal(child, signal.SIGKILL)
             await child.wait()
 
     async def _wait_for_conditions(self, dependencies: Sequence[Lifecycle]) -> None:
-        state = self._machinery.facts.state
+        state = self._context.service.state
         waits: dict[str, Callable[[], Awaitable[None]]] = {
             f'service "{other.id}" to be "up"': partial(other.wait, _is_up)
             for other in dependencies
@@ -159,11 +159,11 @@ class Runner:
             except (OSError, ZygoteLostError) as error:
                 end = f"Could not start: {error}"
             except Exception as error:
-                self._machinery.log.exception("a service did not start", id=self.spec.id)
+                self._context.log.exception("a service did not start", id=self.spec.id)
                 end = f"Could not start: {error}"
             if self._stopping.is_set():
                 return
-            if trio.current_time() - began > STEADY:
+            if trio.current_time() - began > BACKOFF_RESET:
                 backoff = FIRST_BACKOFF
             self.life.step(ServiceState.WAITING, f"{end}, starting again in {backoff:.1f} s")
             with trio.move_on_after(backoff):
@@ -175,7 +175,7 @@ class Runner:
         self.life.step(ServiceState.PREPARING, "Running pre state")
         for directory in self.spec.directories:
             make_directory(directory)
-        await self.spec.prepare(self._machinery.facts)
+        await self.spec.prepare(self._context.service)
         if isinstance(self.spec.start, InProcess):
             self.life.step(ServiceState.RUNNING, "Running in PID 1")
             self.life.set_health(healthy=True, message="")
@@ -209,10 +209,10 @@ class Runner:
                     families=start.families,
                     environment=ENVIRONMENT,
                 )
-                return await self._machinery.zygote.fork(request, self._output, ready)
+                return await self._context.zygote.fork(request, self._output, ready)
             case Execute() as start:
                 pid = spawn(start.argv, env=start.environment, stdout=self._output, stderr=self._output)
-                return self._machinery.reaper.register(pid)
+                return self._context.reaper.register(pid)
             case InProcess():
                 raise AssertionError(self.spec.id)
 
@@ -220,7 +220,7 @@ class Runner:
         """Put a process into its group; it may have ended already, and a kernel may refuse."""
         with suppress(OSError):
             if self.spec.group:
-                self._machinery.groups.join(self.spec.group, pid)
+                self._context.groups.join(self.spec.group, pid)
         with suppress(OSError):
             Path(f"/proc/{pid}/oom_score_adj").write_text(str(self.spec.oom_score_adj), encoding="ascii")
 
@@ -247,7 +247,7 @@ class Runner:
             self.life.set_health(healthy=True, message="")
 
     async def _check_health(self, check: HealthCheck, child: Child | None) -> None:
-        """One failure is no news: a service that starts or a busy machine answers a little later."""
+        """Report a failure only if it repeats: a starting service or a loaded machine answers later."""
         failures = 0
         began = trio.current_time()
         await trio.sleep(check.initial_delay)
@@ -258,12 +258,12 @@ class Runner:
             has_answered = self._last_answer > -inf
             if not message:
                 self._last_answer = now
-            if not message or (failures > 1 and (has_answered or now - began > check.patience)):
+            if not message or (failures > 1 and (has_answered or now - began > check.startup_grace)):
                 self.life.set_health(healthy=not message, message=message)
             silent = now - max(began, self._last_answer)
             if child is not None and silent > (check.silence if has_answered else check.start_limit):
-                self._machinery.log.error(
-                    "a service has not answered, it is replaced",
+                self._context.log.error(
+                    "a service has not answered, it is restarted",
                     id=self.spec.id,
                     pid=child.pid,
                     seconds=round(silent),
@@ -277,7 +277,7 @@ class Runner:
         """What is wrong with the service, empty when nothing is."""
         try:
             with trio.fail_after(check.timeout):
-                await check.probe(self._machinery.connect)
+                await check.probe(self._context.connect)
         except trio.TooSlowError:
             return f"no answer within {check.timeout} s"
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
@@ -289,7 +289,7 @@ class Runner:
         os.set_blocking(reading, False)
         splitter = LineSplitter()
         for log in (self.spec.id, AUDIT) if self.spec.audited else (self.spec.id,):
-            self._machinery.logs.register(log)
+            self._context.logs.register(log)
         try:
             while True:
                 await trio.lowlevel.wait_readable(reading)
@@ -308,7 +308,7 @@ class Runner:
             records, lines = split_records(lines)
         for log, part in ((AUDIT, records), (self.spec.id, lines)):
             if part:
-                self._machinery.logs.append(log, part)
+                self._context.logs.append(log, part)
 
 
 def _is_up(life: Lifecycle) -> bool:

@@ -60,33 +60,33 @@ class InProcess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What rows decide by."""
+class ServiceContext:
+    """What ``prepare`` and ``skip`` of a service may use."""
 
     platform: Platform
     state: State
 
 
-type Prepare = Callable[[Facts], Awaitable[None]]
-type Skip = Callable[[Facts], str]
+type Prepare = Callable[[ServiceContext], Awaitable[None]]
+type Skip = Callable[[ServiceContext], str]
 
 
-async def prepare_nothing(_facts: Facts) -> None:
+async def prepare_nothing(_context: ServiceContext) -> None:
     """For most services."""
 
 
-def never_skip(_facts: Facts) -> str:
+def never_skip(_context: ServiceContext) -> str:
     """For most services."""
     return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSpec:
-    """One row: everything the supervisor knows of a service.
+    """One row of the table of services.
 
     It starts when the services in ``depends`` are up and the conditions hold. ``skip`` gives
-    the reason why it isn't for this machine. Of an ``audited`` one the records of calls become a log of
-    their own. ``oom_score_adj`` is set where the kernel lets us.
+    the reason why this machine does not run it. Audit records of an ``audited`` one go to a log of
+    their own. ``oom_score_adj`` is set where the kernel permits it.
     """
 
     id: str

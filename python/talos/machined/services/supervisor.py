@@ -1,4 +1,4 @@
-"""The supervisor: all services, their order, and what a user may do to them."""
+"""The supervisor: all services, their order, and the actions users may take on them."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from talos.machined.node.ports import (
     UnknownServiceError,
 )
 from talos.machined.services.lifecycle import Lifecycle, make_health
-from talos.machined.services.runner import Machinery, Runner
+from talos.machined.services.runner import Runner, RunnerContext
 from talos.machined.services.spec import ApiAction, Fork, ServiceSpec
 from talos.resource import changes, kinds
 from talos.resource.state import State, StateError
@@ -28,17 +28,17 @@ from talos.system.wakeup import Wakeup
 OWNER = "v1alpha1.ServiceController"
 """The owner of the service resources, as upstream names it."""
 
-PUBLISH_AGAIN = 0.2
+PUBLISH_RETRY = 0.2
 """Seconds until a resource that the State refused is written again."""
 
 
 class Supervisor(Services):
-    """Starts and stops services by the table. :meth:`run` has to run beside."""
+    """Starts and stops services. :meth:`run` has to run in a task."""
 
     def __init__(
-        self, specs: Sequence[ServiceSpec], machinery: Machinery, events: EventLog, state: State
+        self, specs: Sequence[ServiceSpec], context: RunnerContext, events: EventLog, state: State
     ) -> None:
-        self._machinery = machinery
+        self._context = context
         self._events = events
         self._state = state
         self._denied = ""
@@ -49,11 +49,11 @@ class Supervisor(Services):
         for spec in specs:
             has_health = spec.health is not None or isinstance(spec.start, Fork)
             life = Lifecycle(spec.id, has_health=has_health, report=self._report)
-            self._runners[spec.id] = Runner(spec, life, machinery)
+            self._runners[spec.id] = Runner(spec, life, context)
         self._order = _sort({spec.id: spec.depends for spec in specs})
 
     async def run(self) -> None:
-        """Run what is started, and publish what becomes of it."""
+        """Run the services that are started, and publish their states."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._publish)
             async for runner in self._starts:
@@ -78,7 +78,7 @@ class Supervisor(Services):
     async def start(self, id: str) -> None:
         """Start a service on a user's behalf."""
         self._check_action(id, ApiAction.START)
-        self.begin([id])
+        self.start_soon([id])
 
     @override
     async def stop(self, id: str) -> None:
@@ -91,7 +91,7 @@ class Supervisor(Services):
         """Stop and start a service on a user's behalf."""
         self._check_action(id, ApiAction.RESTART)
         await self._find(id).stop()
-        self.begin([id])
+        self.start_soon([id])
 
     @override
     async def terminate(self, id: str) -> None:
@@ -104,7 +104,7 @@ class Supervisor(Services):
 
     # What the sequences use.
 
-    def begin(self, ids: Iterable[str]) -> None:
+    def start_soon(self, ids: Iterable[str]) -> None:
         """Start services that don't run yet; they wait for what they depend on."""
         for name in ids:
             runner = self._find(name)
@@ -124,7 +124,7 @@ class Supervisor(Services):
             await self._find(name).life.wait(lambda life: life.is_settled)
 
     def unsettled(self, ids: Iterable[str]) -> Mapping[str, str]:
-        """The services among these that are not up, and what they said last."""
+        """The services among these that are not up, each with its state and last message."""
         lives = [self._find(name).life for name in ids]
         return {life.id: f"{life.state.value}: {life.last_message}" for life in lives if not life.is_settled}
 
@@ -165,7 +165,7 @@ class Supervisor(Services):
     # Telling the rest of the node.
 
     def _report(self, life: Lifecycle) -> None:
-        self._machinery.log.info(f"service[{life.id}]({life.state.value}): {life.last_message}")
+        self._context.log.info(f"service[{life.id}]({life.state.value}): {life.last_message}")
         self._events.publish(
             pb.ServiceStateEvent(
                 service=life.id,
@@ -185,12 +185,12 @@ class Supervisor(Services):
                 try:
                     await self._publish_one(life)
                 except StateError as error:
-                    self._machinery.log.warning(
+                    self._context.log.warning(
                         "a service can't be published yet", id=life.id, reason=str(error)
                     )
                     # Torn down when it ended, and now it is back.
                     await changes.destroy_if_present(self._state, kinds.SERVICE, life.id, owner=OWNER)
-                    await trio.sleep(PUBLISH_AGAIN)
+                    await trio.sleep(PUBLISH_RETRY)
                     self._dirty.setdefault(life.id, life)
                     self._something_dirty.set()
 
@@ -211,7 +211,7 @@ class Supervisor(Services):
         """The process that runs, for those who trust a caller by its pid."""
         try:
             namespace = os.readlink(f"/proc/{life.pid}/ns/mnt") if life.pid else ""  # noqa: PTH115
-        except OSError:  # it has ended: the next step says so
+        except OSError:  # it has ended: the next step publishes that
             return
         if life.pid:
             spec = ServicePIDSpec(pid=life.pid, mount_namespace=namespace)

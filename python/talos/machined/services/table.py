@@ -6,7 +6,7 @@ from pathlib import Path
 from talos.daemon.daemons import DAEMONS, MACHINE_SOCKET, MACHINED, ROUTERD
 from talos.machined.services.containerd import CONTAINERD
 from talos.machined.services.daemons import make_daemon_service
-from talos.machined.services.health import Answers, HealthCheck
+from talos.machined.services.health import HealthCheck, MethodProbe
 from talos.machined.services.spec import Directory, InProcess, ServiceSpec
 from talos.system.cgroups import MIB, Limits
 
@@ -25,7 +25,7 @@ SERVICES = (
     ServiceSpec(
         id=MACHINED,
         start=InProcess(),
-        health=HealthCheck(probe=Answers(MACHINE_SOCKET, VERSION_METHOD)),
+        health=HealthCheck(probe=MethodProbe(MACHINE_SOCKET, VERSION_METHOD)),
         group="init",
         limits=Limits(minimum=96 * MIB, low=192 * MIB, millicores=2000),
     ),

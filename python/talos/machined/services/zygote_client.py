@@ -1,4 +1,4 @@
-"""PID 1's end of the zygote: start a daemon, and a new zygote when the old one is lost."""
+"""PID 1's client of the zygote: fork daemons through it, and replace it when it ends."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from talos.machined.services.zygote import PID_FORMAT, ZYGOTE_FD, ForkRequest
 ANSWER_LIMIT = 10.0
 """Seconds in which a zygote has to answer; a fork takes milliseconds."""
 FIRST_ANSWER_LIMIT = 60.0
-"""The same for its first answer: it may have to import everything before, on a machine that boots."""
+"""The same for its first answer: it may have to import all modules before, while the machine boots."""
 
 
 class ZygoteLostError(Exception):
@@ -39,15 +39,15 @@ class Zygote:
     async def fork(self, request: ForkRequest, output: int, ready: int) -> Child:
         """Start a daemon that writes to ``output`` and reports readiness on ``ready``.
 
-        Not to be cancelled half way: who started a process has to know it.
+        Shielded from cancellation: a process that was started has to be registered.
         """
         async with self._lock:
             children: list[Child] = []
             with trio.CancelScope(shield=True):
                 with trio.move_on_after(self._limit) as limit:
-                    children.append(await self._ask(request, output, ready))
+                    children.append(await self._request(request, output, ready))
                 if limit.cancelled_caught:
-                    # A daemon that it has forked by now can't report its pid any more, and ends.
+                    # A daemon forked by now can't report its pid any more, and ends.
                     if not self.process.has_ended:
                         os.kill(self.process.pid, signal.SIGKILL)
                     raise ZygoteLostError(
@@ -56,7 +56,7 @@ class Zygote:
                 self._limit = ANSWER_LIMIT
             return children[0]
 
-    async def _ask(self, request: ForkRequest, output: int, ready: int) -> Child:
+    async def _request(self, request: ForkRequest, output: int, ready: int) -> Child:
         with self._reaper.expecting():
             try:
                 await self._socket.sendmsg([request.encode()], _rights([output, ready]))
@@ -70,8 +70,8 @@ class Zygote:
                 raise ZygoteLostError("the daemon ended before it began")
             return self._reaper.register(pid)
 
-    async def keep(self, report: Callable[[str], None]) -> None:
-        """Replace the zygote whenever it ends; its successor is no fork of ours, but works as well."""
+    async def supervise(self, report: Callable[[str], None]) -> None:
+        """Replace the zygote whenever it ends; its successor is a new interpreter instead of a fork."""
         while True:
             code = await self.process.wait()
             report(f"the zygote ended with {code}, starting another one")

@@ -13,9 +13,7 @@ import struct
 from collections.abc import Mapping
 
 COPY = 256 * 1024
-"""Bytes of one copy."""
-SIZE = 2 * COPY
-"""Bytes of both, which stand back to back at the partition's beginning."""
+"""Bytes of one copy; two are stored back to back from the start of the partition."""
 _BEGIN = b"\x5a\x4b\x3c\x2d"
 _END = b"\xa5\xb4\xc3\xd2"
 _DIGEST = 32

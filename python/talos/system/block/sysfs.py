@@ -4,9 +4,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-type Numbers = tuple[int, int]
-"""Major and minor."""
-
 _MAX_ATTRIBUTE = 1 << 16
 
 

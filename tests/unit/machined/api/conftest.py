@@ -195,7 +195,7 @@ class FakeProcesses:
 
 @dataclass
 class FakeTransport:
-    """Answers calls from a table and remembers their metadata."""
+    """MethodProbe calls from a table and remembers their metadata."""
 
     replies: Mapping[str, Message]
     metadata: list[Mapping[str, Sequence[str]]] = field(default_factory=list)

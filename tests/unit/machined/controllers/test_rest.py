@@ -15,9 +15,9 @@ from talos.api.definitions.network_pb2 import HostnameStatusSpec, NodeAddressSpe
 from talos.api.definitions.runtime_pb2 import DevicesStatusSpec
 from talos.api.definitions.time_pb2 import StatusSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec
-from talos.disks.volumes.requests import begin_lifecycle, request_mount
-from talos.machined.controllers.block.volume_manager import VolumeParts
-from talos.machined.controllers.registry import Parts, make_controllers
+from talos.disks.volumes.requests import create_lifecycle, request_mount
+from talos.machined.controllers.block.volume_manager import VolumeContext
+from talos.machined.controllers.registry import ControllerContext, make_controllers
 from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.events import EventLog
 from talos.machined.node.identity import make_identity
@@ -51,7 +51,7 @@ cluster:
 """
 
 
-def make_parts(state: CountingState, folder: Path, log: Log) -> Parts:
+def make_context(state: CountingState, folder: Path, log: Log) -> ControllerContext:
     """Everything that controllers touch, in memory or in a folder."""
     (folder / "proc/sys/vm").mkdir(parents=True)
     (folder / "proc/sys/vm/swappiness").write_text("60\n")
@@ -70,7 +70,7 @@ def make_parts(state: CountingState, folder: Path, log: Log) -> Parts:
         ports=SimpleNamespace(files=files),
     )
     (folder / "etc").mkdir()
-    return Parts(
+    return ControllerContext(
         node=cast("Any", node),
         stage=MachineStage(),
         etc=EtcFiles(MemoryMounts(), folder / "generated", folder / "etc"),
@@ -78,7 +78,7 @@ def make_parts(state: CountingState, folder: Path, log: Log) -> Parts:
         bridge=cast("Any", None),
         log=log,
         params=KernelParams(KernelSysctls(folder), {"proc.sys.vm.swappiness": "10"}),
-        volumes=VolumeParts(state=state, blocks=blocks, mounts=MemoryMounts(), refresh=refresh, log=log),
+        volumes=VolumeContext(state=state, blocks=blocks, mounts=MemoryMounts(), refresh=refresh, log=log),
         meta=MetaStore(),
         identity=make_identity(),
         show_identity=lambda _: None,
@@ -88,7 +88,7 @@ def make_parts(state: CountingState, folder: Path, log: Log) -> Parts:
 @pytest.mark.parametrize("config", ["", CONFIG], ids=["maintenance", "controlplane"])
 async def test_nothing_is_written_without_a_change(config: str, tmp_path: Path) -> None:
     state = CountingState()
-    await begin_lifecycle(state)
+    await create_lifecycle(state)
     await request_mount(state, "EPHEMERAL")
     await put(state, *ids.DEVICES_STATUS, DevicesStatusSpec(ready=True))
     await put(state, *ids.TIME_STATUS, StatusSpec(synced=True))
@@ -109,6 +109,6 @@ async def test_nothing_is_written_without_a_change(config: str, tmp_path: Path) 
         await put(state, *ids.MAINTENANCE_SERVICE_REQUEST, empty)
     lines: list[str] = []
     log = Log(write=lines.append)
-    await check_rest(state, make_controllers(make_parts(state, tmp_path, log)))
+    await check_rest(state, make_controllers(make_context(state, tmp_path, log)))
     found = await state.get(*ids.API_CERTIFICATE)
     assert found.spec.skip_verifying_client_cert is not bool(config)

@@ -27,8 +27,8 @@ from talos.machined.node.ports import ServiceState
 from talos.machined.platform.platform import ContainerPlatform
 from talos.machined.services import zygote as zygote_module
 from talos.machined.services.reaper import Reaper
-from talos.machined.services.runner import Machinery
-from talos.machined.services.spec import ApiAction, Execute, Facts, Fork, ServiceSpec
+from talos.machined.services.runner import RunnerContext
+from talos.machined.services.spec import ApiAction, Execute, Fork, ServiceContext, ServiceSpec
 from talos.machined.services.supervisor import Supervisor
 from talos.machined.services.zygote_client import Zygote
 from talos.resource import kinds
@@ -81,16 +81,16 @@ class Bench:
 
     def make_supervisor(self, *specs: ServiceSpec) -> Supervisor:
         platform = ContainerPlatform(arguments=parse_cmdline(""), handover=Path("/nonexistent"))
-        machinery = Machinery(
+        context = RunnerContext(
             reaper=self.reaper,
             zygote=self.zygote,
             logs=self.logs,
             groups=NoGroups(),
-            facts=Facts(platform=platform, state=self.state),
+            service=ServiceContext(platform=platform, state=self.state),
             connect=partial(open_channel, self.daemon),
             log=self.daemon.log,
         )
-        return Supervisor(specs, machinery, self.events, self.state)
+        return Supervisor(specs, context, self.events, self.state)
 
 
 async def until(predicate: Callable[[], bool], seconds: float = 10) -> None:
@@ -134,7 +134,7 @@ async def forked(bench: Bench) -> dict[str, Any]:
     result: dict[str, Any] = {}
     async with trio.open_nursery() as nursery:
         nursery.start_soon(supervisor.run)
-        supervisor.begin(["sample"])
+        supervisor.start_soon(["sample"])
         await supervisor.wait_until_settled(["sample"])
         pid = supervisor.get("sample").pid
         status = read(f"/proc/{pid}/status")
@@ -169,10 +169,10 @@ async def lost_zygote(bench: Bench) -> dict[str, Any]:
     reports: list[str] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(supervisor.run)
-        nursery.start_soon(bench.zygote.keep, reports.append)
+        nursery.start_soon(bench.zygote.supervise, reports.append)
         old = bench.zygote.process.pid
         os.kill(old, signal.SIGKILL)
-        supervisor.begin(["sample"])
+        supervisor.start_soon(["sample"])
         with trio.fail_after(30):
             await supervisor.wait_until_settled(["sample"])
         new = bench.zygote.process.pid
@@ -189,10 +189,10 @@ async def dependencies(bench: Bench) -> dict[str, Any]:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(supervisor.run)
         async with bench.events.follow(tail=-1) as events:
-            supervisor.begin(["c", "b"])
+            supervisor.start_soon(["c", "b"])
             await until(lambda: supervisor.get("c").state is ServiceState.WAITING)
             waiting = supervisor.get("c").events[-1].message
-            supervisor.begin(["a"])
+            supervisor.start_soon(["a"])
             await supervisor.wait_until_settled(["a", "b", "c"])
             await supervisor.stop_all()
             seen: list[str] = []
@@ -216,7 +216,7 @@ async def restarts(bench: Bench) -> dict[str, Any]:
     )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(supervisor.run)
-        supervisor.begin(["flaky", "deaf", "missing"])
+        supervisor.start_soon(["flaky", "deaf", "missing"])
         await until(lambda: [e.state.value for e in supervisor.get("flaky").events].count("Running") == 3)
         await until(lambda: "deaf" in bench.logs.ids() and supervisor.get("deaf").pid != 0)
         await trio.sleep(0.1)
@@ -242,11 +242,11 @@ async def health(bench: Bench) -> dict[str, Any]:
         async with await trio.open_unix_socket(path):
             pass
 
-    check = HealthCheck(probe=dial, initial_delay=0.05, period=0.05, patience=0.1)
+    check = HealthCheck(probe=dial, initial_delay=0.05, period=0.05, startup_grace=0.1)
     supervisor = bench.make_supervisor(sh("dialled", "sleep 60", health=check))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(supervisor.run)
-        supervisor.begin(["dialled"])
+        supervisor.start_soon(["dialled"])
         await until(lambda: not supervisor.get("dialled").health.unknown)
         before = supervisor.get("dialled").health
         with socket.socket(socket.AF_UNIX) as listener:
@@ -266,19 +266,19 @@ async def health(bench: Bench) -> dict[str, Any]:
 
 async def silence(bench: Bench) -> dict[str, Any]:
     """A daemon that is stopped answers nothing: it is killed and started again, a slow starter is not."""
-    from talos.machined.services.health import Answers, HealthCheck
+    from talos.machined.services.health import HealthCheck, MethodProbe
 
     folder = trio.Path(sys.path[0])
     await folder.chmod(0o777)
     await (folder / "wait").touch()
     path = str(folder / "socket")
-    check = HealthCheck(probe=Answers(path), initial_delay=0.05, period=0.05, timeout=0.2, silence=0.5)
+    check = HealthCheck(probe=MethodProbe(path), initial_delay=0.05, period=0.05, timeout=0.2, silence=0.5)
     supervisor = bench.make_supervisor(
         ServiceSpec(id="sample", start=Fork(module="sample_daemon", uid=53, gid=53), health=check)
     )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(supervisor.run)
-        supervisor.begin(["sample"])
+        supervisor.start_soon(["sample"])
         await until(lambda: supervisor.get("sample").pid != 0)
         first = supervisor.get("sample").pid
         await trio.sleep(1)
@@ -297,20 +297,24 @@ async def silence(bench: Bench) -> dict[str, Any]:
 
 async def hung_start(bench: Bench) -> dict[str, Any]:
     """A daemon that never comes as far as its first answer is killed and started again."""
-    from talos.machined.services.health import Answers, HealthCheck
+    from talos.machined.services.health import HealthCheck, MethodProbe
 
     folder = trio.Path(sys.path[0])
     await folder.chmod(0o777)
     await (folder / "wait").touch()
     check = HealthCheck(
-        probe=Answers(str(folder / "socket")), initial_delay=0.05, period=0.05, timeout=0.2, start_limit=0.5
+        probe=MethodProbe(str(folder / "socket")),
+        initial_delay=0.05,
+        period=0.05,
+        timeout=0.2,
+        start_limit=0.5,
     )
     supervisor = bench.make_supervisor(
         ServiceSpec(id="sample", start=Fork(module="sample_daemon", uid=53, gid=53), health=check)
     )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(supervisor.run)
-        supervisor.begin(["sample"])
+        supervisor.start_soon(["sample"])
         await until(lambda: supervisor.get("sample").pid != 0)
         first = supervisor.get("sample").pid
         await until(lambda: supervisor.get("sample").pid not in (0, first))
@@ -335,12 +339,12 @@ async def hung_zygote(bench: Bench) -> dict[str, Any]:
     reports: list[str] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(supervisor.run)
-        nursery.start_soon(bench.zygote.keep, reports.append)
-        supervisor.begin(["first"])
+        nursery.start_soon(bench.zygote.supervise, reports.append)
+        supervisor.start_soon(["first"])
         await supervisor.wait_until_settled(["first"])
         old = bench.zygote.process.pid
         os.kill(old, signal.SIGSTOP)
-        supervisor.begin(["second"])
+        supervisor.start_soon(["second"])
         with trio.fail_after(30):
             await supervisor.wait_until_settled(["second"])
         messages = [event.message for event in supervisor.get("second").events]
@@ -389,7 +393,7 @@ async def stop_while_starting(bench: Bench) -> dict[str, Any]:
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(supervisor.run)
-            supervisor.begin(["sample"])
+            supervisor.start_soon(["sample"])
             await trio.sleep(random.Random(number).random() * 0.08)
             await supervisor.stop_all()
             state = supervisor.get("sample").state

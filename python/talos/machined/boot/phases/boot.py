@@ -19,7 +19,7 @@ from talos.system import kernel
 EPHEMERAL = "EPHEMERAL"
 START_LIMIT = 70 * 60.0
 """Seconds until all services have to be up."""
-REPORT_EVERY = 15.0
+REPORT_INTERVAL = 15.0
 """Seconds between two lines that name what is waited for."""
 
 
@@ -41,7 +41,7 @@ def make_boot(machine: Machine) -> tuple[Phase, ...]:
         names = [spec.id for spec in SERVICES]
         if not await is_control_plane(machine):
             names = [spec.id for spec in SERVICES if not spec.control_plane_only]
-        machine.supervisor.begin(names)
+        machine.supervisor.start_soon(names)
         await wait_for_services(machine, names)
 
     return (
@@ -66,7 +66,7 @@ async def wait_for_services(machine: Machine, names: Iterable[str]) -> None:
     names = tuple(names)
     with trio.fail_after(START_LIMIT):
         while True:
-            with trio.move_on_after(REPORT_EVERY) as scope:
+            with trio.move_on_after(REPORT_INTERVAL) as scope:
                 await machine.supervisor.wait_until_settled(names)
             if not scope.cancelled_caught:
                 return

@@ -1,4 +1,4 @@
-"""The sequence ``initialize``: from nothing to a config."""
+"""The sequence ``initialize``: from the first service to a complete config."""
 
 import importlib
 
@@ -13,26 +13,26 @@ from talos.machined.boot.sequence import Phase, Task
 from talos.system.terminal import has_screen
 
 EARLY_SERVICES = ("udevd", "networkd", "routerd", "apid")
-"""What makes a machine reachable, whether it has a config or not."""
+"""The services that make a machine reachable, with or without a config."""
 LATER_SERVICES = ("timed", "containerd")
-"""What it has before it has a config, too; they would take the processors from those above."""
+"""Started without a config, too, but after those above, which need the processors first."""
 STATE = "STATE"
-LATE_MODULE = "talos.machined.boot.late"
+SERVE_MODULE = "talos.machined.boot.serve"
 SCREEN_MODULE = "talos.machined.screen.run"
 
 
 def make_initialize(machine: Machine) -> tuple[Phase, ...]:
-    """From nothing to a config."""
+    """The phases of the sequence."""
 
     async def start_early() -> None:
-        machine.supervisor.begin(EARLY_SERVICES)
+        machine.supervisor.start_soon(EARLY_SERVICES)
         if machine.platform.has_kernel:
             await describe_hardware(machine.state, machine.ports.files)
 
     async def start_machined() -> None:
-        late = await trio.to_thread.run_sync(importlib.import_module, LATE_MODULE)
-        await machine.nursery.start(late.run_node, machine)
-        machine.supervisor.begin(["machined", *LATER_SERVICES])
+        serve = await trio.to_thread.run_sync(importlib.import_module, SERVE_MODULE)
+        await machine.nursery.start(serve.run_node, machine)
+        machine.supervisor.start_soon(["machined", *LATER_SERVICES])
 
     async def start_dashboard() -> None:
         if not (machine.platform.has_kernel and has_screen()):
@@ -57,7 +57,7 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
         await request_mount(machine.state, STATE)
         if not await wait_until_settled(machine.state, STATE, machine.log):
             machine.log.info("there is no STATE to load a config from")
-        await importlib.import_module(LATE_MODULE).load_config(machine)
+        await importlib.import_module(SERVE_MODULE).load_config(machine)
 
     meta = Phase("meta", (Task("reloadMeta", reload_meta),), may_fail=True)
     return (

@@ -26,10 +26,10 @@ from talos.system.errors import UserError
 from talos.system.power import PowerAction
 from talos.system.version import get_version
 
-META_VOLUME, STATE_VOLUME = "META", "STATE"
+STATE_VOLUME = "STATE"
 VOLUME_LIMIT = 180.0
 """Seconds in which a fresh disk's volumes have to be there, and the config on them."""
-LOOK_AGAIN = 0.2
+POLL_INTERVAL = 0.2
 
 
 async def make_install(machine: Machine) -> tuple[Phase, ...]:
@@ -112,7 +112,7 @@ class Installation:
             machine.processes.capture,
             machine.ports.mounts,
         )
-        job = Job(plan=plan, source=source, target=target, log=partial(_say, machine))
+        job = Job(plan=plan, source=source, target=target, log=partial(_log, machine))
         await run_install(job)
         await refresh_discovery(machine.state)
 
@@ -122,7 +122,7 @@ class Installation:
         with trio.move_on_after(VOLUME_LIMIT):
             await wait_for(machine.state, kinds.VOLUME_STATUS, STATE_VOLUME, _is_ready)
             while not _is_kept(machine):  # noqa: ASYNC110 - there is no notification of a new file
-                await trio.sleep(LOOK_AGAIN)
+                await trio.sleep(POLL_INTERVAL)
             return
         raise UserError(
             f"the config is not on the disk after {VOLUME_LIMIT:.0f} s",
@@ -138,7 +138,7 @@ class Installation:
         await trio.sleep_forever()
 
 
-def _say(machine: Machine, line: str) -> None:
+def _log(machine: Machine, line: str) -> None:
     machine.log.info(f"install: {line}")
 
 

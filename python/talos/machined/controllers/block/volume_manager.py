@@ -50,7 +50,7 @@ type _Requests = Sequence[Resource[block_pb2.VolumeMountRequestSpec]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeParts:
+class VolumeContext:
     """What the controller works with beside the resources. ``refresh`` has disks looked at again."""
 
     state: State
@@ -83,8 +83,8 @@ class VolumeManagerController(Controller):
         Output(kinds.MOUNT_STATUS),
     )
 
-    def __init__(self, parts: VolumeParts) -> None:
-        self._parts = parts
+    def __init__(self, context: VolumeContext) -> None:
+        self._context = context
         self._mounted: dict[str, VolumeState] = {}
         self._failures: dict[str, str] = {}
 
@@ -125,7 +125,7 @@ class VolumeManagerController(Controller):
         except (UserError, OSError) as error:
             current = self._fail(config.id, progress, error)
         if progress.changed:
-            await self._parts.refresh()
+            await self._context.refresh()
         if current.target:
             self._mounted[config.id] = current
         return current
@@ -133,7 +133,7 @@ class VolumeManagerController(Controller):
     def _fail(self, volume: str, progress: Progress, error: Exception) -> VolumeState:
         text = str(error)
         if self._failures.get(volume) != text:
-            self._parts.log.warning(f"volume {volume}: can't be used", reason=text)
+            self._context.log.warning(f"volume {volume}: can't be used", reason=text)
         self._failures[volume] = text
         return VolumeState(
             phase=enums.VOLUME_PHASE_FAILED,
@@ -161,7 +161,7 @@ class VolumeManagerController(Controller):
         obstacle = config.metadata.annotations.get(OBSTACLE)
         if obstacle:
             raise UserError(obstacle, where=f"VolumeConfig {config.id}")
-        place = await settle(self._parts.blocks, wanted, disks, self._parts.log, progress)
+        place = await settle(self._context.blocks, wanted, disks, self._context.log, progress)
         if place is None:
             return VolumeState(phase=enums.VOLUME_PHASE_MISSING)
         await self._mount(config, wanted, place)
@@ -169,13 +169,13 @@ class VolumeManagerController(Controller):
 
     async def _locate(self, label: str, wanted: WantedVolume, disks: Sequence[str]) -> VolumeState:
         """What is known without writing; META, whose content is no filesystem, is ready by this."""
-        found = await find(self._parts.blocks, wanted, disks)
+        found = await find(self._context.blocks, wanted, disks)
         if found is None:
             phase = enums.VOLUME_PHASE_WAITING if wanted.may_create else enums.VOLUME_PHASE_MISSING
             return VolumeState(phase=phase)
         disk, partition = found
-        device = self._parts.blocks.name_partition(disk, partition.number)
-        content = await self._parts.blocks.look(device)
+        device = self._context.blocks.name_partition(disk, partition.number)
+        content = await self._context.blocks.look(device)
         place = Place(disk=disk, device=device, partition=partition, content=content)
         is_meta = label == META.label
         return _make_state(place, enums.VOLUME_PHASE_READY if is_meta else enums.VOLUME_PHASE_LOCATED)
@@ -194,7 +194,7 @@ class VolumeManagerController(Controller):
             return found
         where = f"VolumeConfig {config.id} provisioning.diskSelector.match"
         expression = compile_expression(text, DISK, where=where)
-        disks = [disk for disk in await read_disks(self._parts.state) if not disk.obstacle]
+        disks = [disk for disk in await read_disks(self._context.state) if not disk.obstacle]
         found = [disk.path for disk in disks if expression.is_true(disk.variables())]
         if not found:
             raise UserError(f"no disk matches {text}", where=where)
@@ -208,9 +208,9 @@ class VolumeManagerController(Controller):
             no_access_time=any(parameter.name == "noatime" for parameter in spec.parameters),
         )
         point = make_point(place, spec.target_path, options, spec.file_mode, quota=spec.project_quota_support)
-        parts = self._parts
-        await mount_volume(parts.blocks, parts.mounts, place, point, parts.log, grow=wanted.grow)
-        parts.log.info(f"volume {config.id}: mounted", device=place.device, target=spec.target_path)
+        context = self._context
+        await mount_volume(context.blocks, context.mounts, place, point, context.log, grow=wanted.grow)
+        context.log.info(f"volume {config.id}: mounted", device=place.device, target=spec.target_path)
 
     async def _publish(
         self, runtime: ControllerRuntime, config: _Config, current: VolumeState, requests: _Requests
@@ -224,7 +224,7 @@ class VolumeManagerController(Controller):
             change = partial(_fill_mount_status, request=request.spec, target=current.target)
             await runtime.modify(kinds.VOLUME_MOUNT_STATUS, request.id, change)
         mount = next(
-            (mount for mount in reversed(self._parts.mounts.list()) if mount.target == current.target), None
+            (mount for mount in reversed(self._context.mounts.list()) if mount.target == current.target), None
         )
         if mount is not None:
             quota = config.spec.mount.project_quota_support
@@ -236,7 +236,7 @@ class VolumeManagerController(Controller):
         """Unmount what we mounted, the last first; a directory is its owner's."""
         for current in reversed(self._mounted.values()):
             if current.place is not None:
-                await unmount_volume(self._parts.mounts, current.target, self._parts.log)
+                await unmount_volume(self._context.mounts, current.target, self._context.log)
         self._mounted.clear()
 
 

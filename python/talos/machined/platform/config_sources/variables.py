@@ -19,7 +19,7 @@ META_CODE, META_UUID = "0x0b", "0x0f"
 DMI = "/sys/class/dmi/id"
 ETHERNET = 1
 """ARPHRD_ETHER, linux/if_arp.h."""
-LOOK_AGAIN = 0.5
+POLL_INTERVAL = 0.5
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 
@@ -101,4 +101,4 @@ async def _wait_for_mac(state: State) -> str:
         ]
         if cards:
             return ":".join(f"{byte:02x}" for byte in min(cards)[2])
-        await trio.sleep(LOOK_AGAIN)
+        await trio.sleep(POLL_INTERVAL)

@@ -18,7 +18,7 @@ from talos.system.mounts import MountPoint, Mounts
 FILESYSTEMS = ("iso9660", "vfat", "ext4")
 DEVICES_LIMIT = 60.0
 """Seconds in which the first look at all devices has to be over."""
-LOOK_AGAIN = 2.0
+POLL_INTERVAL = 2.0
 LIMIT = 8 * 1024 * 1024
 OPTIONS = ("ro", "nosuid", "nodev", "noexec")
 
@@ -44,7 +44,7 @@ class VolumeSource:
             self.report(f"there is no volume with the label {label}: attach it, or apply a config")
             with trio.move_on_after(TOTAL_LIMIT):
                 while volume is None:
-                    await trio.sleep(LOOK_AGAIN)
+                    await trio.sleep(POLL_INTERVAL)
                     volume = await self._find(label)
         if volume is None:
             return {}

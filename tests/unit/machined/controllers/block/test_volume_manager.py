@@ -14,7 +14,7 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.config.read.loader import load
 from talos.disks.layout import GIB
 from talos.disks.volumes.requests import (
-    begin_lifecycle,
+    create_lifecycle,
     end_lifecycle,
     request_mount,
     wait_until_settled,
@@ -22,7 +22,7 @@ from talos.disks.volumes.requests import (
 from talos.disks.volumes.status import make_wanted_volume
 from talos.machined.controllers.block.system_disk import SystemDiskController
 from talos.machined.controllers.block.volume_config import VolumeConfigController, make_volumes
-from talos.machined.controllers.block.volume_manager import VolumeManagerController, VolumeParts
+from talos.machined.controllers.block.volume_manager import VolumeContext, VolumeManagerController
 from talos.machined.node.config_store import publish_config
 from talos.resource import ids, kinds
 from talos.resource.changes import modify, wait_for
@@ -75,15 +75,15 @@ class World:
             await trio.lowlevel.checkpoint()
             self.refreshed += 1
 
-        parts = VolumeParts(
+        context = VolumeContext(
             state=self.state, blocks=self.blocks, mounts=self.mounts, refresh=refresh, log=self.log
         )
         controllers = [
             VolumeConfigController(has_partitions=has_partitions),
             SystemDiskController(Log()),
-            VolumeManagerController(parts),
+            VolumeManagerController(context),
         ]
-        await begin_lifecycle(self.state)
+        await create_lifecycle(self.state)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run_controllers, self.state, controllers)
             yield

@@ -1,6 +1,6 @@
-"""What PID 1 needs only while its first daemons are starting already: the API, controllers, config.
+"""The API, the controllers and the config of PID 1: not needed to start the first daemons.
 
-Loaded in a thread: the State answers networkd meanwhile.
+Imported in a thread, so that the event loop serves the State to the daemons meanwhile.
 """
 
 from functools import partial
@@ -9,13 +9,13 @@ import trio
 
 from talos.disks.refresh import refresh_discovery
 from talos.disks.volumes.blocks import KernelBlocks
-from talos.disks.volumes.requests import begin_lifecycle
+from talos.disks.volumes.requests import create_lifecycle
 from talos.machined.api.serving import serve_node
 from talos.machined.boot.config_loading import ConfigLoader
 from talos.machined.boot.machine import STATE_DIR, Machine
 from talos.machined.boot.make_machine import make_node
-from talos.machined.controllers.block.volume_manager import VolumeParts
-from talos.machined.controllers.registry import Parts, make_controllers
+from talos.machined.controllers.block.volume_manager import VolumeContext
+from talos.machined.controllers.registry import ControllerContext, make_controllers
 from talos.machined.platform.arguments import find_mistakes
 from talos.resource.controller.graph import dependencies
 from talos.resource.controller.runtime import run_controllers
@@ -25,16 +25,16 @@ from talos.system import kernel
 async def run_node(
     machine: Machine, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """The API and the controllers."""
+    """Run the API and the controllers until cancelled."""
     node = make_node(machine)
-    parts = Parts(
+    context = ControllerContext(
         node=node,
         stage=machine.stage,
         etc=machine.etc,
         set_hostname=kernel.set_hostname,
         bridge=machine.daemon.bridge,
         log=machine.controllers_log,
-        volumes=VolumeParts(
+        volumes=VolumeContext(
             state=machine.state,
             blocks=KernelBlocks(machine.processes.capture),
             mounts=machine.ports.mounts,
@@ -46,8 +46,8 @@ async def run_node(
         show_identity=machine.show_identity,
         params=machine.params,
     )
-    await begin_lifecycle(machine.state)
-    controllers = make_controllers(parts)
+    await create_lifecycle(machine.state)
+    controllers = make_controllers(context)
     async with serve_node(machine.daemon, node, dependencies(controllers)):
         task_status.started()
         await run_controllers(machine.state, controllers)
@@ -55,7 +55,7 @@ async def run_node(
 
 
 async def load_config(machine: Machine) -> None:
-    """The task ``loadConfig``; before it, mistakes among the kernel's arguments are named."""
+    """The task ``loadConfig``; it also logs mistakes among the kernel's arguments."""
     for line in find_mistakes(machine.platform.arguments):
         machine.log.warning(f"kernel argument {line}")
     loader = ConfigLoader(
