@@ -52,10 +52,10 @@ class Segment:
             yield
 
     def reaches(self, address: IPv4Address, port: int, seconds: float = 5) -> bool:
-        """Tell whether somebody in the network takes connections there."""
-        with self.inside(), socket.socket() as knocking:
-            knocking.settimeout(seconds)
-            return knocking.connect_ex((str(address), port)) == 0
+        """Whether a server in the network accepts connections there."""
+        with self.inside(), socket.socket() as probe:
+            probe.settimeout(seconds)
+            return probe.connect_ex((str(address), port)) == 0
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The record of calls that a mere reader may not make.
+"""The record of calls that readers may not make.
 
 It is written so that a caller cannot push older records out by making more of them: fields are
 cut, each client has a rate, and what is left out is counted. machined keeps it as a log of its own.

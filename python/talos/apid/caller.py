@@ -1,4 +1,4 @@
-"""Who calls: the roles of a client, and what is passed on of its metadata."""
+"""The roles of a client, and what is passed on of its metadata."""
 
 import re
 from collections.abc import Iterable

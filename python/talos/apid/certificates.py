@@ -1,4 +1,4 @@
-"""The node's API certificates: followed in the State, turned into what TLS wants."""
+"""The node's API certificates: followed in the State, as TLS contexts and credentials."""
 
 import ssl
 from collections.abc import Callable

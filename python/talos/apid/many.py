@@ -193,7 +193,7 @@ class _Merge:
             raise _first(refused) from None
 
     async def _distribute(self, branches: Sequence[_Branch]) -> None:
-        """Give every request to every node that still wants it."""
+        """Pass every request to every node whose call is open."""
         while True:
             request = await self._call.receive()
             for branch in branches:

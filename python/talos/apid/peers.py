@@ -19,7 +19,7 @@ IDLE_TIMEOUT = 15 * 60.0
 """Seconds until an unused connection is closed (as upstream)."""
 
 MAX_PEERS = 512
-"""Targets that are connected at a time; the one unused for longest has to go."""
+"""Targets that are connected at a time; the one unused for longest is closed."""
 
 LOOKAHEAD = 128 * 1024
 """Bytes of one call's replies that wait here for a client that does not read them."""
@@ -88,7 +88,7 @@ class Peers:
         if connection is None:
             self._make_room()
             where = make_target(target, self._port)
-            import grpc.aio  # 10 MiB that a node without calls of others doesn't pay for
+            import grpc.aio  # 10 MiB that a node that forwards no calls doesn't load
 
             if self._credentials is None:
                 self._credentials = grpc.ssl_channel_credentials(

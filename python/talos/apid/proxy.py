@@ -1,4 +1,4 @@
-"""The one handler of all calls: authorizes it, finds out where it goes, and passes it on."""
+"""The one handler of all calls: authorizes it, chooses its route, and passes it on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Proxy:
     maintenance: bool = False
 
     async def handle(self, call: Http2Call) -> Status:
-        """Answer one call. One that a mere reader may not make is recorded."""
+        """Answer one call. A call that readers may not make is recorded."""
         roles = roles_of(call.peer, call.metadata, anonymous=self.maintenance)
         known = methods().get(call.method)
         if known is not None and READER in known.roles:

@@ -57,7 +57,7 @@ class Routing:
 
 
 def choose_route(method: str, metadata: Metadata, routing: Routing) -> Route:
-    """Where a call goes; RpcError when it can't go where it asks to."""
+    """Where a call goes; RpcError when that is not possible or not allowed."""
     nodes = values_of(metadata, NODES)
     node = values_of(metadata, NODE)
     if not routing.enabled or values_of(metadata, PROXY_FROM):

@@ -25,7 +25,7 @@ class MergeError(Exception):
 
 
 def mark_reply(reply: bytes, target: str) -> bytes:
-    """A unary reply whose first element says which node it came from."""
+    """A unary reply whose first element names the node that sent it."""
     metadata = _metadata(common.Metadata(hostname=target))
     if not reply:
         return _embed(metadata)
@@ -39,7 +39,7 @@ def mark_reply(reply: bytes, target: str) -> bytes:
 
 
 def mark_frame(frame: bytes, target: str) -> bytes:
-    """A message of a stream that says which node it came from."""
+    """A message of a stream with the name of the node that sent it."""
     return frame + _metadata(common.Metadata(hostname=target))
 
 

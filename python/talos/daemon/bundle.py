@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 HEAD = 8
-"""Bytes that say how long the index is, least significant first."""
+"""Bytes of the index's length, which come first, little-endian."""
 READ = 1024 * 1024
 BUNDLES = (
     "/usr/lib/python3.13/start.bundle",
@@ -100,7 +100,7 @@ def install(files: "Iterable[str]") -> None:
 
 
 def read_ahead(files: "Iterable[str]") -> None:
-    """Have files read by a child, which ends by itself: who needs them finds them in memory."""
+    """Read files in a child process, so that they are in the page cache when they are needed."""
     if os.fork() == 0:
         try:
             buffer = bytearray(READ)

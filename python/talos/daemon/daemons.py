@@ -151,5 +151,5 @@ UDEVD = DaemonSpec(
 )
 
 DAEMONS = (NETWORKD, ROUTERD, TIMED, APID, TRUSTD, UDEVD)
-"""Every daemon beside PID 1, in the order in which a booting node wants them."""
+"""Every daemon beside PID 1, in the order in which a booting node starts them."""
 BY_NAME = {daemon.name: daemon for daemon in DAEMONS}

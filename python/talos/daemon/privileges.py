@@ -1,4 +1,4 @@
-"""What a daemon gives up before it does anything."""
+"""The privileges that a daemon drops before it does anything."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ WRITABLE = ("/dev/null",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Privileges:
-    """Who a daemon runs as. ``capabilities`` are those it keeps (linux/capability.h)."""
+    """The user that a daemon runs as. ``capabilities`` are those it keeps (linux/capability.h)."""
 
     uid: int
     gid: int

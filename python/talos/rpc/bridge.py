@@ -41,7 +41,7 @@ class Bridge:
             with trio.CancelScope(shield=True):
                 await ended.wait()
             if not task.cancelled():
-                task.exception()  # taken note of: asyncio would complain that nobody did
+                task.exception()  # retrieved, or asyncio logs that it never was
             raise
         if task.cancelled():
             raise HostCancelledError

@@ -27,7 +27,7 @@ class _OneThreadGuest(trio_run.GuestState):
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._waiting = False
-        # A duplicate, because trio closes its own before it says that it has ended.
+        # A duplicate, because trio closes its own before it reports that it has ended.
         self._events = os.dup(self.runner.io_manager._epoll.fileno())  # pyright: ignore[reportPrivateUsage]
         self._loop.add_reader(self._events, self._resume)
         ended = self.done_callback

@@ -47,7 +47,7 @@ class _Method:
         self._reply: type[Message] = GetMessageClass(method.output_type)
 
     async def serve(self, call: ServerCall) -> None:
-        """Run the handler until it returns or the caller gives up."""
+        """Run the handler until it returns or the caller cancels."""
         status = STOPPING
         try:
             with trio.CancelScope() as scope:

@@ -12,7 +12,7 @@ RAW_OPTIONS: tuple[tuple[str, int | str], ...] = (
     *MESSAGE_OPTIONS,
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
-    # A call is passed on once: whether to repeat it is for the caller to say.
+    # A call is passed on once: only the caller repeats it.
     ("grpc.enable_retries", 0),
     ("grpc.service_config_disable_resolution", 1),
 )

@@ -26,7 +26,7 @@ def to_rpc_error(error: Exception, method: str, log: Log) -> RpcError:
         case defect:
             incident = secrets.token_hex(4)
             log.error("a call failed", id=incident, method=method, error=defect)
-            return RpcError(Code.INTERNAL, f"internal error {incident}: the service's log tells more")
+            return RpcError(Code.INTERNAL, f"internal error {incident}: details are in the service's log")
 
 
 def cut_message(message: str) -> str:

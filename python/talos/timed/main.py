@@ -9,7 +9,7 @@ from talos.resource import ids
 from talos.resource.controller.controller import Controller
 from talos.resource.state import NotFoundError
 from talos.timed.service import TimeService
-from talos.timed.sntp import ask
+from talos.timed.sntp import query
 from talos.timed.time_status import TimeStatusController
 
 
@@ -30,7 +30,7 @@ async def serve_time(daemon: Daemon) -> None:
                 return []
             return list(status.spec.ntp_servers)
 
-        service = TimeService(configured_servers, partial(ask, now=time.time)).make_service()
+        service = TimeService(configured_servers, partial(query, now=time.time)).make_service()
         await run_controller_daemon(daemon, state, controllers, services=[service])
 
 

@@ -11,15 +11,15 @@ from talos.api.timestamps import make_timestamp
 from talos.timed.sntp import Answer
 
 type Servers = Callable[[], Awaitable[Sequence[str]]]
-type Ask = Callable[[str], Awaitable[Answer]]
+type Query = Callable[[str], Awaitable[Answer]]
 
 
 class TimeService:
-    """The handlers. ``servers`` gives those configured, ``ask`` asks one."""
+    """The handlers. ``servers`` gives those configured, ``query`` queries one."""
 
-    def __init__(self, servers: Servers, ask: Ask) -> None:
+    def __init__(self, servers: Servers, query: Query) -> None:
         self._servers = servers
-        self._ask = ask
+        self._query = query
 
     def make_service(self) -> Service:
         """The service to be served."""
@@ -32,23 +32,23 @@ class TimeService:
         servers = await self._servers()
         if not servers:
             raise RpcError(Code.FAILED_PRECONDITION, "no time servers are configured")
-        return make_response(await self._ask_all(servers))
+        return make_response(await self._query_all(servers))
 
-    async def _ask_all(self, servers: Sequence[str]) -> Answer:
-        """The first answer of all servers, which are asked at once: none delays the others."""
+    async def _query_all(self, servers: Sequence[str]) -> Answer:
+        """The first answer of all servers, which are queried at once: none delays the others."""
         answers: list[Answer] = []
         failures: list[RpcError] = []
         async with trio.open_nursery() as nursery:
 
-            async def ask_one(server: str) -> None:
+            async def query_one(server: str) -> None:
                 try:
-                    answers.append(await self._ask(server))
+                    answers.append(await self._query(server))
                     nursery.cancel_scope.cancel()
                 except RpcError as error:
                     failures.append(error)
 
             for server in servers:
-                nursery.start_soon(ask_one, server)
+                nursery.start_soon(query_one, server)
         if answers:
             return answers[0]
         raise RpcError(failures[0].code, "; ".join(error.message for error in failures))
@@ -58,7 +58,7 @@ class TimeService:
         del call
         if not request.server:
             raise RpcError(Code.INVALID_ARGUMENT, "no time server is named")
-        return make_response(await self._ask(request.server))
+        return make_response(await self._query(request.server))
 
 
 def make_response(answer: Answer) -> time_pb2.TimeResponse:

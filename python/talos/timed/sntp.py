@@ -14,7 +14,7 @@ PORT = 123
 EPOCH_OFFSET = 2_208_988_800
 # One era of NTP's 32 bits of seconds ends in 2036.
 ERA_SECONDS = 1 << 32
-DEFAULT_PATIENCE = 5.0
+MAX_WAIT = 5.0
 """Seconds a server has to answer."""
 
 _MODE_CLIENT, _MODE_SERVER = 3, 4
@@ -30,7 +30,7 @@ type Now = Callable[[], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a server answered. Times in seconds since 1970; ``offset`` is what our clock lacks."""
+    """What a server answered. Times in seconds since 1970; ``offset`` is what the local clock lacks."""
 
     server: str
     local: float
@@ -38,10 +38,10 @@ class Answer:
     offset: float
 
 
-async def ask(server: str, now: Now, *, port: int = PORT, patience: float = DEFAULT_PATIENCE) -> Answer:
-    """Ask a server for the time. RpcError with the reason when there is no answer."""
+async def query(server: str, now: Now, *, port: int = PORT, max_wait: float = MAX_WAIT) -> Answer:
+    """Query a server for the time. RpcError with the reason when there is no answer."""
     try:
-        with trio.fail_after(patience):
+        with trio.fail_after(max_wait):
             found = await trio.socket.getaddrinfo(server, port, type=trio.socket.SOCK_DGRAM)
             family, _, _, _, address = found[0]
             with trio.socket.socket(family, trio.socket.SOCK_DGRAM) as channel:
@@ -56,10 +56,10 @@ async def ask(server: str, now: Now, *, port: int = PORT, patience: float = DEFA
                     if answer is not None:
                         return answer
     except trio.TooSlowError:
-        message = f"{server} did not answer within {patience:g} s"
+        message = f"{server} did not answer within {max_wait:g} s"
         raise RpcError(Code.UNAVAILABLE, message) from None
     except OSError as error:
-        raise RpcError(Code.UNAVAILABLE, f"{server} can't be asked for the time: {error}") from None
+        raise RpcError(Code.UNAVAILABLE, f"{server} can't be queried for the time: {error}") from None
 
 
 def make_request(nonce: bytes) -> bytes:
@@ -72,10 +72,10 @@ def make_request(nonce: bytes) -> bytes:
 
 
 def parse_reply(packet: bytes, server: str, *, nonce: bytes, sent: float, received: float) -> Answer | None:
-    """A server's packet; none when it isn't the answer to ours, RpcError when it can't be used."""
+    """A server's packet; None when it answers another request, RpcError when it can't be used."""
     if len(packet) < _PACKET.size:
         return None
-    flags, stratum, _, _, *words = _PACKET.unpack_from(packet)
+    flags, stratum, _, _, *fields = _PACKET.unpack_from(packet)
     if flags & 7 != _MODE_SERVER or packet[24:32] != nonce:
         return None
     if stratum == 0:
@@ -83,7 +83,7 @@ def parse_reply(packet: bytes, server: str, *, nonce: bytes, sent: float, receiv
         raise RpcError(Code.UNAVAILABLE, f"{server} refuses to answer: {code}")
     if flags >> 6 == _ALARM:
         raise RpcError(Code.UNAVAILABLE, f"{server} has no synchronized clock itself")
-    arrived, left = _from_ntp(words[7], words[8], received), _from_ntp(words[9], words[10], received)
+    arrived, left = _from_ntp(fields[7], fields[8], received), _from_ntp(fields[9], fields[10], received)
     return Answer(
         server=server,
         local=received,

@@ -18,7 +18,7 @@ from talos.trustd.signer import Secrets, Signer
 
 PORT = 50001
 
-# No certificate is asked for, and no connection is needed for long: a worker makes one call, twice a day.
+# Clients have no certificate, and no connection is needed for long: a worker makes one call, twice a day.
 LIMITS = Limits(
     connections=64,
     connections_per_client=8,
@@ -63,7 +63,7 @@ class TrustServer:
         self._log.info("the certificate changed")
 
     def set_root(self, spec: secrets.OSRootSpec | None) -> None:
-        """Sign with this CA and ask for this token from now on."""
+        """Sign with this CA and require this token from now on."""
         if spec is None or not spec.issuing_ca.key:
             self._signer.secrets = None
             return

@@ -21,12 +21,12 @@ from talos.system.logging import Log
 SERVICE, METHOD = "securityapi.SecurityService", "Certificate"
 
 MIN_RSA_BITS = 2048
-"""Size of an RSA key that a certificate is signed for, as browsers and Go's TLS ask for."""
+"""Size of an RSA key that a certificate is signed for, as browsers and Go's TLS require."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secrets:
-    """What trustd signs with and whom it trusts."""
+    """The CA that trustd signs with and the token that callers must present."""
 
     authority: CertificateAuthority
     accepted: tuple[bytes, ...]

@@ -24,14 +24,14 @@ from talos.rpc.http2.server import ServerCall
 from talos.rpc.port import listener
 from talos.rpc.proxy.raw import OK, Status
 
-from .knocking import (
+from .raw_clients import (
     Raw,
     Session,
     answer,
     client_context,
+    expect_refusal,
     http2_client,
     is_closed,
-    knock,
     raw,
     still_serves,
     tls,
@@ -143,7 +143,7 @@ class TestCertificates:
         async def test() -> None:
             pki = Pki()
             async with node(tmp_path, pki, answer) as a:
-                await knock(a, pki, pki.client("os:admin"), alpn=("http/1.1",))
+                await expect_refusal(a, pki, pki.client("os:admin"), alpn=("http/1.1",))
                 (told,) = await until_refused(a)
                 assert "ALPN h2" in told
                 await still_serves(a, pki)
@@ -194,7 +194,7 @@ class TestChange:
                 a.api.certificates.set(new.spec())
                 assert await is_closed(session.reader)
                 assert "not accepted any more" in (await until_refused(a))[0]
-                await knock(a, old, old.client("os:admin"))
+                await expect_refusal(a, old, old.client("os:admin"))
                 await still_serves(a, new)
 
         run(test)

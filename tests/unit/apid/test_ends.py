@@ -17,7 +17,7 @@ from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.proxy.raw import OK, Status
 
 from .backends import two_nodes
-from .knocking import http2_client
+from .raw_clients import http2_client
 from .world import (
     APPLY,
     READ,

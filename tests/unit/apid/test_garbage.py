@@ -11,7 +11,7 @@ import h2.config
 import h2.connection
 import pytest
 
-from .knocking import (
+from .raw_clients import (
     PREFACE,
     answer,
     client_context,

@@ -20,13 +20,13 @@ from talos.rpc.port import listener, refusals
 from talos.rpc.port.limits import Limits
 from talos.rpc.proxy.raw import OK, Status
 
-from .knocking import (
+from .raw_clients import (
     Session,
     answer,
     client_context,
+    expect_refusal,
     http2_client,
     is_closed,
-    knock,
     raw,
     still_serves,
     tls,
@@ -109,7 +109,7 @@ class TestLimits:
             ):
                 for session in (first, second):
                     await session.begin_endless()
-                await knock(a, pki, pki.client("os:admin"))
+                await expect_refusal(a, pki, pki.client("os:admin"))
                 assert await until_refused(a) == ["2 connections are open"]
 
         run(test)
@@ -140,7 +140,7 @@ class TestLimits:
             limits = Limits(connections_per_client=1)
             async with node(tmp_path, pki, endless, limits=limits) as a, tls(a, context) as (reader, writer):
                 await Session(reader, writer).begin_endless()
-                await knock(a, pki, certificate)
+                await expect_refusal(a, pki, certificate)
                 assert await until_refused(a) == ["1 connections of this client are open"]
                 async with http2_client(a, pki) as other:
                     await other.begin_endless()

@@ -11,7 +11,7 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.rpc import Call, Code, RpcError
 from talos.api.time.time_pb2 import TimeRequest
 from talos.timed.service import TimeService
-from talos.timed.sntp import EPOCH_OFFSET, Answer, ask
+from talos.timed.sntp import EPOCH_OFFSET, Answer, query
 
 NOW = 1_800_000_000.25
 CALL = Call(method="/time.TimeService/Time", metadata={}, deadline=float("inf"), peer="")
@@ -46,7 +46,7 @@ async def server(answer: Callable[[bytes], bytes | None]) -> AsyncGenerator[int]
 async def test_the_offset_is_what_our_clock_lacks(ahead: float) -> None:
     # The last one lies in the era after 2036.
     async with server(lambda packet: reply(packet, NOW + ahead)) as port:
-        answer = await ask("127.0.0.1", lambda: NOW, port=port)
+        answer = await query("127.0.0.1", lambda: NOW, port=port)
     assert answer.offset == pytest.approx(ahead, abs=1e-3)
     assert answer.remote == pytest.approx(NOW + ahead, abs=1e-3)
 
@@ -78,7 +78,7 @@ def answer_wrongly(packet: bytes, kind: str) -> bytes | None:
 async def test_what_is_no_answer_is_told(kind: str, words: str) -> None:
     async with server(lambda packet: answer_wrongly(packet, kind)) as port:
         with pytest.raises(RpcError, match=words) as caught:
-            await ask("127.0.0.1", lambda: NOW, port=port, patience=0.2)
+            await query("127.0.0.1", lambda: NOW, port=port, max_wait=0.2)
     assert caught.value.code is Code.UNAVAILABLE
 
 
@@ -86,12 +86,12 @@ async def test_time_takes_the_first_server_that_answers() -> None:
     async def servers() -> list[str]:
         return ["dead", "alive"]
 
-    async def ask_twin(name: str) -> Answer:
+    async def query_twin(name: str) -> Answer:
         if name == "dead":
             raise RpcError(Code.UNAVAILABLE, "dead")
         return Answer(server=name, local=NOW, remote=NOW + 1, offset=1.0)
 
-    service = TimeService(servers, ask_twin)
+    service = TimeService(servers, query_twin)
     message = (await service.time(Empty(), CALL)).messages[0]
     assert (message.server, message.localtime.seconds) == ("alive", 1_800_000_000)
     assert message.remotetime.ToNanoseconds() - message.localtime.ToNanoseconds() == 1_000_000_000

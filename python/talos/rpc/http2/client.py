@@ -21,7 +21,7 @@ from talos.rpc.http2.stream import Stream, Waiting, framed
 from talos.rpc.proxy.raw import DEADLINE_EXCEEDED, Metadata, Status
 
 FIRST_PAUSE, LAST_PAUSE = 0.02, 1.0
-"""Seconds between attempts to connect; a restarted daemon shall be found soon."""
+"""Seconds between attempts to connect; short, so that a restarted daemon is found soon."""
 
 _CANCELLED = RpcError(Code.CANCELLED, "the call was cancelled")
 _CLOSED = RpcError(Code.CANCELLED, "the channel was closed")
@@ -65,7 +65,7 @@ class ClientCall(Stream):
         self.cancel(RpcError(Code.DEADLINE_EXCEEDED, DEADLINE_EXCEEDED.message))
 
     def cancel(self, failure: RpcError = _CANCELLED) -> None:
-        """Give the call up, for a reason."""
+        """Cancel the call, with this failure as its status."""
         if self.status is None:
             self._reset()
             self.end_with(failure)
@@ -87,7 +87,7 @@ class ClientCall(Stream):
 
     @override
     async def receive(self) -> bytes | None:
-        """The next reply; None when there are no more, and ``status`` says how the call ended."""
+        """The next reply; None when there are no more and ``status`` is set."""
         try:
             return await super().receive()
         except RpcError as error:
@@ -130,7 +130,7 @@ class _ClientConnection(Connection):
         del headers
         if number >= self._next:
             raise ProtocolError(f"stream {number} begun by the server")
-        return None  # the end of a call that was given up
+        return None  # the end of a cancelled call
 
     @property
     def usable(self) -> bool:
@@ -155,7 +155,7 @@ class _ClientConnection(Connection):
 
 
 class LocalChannel:
-    """Calls to the server behind a unix socket. Make it on asyncio; use it in one of the two loops' ways."""
+    """Calls to the server behind a unix socket. Made on asyncio; calls wait as ``waiting`` does."""
 
     def __init__(self, path: Path | str, waiting: Waiting, *, wait_for_ready: bool = False) -> None:
         self._path = str(path)
@@ -168,7 +168,7 @@ class LocalChannel:
         self._closed = False
 
     async def begin(self, method: str, metadata: Metadata, timeout: float | None) -> ClientCall:  # noqa: ASYNC109
-        """Begin a call; NotConnectedError when nobody listens and that is not to be waited for."""
+        """Begin a call; NotConnectedError when no server listens, unless the channel waits for one."""
         connection = self._connection
         if connection is None or not connection.usable:
             connection = await self._connect()

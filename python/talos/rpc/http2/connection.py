@@ -1,8 +1,8 @@
 """HTTP/2 as gRPC uses it between this node's daemons: one connection, either end.
 
 It is lean on purpose: a call costs a tenth of what it does with a general library, which keeps a state
-machine for every stream and compresses headers. What comes from the network is not its business:
-``talos.rpc.port`` stands there.
+machine for every stream and compresses headers. Connections from the network are served by
+``talos.rpc.port``.
 
 Everything here runs on asyncio's loop. Streams are used from asyncio or from trio, which share a thread.
 """
@@ -255,7 +255,7 @@ class Connection(asyncio.Protocol):
             self._owed = 0
         stream = self.streams.get(number)
         if stream is None:
-            return  # it has ended here
+            return  # it has ended on this side
         stream.feed(_unpad(flags, payload), len(payload))
         if flags & END_STREAM:
             stream.feed_end()
@@ -329,7 +329,7 @@ class Connection(asyncio.Protocol):
         self.write(make_frame(Kind.CONTINUATION, END_HEADERS, number, parts[-1]))
 
     def refuse_more(self) -> None:
-        """Say that no further streams are taken."""
+        """Announce (GOAWAY) that no further streams are accepted."""
         last = max(self.streams, default=MAX_WINDOW)
         self.write(make_frame(Kind.GOAWAY, 0, 0, last.to_bytes(4) + NO_ERROR.to_bytes(4)))
 

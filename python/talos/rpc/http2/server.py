@@ -33,8 +33,8 @@ STOPPING = Status(code=Code.UNAVAILABLE, message="the server is shutting down")
 class ServerCall(Stream):
     """A call as its handler gets it; see :class:`talos.rpc.proxy.raw.RawCall`.
 
-    ``cancel`` is set by who runs the handler, and called when the caller has given up or the
-    deadline has passed.
+    ``cancel`` is set by the code that runs the handler, and called when the caller cancels or the
+    deadline passes.
     """
 
     def __init__(self, connection: Connection, number: int, headers: Headers, server: "LocalServer") -> None:
@@ -53,12 +53,12 @@ class ServerCall(Stream):
             self._timer = connection.loop.call_later(seconds, self._expire)
 
     def time_remaining(self) -> float | None:
-        """Seconds until the caller gives up; None when it has set no deadline."""
+        """Seconds until the deadline; None when the call has none."""
         return None if self.deadline is None else max(0.0, self.deadline - self.connection.loop.time())
 
     @override
     def end_with(self, failure: RpcError) -> None:
-        """The caller has given up, or its connection has ended."""
+        """The caller has cancelled, or its connection has ended."""
         super().end_with(failure)
         self._close()
         self.cancel()

@@ -157,7 +157,7 @@ class Stream(Receiver):
             await self.wait()
 
     def _grant(self) -> None:
-        """Open the window by what its reader has asked for."""
+        """Open the window by what its reader has consumed."""
         if self._owed >= WINDOW // 2 and not self.received_all and self.failure is None:
             self.connection.write(make_frame(Kind.WINDOW_UPDATE, 0, self.number, self._owed.to_bytes(4)))
             self._owed = 0

@@ -158,7 +158,7 @@ class Http2Call:
 
     @property
     def peer(self) -> Peer:
-        """Who calls."""
+        """The caller's identity."""
         return self._connection.client.peer
 
     @property
@@ -167,7 +167,7 @@ class Http2Call:
         return self._connection.client.key
 
     def time_remaining(self) -> float | None:
-        """Seconds until the caller gives up; None when it has set no deadline."""
+        """Seconds until the deadline; None when the call has none."""
         if self.deadline is None:
             return None
         return max(0.0, self.deadline - self._loop.time())

@@ -68,7 +68,7 @@ def _make_connection(limits: Limits) -> h2.connection.H2Connection:
 class Http2Connection(asyncio.Protocol, Carrier):
     """One client's connection: turns its streams into calls of a handler.
 
-    ``admit`` finds out who the client is, or raises RefusedError; ``leave`` is called when the
+    ``admit`` identifies the client or raises RefusedError; ``leave`` is called when the
     connection has ended. ``memory`` and ``calls`` are shared with the port's other connections.
     """
 
@@ -165,7 +165,7 @@ class Http2Connection(asyncio.Protocol, Carrier):
         self._writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """The connection is gone, and with it every call."""
+        """The connection is closed, which cancels every call."""
         for timer in (self._greeting, self._idle):
             if timer is not None:
                 timer.cancel()
@@ -217,7 +217,7 @@ class Http2Connection(asyncio.Protocol, Carrier):
     def _begin(self, event: h2.events.RequestReceived) -> None:
         stream = event.stream_id or 0
         if not self._can_send(stream):
-            return  # already cancelled, in the same breath
+            return  # already cancelled by the same data
         if self._draining or len(self._running) >= 2 * self._limits.streams:
             self._h2.reset_stream(stream, ErrorCodes.REFUSED_STREAM)
             return
@@ -337,7 +337,7 @@ class Http2Connection(asyncio.Protocol, Carrier):
                 self._flush()
                 await call.wait_for_window()
                 continue
-            # A client may ask for frames of 16 MiB; they would pass the transport's limits by.
+            # A client may allow frames of 16 MiB, which exceed the transport's limits.
             size = min(window, self._h2.max_outbound_frame_size, FLUSH_SIZE, len(view))
             self._h2.send_data(call.stream, view[:size].tobytes())
             view = view[size:]
@@ -429,7 +429,7 @@ class Http2Connection(asyncio.Protocol, Carrier):
         if data:
             self._transport.write(data)
             if self._transport.get_write_buffer_size() > SEND_LIMIT:
-                self._refusals.note(self._address(), "it asks without reading the answers")
+                self._refusals.note(self._address(), "it sends requests without reading the answers")
                 self.abort()
 
 

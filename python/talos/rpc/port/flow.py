@@ -5,13 +5,13 @@ from collections.abc import Callable
 import h2.connection
 
 STREAM_WINDOW = 65535
-"""Initial window of a stream, in bytes: all that a call may send before its handler asks for more."""
+"""Initial window of a stream, in bytes: all that a call may send before its handler reads."""
 
 CONNECTION_WINDOW = 65535 * 16
 """Initial window of a connection, in bytes (as upstream)."""
 
 UNREAD_LIMIT = 4 * 1024 * 1024
-"""Data of one connection that no handler has asked for, before the client has to wait."""
+"""Data of one connection that no handler has read, before the client has to wait."""
 
 
 class ReceiveFlow:

@@ -9,10 +9,10 @@ TLS_BUFFER = 32 * 1024
 """Bytes that asyncio's TLS reads at a time, kept for each connection. Its default is 256 KiB."""
 
 MAX_FRAME = 16 * 1024
-"""Bytes of one frame; HTTP/2's default, and the server asks for no more."""
+"""Bytes of one frame; HTTP/2's default, which the server's settings keep."""
 
 RESETS_PER_SECOND = 200
-"""Calls that a client may cancel, on average; a client that goes on is only making work."""
+"""Calls that a client may cancel, on average; more than that is an attack (rapid reset)."""
 
 CONTROL_FRAMES_PER_SECOND = 10_000
 """Frames that carry neither a request nor its data: pings, settings, priorities, empty data."""
@@ -41,7 +41,7 @@ class Limits:
 
     handshakes: int = 128
     silent: int = 256
-    """Connections that have sent nothing yet."""
+    """Connections that have not sent a byte yet."""
 
     hello_timeout: float = 3.0
     """Seconds until the first byte of a TLS handshake."""

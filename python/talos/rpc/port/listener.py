@@ -1,6 +1,6 @@
 """A TLS port: accepts connections under limits, and logs which it refused and why.
 
-The TLS context is asked for anew for every connection, so that certificates can change
+The TLS context is fetched anew for every connection, so that certificates can change
 without touching the connections that are open.
 """
 
@@ -140,30 +140,30 @@ class TlsListener:
             _start(self._serving, self._serve(connected, address))
 
     async def _serve(self, connected: socket.socket, address: tuple[str, int]) -> None:
-        network, who = network_of(address[0]), format_address(address)
+        network, peer = network_of(address[0]), format_address(address)
         context = self._context()
         if context is None:
             connected.close()
-            self._refusals.note(who, "no certificate yet")
+            self._refusals.note(peer, "no certificate yet")
             return
         has_begun = False
         try:
-            has_begun = await self._wait_for_hello(connected, network, who)
+            has_begun = await self._wait_for_hello(connected, network, peer)
         finally:
             if not has_begun:
                 connected.close()
         if not has_begun:
             return
         _keep_alive(connected)
-        connection = self._make_connection(context, network, who)
+        connection = self._make_connection(context, network, peer)
         try:
-            if await self._handshake(connection, connected, context, network, who):
+            if await self._handshake(connection, connected, context, network, peer):
                 await connection.closed.wait()
         finally:
             self._ended += 1
             await connection.end()
 
-    async def _wait_for_hello(self, connected: socket.socket, network: str, who: str) -> bool:
+    async def _wait_for_hello(self, connected: socket.socket, network: str, peer: str) -> bool:
         """Wait for the first byte: until then a connection costs no more than its descriptor."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[str] = loop.create_future()
@@ -182,10 +182,10 @@ class TlsListener:
             timer.cancel()
             self._silent.remove(entry)
         if reason:
-            self._refusals.note(who, reason)
+            self._refusals.note(peer, reason)
         return not reason
 
-    def _make_connection(self, context: ssl.SSLContext, network: str, who: str) -> Http2Connection:
+    def _make_connection(self, context: ssl.SSLContext, network: str, peer: str) -> Http2Connection:
         wants_certificate = context.verify_mode is ssl.CERT_REQUIRED
 
         def admit(transport: asyncio.Transport) -> Client:
@@ -193,9 +193,9 @@ class TlsListener:
             if tls.selected_alpn_protocol() != "h2":
                 raise RefusedError("the client does not offer HTTP/2 (ALPN h2)")
             if wants_certificate:
-                client = check_client(tls, who)
+                client = check_client(tls, peer)
             else:
-                client = Client(peer=Peer(address=who), key=network)
+                client = Client(peer=Peer(address=peer), key=network)
             self._make_room(client)
             self._known.add(network)
             self._connections.add(connection)
@@ -219,7 +219,7 @@ class TlsListener:
         connected: socket.socket,
         context: ssl.SSLContext,
         network: str,
-        who: str,
+        peer: str,
     ) -> bool:
         """Whether the TLS handshake has succeeded."""
         handshake = _start(self._serving, self._shake_hands(connection, connected, context))
@@ -230,16 +230,16 @@ class TlsListener:
             handshake.cancel()
             self._handshakes.remove(entry)
         if handshake.cancelled():
-            self._refusals.note(who, "made room for other connections")
+            self._refusals.note(peer, "made room for other connections")
             return False
         if (error := handshake.exception()) is None:
             return True
         if not isinstance(error, OSError):
             raise error
         reason = describe(error)
-        # Who connects and leaves without a word is a health check, and comes every few seconds.
+        # A connection closed without a handshake is a health check, every few seconds.
         if reason is not None:
-            self._refusals.note(who, reason)
+            self._refusals.note(peer, reason)
         return False
 
     async def _shake_hands(

@@ -1,4 +1,4 @@
-"""TLS of a port: its context, what a client's certificate says, why a handshake failed."""
+"""TLS of a port: its context, a client's identity by its certificate, why a handshake failed."""
 
 import hashlib
 import os
@@ -12,14 +12,14 @@ from talos.rpc.proxy.raw import Peer
 
 
 class RefusedError(Exception):
-    """A connection that is not to be served; the text says why."""
+    """A connection that is not to be served; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
     """What a TLS server needs. All PEM.
 
-    Without ``client_authorities`` no client certificate is asked for.
+    Without ``client_authorities`` no client certificate is requested.
     """
 
     certificate: bytes
@@ -73,7 +73,7 @@ def _load_certificate(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 
 def check_client(tls: ssl.SSLObject, address: str) -> Client:
-    """Who a TLS client is, from its verified certificate.
+    """The identity of a TLS client, from its verified certificate.
 
     Every certificate of its chain that is no CA's must be for clients and nothing else.
     """
@@ -145,7 +145,7 @@ _REASONS = {
 
 
 def describe(error: OSError) -> str | None:
-    """Why a handshake failed, in words; None when the client just went away."""
+    """Why a handshake failed, for the log; None when the client only closed the connection."""
     match error:
         case ssl.SSLCertVerificationError():
             return f"the client certificate is not accepted: {error.verify_message}"

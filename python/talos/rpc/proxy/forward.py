@@ -91,12 +91,12 @@ async def _forward_stream(
     except grpc.aio.AioRpcError as error:
         return await ending.status(error, to=to)
     except asyncio.CancelledError:
-        # Not by our caller, but by the upload because of a request that is too large, say.
+        # Cancelled not by the caller but by the upload, because of a request that is too large, for example.
         if upload is not None and upload.done() and not upload.cancelled() and (error := upload.exception()):
             raise error from None
         raise
     finally:
-        # Cancelled here or gone wrong: the other side must not go on.
+        # Cancelled or failed here: the other side must not continue.
         rpc.cancel()
         if upload is not None:
             upload.cancel()

@@ -9,8 +9,8 @@ from talos.api.rpc import Code, RpcError
 from talos.rpc.status import make_trailers
 
 RECEIVED_LIMIT = 48 * 1024
-"""The largest metadata of a call that we take: names, values and 32 bytes for each pair, as
-HPACK counts. Some of it is for a proxy only: a list of many nodes, say."""
+"""The largest metadata of a call that is accepted: names, values and 32 bytes for each
+pair, as HPACK counts. Some of it is for a proxy only, such as a list of many nodes."""
 
 FORWARDED_LIMIT = 7 * 1024
 """The largest metadata that is passed on: gRPC servers refuse at random what exceeds 8 KiB."""
@@ -50,7 +50,7 @@ def check_request(method: str, size: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """How a call ends. ``code`` is a number, since a code that we don't know passes, too."""
+    """How a call ends. ``code`` is a number, since unknown codes are passed on, too."""
 
     code: int = 0
     message: str = ""
@@ -68,7 +68,7 @@ DEADLINE_EXCEEDED = Status(code=Code.DEADLINE_EXCEEDED, message="context deadlin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """Who is at the other end: an address, and from a certificate the name and organizations."""
+    """The other end of a connection: an address, and from a certificate the name and organizations."""
 
     address: str
     common_name: str = ""
@@ -89,7 +89,7 @@ class RawCall(Protocol):
         ...
 
     def time_remaining(self) -> float | None:
-        """Seconds until the caller gives up; None when it has set no deadline."""
+        """Seconds until the deadline; None when the call has none."""
         ...
 
     async def receive(self) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Clients that knock at the port, well behaved or not."""
+"""Clients that expect_refusal at the port, well behaved or not."""
 
 # gRPC's type stubs know no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -72,7 +72,9 @@ async def until_refused(target: Node, count: int = 1) -> list[str]:
     return target.refusals()
 
 
-async def knock(target: Node, pki: Pki, certificate: PemPair | None, alpn: tuple[str, ...] = ("h2",)) -> None:
+async def expect_refusal(
+    target: Node, pki: Pki, certificate: PemPair | None, alpn: tuple[str, ...] = ("h2",)
+) -> None:
     """Make a TLS connection and have it refused; in TLS 1.3 the client's handshake may seem to succeed."""
     try:
         async with tls(target, client_context(pki, certificate, alpn)) as (reader, _):
