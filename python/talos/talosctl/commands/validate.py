@@ -19,12 +19,15 @@ def run_validate(invocation: Invocation) -> int:
     if mode not in MODES:
         raise UserError(f'there is no mode "{mode}"', where="--mode", hint=f"use {', '.join(MODES)}")
     report = validate(load(read_file(path), source=path), Mode(mode))
-    for problem in (*report.warnings, *report.notes):
+    for problem in report.warnings:
         console.note(f"WARNING: {problem}")
     errors = (*report.errors, *(report.warnings if flags.is_set("strict") else ()))
     if errors:
         raise ConfigError(errors)
     console.write_line(f"{path} is valid for {mode} mode")
+    # Part of the report, not of the errors: scripts take anything there for a failure.
+    for note in report.notes:
+        console.write_line(f"NOTE: {note}")
     return 0
 
 
