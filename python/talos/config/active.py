@@ -2,7 +2,7 @@
 
 A process parses each version once, however many of its controllers follow the config and
 whatever else wakes them. The cache is keyed by the text, not by the resource's version: a
-resource that is destroyed and made anew begins at version 1 with another text.
+resource that is destroyed and created again begins at version 1 with another text.
 """
 
 import functools

@@ -12,7 +12,7 @@ type Contract = tuple[int, int]
 
 CURRENT: Contract = (1, 15)
 
-# The first version that knows each of these, or has it on by default.
+# The first version that has each of these, or enables it by default.
 POD_SECURITY: Contract = (1, 1)
 STABLE_HOSTNAME: Contract = (1, 2)
 SECCOMP_DEFAULT: Contract = (1, 2)
@@ -36,7 +36,7 @@ RBAC_IMPLIED: Contract = (1, 12)
 NO_POD_SECURITY_POLICY: Contract = (1, 12)
 KUBE_SPAN_DOCUMENT: Contract = (1, 13)
 DOCUMENTS: Contract = (1, 14)
-"""Before it, everything about Kubernetes, discovery and the installation stood in the main document."""
+"""Before it, Kubernetes, discovery and the installation are settings of the main document."""
 
 OLD_REGISTRY_MIRRORS: Contract = (1, 2)
 """The only version whose configs have mirrors for Kubernetes' former registry."""
@@ -69,7 +69,7 @@ def parse_contract(text: str) -> Contract:
     """The contract that ``--talos-version`` names; empty means the current one.
 
     Raises:
-        UserError: when it is no version.
+        UserError: when it is not a version.
     """
     if not text:
         return CURRENT

@@ -1,7 +1,7 @@
-"""What a config means, wherever it stands: in the main document or in one of its own.
+"""The effective settings of a config, from the main document or a document of its own.
 
-Every function takes a config; where both say something, the document wins. What is absent
-is None or empty, or the default that the reference names.
+Every function takes a config; where both have a setting, the document takes precedence. What is absent
+is None or empty, or upstream's default.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ _NO_NETWORK = NetworkConfig()
 
 
 def machine_token(config: Config) -> str:
-    """The token that trustd asks for."""
+    """The token that trustd requires."""
     return _machine(config).token
 
 
@@ -61,13 +61,13 @@ def cert_sans(config: Config) -> tuple[str, ...]:
 
 
 def hostname(config: Config) -> str:
-    """The name the user gave the node; empty when there is none."""
+    """The configured host name, empty for none."""
     document = config.find(HostnameConfig)
     return (document and document.hostname) or _network(config).hostname or ""
 
 
 def auto_hostname(config: Config) -> str:
-    """How a name is made when there is none: ``stable``, ``off`` or empty."""
+    """How a host name is generated when none is configured: ``stable``, ``off`` or empty."""
     document = config.find(HostnameConfig)
     if document is not None:
         return document.auto or ""
@@ -107,7 +107,7 @@ def sysctls(config: Config) -> Mapping[str, str]:
 
 
 def watchdog_timer(config: Config) -> WatchdogTimerConfig | None:
-    """The hardware watchdog, if it shall be used."""
+    """The hardware watchdog, None when it is off."""
     return config.find(WatchdogTimerConfig)
 
 
@@ -118,7 +118,7 @@ def sysfs(config: Config) -> Mapping[str, str]:
 
 
 def host_dns(config: Config) -> resolver.HostDNSConfig | features.HostDNSConfig | None:
-    """The caching resolver on the node, None where the config says nothing of it."""
+    """The caching resolver on the node, None where the config does not mention it."""
     document = config.find(ResolverConfig)
     if document and document.host_dns:
         return document.host_dns
@@ -148,13 +148,13 @@ def cluster_endpoint(config: Config) -> Url | None:
 
 
 def cluster_id(config: Config) -> str:
-    """What discovery knows the cluster by."""
+    """The cluster's id for discovery."""
     document = config.find(DiscoveryIdentityConfig)
     return document.cluster_id if document else _cluster(config).id or ""
 
 
 def cluster_secret(config: Config) -> str:
-    """What discovery data is encrypted with, base64 of 32 bytes."""
+    """The key that encrypts discovery data, base64 of 32 bytes."""
     document = config.find(DiscoveryIdentityConfig)
     return document.cluster_secret if document else _cluster(config).secret or ""
 
@@ -174,7 +174,7 @@ def discovery_endpoints(config: Config) -> tuple[str, ...]:
 
 
 def has_discovery(config: Config) -> bool:
-    """Whether members of the cluster look for each other."""
+    """Whether discovery of the cluster's members is on."""
     discovery = _cluster(config).discovery
     return config.find(DiscoveryServiceConfig) is not None or bool(discovery and discovery.enabled)
 

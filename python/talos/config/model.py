@@ -7,7 +7,7 @@
     config.find_all(LinkConfig) -> tuple[LinkConfig, ...]
     config.machine_type -> MachineType
 
-What may stand in the main document or in a document of its own is resolved in
+Settings of the main document or of a document of its own are resolved in
 ``talos.config.effective``.
 """
 
@@ -40,7 +40,7 @@ class MachineType(enum.Enum):
 
 
 OTHER_WORKERS = ("", "join")
-"""Texts of ``machine.type`` that mean a worker, too."""
+"""Other values of ``machine.type`` for a worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Config:
         return tuple(document for document in self.documents if isinstance(document, kind))
 
     def mark(self, document: Document, path: str) -> Mark | None:
-        """Where a value of a document stands, or the nearest that is around it."""
+        """The place of a value of a document, or of the nearest value around it."""
         marks = self.marks.get(document.id, {})
         while path and path not in marks:
             path = path[: max(path.rfind("."), path.rfind("["), 0)]

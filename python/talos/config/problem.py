@@ -1,4 +1,4 @@
-"""What is wrong with a config, reported all at once."""
+"""Mistakes in a config, reported all at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One mistake: where it stands, what it is, what to do.
+    """One mistake: its place, a message, a remedy.
 
     ``document`` is kind and name, empty for the main document; ``path`` leads to the value.
     """
@@ -37,7 +37,7 @@ class Problem:
 
 
 class ConfigError(UserError):
-    """A config that can't be used, with everything that is wrong with it, one line each."""
+    """A config that can't be used, with all of its mistakes, one line each."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(map(str, problems)))

@@ -6,7 +6,7 @@
 
         hostname: str | None = setting("fixed name of the node", example="node-1")
 
-The annotation says the type, ``setting`` the rest. Loader, encoder, redaction, documentation,
+The annotation is the type, ``setting`` declares the rest. Loader, encoder, redaction, documentation,
 patches and the dry run's texts all read this declaration; there is no second one.
 """
 
@@ -31,7 +31,7 @@ class Applies(enum.Enum):
 
 
 class Merge(enum.Enum):
-    """What a strategic merge does with a list or a free-form object."""
+    """How a strategic merge treats a list or a free-form object."""
 
     APPEND = "append"
     REPLACE = "replace"
@@ -50,7 +50,7 @@ FILE_MODE = (0, 0o7777)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a field's declaration says beside its type."""
+    """A field's declaration beside its type."""
 
     doc: str = ""
     key: str = ""
@@ -83,7 +83,7 @@ def setting(
     merge_key: str = "",
     replaced_by: tuple[str, ...] = (),
 ) -> Any:
-    """Declare a field. Without ``default`` it is None when absent; REQUIRED must be there.
+    """Declare a field. Without ``default`` it is None when absent; REQUIRED must be present.
 
     ``key`` is the YAML key where it is not the field's name in camel case. ``allowed``,
     ``bounds`` and ``schemes`` hold for the value, or for each element of a list.
@@ -142,7 +142,7 @@ class Form(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A field's type, taken apart: ``type`` of a scalar or section, ``item`` of a list or map."""
+    """A field's type, analysed: ``type`` of a scalar or section, ``item`` of a list or map."""
 
     form: Form
     type: type[Any]
@@ -180,7 +180,7 @@ def fields_of(section: type[Section]) -> Mapping[str, Field]:
 
 
 def shape_of(annotation: Any) -> Shape:
-    """Take a field's annotation apart."""
+    """Analyse a field's annotation."""
     if isinstance(annotation, types.UnionType):
         (annotation,) = (member for member in get_args(annotation) if member is not types.NoneType)
     if isinstance(annotation, TypeAliasType):
@@ -215,4 +215,4 @@ def section_at(section: type[Section], path: Sequence[str]) -> type[Section] | N
 def camel_case(name: str) -> str:
     """``pod_subnets`` as YAML writes it, ``podSubnets``."""
     first, *rest = name.rstrip("_").split("_")
-    return first + "".join(word.capitalize() for word in rest)
+    return first + "".join(part.capitalize() for part in rest)

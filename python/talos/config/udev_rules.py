@@ -29,7 +29,7 @@ _LETTERS = {
     "S": "sys",
     "r": "root",
 }
-_WORDS = frozenset({*_LETTERS.values(), "driver"})
+_NAMES = frozenset({*_LETTERS.values(), "driver"})
 
 MATCHES = frozenset({"ACTION", "DEVPATH", "KERNEL", "SUBSYSTEM", "DRIVER", "ATTR", "ENV"})
 PARENT_MATCHES = frozenset({"KERNELS", "SUBSYSTEMS", "DRIVERS", "ATTRS"})
@@ -73,13 +73,13 @@ class Item:
 
     @property
     def is_test(self) -> bool:
-        """Whether it asks and doesn't change."""
+        """Whether it is a test, not an assignment."""
         return self.operator in TESTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What to do when all tests hold. ``place`` is where it stands."""
+    """The assignments of a rule whose tests all match. ``place`` is its place in the config."""
 
     place: str
     tests: tuple[Item, ...]
@@ -87,7 +87,7 @@ class Rule:
 
 
 def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
-    """The rules of a config's list. UserError names the first that can't be used."""
+    """The rules of a config's list. UserError for the first invalid one."""
     return tuple(rule for index, text in enumerate(texts) for rule in _parse_text(index, text))
 
 
@@ -175,29 +175,29 @@ def _check_value(item: Item, place: str) -> None:
     if item.key == "ATTR" and (item.name.startswith("/") or ".." in item.name.split("/")):
         raise UserError(f"ATTR{{{item.name}}} leaves the device", where=place, hint="relative to its folder")
     for found in _SUBSTITUTION.finditer(item.value):
-        word = parse_substitution(found)
-        if word.partition("{")[0] not in _WORDS | {"attr", "env", "$", "%"}:
+        name = parse_substitution(found)
+        if name.partition("{")[0] not in _NAMES | {"attr", "env", "$", "%"}:
             raise UserError(
                 f"{found[0]} in {item.key} is not supported", where=place, hint="see docs/devices.md"
             )
 
 
 def substitutions(text: str) -> Iterator[tuple[str, str]]:
-    """The text in parts: ``("", literal)`` or ``(word, argument)`` such as ``("attr", "size")``."""
+    """The parts of a text: ``("", literal)`` or ``(name, argument)`` such as ``("attr", "size")``."""
     at = 0
     for found in _SUBSTITUTION.finditer(text):
         yield "", text[at : found.start()]
-        word, _, argument = parse_substitution(found).partition("{")
-        yield ("", word) if word in {"$", "%"} else (word, argument.rstrip("}"))
+        name, _, argument = parse_substitution(found).partition("{")
+        yield ("", name) if name in {"$", "%"} else (name, argument.rstrip("}"))
         at = found.end()
     yield "", text[at:]
 
 
 def parse_substitution(found: re.Match[str]) -> str:
-    """The long form of what was found: ``%k`` is ``kernel``, ``%s{size}`` is ``attr{size}``."""
-    word, letter = found[1], found[2]
-    if word is not None:
-        return word
+    """The long form of a substitution: ``%k`` is ``kernel``, ``%s{size}`` is ``attr{size}``."""
+    name, letter = found[1], found[2]
+    if name is not None:
+        return name
     if letter[:2] == "s{":
         return f"attr{letter[1:]}"
     if letter[:2] == "E{":

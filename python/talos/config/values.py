@@ -1,6 +1,6 @@
-"""Values that a config writes as text but that mean more: durations, sizes, addresses.
+"""Typed values of a config that are written as text: durations, sizes, addresses.
 
-Each keeps the text as the user wrote it, checks it when read, and knows its meaning.
+Each keeps the text as the user wrote it, checks it when read, and parses it on access.
 """
 
 import ipaddress
@@ -14,7 +14,7 @@ from talos.api.durations import format_duration, parse_duration
 from talos.system.sizes import SIZE_LIMIT, parse_size
 
 type Unstructured = Mapping[str, Any]
-"""A free-form object: whatever the program at the other end understands."""
+"""A free-form object, passed to another program unchecked."""
 
 NOTHING: Unstructured = MappingProxyType({})
 """The empty object, as a default that can't be changed."""
@@ -27,7 +27,7 @@ _LONGEST = 64
 
 
 class Text(str):
-    """A text with a form. ``parse`` raises ValueError with what was expected instead.
+    """A text with a syntax. ``parse`` raises ValueError with what was expected instead.
 
     ``longest`` bounds its length before anything is matched. Where Go takes an empty text for an
     unset value, it ``may_be_empty``.
@@ -40,7 +40,7 @@ class Text(str):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Check a text and take it."""
+        """Check a text and wrap it."""
         if len(text) > cls.longest:
             raise ValueError(f"at most {cls.longest} characters")
         value = cls(text)
@@ -48,11 +48,11 @@ class Text(str):
         return value
 
     def check(self) -> None:
-        """Raise ValueError when the text hasn't the form."""
+        """Raise ValueError when the text does not match."""
 
 
 class Duration(Text):
-    """A span of time as Go writes it: ``1h30m0s``, ``500ms``."""
+    """A duration as Go writes it: ``1h30m0s``, ``500ms``."""
 
     __slots__ = ()
     expected = "a duration such as 30s, 5m or 1h30m"
@@ -64,7 +64,7 @@ class Duration(Text):
         return cls(format_duration(parse_duration(text)))
 
     def check(self) -> None:
-        """Raise ValueError when it is no duration."""
+        """Raise ValueError when it is not a duration."""
         parse_duration(self)
 
     @property
@@ -90,7 +90,7 @@ class ByteSize(Text):
     may_be_empty = False
 
     def check(self) -> None:
-        """Raise ValueError when it is no size."""
+        """Raise ValueError when it is not a size."""
         _check_size(self, self.expected)
 
     @property
@@ -103,7 +103,7 @@ _PERCENTAGE = re.compile(r"-?\d{1,9}(?:\.\d+)?%", re.ASCII)
 
 
 class Size(ByteSize):
-    """A number of bytes or a share of what is there, ``50%``; a leading minus leaves that much free."""
+    """A number of bytes or a share of the available ones, ``50%``; a leading minus leaves that much free."""
 
     __slots__ = ()
     expected = 'a size such as "10GiB" or "50%"'
@@ -116,11 +116,11 @@ class Size(ByteSize):
 
     @property
     def is_relative(self) -> bool:
-        """Whether it depends on what is there."""
+        """Whether it depends on the available bytes."""
         return self.endswith("%") or self.startswith("-")
 
     def of(self, available: int) -> int:
-        """The size in bytes when ``available`` bytes are there."""
+        """The size in bytes out of ``available`` bytes."""
         sign = -1 if self.startswith("-") else 1
         text = self.removeprefix("-")
         amount = int(available * float(text[:-1]) / 100) if text.endswith("%") else ByteSize(text).bytes
@@ -151,7 +151,7 @@ class Url(Text):
 
     @property
     def scheme(self) -> str:
-        """What stands before the colon."""
+        """The part before the colon."""
         return urlsplit(self).scheme
 
     @property
@@ -161,7 +161,7 @@ class Url(Text):
 
     @property
     def path(self) -> str:
-        """What follows the host."""
+        """The part after the host."""
         return urlsplit(self).path
 
     @property
@@ -177,7 +177,7 @@ class Address(Text):
     expected = 'an IP address such as "10.0.0.1" or "fd00::1"'
 
     def check(self) -> None:
-        """Raise ValueError when it is no address."""
+        """Raise ValueError when it is not an address."""
         try:
             ipaddress.ip_address(self)
         except ValueError:
@@ -199,7 +199,7 @@ class Prefix(Text):
     expected = 'a prefix such as "10.0.0.0/8" or "fd00::/64"'
 
     def check(self) -> None:
-        """Raise ValueError when it is no prefix."""
+        """Raise ValueError when it is not a prefix."""
         address, _, length = self.partition("/")
         try:
             longest = ipaddress.ip_address(address).max_prefixlen

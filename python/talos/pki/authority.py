@@ -123,7 +123,7 @@ class CertificateAuthority:
         )
         names = make_alternative_names(dns_names, ips)
         if names is not None:
-            # RFC 5280, 4.2.1.6: with an empty subject, nothing else names the subject.
+            # RFC 5280, 4.2.1.6: with an empty subject, only the alternative names identify the owner.
             builder = builder.add_extension(names, critical=not (organizations or common_name))
         certificate = builder.sign(self.key, signature_hash(self.key))
         return PemPair(certificate_to_pem(certificate), key_to_pem(key))

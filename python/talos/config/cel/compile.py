@@ -66,7 +66,7 @@ class Expression:
 
 
 def compile_expression(text: str, environment: Environment, *, where: str, result: Type = BOOL) -> Expression:
-    """Read and check an expression; UserError with the place of what is wrong."""
+    """Read and check an expression; UserError with the place of the mistake."""
     try:
         node = parse(text)
         run = _Compiler(environment).compile_as(result, node)
@@ -83,11 +83,11 @@ class _Compiler:
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
 
-    def compile_as(self, wanted: Type, node: Node) -> Run:
-        """Compile a whole expression, which has to give a certain type."""
+    def compile_as(self, expected: Type, node: Node) -> Run:
+        """Compile a whole expression, which must have a certain type."""
         found, run = self.compile(node, {})
-        if found not in (wanted, DYN):
-            raise CelError(f"it gives {found}, not {wanted}", 1)
+        if found not in (expected, DYN):
+            raise CelError(f"it gives {found}, not {expected}", 1)
         return run
 
     def compile(self, node: Node, local: Mapping[str, Type]) -> tuple[Type, Run]:
@@ -198,8 +198,8 @@ class _Compiler:
         for overload in overloads:
             bound: dict[str, Type] = {}
             if len(overload.arguments) == len(kinds) and all(
-                types.unify(wanted, kind, bound)
-                for wanted, kind in zip(overload.arguments, kinds, strict=True)
+                types.unify(expected, kind, bound)
+                for expected, kind in zip(overload.arguments, kinds, strict=True)
             ):
                 return overload, types.substitute(overload.result, bound)
         given = ", ".join(map(str, kinds))

@@ -1,4 +1,4 @@
-"""The names that expressions in configs may use, by what they choose or decide."""
+"""The names that expressions in configs may use, by the setting that they belong to."""
 
 from collections.abc import Mapping
 

@@ -2,7 +2,7 @@
 
 The part of the language that configs use: literals, lists, maps, fields, indices, operators, calls, and the
 macros ``has``, ``all``, ``exists``, ``exists_one``, ``filter``, ``map``. Length, number of tokens and depth
-are bounded before anything recurses, since configs come from outside.
+are bounded before anything recurses, since configs are untrusted input.
 """
 
 import re
@@ -35,13 +35,13 @@ _RANKS: Mapping[str, int] = {
     **dict.fromkeys(("+", "-"), 4),
     **dict.fromkeys(("*", "/", "%"), 5),
 }
-"""How tightly an operator binds."""
+"""The precedence of each operator."""
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 _ESCAPE = re.compile(r"\\(.)")
 
 
 class CelError(ValueError):
-    """What is wrong with an expression, and ``place``: the character, counted from 1."""
+    """A mistake in an expression, and ``place``: its character, counted from 1."""
 
     def __init__(self, message: str, place: int) -> None:
         super().__init__(message)
@@ -129,7 +129,7 @@ class _Token:
 
 
 def parse(text: str) -> Node:
-    """Read an expression; CelError with the place of what is not understood."""
+    """Read an expression; CelError with the place of the mistake."""
     if len(text) > MAX_LENGTH:
         raise CelError(f"{len(text)} characters, at most {MAX_LENGTH} are read", MAX_LENGTH + 1)
     parser = _Parser(_split(text))

@@ -1,6 +1,6 @@
 """CEL's types, and the functions of its standard library that configs use, with their overloads.
 
-As in CEL, nothing converts by itself: ``disk.size > 100`` is refused, since a size is unsigned.
+As in CEL, nothing is converted implicitly: ``disk.size > 100`` is refused, since a size is unsigned.
 """
 
 import operator
@@ -113,7 +113,7 @@ def unify(pattern: Type, actual: Type, bound: dict[str, Type]) -> bool:
 
 
 def substitute(pattern: Type, bound: Mapping[str, Type]) -> Type:
-    """A type with its variables replaced; what nothing binds may be anything."""
+    """A type with its variables replaced; unbound ones fit every type."""
     if pattern in (A, B):
         return bound.get(pattern.name, DYN)
     return Type(pattern.name, tuple(substitute(item, bound) for item in pattern.of), pattern.message)
@@ -121,7 +121,7 @@ def substitute(pattern: Type, bound: Mapping[str, Type]) -> Type:
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One form of a function. A method's first argument is what stands before the dot."""
+    """One form of a function. A method's first argument is the operand before the dot."""
 
     arguments: tuple[Type, ...]
     result: Type
@@ -154,7 +154,7 @@ def _value_or(value: object, other: object) -> object:
 
 
 def _checked(run: Callable[..., int], numbers: range, make: Callable[[int], int]) -> Callable[..., int]:
-    """A whole-number operation that fails where the result has no room, as CEL's do."""
+    """An integer operation that fails on overflow, as CEL's do."""
 
     def compute(*values: int) -> int:
         result = run(*values)
@@ -278,4 +278,4 @@ METHODS: Mapping[str, Sequence[Overload]] = {
     "value": [Overload((OPTIONAL,), A, _value)],
     "orValue": [Overload((OPTIONAL, A), A, _value_or)],
 }
-"""Functions that stand behind a dot."""
+"""Methods: functions called with a dot."""

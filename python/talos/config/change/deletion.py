@@ -22,7 +22,7 @@ type Plain = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """What to delete: the document when ``path`` is empty, a key, or the item that matches of a list."""
+    """One deletion: of the document when ``path`` is empty, a key, or the item that matches of a list."""
 
     path: tuple[str, ...]
     item: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -31,7 +31,7 @@ class Deletion:
 
 
 def split_deletions(node: MappingNode, source: str) -> tuple[MappingNode | None, list[Deletion]]:
-    """What of a document is to be merged, None when nothing is left, and what is to be deleted.
+    """Split a document into what is merged, None when empty, and its deletions.
 
     Raises:
         ConfigError: at a deletion that can't be carried out.
@@ -65,7 +65,7 @@ def delete(section: type[Section], document: Plain, deletion: Deletion, *, label
 def _strip(
     node: Node, path: tuple[str, ...], in_list: bool, source: str, found: list[Deletion]
 ) -> Node | None:
-    """The node without its deletions; None when they leave nothing of it."""
+    """The node without its deletions; None when nothing is left."""
     match node:
         case ScalarNode():
             return node
@@ -144,13 +144,13 @@ def _delete(section: type[Section], document: Plain, deletion: Deletion) -> bool
     return holder.pop(last, None) is not None
 
 
-def _delete_item(items: Any, wanted: Mapping[str, str]) -> bool:
+def _delete_item(items: Any, values: Mapping[str, str]) -> bool:
     if not isinstance(items, list):
         return False
     entries = cast("list[Any]", items)
     for index, item in enumerate(entries):
         if isinstance(item, dict) and all(
-            _text(cast("Plain", item).get(key)) == text for key, text in wanted.items()
+            _text(cast("Plain", item).get(key)) == text for key, text in values.items()
         ):
             del entries[index]
             return True

@@ -15,7 +15,7 @@ from talos.resource.yaml.text import to_yaml
 
 
 def diff(old: Config | None, new: Config) -> str:
-    """A unified diff of the YAML, secrets hidden; a secret that changes says so."""
+    """A unified diff of the YAML, secrets hidden; a secret that changes is marked."""
     before = {document.id: document for document in old.documents} if old else {}
     after = {document.id: document for document in new.documents}
     left = [_lines(document, after.get(name), "old") for name, document in before.items()]
@@ -26,7 +26,7 @@ def diff(old: Config | None, new: Config) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """A changed setting that needs more than being applied."""
+    """A changed setting that does not take effect at once."""
 
     path: str
     applies: Applies
@@ -63,12 +63,12 @@ def _compare(
 def _lines(document: Document, other: Document | None, which: str) -> list[str]:
     hidden = redact(document)
     if other is not None and type(other) is type(document):
-        _tell_changed(hidden, to_plain(document), to_plain(other), which)
+        _mark_changed(hidden, to_plain(document), to_plain(other), which)
     return to_yaml(hidden).splitlines()
 
 
-def _tell_changed(hidden: Any, own: Any, other: Any, which: str) -> None:
-    """Mark hidden secrets that differ, so that the diff shows that they do."""
+def _mark_changed(hidden: Any, own: Any, other: Any, which: str) -> None:
+    """Mark hidden secrets that differ."""
     keys: list[Any] = []
     if isinstance(hidden, dict) and isinstance(other, dict):
         keys = [key for key in cast("dict[str, Any]", hidden) if key in other]
@@ -79,7 +79,7 @@ def _tell_changed(hidden: Any, own: Any, other: Any, which: str) -> None:
         if hidden[key] == REDACTED and own[key] != other[key]:
             hidden[key] = f"{REDACTED} ({which})"
         else:
-            _tell_changed(hidden[key], own[key], other[key], which)
+            _mark_changed(hidden[key], own[key], other[key], which)
 
 
 def _join(documents: list[list[str]]) -> list[str]:

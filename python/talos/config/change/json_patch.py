@@ -1,4 +1,4 @@
-"""JSON patches (RFC 6902) on plain data, by the library ``jsonpatch``, with the place of what is wrong.
+"""JSON patches (RFC 6902) on plain data, by the library ``jsonpatch``, with the place of a mistake.
 
 The library is on the workstation only: a node merges, it never applies JSON patches.
 """
@@ -17,7 +17,7 @@ def parse_operations(items: Sequence[Any], *, source: str = "patch") -> tuple[Op
     """Read the operations, such as ``[{"op": "add", "path": "/a/b", "value": 1}]``.
 
     Raises:
-        ConfigError: with everything that is no operation.
+        ConfigError: with every invalid operation.
     """
     problems: list[Problem] = []
     for index, item in enumerate(items):
@@ -45,7 +45,7 @@ def apply_operations(document: Any, operations: Sequence[Operation], *, source: 
 
 
 def _check(item: Any) -> str:
-    """What is wrong with an operation; empty when nothing is."""
+    """The mistake in an operation, empty for none."""
     if not isinstance(item, dict):
         return "expected an operation with op and path"
     try:

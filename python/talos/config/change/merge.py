@@ -1,10 +1,10 @@
-"""Strategic merge of plain documents, as their declarations want it.
+"""Strategic merge of plain documents, by their declarations.
 
     merge_documents(base, patches) -> list of documents
     merge_document(document_type, base, patch) -> the merged document
 
 Mappings merge. Lists are appended, replaced, or merged by a key. An empty text and the number 0
-leave what is there, as in upstream's merge: its types can't tell them from an absent value.
+leave what is there, as in upstream's merge: its types can't distinguish them from an absent value.
 """
 
 import copy
@@ -59,13 +59,13 @@ def document_id(document: Plain) -> tuple[str, str]:
     return kind, str(document.get("name", "")) if named else ""
 
 
-def find_document(documents: Sequence[Plain], wanted: tuple[str, str]) -> int | None:
+def find_document(documents: Sequence[Plain], identity: tuple[str, str]) -> int | None:
     """The index of a document."""
-    return next((at for at, document in enumerate(documents) if document_id(document) == wanted), None)
+    return next((at for at, document in enumerate(documents) if document_id(document) == identity), None)
 
 
 def without_empty(section: type[Section], plain: Plain) -> Plain:
-    """The section without empty lists and mappings that mean no more than their absence."""
+    """The section without empty lists and mappings that mean the same as absent ones."""
     result: Plain = {}
     fields = fields_of(section)
     for key, value in plain.items():
@@ -94,7 +94,7 @@ def _without_empty_below(value: Any, shape: Shape) -> Any:
 
 
 class _ConflictError(Exception):
-    """Two values that can't be merged; the path grows on the way out."""
+    """Two values that can't be merged; each level adds its part of the path."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -158,12 +158,12 @@ def _merge_list(base: list[Any], patch: list[Any], item_shape: Shape, setting: S
     return result
 
 
-def _find_by_key(items: list[Plain], wanted: Plain, keys: str) -> int | None:
-    """The index of the item with the same value of the first key that ``wanted`` has."""
-    key = next((key for key in keys.split("|") if wanted.get(key)), None)
+def _find_by_key(items: list[Plain], identity: Plain, keys: str) -> int | None:
+    """The index of the item with the same value of the first key that ``identity`` has."""
+    key = next((key for key in keys.split("|") if identity.get(key)), None)
     if key is None:
         return None
-    return next((at for at, item in enumerate(items) if item.get(key) == wanted[key]), None)
+    return next((at for at, item in enumerate(items) if item.get(key) == identity[key]), None)
 
 
 def _merge_free(base: Any, patch: Any) -> Any:

@@ -4,8 +4,8 @@
     text = apply_patches(config_text, patches, source="controlplane.yaml")
 
 A patch is a config with a part of the documents and keys. Mappings merge; lists are
-appended, replaced, or merged by a key, as their declaration says; ``$patch: delete`` removes
-the document, section, key or list item it stands in. A list at the top is a JSON patch (RFC 6902),
+appended, replaced, or merged by a key, by their declaration; ``$patch: delete`` removes
+the document, section, key or list item that contains it. A list at the top is a JSON patch (RFC 6902),
 which only fits a config of one document.
 """
 

@@ -1,4 +1,4 @@
-"""Configs of versions before documents: all but a few settings stand in the main document.
+"""Configs of versions before documents: all but a few settings are in the main document.
 
 Which version has which setting is in ``talos.config.contract``.
 """
@@ -50,7 +50,7 @@ _OLD_KUBERNETES_MIRROR: Mapping[str, Sequence[str]] = {
 def legacy_documents(
     options: GenerateOptions, machine_type: MachineType, endpoint: Url
 ) -> Iterator[Document]:
-    """The main document and the few others that the options' version knows, in order."""
+    """The main document and the few others that the options' version has, in order."""
     is_control_plane = machine_type.is_control_plane
     yield V1Alpha1Config(
         version="v1alpha1",

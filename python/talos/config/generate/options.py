@@ -1,4 +1,4 @@
-"""What a cluster's configs are made from: the flags of ``talosctl gen config``."""
+"""Options of a cluster's configs: the flags of ``talosctl gen config``."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from talos.system.errors import UserError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateOptions:
-    """What a cluster's configs are made from.
+    """Options of a cluster's configs.
 
     ``registry_mirrors`` are texts ``registry=url``. An empty ``install_disk`` leaves the
     installation out. ``kube_prism_port`` is the contract's default when None, 0 switches KubePrism off.
@@ -46,7 +46,7 @@ def parse_endpoint(text: str) -> Url:
     """The URL of the Kubernetes API, as it is written: no port is added.
 
     Raises:
-        UserError: when it is no such URL.
+        UserError: when it is not such a URL.
     """
     try:
         url = Url.parse(text)

@@ -81,8 +81,8 @@ class SecretsBundle:
         """Read and check a bundle.
 
         Raises:
-            ConfigError: with everything whose form is wrong.
-            UserError: with the first thing that does not fit.
+            ConfigError: with every malformed value.
+            UserError: for the first part that does not fit.
         """
         nodes = parse_documents(text, source=where)
         if len(nodes) != 1:
@@ -111,7 +111,7 @@ class SecretsBundle:
         """Refuse a bundle whose parts have the wrong form.
 
         Raises:
-            UserError: with the first thing that is wrong.
+            UserError: for the first mistake.
         """
         if not self.cluster_id:
             raise UserError("is empty", where=f"{where}: cluster.id")
@@ -121,7 +121,7 @@ class SecretsBundle:
             raise UserError("no base64", where=f"{where}: cluster.secret") from error
         if length != _SECRET_BYTES:
             raise UserError(f"{length} bytes, expected {_SECRET_BYTES}", where=f"{where}: cluster.secret")
-        # An existing cluster may have a bootstrap token of any form; Kubernetes judges it.
+        # An existing cluster may have a bootstrap token of any form; Kubernetes checks it.
         if not self.bootstrap_token:
             raise UserError("is empty", where=f"{where}: secrets.bootstraptoken")
         if not TOKEN.fullmatch(self.trustd_token):

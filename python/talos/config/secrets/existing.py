@@ -1,4 +1,4 @@
-"""Secrets bundles from what a cluster already has: ``talosctl gen secrets --from-…``.
+"""Secrets bundles from an existing cluster: ``talosctl gen secrets --from-…``.
 
     bundle_from_config(config) -> SecretsBundle
     bundle_from_kubernetes_pki(Path("/etc/kubernetes/pki"), token) -> SecretsBundle
@@ -52,7 +52,7 @@ def bundle_from_config(config: Config) -> SecretsBundle:
 def bundle_from_kubernetes_pki(
     folder: Path, bootstrap_token: str = "", *, contract: Contract = CURRENT
 ) -> SecretsBundle:
-    """A new bundle that takes over the authorities of an existing Kubernetes cluster.
+    """A new bundle with the authorities of an existing Kubernetes cluster.
 
     Raises:
         UserError: when a file is missing or wrong.

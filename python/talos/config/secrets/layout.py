@@ -7,7 +7,7 @@ from talos.config.schema import REQUIRED, Section, setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPart(Section):
-    """What members of the cluster know each other by."""
+    """Id and secret of the cluster for discovery."""
 
     id: str = setting("what discovery knows the cluster by", default=REQUIRED)
     secret: str = setting("what discovery data is encrypted with", default=REQUIRED, secret=True)
@@ -30,7 +30,7 @@ class SecretsPart(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustdPart(Section):
-    """What nodes show to get their certificates."""
+    """The tokens with which nodes request certificates."""
 
     token: str = setting("token with which nodes get their certificates", default=REQUIRED, secret=True)
 

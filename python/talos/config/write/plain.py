@@ -17,7 +17,7 @@ from talos.resource.yaml.text import natural_order
 REDACTED = "******"
 
 type Replace = Callable[[Section, Any], Any]
-"""Gives what stands for a secret of a section."""
+"""Returns the replacement of a section's secret."""
 
 
 def to_plain(section: Section) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from talos.resource.yaml.text import Comments, Path, to_yaml
 
 
 class Remarks(Comments):
-    """What the declarations of one document say about its keys."""
+    """Comments from the declarations of one document's keys."""
 
     def __init__(self, document: Document, *, docs: bool, examples: bool) -> None:
         self._document = document

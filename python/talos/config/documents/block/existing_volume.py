@@ -1,4 +1,4 @@
-"""``ExistingVolumeConfig``."""
+"""``ExistingVolumeConfig``: an existing volume that is only mounted."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -33,7 +33,7 @@ class ExistingMountSpec(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingVolumeConfig(Document):
-    """A volume that is there already and is only mounted."""
+    """An existing volume that is only mounted."""
 
     kind: ClassVar[str] = "ExistingVolumeConfig"
     named: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""``ExternalVolumeConfig``."""
+"""``ExternalVolumeConfig``: a volume that the machine's host provides."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``FilesystemScrubConfig``."""
+"""``FilesystemScrubConfig``: regular check of mounted filesystems."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``FilesystemTrimConfig``."""
+"""``FilesystemTrimConfig``: regular discard of unused blocks."""
 
 from dataclasses import dataclass
 from typing import ClassVar

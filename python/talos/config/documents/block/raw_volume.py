@@ -1,4 +1,4 @@
-"""``RawVolumeConfig``."""
+"""``RawVolumeConfig``: a volume without a filesystem."""
 
 from dataclasses import dataclass
 from typing import ClassVar

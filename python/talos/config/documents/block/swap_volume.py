@@ -1,4 +1,4 @@
-"""``SwapVolumeConfig``."""
+"""``SwapVolumeConfig``: a volume for swap."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``UserVolumeConfig``."""
+"""``UserVolumeConfig``: a volume for workloads, mounted below /var/mnt."""
 
 from dataclasses import dataclass
 from typing import ClassVar

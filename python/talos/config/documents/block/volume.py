@@ -1,4 +1,4 @@
-"""``VolumeConfig``."""
+"""``VolumeConfig``: one of the system's own volumes."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``ZswapConfig``."""
+"""``ZswapConfig``: compressed cache in front of swap."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``DiscoveryIdentityConfig``."""
+"""``DiscoveryIdentityConfig``: id and shared secret of the cluster for discovery."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,7 +8,7 @@ from talos.config.schema import Document, setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveryIdentityConfig(Document):
-    """What a cluster's members know each other by."""
+    """Id and shared secret of the cluster for discovery."""
 
     kind: ClassVar[str] = "DiscoveryIdentityConfig"
 

@@ -1,4 +1,4 @@
-"""``DiscoveryServiceConfig``."""
+"""``DiscoveryServiceConfig``: a service for discovery of the cluster's members."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,7 +9,7 @@ from talos.config.values import Url
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveryServiceConfig(Document):
-    """A service where members of the cluster find each other."""
+    """A service for discovery of the cluster's members."""
 
     kind: ClassVar[str] = "DiscoveryServiceConfig"
     named: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""``ContainerConfig``."""
+"""``ContainerConfig``: a container that the node itself runs, beside Kubernetes."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,7 +8,7 @@ from talos.config.schema import INT32, Applies, Document, Section, setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerRunAs(Section):
-    """Whom it runs as."""
+    """User and group of the process."""
 
     uid: int | None = setting("user id", bounds=INT32)
     gid: int | None = setting("group id", bounds=INT32)

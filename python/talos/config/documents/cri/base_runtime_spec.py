@@ -1,4 +1,4 @@
-"""``CRIBaseRuntimeSpecConfig``."""
+"""``CRIBaseRuntimeSpecConfig``: changes to the OCI runtime spec that every container starts from."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``CRICustomizationConfig``."""
+"""``CRICustomizationConfig``: a piece of containerd's configuration."""
 
 from dataclasses import dataclass
 from typing import ClassVar

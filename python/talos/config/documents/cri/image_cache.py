@@ -1,4 +1,4 @@
-"""``ImageCacheConfig``."""
+"""``ImageCacheConfig``: container images stored on the node."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,7 +15,7 @@ class LocalImageCacheConfig(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageCacheConfig(Document):
-    """Images that the node brings with it."""
+    """Container images stored on the node."""
 
     kind: ClassVar[str] = "ImageCacheConfig"
 

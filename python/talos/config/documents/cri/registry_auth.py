@@ -1,4 +1,4 @@
-"""``RegistryAuthConfig``."""
+"""``RegistryAuthConfig``: credentials for an image registry."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``RegistryMirrorConfig``."""
+"""``RegistryMirrorConfig``: mirrors of an image registry."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,7 +17,7 @@ class RegistryEndpoint(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryMirrorConfig(Document):
-    """Where images of a registry are pulled from instead."""
+    """Mirrors of an image registry."""
 
     kind: ClassVar[str] = "RegistryMirrorConfig"
     named: ClassVar[bool] = True

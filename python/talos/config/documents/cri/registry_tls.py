@@ -1,4 +1,4 @@
-"""``RegistryTLSConfig``."""
+"""``RegistryTLSConfig``: TLS settings for an image registry."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``ExtensionServiceConfig``."""
+"""``ExtensionServiceConfig``: files and environment of a system extension's service."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``PCIDriverRebindConfig``."""
+"""``PCIDriverRebindConfig``: another driver for a PCI device."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``KubeAdmissionControlConfig``."""
+"""``KubeAdmissionControlConfig``: an admission plugin of kube-apiserver."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``KubeAggregatorCAConfig``."""
+"""``KubeAggregatorCAConfig``: the certificate authority of Kubernetes' API aggregation."""
 
 from dataclasses import dataclass
 from typing import ClassVar

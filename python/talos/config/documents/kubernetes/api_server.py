@@ -1,4 +1,4 @@
-"""``KubeAPIServerConfig``."""
+"""``KubeAPIServerConfig``: settings of kube-apiserver."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

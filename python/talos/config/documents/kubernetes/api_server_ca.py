@@ -1,4 +1,4 @@
-"""``KubeAPIServerCAConfig``."""
+"""``KubeAPIServerCAConfig``: the certificate authority of the Kubernetes API."""
 
 from dataclasses import dataclass
 from typing import ClassVar

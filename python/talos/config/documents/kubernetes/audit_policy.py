@@ -1,4 +1,4 @@
-"""``KubeAuditPolicyConfig``."""
+"""``KubeAuditPolicyConfig``: what kube-apiserver writes into its audit log."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``KubeAuthenticationConfig``."""
+"""``KubeAuthenticationConfig``: how callers of kube-apiserver authenticate."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``KubeAuthorizerConfig``."""
+"""``KubeAuthorizerConfig``: one of kube-apiserver's authorizers, in the order of the documents."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``KubeClusterConfig``."""
+"""``KubeClusterConfig``: the Kubernetes cluster the node belongs to."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``KubeControllerManagerConfig``."""
+"""``KubeControllerManagerConfig``: settings of kube-controller-manager."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""``KubeCoreDNSConfig``."""
+"""``KubeCoreDNSConfig``: the cluster's DNS server."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``KubeCredentialProviderConfig``."""
+"""``KubeCredentialProviderConfig``: credential providers of the kubelet for pulling images."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``KubeEtcdEncryptionConfig``."""
+"""``KubeEtcdEncryptionConfig``: how kube-apiserver encrypts what it stores in etcd."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``KubeExternalManifestConfig``."""
+"""``KubeExternalManifestConfig``: manifests fetched from a URL and applied when the cluster starts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

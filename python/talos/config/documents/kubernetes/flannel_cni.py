@@ -1,4 +1,4 @@
-"""``KubeFlannelCNIConfig``."""
+"""``KubeFlannelCNIConfig``: the pod network, flannel."""
 
 from dataclasses import dataclass
 from typing import ClassVar

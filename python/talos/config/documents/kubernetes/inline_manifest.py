@@ -1,4 +1,4 @@
-"""``KubeInlineManifestConfig``."""
+"""``KubeInlineManifestConfig``: manifests applied when the cluster starts."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``KubeletConfig``."""
+"""``KubeletConfig``: settings of the kubelet."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``KubeNetworkConfig``."""
+"""``KubeNetworkConfig``: the cluster's networks."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``KubeNodeConfig``."""
+"""``KubeNodeConfig``: settings of the Kubernetes node."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class NodeIPConfig(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeNodeConfig(Document):
-    """The node as Kubernetes sees it."""
+    """Settings of the Kubernetes node."""
 
     kind: ClassVar[str] = "KubeNodeConfig"
 

@@ -1,4 +1,4 @@
-"""``KubePrismConfig``."""
+"""``KubePrismConfig``: the local load balancer in front of all API servers."""
 
 from dataclasses import dataclass
 from typing import ClassVar

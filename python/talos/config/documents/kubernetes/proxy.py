@@ -1,4 +1,4 @@
-"""``KubeProxyConfig``."""
+"""``KubeProxyConfig``: settings of kube-proxy."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``KubeSchedulerConfig``."""
+"""``KubeSchedulerConfig``: settings of kube-scheduler."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""``KubeServiceAccountConfig``."""
+"""``KubeServiceAccountConfig``: keys and issuers of service account tokens."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,7 +9,7 @@ from talos.config.values import Url
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerServiceAccountConfig(Section):
-    """Who issues tokens."""
+    """Issuers of tokens."""
 
     private_key: str = setting("key that signs tokens, PEM", default="", secret=True)
     issuer_url: Url = setting(

@@ -1,4 +1,4 @@
-"""``KubeStaticPodConfig``."""
+"""``KubeStaticPodConfig``: a pod that the kubelet runs without the API server."""
 
 from dataclasses import dataclass
 from typing import ClassVar

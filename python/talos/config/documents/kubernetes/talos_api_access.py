@@ -1,4 +1,4 @@
-"""``KubeTalosAPIAccessConfig``."""
+"""``KubeTalosAPIAccessConfig``: access of pods to the node's API."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``BGPInstanceConfig``."""
+"""``BGPInstanceConfig``: a BGP speaker of the node and its neighbours."""
 
 from dataclasses import dataclass
 from typing import ClassVar

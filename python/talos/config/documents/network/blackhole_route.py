@@ -1,4 +1,4 @@
-"""``BlackholeRouteConfig``."""
+"""``BlackholeRouteConfig``: a destination whose packets are dropped."""
 
 from dataclasses import dataclass
 from typing import ClassVar

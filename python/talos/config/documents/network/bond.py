@@ -1,4 +1,4 @@
-"""``BondConfig``."""
+"""``BondConfig``: several links used as one."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``BridgeConfig``."""
+"""``BridgeConfig``: a software switch that joins links."""
 
 from dataclasses import dataclass
 from typing import ClassVar

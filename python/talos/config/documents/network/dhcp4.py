@@ -1,4 +1,4 @@
-"""``DHCPv4Config``."""
+"""``DHCPv4Config``: DHCP for IPv4 on a link."""
 
 from dataclasses import dataclass
 from typing import ClassVar

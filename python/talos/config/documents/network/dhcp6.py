@@ -1,4 +1,4 @@
-"""``DHCPv6Config``."""
+"""``DHCPv6Config``: DHCP for IPv6 on a link."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``DummyLinkConfig``."""
+"""``DummyLinkConfig``: a link without hardware, to hold addresses."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``EthernetConfig``."""
+"""``EthernetConfig``: hardware settings of an Ethernet link."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""``HCloudVIPConfig``."""
+"""``HCloudVIPConfig``: a virtual address of Hetzner Cloud."""
 
 from dataclasses import dataclass
 from typing import ClassVar

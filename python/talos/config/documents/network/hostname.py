@@ -1,4 +1,4 @@
-"""``HostnameConfig``."""
+"""``HostnameConfig``: the node's name."""
 
 from dataclasses import dataclass
 from typing import ClassVar

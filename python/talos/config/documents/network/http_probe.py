@@ -1,4 +1,4 @@
-"""``HTTPProbeConfig``."""
+"""``HTTPProbeConfig``: a check of the network by an HTTP request."""
 
 from dataclasses import dataclass
 from typing import ClassVar

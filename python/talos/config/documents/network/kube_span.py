@@ -1,4 +1,4 @@
-"""``KubeSpanConfig``."""
+"""``KubeSpanConfig``: the encrypted network between all members."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``KubeSpanEndpointsConfig``."""
+"""``KubeSpanEndpointsConfig``: endpoints that the node announces beside its own addresses."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``Layer2VIPConfig``."""
+"""``Layer2VIPConfig``: a virtual address that control plane nodes share."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``LinkConfig``."""
+"""``LinkConfig``: addresses and routes of an existing link."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,7 +9,7 @@ from talos.config.schema import UINT32, Document, setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkConfig(Document):
-    """Addresses and routes of a link that is there already."""
+    """Addresses and routes of an existing link."""
 
     kind: ClassVar[str] = "LinkConfig"
     named: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""``LinkAliasConfig``."""
+"""``LinkAliasConfig``: another name for the links that match."""
 
 from dataclasses import dataclass
 from typing import ClassVar

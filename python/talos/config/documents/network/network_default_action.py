@@ -1,4 +1,4 @@
-"""``NetworkDefaultActionConfig``."""
+"""``NetworkDefaultActionConfig``: what the firewall does with packets that no rule matches."""
 
 from dataclasses import dataclass
 from typing import ClassVar

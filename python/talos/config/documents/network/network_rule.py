@@ -1,4 +1,4 @@
-"""``NetworkRuleConfig``."""
+"""``NetworkRuleConfig``: a rule of the firewall."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``ResolverConfig``."""
+"""``ResolverConfig``: how the node resolves names."""
 
 from dataclasses import dataclass
 from typing import ClassVar

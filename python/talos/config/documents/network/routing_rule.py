@@ -1,4 +1,4 @@
-"""``RoutingRuleConfig``."""
+"""``RoutingRuleConfig``: a rule that picks the routing table."""
 
 from dataclasses import dataclass
 from typing import ClassVar

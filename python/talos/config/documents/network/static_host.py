@@ -1,4 +1,4 @@
-"""``StaticHostConfig``."""
+"""``StaticHostConfig``: names of an address in /etc/hosts."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``TCPProbeConfig``."""
+"""``TCPProbeConfig``: a check of the network by a TCP connection."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``TimeSyncConfig``."""
+"""``TimeSyncConfig``: synchronization of the node's clock."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -24,7 +24,7 @@ class PTPConfig(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeSyncConfig(Document):
-    """How the node keeps its clock."""
+    """Synchronization of the node's clock."""
 
     kind: ClassVar[str] = "TimeSyncConfig"
 

@@ -1,4 +1,4 @@
-"""``VethConfig``."""
+"""``VethConfig``: a pair of links connected to each other."""
 
 from dataclasses import dataclass
 from typing import ClassVar

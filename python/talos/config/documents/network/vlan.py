@@ -1,4 +1,4 @@
-"""``VLANConfig``."""
+"""``VLANConfig``: a VLAN on a link."""
 
 from dataclasses import dataclass
 from typing import ClassVar

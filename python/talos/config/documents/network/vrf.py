@@ -1,4 +1,4 @@
-"""``VRFConfig``."""
+"""``VRFConfig``: a routing domain of its own."""
 
 from dataclasses import dataclass
 from typing import ClassVar

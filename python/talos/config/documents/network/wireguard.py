@@ -1,4 +1,4 @@
-"""``WireguardConfig``."""
+"""``WireguardConfig``: a WireGuard link."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``EnvironmentConfig``."""
+"""``EnvironmentConfig``: environment variables of the node's services."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""``EtcFileConfig``."""
+"""``EtcFileConfig``: a file under /etc."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``EventSinkConfig``."""
+"""``EventSinkConfig``: where the node's events are sent."""
 
 from dataclasses import dataclass
 from typing import ClassVar

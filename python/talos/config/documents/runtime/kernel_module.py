@@ -1,4 +1,4 @@
-"""``KernelModuleConfig``."""
+"""``KernelModuleConfig``: a kernel module to load."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``KmsgLogConfig``."""
+"""``KmsgLogConfig``: where the kernel log is sent."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``OOMConfig``."""
+"""``OOMConfig``: what happens when memory runs out."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``SecurityProfileConfig``."""
+"""``SecurityProfileConfig``: optional hardening."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,7 +8,7 @@ from talos.config.schema import Applies, Document, setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityProfileConfig(Document):
-    """Hardening that is optional."""
+    """Optional hardening."""
 
     kind: ClassVar[str] = "SecurityProfileConfig"
     applies: ClassVar[Applies] = Applies.REBOOT

@@ -1,4 +1,4 @@
-"""``SysctlConfig``."""
+"""``SysctlConfig``: kernel parameters under /proc/sys."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

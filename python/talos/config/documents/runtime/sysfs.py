@@ -1,4 +1,4 @@
-"""``SysfsConfig``."""
+"""``SysfsConfig``: kernel parameters under /sys."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

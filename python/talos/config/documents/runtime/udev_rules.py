@@ -1,4 +1,4 @@
-"""``UdevRulesConfig``."""
+"""``UdevRulesConfig``: additional udev rules."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``UnattendedInstallConfig``."""
+"""``UnattendedInstallConfig``: unattended installation to a disk."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -31,7 +31,7 @@ class ProvisioningSpec(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnattendedInstallConfig(Document):
-    """Installation to disk without asking."""
+    """Unattended installation to a disk."""
 
     kind: ClassVar[str] = "UnattendedInstallConfig"
     applies: ClassVar[Applies] = Applies.INSTALL

@@ -1,4 +1,4 @@
-"""``WatchdogTimerConfig``."""
+"""``WatchdogTimerConfig``: the hardware watchdog."""
 
 from dataclasses import dataclass
 from typing import ClassVar

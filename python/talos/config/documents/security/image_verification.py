@@ -1,4 +1,4 @@
-"""``ImageVerificationConfig``."""
+"""``ImageVerificationConfig``: which signatures container images must have."""
 
 from dataclasses import dataclass
 from typing import ClassVar

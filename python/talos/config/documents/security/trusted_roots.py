@@ -1,4 +1,4 @@
-"""``TrustedRootsConfig``."""
+"""``TrustedRootsConfig``: additional trusted certificate authorities."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,7 +8,7 @@ from talos.config.schema import Document, setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustedRootsConfig(Document):
-    """Additional certificate authorities that the node trusts."""
+    """Additional trusted certificate authorities."""
 
     kind: ClassVar[str] = "TrustedRootsConfig"
     named: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""``SideroLinkConfig``."""
+"""``SideroLinkConfig``: a management connection to a central service."""
 
 from dataclasses import dataclass
 from typing import ClassVar

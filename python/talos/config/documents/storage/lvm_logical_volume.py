@@ -1,4 +1,4 @@
-"""``LVMLogicalVolumeConfig``."""
+"""``LVMLogicalVolumeConfig``: a logical volume of LVM."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``LVMVolumeGroupConfig``."""
+"""``LVMVolumeGroupConfig``: a volume group of LVM."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""``RAIDArrayConfig``."""
+"""``RAIDArrayConfig``: a software RAID array."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -35,7 +35,7 @@ class HostDNSConfig(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageCacheConfig(Section):
-    """Images that the node brings with it."""
+    """Container images stored on the node."""
 
     local_enabled: bool | None = setting("use them")
 
