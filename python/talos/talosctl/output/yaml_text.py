@@ -1,9 +1,11 @@
 """YAML as Go reads and writes it."""
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from talos.config.read.tree import parse_documents, plain
-from talos.resource.yaml.text import Value, to_yaml
+
+if TYPE_CHECKING:
+    from talos.resource.yaml.text import Value
 
 
 def parse_yaml(text: str, *, source: str = "") -> object:
@@ -14,4 +16,7 @@ def parse_yaml(text: str, *, source: str = "") -> object:
 
 def dump_yaml(value: object) -> str:
     """A document with an indent of four, of what JSON can hold."""
+    # Imported late: tables are read from YAML and write none.
+    from talos.resource.yaml.text import to_yaml
+
     return to_yaml(cast("Value", value))
