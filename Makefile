@@ -85,8 +85,8 @@ destroy: ## Remove the cluster
 
 test: lint types unit kernel-hardening node cluster-tests vm-tests netboot-tests ## Run everything: linters, types, unit tests, tests on nodes
 
-lint: fetch ## ruff, its formatter, the import floors, every daemon from its own package
-	nix build $(CHECK).lint $(CHECK).format $(CHECK).floors $(CHECK).daemons --no-link --print-build-logs
+lint: fetch ## ruff, its formatter, the import floors, the table of grants, every daemon from its own package
+	nix build $(CHECK).lint $(CHECK).format $(CHECK).floors $(CHECK).grants $(CHECK).daemons --no-link --print-build-logs
 
 types: fetch ## basedpyright in strict mode
 	nix build $(CHECK).types --no-link --print-build-logs

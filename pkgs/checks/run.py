@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Copy, run the words of the command line, keep what they said."""
+    """Copy the tree, run the command of the arguments in it, create $out on success."""
     copy = Path("/build/tree")
     shutil.copytree(os.environ["tree"], copy)
     shutil.copytree(Path(os.environ["generated"], "talos"), copy / "python/talos", dirs_exist_ok=True)
