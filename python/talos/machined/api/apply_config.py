@@ -54,7 +54,7 @@ class Trial:
 
 
 class Applier:
-    """One config at a time; remembers the config on trial, if there is one."""
+    """Applies one config at a time, and holds the config on trial, if there is one."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -116,12 +116,12 @@ class Applier:
             self._busy = False
 
     async def _put_in_force(self, mode: _Mode, seconds: float, config: Config) -> None:
-        """Shielded from the caller's leaving: file and resources must tell the same."""
+        """Shielded from cancellation by the caller: file and resources must stay consistent."""
         state, data = self._node.state, config.text
         with trio.CancelScope(shield=True):
             async with self._writing:
                 if mode == _TRY:
-                    # A trial after a trial goes back to what was there before both.
+                    # A second trial reverts to the config from before the first.
                     before = (
                         self._trial.before if self._trial else await get_config(state, ids.MACHINE_CONFIG)
                     )
@@ -152,7 +152,7 @@ class Applier:
                     with trio.CancelScope(shield=True):
                         await self._revert(trial)
 
-        # It must outlive the call that began it.
+        # It must outlive the call that started it.
         trio.lowlevel.spawn_system_task(revert, name="revert the config on trial")
 
     async def _revert(self, trial: Trial) -> None:
@@ -161,7 +161,7 @@ class Applier:
             await publish_config(self._node.state, ids.MACHINE_CONFIG, trial.before)
             text = "the config on trial is reverted\n"
         except StateError as error:
-            # It would take PID 1 with it: nobody is above a system task.
+            # An exception of a system task would end PID 1.
             text = f"can't revert the config on trial: {error}\n"
         self._node.logs.append("machined", text.encode())
 
@@ -200,7 +200,7 @@ def _read(data: bytes) -> Config:
 
 
 def check_machine_type(before: Config | None, config: Config) -> None:
-    """A machine keeps its role, which decides what is on its disks; ``init`` may become ``controlplane``."""
+    """The role can't change, as the disks' content depends on it; except ``init`` to ``controlplane``."""
     old = before.machine_type if before is not None else MachineType.UNKNOWN
     new = config.machine_type
     if old is MachineType.UNKNOWN or new is old:
@@ -228,14 +228,14 @@ def _describe(mode: _Mode, timeout: float) -> str:
 
 
 def make_summary(details: str, before: Config | None, config: Config) -> str:
-    """What a dry run tells: what would be done, and what would change, secrets hidden."""
+    """The text of a dry run: what would be done, and the diff without secrets."""
     changes = diff(before, config)
-    told = f"Config diff:\n\n{changes}" if changes else "No changes."
-    return f"Dry run summary:\n{details} (skipped in dry-run).\n{told}"
+    text = f"Config diff:\n\n{changes}" if changes else "No changes."
+    return f"Dry run summary:\n{details} (skipped in dry-run).\n{text}"
 
 
 def make_warnings(before: Config | None, config: Config) -> list[str]:
-    """One for each changed setting that will have to wait."""
+    """A line for each changed setting that takes effect later."""
     if before is None:
         return []
     return [

@@ -12,11 +12,11 @@ from talos.machined.api.tree import Entry, walk
 
 CHUNK = 64 * 1024
 _MEMORY_LIMIT = 16 * 1024 * 1024
-"""The longest file of unknown size that is archived: a tar wants the size first, so it is kept in memory."""
+"""The longest file of unknown size that is archived: it is read first, as a tar header holds the size."""
 _MAX_ERRORS = 50
 _NOTHING_TO_READ = {errno.EINVAL, errno.EOPNOTSUPP}
 _GZIP = 16 + zlib.MAX_WBITS
-_FAST = 1  # PID 1's processor time is dearer than bandwidth
+_FAST = 1  # PID 1's processor time is scarcer than bandwidth
 _TYPES = {
     stat.S_IFDIR: tarfile.DIRTYPE,
     stat.S_IFLNK: tarfile.SYMTYPE,
@@ -61,9 +61,9 @@ def _try_file(entry: Entry, info: os.stat_result, report: Callable[[str], None])
     try:
         yield from _pack_file(entry, info)
     except (FileNotFoundError, ProcessLookupError):
-        pass  # gone meanwhile
+        pass  # removed meanwhile
     except OSError as error:
-        # Some files of the kernel look readable, but have nothing to be read.
+        # Some files of the kernel have a readable mode, but no data.
         is_empty = not info.st_blocks and error.errno in _NOTHING_TO_READ
         if isinstance(error, NotRegularError) or not is_empty:
             report(f"skipping {_explain(entry.path, error)}")
@@ -108,14 +108,14 @@ def _pack_file(entry: Entry, info: os.stat_result) -> Iterator[bytes]:
         info = os.fstat(descriptor)
         start, ended = _read_start(descriptor, CHUNK)
         if not ended and info.st_size == 0:
-            # Files of /proc don't tell their size.
+            # Files of /proc have size 0.
             more, ended = _read_start(descriptor, _MEMORY_LIMIT)
             if not ended:
                 raise NotRegularError(
                     errno.EFBIG, f"more than {_MEMORY_LIMIT >> 20} MiB in a file of unknown size"
                 )
             start += more
-        # Those of /sys claim a page and give less.
+        # Those of /sys have the size of a page and hold less.
         header.size = len(start) if ended else max(info.st_size, len(start))
         yield _pack_header(header)
         yield start
@@ -138,7 +138,7 @@ def _read_rest(descriptor: int, length: int, filling: int) -> Iterator[bytes]:
                 data = _read_some(descriptor, min(CHUNK, rest))
             except OSError as error:
                 problem = error
-        # Zeros for what can't be read, or is gone because the file was cut meanwhile.
+        # Zeros for what can't be read, or is missing because the file was truncated meanwhile.
         data = data or bytes(min(CHUNK, rest))
         rest -= len(data)
         yield data

@@ -1,4 +1,4 @@
-"""GenerateClientConfiguration: a talosconfig for somebody else, with fewer rights or another life time."""
+"""GenerateClientConfiguration: a talosconfig for another user, with its own roles and lifetime."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -66,7 +66,7 @@ def make_client_config(
     """A key, its certificate with the roles, and the client's file that holds both.
 
     Raises:
-        RpcError: INVALID_ARGUMENT when the certificate would live longer than dates go.
+        RpcError: INVALID_ARGUMENT when the expiry exceeds the range of dates.
     """
     issuer = CertificateAuthority.from_pem(authority.crt, authority.key, where="OS CA")
     try:

@@ -44,5 +44,5 @@ async def connect_to(node: Node, socket: str) -> AbstractAsyncContextManager[Tra
 
 
 def in_namespace(namespace: str) -> dict[str, list[str]]:
-    """The metadata by which containerd knows the namespace of a call."""
+    """The metadata that names the namespace of a call."""
     return {"containerd-namespace": [namespace]}

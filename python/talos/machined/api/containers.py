@@ -63,7 +63,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         if row.group:
             await node.services.terminate(row.id)
         else:
-            # Starting it again is up to whoever made it: the kubelet, or the runner of its service.
+            # Its creator restarts it: the kubelet, or the runner of its service.
             async with await containerd.connect(node, request.namespace) as transport:
                 await transport.unary(
                     _KILL,
@@ -81,7 +81,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 class Row:
     """A container with its task, if it has one. ``pod`` is empty outside of Kubernetes.
 
-    ``group`` is the control group of a daemon, which containerd doesn't know.
+    ``group`` is the control group of a daemon, which containerd does not manage.
     """
 
     id: str
@@ -175,12 +175,12 @@ async def _list(transport: Transport, namespace: str) -> list[Row]:
 
 
 def make_daemon_row(service: ServiceStatus) -> Row:
-    """A daemon as existing clients know it: a container named like its service."""
+    """A daemon as existing clients expect it: a container with the service's name."""
     return Row(id=service.id, image="", pid=service.pid, status=task_pb2.RUNNING, group=service.group)
 
 
 def make_row(container: containers_pb2.Container, task: task_pb2.Process | None) -> Row:
-    """What matters of a container as containerd lists it."""
+    """The fields of containerd's container that are used here."""
     labels = container.labels
     pod = f"{labels[_POD_NAMESPACE]}/{labels[_POD_NAME]}" if labels.get(_POD_NAME) else ""
     is_sandbox = labels.get(_KIND) == "sandbox"

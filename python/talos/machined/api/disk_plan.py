@@ -19,7 +19,7 @@ async def describe_disk_plan(node: Node, config: Config) -> str:
     if not node.platform.has_disks or await is_installed(node.state):
         return ""
     if not await _knows_devices(node):
-        return "The machine does not know its disks yet: repeat the dry run for the plan of the installation."
+        return "The disks are not discovered yet: repeat the dry run for the plan of the installation."
     plan = await plan_install(node.state, config)
     return "" if plan is None else plan.text()
 

@@ -1,4 +1,4 @@
-"""storage.StorageService: the disks, as the State knows them."""
+"""storage.StorageService: the disks, from the State."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
 
 def make_disk(disk: Resource[block_pb2.DiskSpec], *, is_system: bool) -> pb.Disk:
-    """A disk in the API's words."""
+    """A disk as the API's message."""
     spec = disk.spec
     return pb.Disk(
         size=spec.size,

@@ -1,4 +1,4 @@
-"""Events: what happened on the node, and what happens from now on."""
+"""Events: past events of the node, then new ones."""
 
 import re
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         async with node.events.follow(
             tail=request.tail_events, after_id=after_id, seconds=seconds, actor_id=request.with_actor_id
         ) as stream:
-            # Nothing is missed from here on. Clients tell this frame by its empty type.
+            # Nothing is missed from here on. Clients recognize this frame by its empty type.
             await send(pb.Event(data=Any(), id=node.events.make_id(), actor_id=request.with_actor_id))
             async for event in stream:
                 await send(make_event(event))
@@ -32,7 +32,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
 
 def parse_start(request: pb.EventsRequest) -> tuple[str, float]:
-    """The event after which the stream begins, and how many seconds ago.
+    """The event after which the stream starts, and how many seconds ago.
 
     A duration in place of the event's id means that long ago.
     """

@@ -1,4 +1,4 @@
-"""List, DiskUsage, Read, Copy and Statfs: looking at the node's files."""
+"""List, DiskUsage, Read, Copy and Statfs: the node's files."""
 
 import itertools
 import os
@@ -16,7 +16,7 @@ from talos.machined.api.usage import measure
 from talos.machined.node.ports import Node
 
 _BATCH = 64
-"""Files looked at in one go: a change of threads costs as much as several lstat calls."""
+"""Files per step in a thread: a switch of threads costs as much as several lstat calls."""
 
 MAX_PATHS = 64
 """Paths of one DiskUsage call: each is a walk through directories."""
@@ -41,7 +41,7 @@ def storage_handlers(node: Node) -> Mapping[str, Handler]:
 
 
 async def run_list(request: machine_pb2.ListRequest, call: Call, send: Send) -> None:
-    """One frame a file; a file that can't be looked at has an error in its frame."""
+    """One frame a file; a file whose lstat fails has an error in its frame."""
     del call
     types = {_TYPES[kind] for kind in request.types if kind in _TYPES}
     if len(types) < len(set(request.types)):
@@ -110,7 +110,7 @@ async def run_disk_usage(request: machine_pb2.DiskUsageRequest, call: Call, send
         try:
             root = await in_thread(resolve, path)
         except RpcError as error:
-            # The other paths are still of use.
+            # The other paths are still reported.
             await send(machine_pb2.DiskUsageInfo(name=path, relative_name=path, error=error.message))
             continue
         await pump(measure(root, request), send_all, walking=True)
@@ -135,7 +135,7 @@ async def run_read(request: machine_pb2.ReadRequest, call: Call, send: Send) -> 
 
 
 async def run_copy(request: machine_pb2.CopyRequest, call: Call, send: Send) -> None:
-    """A gzip'd tar; what had to be left out is told by an error in the last frame."""
+    """A gzip'd tar; the last frame has an error that lists what was left out."""
     del call
     if not request.root_path:
         raise RpcError(Code.INVALID_ARGUMENT, "path is empty")

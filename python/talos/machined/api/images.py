@@ -100,7 +100,7 @@ class Images:
         return name
 
     async def remove(self, reference: str) -> None:
-        """Forget an image; what no other one needs is freed when this returns."""
+        """Delete an image; its unshared content is freed when this returns."""
         await self.transport.unary(
             _DELETE,
             images_pb2.DeleteImageRequest(name=reference, sync=True),
@@ -111,7 +111,7 @@ class Images:
 
 
 def _pack(message: Message) -> AnyMessage:
-    # containerd knows its types by their bare names.
+    # containerd's type URLs are bare names.
     return AnyMessage(type_url=message.DESCRIPTOR.full_name, value=message.SerializeToString())
 
 

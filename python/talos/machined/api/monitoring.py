@@ -44,7 +44,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
 
 def make_handler(files: Files, read: Callable[[Files], Message]) -> Handler:
-    """A handler that answers with what a function reads from the kernel's memory."""
+    """A handler that replies with what a function reads from /proc or /sys."""
 
     async def handle(request: Empty, call: Call) -> Message:
         del request, call

@@ -21,7 +21,7 @@ from talos.system.proc.sockets import (
 )
 
 NAMESPACE_DIR = "/run/netns"
-"""Where the container runtime keeps the network namespaces of pods, by name."""
+"""The container runtime's directory of pods' network namespaces, by name."""
 HOST = "host"
 
 
@@ -36,7 +36,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
 
 def list_sockets(files: Files, request: pb.NetstatRequest) -> pb.NetstatResponse:
-    """The sockets that the request asks for; nothing asked for means all of the host's.
+    """The requested sockets; an empty request means all of the host's.
 
     Raises:
         RpcError: NOT_FOUND for a network namespace that isn't there.
@@ -88,7 +88,7 @@ def _read_namespace(files: Files, name: str, protocols: Sequence[str]) -> list[S
 def _read_inside(files: Files, path: str, protocols: Sequence[str]) -> list[Socket]:
     """For a namespace without a process: by a thread that enters it and ends there.
 
-    A thread of a pool would carry the namespace on to whoever uses it next.
+    A pooled thread would stay in the namespace for its next task.
     """
     found: list[Socket] = []
     problems: list[OSError] = []
@@ -143,7 +143,7 @@ def _make_record(socket: Socket, namespace: str, owners: Mapping[int, Owner]) ->
         inode=socket.inode,
         ref=socket.ref,
         pointer=socket.pointer,
-        # Always there: the existing client reads its pid without asking.
+        # Always set: existing clients read its pid unconditionally.
         process=pb.ConnectRecord.Process(pid=owner.pid, name=owner.name)
         if owner
         else pb.ConnectRecord.Process(),

@@ -1,4 +1,4 @@
-"""Paths that a caller names: checked, and their errors put into the API's words."""
+"""Paths in requests: validation, and errors in the form of the API."""
 
 import errno
 import os
@@ -46,7 +46,7 @@ def resolve(path: str) -> str:
 
 
 def make_error(verb: str, path: str, error: OSError) -> RpcError:
-    """What the API answers when the kernel refused to do something with a path."""
+    """The API's error for an OSError about a path."""
     code = _CODES.get(error.errno or 0, Code.UNKNOWN)
     return RpcError(code, describe(verb, path, error))
 
@@ -58,7 +58,7 @@ def describe(verb: str, path: str, error: OSError) -> str:
 
 
 def make_text(name: str) -> str:
-    """A file name as valid UTF-8, which protobuf insists on; other bytes are replaced."""
+    """A file name as valid UTF-8, which protobuf requires; other bytes are replaced."""
     return os.fsencode(name).decode(errors="replace")
 
 
@@ -66,7 +66,7 @@ def open_regular(path: str) -> int:
     """A descriptor to read a regular file from.
 
     Nothing else is ever opened: opening a device can set it to work, opening a pipe can wait
-    without end. Files of the kernel that would wait for something to read say EAGAIN instead.
+    without end. Files of the kernel that would block raise EAGAIN instead.
 
     Raises:
         OSError: as of ``open``; of EINVAL when it is no regular file, or one without an end.

@@ -35,7 +35,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         del call
         if request.mode not in pb.ResetRequest.WipeMode.values():
             raise RpcError(Code.INVALID_ARGUMENT, f"unknown wipe mode {request.mode}")
-        # A container has no disks of its own: it only ends, and its launcher keeps or removes what it had.
+        # A container has no disks of its own: it only ends, and its launcher keeps or removes its volumes.
         plan = await plan_reset(node.state, request) if node.platform.has_disks else ResetPlan()
         try:
             actor = node.power.reset(plan)

@@ -1,4 +1,4 @@
-"""Blocking work for a stream: done in a worker thread, one step at a time, at the reader's pace."""
+"""Blocking work for a stream: in a worker thread, one step at a time, with backpressure from the reader."""
 
 from collections.abc import Awaitable, Callable, Generator
 
@@ -8,7 +8,7 @@ _THREADS = 8
 """At most so many threads wait for disks on behalf of the API; the rest of PID 1 has its own."""
 
 _WALKERS = 2
-"""At most so many of them walk through directories, which takes the interpreter's lock from all else."""
+"""At most so many of them walk through directories, which holds the interpreter's lock."""
 
 _limiters: dict[int, trio.CapacityLimiter] = {}
 
@@ -25,7 +25,7 @@ async def in_thread[**P, R](function: Callable[P, R], /, *args: P.args, **kwargs
 
 
 async def pump[T](steps: Generator[T], use: Callable[[T], Awaitable[None]], *, walking: bool = False) -> None:
-    """Hand on what the generator yields, each item before the next one is made.
+    """Pass on each item of the generator before the next one is produced.
 
     Nothing piles up while the reader doesn't read, and cancellation takes effect after the
     step that runs. The generator is closed in the end. One that is ``walking`` through

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from talos.machined.api.paths import describe
 
-# Bits of Go's os.FileMode, in which the API speaks of modes.
+# Bits of Go's os.FileMode, the API's form of modes.
 _TYPE_BITS = {
     stat.S_IFDIR: 1 << 31,
     stat.S_IFLNK: 1 << 27,
@@ -19,7 +19,7 @@ _TYPE_BITS = {
     stat.S_IFSOCK: 1 << 24,
 }
 _MISSING = {errno.ENOENT, errno.ESRCH}
-"""Processes come and go: that is no error of a walk through /proc."""
+"""Processes end during a walk through /proc: that is no error."""
 _SET_BITS = {stat.S_ISUID: 1 << 23, stat.S_ISGID: 1 << 22, stat.S_ISVTX: 1 << 20}
 
 
@@ -84,7 +84,7 @@ def _look(path: str, relative: str, level: int) -> Entry:
         info = os.lstat(path)
         link = ""
         if stat.S_ISLNK(info.st_mode):
-            link = os.readlink(path)  # noqa: PTH115 - Path would tidy the text up
+            link = os.readlink(path)  # noqa: PTH115 - Path would normalize the text
     except OSError as error:
         text = describe("lstat", path, error)
         missing = error.errno in _MISSING
@@ -94,7 +94,7 @@ def _look(path: str, relative: str, level: int) -> Entry:
 
 def _list(entry: Entry) -> tuple[Iterator[str], Entry | None]:
     try:
-        names = os.listdir(entry.path)  # noqa: PTH208 - only names are wanted
+        names = os.listdir(entry.path)  # noqa: PTH208 - only names are needed
     except OSError as error:
         if error.errno in _MISSING:
             return iter(()), None

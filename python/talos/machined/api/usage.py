@@ -14,7 +14,7 @@ _BATCH = 256
 
 @dataclass(slots=True, kw_only=True)
 class _Folder:
-    """A directory whose end the walk hasn't reached."""
+    """A directory that the walk has not finished."""
 
     path: str
     relative: str
@@ -23,13 +23,13 @@ class _Folder:
 
 
 def measure(root: str, request: machine_pb2.DiskUsageRequest) -> Generator[list[machine_pb2.DiskUsageInfo]]:
-    """Batches of what the request asks for, a directory after what is in it."""
+    """Batches of requested entries, a directory after its content."""
     for batch in itertools.batched(_measure(root, request), _BATCH, strict=False):
         yield [frame for frame in batch if frame is not None]
 
 
 def _measure(root: str, request: machine_pb2.DiskUsageRequest) -> Generator[machine_pb2.DiskUsageInfo | None]:
-    """Every step of the walk, also one that shows nothing: the caller may want to stop."""
+    """Every step of the walk, also without an entry, so that the caller can stop."""
     open_folders: list[_Folder] = []
     pseudo = _get_device("/proc")
 
@@ -46,7 +46,7 @@ def _measure(root: str, request: machine_pb2.DiskUsageRequest) -> Generator[mach
             yield _make_error(entry)
             continue
         yield from close(entry.level)
-        # Sizes in /proc are claims (kcore: the address space), nothing there takes room.
+        # Sizes in /proc are nominal (kcore: the address space) and take no space.
         size = 0 if entry.info.st_dev == pseudo else entry.info.st_size
         row = _Folder(path=entry.path, relative=entry.relative, level=entry.level, size=size)
         if entry.is_dir:

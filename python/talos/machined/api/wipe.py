@@ -1,4 +1,4 @@
-"""storage.StorageService/BlockDeviceWipe: erasing a disk or partition that nobody uses."""
+"""storage.StorageService/BlockDeviceWipe: erasing a disk or partition that is not in use."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -45,7 +45,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
 
 async def check_device(state: State, descriptor: _Descriptor) -> Resource[block_pb2.DeviceSpec]:
-    """The device that is meant. RpcError when it is not there or must not be erased."""
+    """The device of a descriptor. RpcError when it is not there or must not be erased."""
     name = descriptor.device.removeprefix("/dev/")
     if descriptor.method not in pb.BlockDeviceWipeDescriptor.Method.values():
         raise RpcError(Code.INVALID_ARGUMENT, f"unknown method {descriptor.method} to wipe {name}")

@@ -16,7 +16,7 @@ _NOT_SHOWN = frozenset({"time", "level", "msg", "service", "traceback"})
 
 
 def format_for_console(line: str) -> str:
-    """A structured line as text: the message, then what else there is."""
+    """A structured line as text: the message, then the other fields."""
     record: Mapping[str, Any] = json.loads(line)
     parts = [record["time"], f"{record['msg']}"]
     parts += [f"{key}={value}" for key, value in record.items() if key not in _NOT_SHOWN]
@@ -26,7 +26,7 @@ def format_for_console(line: str) -> str:
 
 
 def make_sink(logs: LogStore, log_id: str, console: Callable[[str], None]) -> Callable[[str], None]:
-    """Where a Log of PID 1 writes to. Lines for debugging stay off the console."""
+    """The sink of a Log of PID 1: its log, and the console except for debug lines."""
     logs.register(log_id)
 
     def write(line: str) -> None:
@@ -38,13 +38,13 @@ def make_sink(logs: LogStore, log_id: str, console: Callable[[str], None]) -> Ca
 
 
 def write_to_stderr(text: str) -> None:
-    """On the container platform the console is what the launcher gave us."""
+    """Write to stderr, the console on the container platform."""
     with suppress(OSError):
         os.write(2, f"{PREFIX}{text}\n".encode(errors="replace"))
 
 
 def make_console(*, has_kernel: bool) -> Callable[[str], None]:
-    """The console of this machine: the kernel's log, where that is not another machine's."""
+    """The console of this machine: the kernel's log, or stderr in a container."""
     if not has_kernel:
         return write_to_stderr
     try:

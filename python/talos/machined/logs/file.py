@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 ROTATE_AT = 5 * 1024 * 1024
-"""Bytes after which the file becomes ``<name>.1``, whose predecessor goes."""
+"""Bytes after which the file becomes ``<name>.1``, replacing the previous one."""
 
 
 class LogFile:
-    """Appends to a file and survives that it can't: a full disk loses lines, not the service."""
+    """Appends to a file; write errors, as of a full disk, drop lines and are reported in ``error``."""
 
     def __init__(self, path: Path, rotate_at: int = ROTATE_AT) -> None:
         self._path = path
@@ -18,7 +18,7 @@ class LogFile:
         self.error = ""
 
     def write(self, data: bytes) -> None:
-        """Append; what went wrong is in ``error`` until a write succeeds again."""
+        """Append; ``error`` holds the last failure until a write succeeds."""
         try:
             if self._fd < 0:
                 self._open()

@@ -11,7 +11,7 @@ from talos.api.rpc import Code, RpcError
 from talos.system.kmsg import DEVICE, LINE_SIZE, KmsgReader, format_message
 
 PREFIX = "[talos] "
-"""How machined's own lines begin."""
+"""Prefix of machined's own lines."""
 
 
 class DeviceKernelLog:
@@ -47,7 +47,7 @@ async def _iterate(reader: KmsgReader, *, follow: bool) -> AsyncGenerator[bytes]
 
 
 class KernelLogWriter:
-    """Writes lines into the kernel's log, so that they are on the console and survive us."""
+    """Writes lines into the kernel's log, so that they reach the console and outlive the process."""
 
     def __init__(self, device: str = DEVICE) -> None:
         self._fd = os.open(device, os.O_WRONLY | os.O_CLOEXEC)

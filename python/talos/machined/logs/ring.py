@@ -7,11 +7,11 @@ from talos.system.wakeup import Signal
 CAPACITY = 1024 * 1024
 """Bytes kept of each log."""
 CHUNK = 16 * 1024
-"""Bytes gathered into one piece; many small ones would cost more than what they hold."""
+"""Bytes gathered into one chunk; the overhead of many small ones exceeds their content."""
 
 
 class LogRing:
-    """Bytes are numbered from the log's beginning; the oldest are forgotten."""
+    """A ring of bytes, numbered from the start of the log; the oldest are dropped."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
@@ -33,9 +33,9 @@ class LogRing:
         self._more.notify()
 
     def read(self, position: int) -> tuple[bytes, int]:
-        """What follows a position, a chunk at a time, and the position after it.
+        """The chunk at a position, and the position after it.
 
-        What was forgotten is skipped; the answer is empty at the end.
+        Dropped bytes are skipped; the answer is empty at the end.
         """
         offset = self._start
         for chunk in self._chunks:

@@ -11,7 +11,7 @@ from talos.machined.node.ports import Logs, UnknownLogError
 
 DIRECTORY = Path("/var/log")
 AUDIT = "audit"
-"""The log of calls that a mere reader may not make."""
+"""The log of calls that require more than the reader role."""
 
 _RECORD = b'"msg":"audit"'
 
@@ -32,7 +32,7 @@ class LogStore(Logs):
         return sorted(self._rings)
 
     def register(self, id: str) -> None:
-        """Let a log be known before anything is written to it."""
+        """Create an empty log, so that it is listed."""
         self._rings.setdefault(id, LogRing())
 
     @override
@@ -45,7 +45,7 @@ class LogStore(Logs):
             self._files[id].write(data)
 
     def open_files(self, directory: Path) -> None:
-        """Write to disk from now on, beginning with what memory holds."""
+        """Start to write to disk, with the lines in memory first."""
         self._directory = directory
         for name, ring in self._rings.items():
             file = self._files[name] = LogFile(directory / f"{name}.log")
@@ -55,7 +55,7 @@ class LogStore(Logs):
                 file.write(chunk)
 
     def close_files(self) -> None:
-        """Let go of the disk, so that it can be unmounted."""
+        """Close all files, so that the disk can be unmounted."""
         for file in self._files.values():
             file.close()
         self._files.clear()

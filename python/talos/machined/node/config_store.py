@@ -1,4 +1,4 @@
-"""Where the machine's config is kept: as a file in STATE, and as resources.
+"""The machine's config as a file in STATE and as resources.
 
 Of the resources ``v1alpha1`` is the config in force, ``persistent`` the one that the next
 boot begins with.
@@ -14,7 +14,7 @@ from talos.system.files import replace_durably
 
 CONFIG_FILE = "config.yaml"
 YAML_SPEC = {"talos.dev/yaml-spec": "1"}
-"""Says that the resource's YAML is the text itself, as one scalar."""
+"""Annotation: the resource's YAML is the text itself, as one scalar."""
 
 
 def write_config(state_dir: Path, data: bytes) -> None:
@@ -31,7 +31,7 @@ type ConfigResource = Singleton[config_pb2.MachineConfigSpec]
 
 
 async def publish_config(state: State, resource: ConfigResource, data: bytes) -> None:
-    """Make a config known."""
+    """Write a config into its resource."""
     spec = config_pb2.MachineConfigSpec(yaml_marshalled=data)
     await put(state, *resource, spec, annotations=YAML_SPEC)
 

@@ -62,7 +62,7 @@ class EventLog(Events):
         for event in past:
             yield event
         while True:
-            # A slow follower may have been overtaken by the ring.
+            # The ring may have dropped events that a slow follower has not read.
             position = max(position, self._next - len(self._events))
             if position == self._next:
                 await self._more.wait()

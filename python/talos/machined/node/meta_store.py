@@ -22,7 +22,7 @@ class MetaStore:
         self._listener: Callable[[], None] = _ignore
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Who is told after every change; one only."""
+        """The callback after every change; one only."""
         self._listener = listener
 
     @property

@@ -1,4 +1,4 @@
-"""What the machine API may ask of PID 1.
+"""The interfaces of PID 1 that the machine API uses.
 
 This is the seam between the API with the State on one side and the supervisor on the other.
 The handlers see nothing of the supervisor but these protocols, so the two sides could be
@@ -23,7 +23,7 @@ from talos.system.process import Finished
 
 
 class ServiceState(enum.Enum):
-    """Where a service stands; the text is the one the API shows."""
+    """The state of a service; the values are the API's texts."""
 
     INITIALIZED = "Initialized"
     PREPARING = "Preparing"
@@ -48,7 +48,7 @@ class ServiceHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceEvent:
-    """One step in a service's life. ``time`` is in seconds since the epoch."""
+    """One change of a service's state. ``time`` is in seconds since the epoch."""
 
     message: str
     state: ServiceState
@@ -59,7 +59,7 @@ class ServiceEvent:
 class ServiceStatus:
     """A service as the API shows it; ``events`` oldest first, ``pid`` 0 when no process runs.
 
-    ``is_daemon``: it is one of the system's own daemons, which existing clients know as containers
+    ``is_daemon``: it is one of the system's own daemons, which existing clients expect as containers
     of the namespace ``system``. ``group`` is its control group.
     """
 
@@ -234,12 +234,12 @@ class Power(Protocol):
         ...
 
     def reset(self, plan: ResetPlan) -> str:
-        """Begin to erase what a plan says, the actor id likewise. SequenceLockedError."""
+        """Start to erase what a plan names; the actor id. SequenceLockedError."""
         ...
 
 
 class Processes(Protocol):
-    """Programs that PID 1 runs for somebody."""
+    """Programs that PID 1 runs for its other parts."""
 
     async def run(self, argv: Sequence[str], *, log: str = "") -> int:
         """Run a program to its end: its exit code, negative for a signal. Output goes to a log."""

@@ -1,4 +1,4 @@
-"""What machined itself tells about the machine in the State, once per boot."""
+"""Resources about the machine that machined writes once per boot."""
 
 from talos.api.definitions.cluster_pb2 import IdentitySpec
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
@@ -25,7 +25,7 @@ BOOT_CONTROLLER = "runtime.BootController"
 async def describe_machine(
     state: State, *, files: Files, node_id: str, cmdline: str, platform: PlatformConfigSpec
 ) -> None:
-    """Who this is, what runs on it, and how it was started."""
+    """Write the machine's identity, version and boot parameters."""
     boot_id = files.read(BOOT_ID_FILE).strip()
     await put(state, *ids.IDENTITY, IdentitySpec(node_id=node_id), owner=IDENTITY_OWNER)
     await put(state, *ids.BOOT_ID, BootIDSpec(boot_id=boot_id), owner=BOOT_CONTROLLER)
@@ -38,5 +38,5 @@ async def describe_machine(
 
 
 async def describe_foreign_devices(state: State) -> None:
-    """The host has made the devices and named the links: there is no udevd to wait for."""
+    """Mark devices as ready: on a container the host manages them, there is no udevd."""
     await put(state, *ids.DEVICES_STATUS, DevicesStatusSpec(ready=True), owner=BOOT_CONTROLLER)

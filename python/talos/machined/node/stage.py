@@ -1,4 +1,4 @@
-"""In which stage of its run the machine is; controllers wait for changes of it."""
+"""The stage of the machine, with notification of changes."""
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.system.wakeup import Signal

@@ -20,13 +20,13 @@ class Param:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParamResult:
-    """What the kernel made of it."""
+    """The parameter's value in the kernel after setting it."""
 
     key: str
     wanted: str
     current: str = ""
     default: str = ""
-    """The value before we came."""
+    """The value before the first change."""
     unsupported: bool = False
     reason: str = ""
     """Why it is not as wanted."""
@@ -91,7 +91,7 @@ def default_params(*, has_kernel: bool) -> Mapping[str, str]:
 
 
 class KernelParams:
-    """Sets parameters, and remembers what each one was before it was touched."""
+    """Sets parameters and holds each one's previous value."""
 
     def __init__(self, sysctls: Sysctls, defaults: Mapping[str, str]) -> None:
         self._sysctls = sysctls

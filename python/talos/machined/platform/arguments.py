@@ -1,4 +1,4 @@
-"""The kernel arguments that are ours: what may stand in each, so that a mistake is named at boot.
+"""The kernel arguments ``talos.*`` and their valid values, so that mistakes are logged at boot.
 
 Who uses an argument reads it from ``machine.platform.arguments``. A malformed one counts as not given.
 """
@@ -16,12 +16,12 @@ OAUTH = "talos.config.oauth."
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What values an argument takes."""
+    """The valid values of an argument."""
 
     is_valid: Callable[[str], bool]
     hint: str = ""
     is_used: bool = True
-    """False for those of upstream that nothing here reads yet."""
+    """False for arguments of upstream that have no reader yet."""
 
 
 def _matches(pattern: str, hint: str, *, is_used: bool = True) -> Form:
@@ -55,7 +55,7 @@ FORMS: Mapping[str, Form] = {
 
 
 def find_mistakes(arguments: Cmdline) -> tuple[str, ...]:
-    """A line for every argument of ours that is unknown, malformed or has no effect."""
+    """A line for every ``talos.*`` argument that is unknown, malformed or has no effect."""
     lines: list[str] = []
     for name, value in arguments.arguments:
         if not name.startswith(PREFIX):

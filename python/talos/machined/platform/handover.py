@@ -1,11 +1,11 @@
-"""Where the container platform's launcher leaves word for PID 1."""
+"""The directory through which the container platform's launcher passes data to PID 1."""
 
 from pathlib import Path
 
 HANDOVER = Path("/system/platform")
-"""Has ``cmdline`` on the container platform, and nowhere else."""
+"""Contains ``cmdline`` on the container platform only."""
 
 
 def is_container() -> bool:
-    """Whether a launcher has started us. Needs no /proc."""
+    """Whether PID 1 runs on the container platform. Needs no /proc."""
     return (HANDOVER / "cmdline").exists()

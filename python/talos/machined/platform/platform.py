@@ -1,4 +1,4 @@
-"""What the machine is. On the container platform a launcher has left word in a folder."""
+"""The platform: container, where the launcher passes data in a directory, or metal."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ _NEED_DISKS = frozenset(
 
 
 class PlatformPort(Platform, Protocol):
-    """A platform, with what only the boot sequence uses of it."""
+    """A platform with the methods for the boot sequence."""
 
     @property
     def arguments(self) -> Cmdline:
@@ -30,7 +30,7 @@ class PlatformPort(Platform, Protocol):
         ...
 
     def forget_config(self) -> None:
-        """The config is kept now: remove the platform's copy, if it can be."""
+        """Remove the platform's copy of the config, if possible, once it is stored in STATE."""
         ...
 
     def load_network(self) -> PlatformConfigSpec:
@@ -103,7 +103,7 @@ class MetalPlatform:
         return True
 
     def load_config(self) -> bytes:
-        """None at hand: ``talos.config`` names the source, see ``config_sources``."""
+        """Empty: ``talos.config`` names the source, see ``config_sources``."""
         return b""
 
     def forget_config(self) -> None:
@@ -115,7 +115,7 @@ class MetalPlatform:
 
 
 def detect_platform(files: Files, handover: Path = HANDOVER) -> PlatformPort:
-    """The platform we are on."""
+    """Detect the platform."""
     replacement = str(handover / "cmdline")
     if files.exists(replacement):
         return ContainerPlatform(arguments=parse_cmdline(files.read(replacement)), handover=handover)

@@ -30,7 +30,7 @@ WATCHED: tuple[Kind[Message], ...] = (
     kinds.API_CERTIFICATE,
     kinds.SYSTEM_INFORMATION,
 )
-"""A change of one of these may change the screen."""
+"""Kinds whose changes trigger a redraw."""
 _STAGE_PREFIX = "MACHINE_STAGE_"
 _QUIET = frozenset({ServiceState.SKIPPED, ServiceState.FINISHED})
 
@@ -46,13 +46,13 @@ class Collector:
     """The fingerprint of the first certificate of a PEM file."""
     log: deque[str] = field(default_factory=lambda: deque[str](maxlen=LINES_KEPT))
     _load: tuple[int, int] = (0, 0)
-    """Ticks of all processors until the last look: idle, and all."""
+    """Ticks of all processors at the last measurement: idle, and total."""
     _percent: int = -1
     _pem: bytes = b""
     _print: str = ""
 
     async def collect(self) -> Summary:
-        """One look at the machine."""
+        """Collect the summary."""
         status = await self._get(*ids.MACHINE_STATUS)
         kind = await self._get(*ids.MACHINE_TYPE)
         name = await self._get(*ids.HOSTNAME_STATUS)

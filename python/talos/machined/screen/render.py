@@ -18,7 +18,7 @@ _UNPRINTABLE = re.compile(r"[^ -~]")
 
 
 class Style(enum.Enum):
-    """How a row stands out."""
+    """The style of a row."""
 
     PLAIN = "plain"
     HEADER = "header"
@@ -36,7 +36,7 @@ class Row:
 
 
 def render(summary: Summary, width: int, height: int) -> list[Row]:
-    """Exactly ``height`` rows: the header, the facts, the log's newest lines."""
+    """Exactly ``height`` rows: the header, the machine, the newest log lines."""
     width = max(width, MIN_WIDTH)
     top = [_header(summary, width), Row(""), *_machine_rows(summary, width - 1)]
     if summary.maintenance:
@@ -47,7 +47,7 @@ def render(summary: Summary, width: int, height: int) -> list[Row]:
 
 
 def sanitize(text: str) -> str:
-    """Text from anywhere, with nothing in it that a terminal would act upon."""
+    """Untrusted text without control characters and escape sequences."""
     return _UNPRINTABLE.sub("?", _ESCAPES.sub("", text.replace("\t", " ")))
 
 
@@ -87,7 +87,7 @@ def _service(id: str, state: str) -> str:
 
 
 def _labelled(label: str, values: Sequence[str], width: int, style: Style) -> list[Row]:
-    """Values side by side, wrapped between them; a value that is unknown says so."""
+    """Values side by side, wrapped between them; an unknown value is shown as such."""
     text = ", ".join(value.replace(" ", "\0") for value in values) or "-"
     lines = textwrap.wrap(text, width - LABEL, break_on_hyphens=False) or [""]
     return [

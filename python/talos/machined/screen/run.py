@@ -22,10 +22,10 @@ from talos.system.wakeup import Wakeup
 PAUSE = 1.0
 """Seconds between two drawings."""
 MEASURE_INTERVAL = 10.0
-"""Seconds between two looks at load and memory, where nothing else changes."""
+"""Seconds between two measurements of load and memory without other changes."""
 _DEBUG = "debug"
 _TIMESTAMP = re.compile(r"^(\[talos\] )\d{4}-\d\d-\d\dT[\d:.]+Z ")
-"""The time in our own lines: the kernel's stands before them."""
+"""The timestamp of machined's own lines, redundant with the kernel's."""
 
 
 def open_terminal(arguments: Cmdline, log: Log) -> Terminal | None:
@@ -51,7 +51,7 @@ def read_fingerprint(pem: bytes) -> str:
 
 
 class Screen:
-    """Draws what a collector finds; :meth:`change` tells it to look again."""
+    """Draws a collector's summary; :meth:`change` schedules a redraw."""
 
     def __init__(self, collector: Collector, terminal: Terminal) -> None:
         self._collector = collector
@@ -61,11 +61,11 @@ class Screen:
         self.change()
 
     def change(self) -> None:
-        """Something may look different now."""
+        """Schedule a redraw."""
         self._changed.set()
 
     async def run(self) -> None:
-        """Draw, without end."""
+        """Draw until cancelled."""
         measured = -MEASURE_INTERVAL
         while True:
             with trio.move_on_after(MEASURE_INTERVAL):
@@ -84,7 +84,7 @@ class Screen:
                 self.change()
 
     async def follow_messages(self, reader: KmsgReader) -> None:
-        """Draw when the kernel or we say something."""
+        """Redraw when a message is written to the kernel's log."""
         while True:
             for message in reader.read():
                 if message.priority != _DEBUG:

@@ -1,4 +1,4 @@
-"""What the summary screen shows, and nothing of how."""
+"""The data of the summary screen."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ LINES_KEPT = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceLine:
-    """A service in a word or two."""
+    """A service's state in short."""
 
     id: str
     state: str
@@ -17,7 +17,7 @@ class ServiceLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One look at the machine. Memory is in MiB, ``cpu_percent`` negative while it is not known.
+    """The machine at one point in time. Memory is in MiB, ``cpu_percent`` negative while it is not known.
 
     ``fingerprint`` is that of the certificate in maintenance mode, empty in any other.
     """

@@ -65,4 +65,4 @@ async def test_an_installed_machine_is_not_installed_again(caller: Any, metal: A
 
 async def test_disks_that_are_not_known_yet_are_no_reason_to_refuse(caller: Any, metal: Any) -> None:
     reply = await metal.handler("ApplyConfiguration")(request(dry_run=True), None)
-    assert "does not know its disks yet" in reply.messages[0].mode_details
+    assert "disks are not discovered yet" in reply.messages[0].mode_details

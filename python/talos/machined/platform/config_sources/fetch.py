@@ -21,7 +21,7 @@ class NotThereError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What came, and from where in the end."""
+    """The body and the final URL."""
 
     data: bytes
     url: str
@@ -34,7 +34,7 @@ def fetch(url: str) -> Fetched:
         FetchError: for everything that may go better next time.
         NotThereError: when the server answers 404 or 410.
     """
-    # Takes a second to load on an emulated machine, and most never need it.
+    # Takes a second to import on an emulated machine, and most never need it.
     import http.client
     import urllib.error
 

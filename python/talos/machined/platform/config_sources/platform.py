@@ -1,4 +1,4 @@
-"""The config that a machine's platform brings, from where the arguments point to."""
+"""The machine config from the source that the kernel arguments name."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ NOCLOUD = "nocloud"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformSource:
-    """What there is to look for, and the ways to get it."""
+    """Loads the config of the platform."""
 
     platform: PlatformPort
     state: State

@@ -1,4 +1,4 @@
-"""What may stand in a config's URL for the machine that asks: ``${uuid}``, ``${serial}`` and others."""
+"""Variables in a config's URL: ``${uuid}``, ``${serial}`` and others."""
 
 import re
 from collections.abc import Mapping
@@ -70,7 +70,7 @@ async def collect_values(state: State, files: Files, names: tuple[str, ...]) -> 
 
 
 async def wait_for_network(state: State) -> None:
-    """Until there is an address: the server may be on our own network."""
+    """Wait for an address; a default route is not required, the server may be on the same network."""
     await wait_for(state, *ids.NETWORK_STATUS, lambda one: one.spec.address_ready)
 
 

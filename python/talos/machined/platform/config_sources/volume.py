@@ -1,4 +1,4 @@
-"""Files of a volume that is attached to bring the machine its config."""
+"""Files of a volume that is attached to provide the machine config."""
 
 import tempfile
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A config from a web server, asked again and again until it answers."""
+"""A config from a web server, fetched with retries."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -18,14 +18,14 @@ from talos.system.errors import UserError
 from talos.system.files import Files
 
 TOTAL_LIMIT = 3 * 3600.0
-"""Seconds after which the search for a config is given up (as upstream)."""
+"""Seconds after which fetching stops (as upstream)."""
 FIRST_PAUSE, LAST_PAUSE = 1.0, 30.0
 """Seconds between two attempts: the first pause, which doubles, and the longest."""
 
 _USER = re.compile(r"(?<=://)[^/?#]*@")
 
 type Report = Callable[[str], None]
-"""Gets every failure after which another attempt follows."""
+"""Called with every failure that is retried."""
 
 
 def without_password(url: str) -> str:
@@ -34,13 +34,13 @@ def without_password(url: str) -> str:
 
 
 async def fetch_in_thread(url: str) -> Fetched:
-    """Fetch; a thread that can't be stopped is left to its own time limit."""
+    """Fetch in a thread; when cancelled, the thread runs into its own time limit."""
     return await trio.to_thread.run_sync(fetch, url, abandon_on_cancel=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSource:
-    """Where, and what it takes to get there."""
+    """Loads configs from URLs."""
 
     state: State
     files: Files
