@@ -103,7 +103,7 @@ class Service:
 
 
 class Transport(Protocol):
-    """The client's end of a connection, as trio sees it.
+    """The client's end of a connection, for trio.
 
     ``method`` is a full path, ``/package.Service/Method``. A call that fails raises
     :class:`RpcError`; leaving the context of a stream cancels it.

@@ -29,7 +29,7 @@ from talos.config.cel.types import BOOL, DYN, FUNCTIONS, METHODS, Overload, Type
 from talos.system.errors import UserError
 
 MAX_LOOPS = 2
-"""Loops inside each other: the time they take is the product of the lists' sizes."""
+"""Loops inside each other: their time is the product of the lists' sizes."""
 
 type Scope = Mapping[str, Any]
 type Run = Callable[[Scope], Any]
@@ -188,7 +188,7 @@ class _Compiler:
                 return found, lambda scope: compute(*(run(scope) for run in runs))
 
     def _choose(self, node: Apply, kinds: Sequence[Type]) -> tuple[Overload, Type]:
-        """The overload that takes these types, and what it gives."""
+        """The overload for these types, and its result's type."""
         if node.target is None:
             overloads = self._environment.functions.get(node.function) or FUNCTIONS.get(node.function)
         else:

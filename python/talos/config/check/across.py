@@ -30,11 +30,11 @@ CONTROL_PLANE_KINDS = frozenset({
     "KubeInlineManifestConfig", "KubeProxyConfig", "KubeSchedulerConfig", "KubeServiceAccountConfig",
     "KubeTalosAPIAccessConfig", "Layer2VIPConfig",
 })  # fmt: skip
-"""Documents about what only control plane nodes run."""
+"""Kinds that only control plane nodes use."""
 
 
 def check_across(config: Config, *, in_container: bool) -> Iterator[Note]:
-    """What each document leaves to the others."""
+    """Documents that need or exclude each other."""
     yield from _check_host_dns(config, in_container=in_container)
     yield from _check_discovery(config)
     yield from _check_control_plane(config)
@@ -124,7 +124,7 @@ def _check_links(config: Config) -> Iterator[Note]:
 
 
 def _check_dependencies(config: Config) -> Iterator[Note]:
-    """Containers wait for others that are there, and never in a circle."""
+    """Containers depend on containers that exist, without cycles."""
     found = config.find_all(ContainerConfig)
     containers = {container.name: container for container in found}
     waits = {

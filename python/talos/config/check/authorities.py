@@ -1,4 +1,4 @@
-"""Authorities and keys that a config may have by upstream's rules, and that will not work on a node."""
+"""Authorities and keys that upstream accepts and with which a node can't serve."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from talos.system.errors import UserError
 
 
 def find_unusable(config: Config) -> Iterator[Note]:
-    """Each authority that is no certificate, or whose key is not its own."""
+    """Each authority that is not a certificate, or whose key belongs to another one."""
     document = config.find(KubeAPIServerCAConfig)
     kubernetes = Note.at(document, "issuingCA") if document else Note.at(config.main, "cluster.ca")
     for pair, at in (

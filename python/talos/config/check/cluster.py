@@ -18,7 +18,7 @@ _AUTHORIZERS = ("Node", "RBAC", "Webhook")
 
 
 def check_cluster(config: Config, main: V1Alpha1Config) -> Iterator[Note]:
-    """What stands in ``cluster``."""
+    """Checks of ``cluster``."""
     cluster, at = main.cluster, Note.at(main, "cluster")
     if cluster is None:
         yield at.find("is missing", hint="at least the cluster's token, or {}")
@@ -52,7 +52,7 @@ def check_cluster(config: Config, main: V1Alpha1Config) -> Iterator[Note]:
 
 
 def find_cluster_warnings(main: V1Alpha1Config) -> Iterator[Note]:
-    """What works but is likely a mistake; with ``--strict`` it is one."""
+    """Likely mistakes: warnings, which are errors with ``--strict``."""
     cni = main.cluster.network.cni if main.cluster and main.cluster.network else None
     if cni and cni.name == "custom" and not cni.urls:
         yield Note.at(main, "cluster.network.cni.urls").find("is empty")

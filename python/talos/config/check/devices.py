@@ -31,7 +31,7 @@ _BOND_CHOICES = {
 
 
 def check_devices(config: Config, machine: MachineConfig, at: Note) -> Iterator[Note]:
-    """Every link, and that none belongs to two others."""
+    """Checks of every link; a link belongs to one other at most."""
     devices = (machine.network and machine.network.interfaces) or ()
     owners: dict[str, str] = {}
     for index, device in enumerate(devices):
@@ -142,7 +142,7 @@ def _check_bond(bond: Bond, at: Note) -> Iterator[Note]:
 
 
 def _bond_limits(bond: Bond) -> Iterator[tuple[str, object, frozenset[str]]]:
-    """Settings that only some modes know."""
+    """Settings that only some modes have."""
     lacp, monitored = frozenset({"802.3ad"}), frozenset(_BOND_MODES) - _BALANCING - {"802.3ad"}
     yield "lacpRate", bond.lacp_rate, lacp
     yield "adActorSysPrio", bond.ad_actor_sys_prio, lacp

@@ -16,7 +16,7 @@ CHECKS: Mapping[str, Check] = {
     **volumes.CHECKS,
 }
 NAMELESS = frozenset({"PCIDriverRebindConfig", "TrustedRootsConfig"})
-"""Kinds that have a name and may do without."""
+"""Named kinds whose name may be empty."""
 
 
 def check_document(document: Document) -> Iterator[Note]:

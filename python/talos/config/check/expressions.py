@@ -1,4 +1,4 @@
-"""Expressions in configs are compiled when the config is checked, not when they are needed."""
+"""Expressions in configs are compiled when the config is checked, not at their first use."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Forms of names, labels, addresses and PEM texts, each as what is wrong with it; empty when nothing is."""
+"""Forms of names, labels, addresses and PEM texts, each as a message; empty without a mistake."""
 
 import base64
 import ipaddress
@@ -21,7 +21,7 @@ _LARGEST_ANNOTATIONS = 256 * 1024  # bytes, Kubernetes' limit
 
 
 def is_dns_name(text: str) -> bool:
-    """A name as resolvers take it."""
+    """A name that resolvers accept."""
     return len(text) <= _LONGEST_NAME + 1 and _DNS_NAME.fullmatch(text) is not None
 
 
@@ -96,7 +96,7 @@ def check_taints(taints: Mapping[str, str] | None, at: Note) -> Iterator[Note]:
 
 
 def check_pem(text: str, at: Note) -> Iterator[Note]:
-    """At least one block of PEM; what is in it is looked at where it is used."""
+    """At least one block of PEM; its content is checked where it is used."""
     for block in _PEM.finditer(text):
         try:
             base64.b64decode("".join(block["body"].split()), validate=True)
@@ -107,7 +107,7 @@ def check_pem(text: str, at: Note) -> Iterator[Note]:
 
 
 def check_present(value: object, at: Note, *, hint: str = "") -> Iterator[Note]:
-    """It must be there and not be empty."""
+    """It must be present and not empty."""
     if not value:
         yield at.find("is missing", hint=hint)
 

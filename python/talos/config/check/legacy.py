@@ -10,7 +10,7 @@ from talos.config.schema import Form, Section, fields_of
 
 
 def check_conflicts(config: Config) -> Iterator[Note]:
-    """A setting stands either in the main document or in its own, not in both."""
+    """A setting is either in the main document or in its own, not in both."""
     kinds = {document.kind for document in config.documents}
     for path, newer in find_replaced(config):
         if len(newer) == 1 and newer[0] in kinds and not document_type(newer[0]).named:

@@ -29,7 +29,7 @@ _KUBELET_OWN_FIELDS = (
 
 
 def check_machine(config: Config, main: V1Alpha1Config, *, installs: bool) -> Iterator[Note]:
-    """What stands in ``machine``; ``installs``: on a machine with disks of its own."""
+    """Checks of ``machine``; ``installs``: on a machine with disks of its own."""
     machine = main.machine
     if machine is None:
         yield Note("is missing", main, "machine", hint="the machine's type, token and ca")
@@ -156,7 +156,7 @@ def _check_encryption(encryption: EncryptionConfig | None, at: Note) -> Iterator
             yield at.below(f"keys[{index}].slot").find(f"{key.slot} is used already")
         slots.add(key.slot)
         if key.static is None and key.node_id is None and key.kms is None and key.tpm is None:
-            yield at.below(f"keys[{index}]").find("says no kind of key", hint="static, nodeID, kms or tpm")
+            yield at.below(f"keys[{index}]").find("names no kind of key", hint="static, nodeID, kms or tpm")
 
 
 def _check_features(config: Config, features: FeaturesConfig | None, at: Note) -> Iterator[Note]:

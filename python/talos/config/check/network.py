@@ -1,4 +1,4 @@
-"""Checks of documents about names, routes, rules, time and what else makes a network."""
+"""Checks of documents about names, routes, rules, time and other network settings."""
 
 import ipaddress
 import re

@@ -14,7 +14,7 @@ _SHOWN = 1000  # characters of a message; values may have a megabyte
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What is wrong, in which document, at which path."""
+    """A message with its document and path."""
 
     message: str
     document: Document | None = None
@@ -23,7 +23,7 @@ class Note:
 
     @classmethod
     def at(cls, document: Document | None, path: str = "") -> "Note":
-        """A place, for what may be found there."""
+        """A place in a document, at which findings are made."""
         return cls("", document, path)
 
     def below(self, path: str) -> "Note":

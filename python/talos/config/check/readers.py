@@ -1,4 +1,4 @@
-"""Which documents and settings have no effect on nodes yet, because nothing there reads them.
+"""Documents and settings without effect on nodes of this version, which have no reader.
 
 The test of this module compares the table with the source of the nodes: a kind leaves it with the
 change that brings its reader.
@@ -34,7 +34,7 @@ UNREAD_SETTINGS = frozenset({"machine.logging", "machine.seccompProfiles"})
 
 
 def find_unread(config: Config) -> Iterator[Note]:
-    """All of it in one finding: a generated config has two dozen."""
+    """One finding for all of them: a generated config has two dozen."""
     machine = config.machine
     names = {path for path, newer in find_replaced(config) if UNREAD_KINDS.issuperset(newer)}
     if machine is not None and machine.logging is not None:

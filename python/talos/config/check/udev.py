@@ -8,7 +8,7 @@ from talos.system.errors import UserError
 
 
 def check_udev_rules(rules: Iterable[str] | None, at: Note) -> Iterator[Note]:
-    """Every rule must be one that nodes understand; ``at`` is the place of the list."""
+    """Every rule must be one that nodes support; ``at`` is the place of the list."""
     for index, rule in enumerate(rules or ()):
         try:
             parse_rules([rule])

@@ -1,4 +1,4 @@
-"""Whether a config makes sense, beyond its form.
+"""Validation of a config beyond its syntax.
 
 report = validate(config, Mode.METAL)
 report.errors, report.warnings, report.notes    tuples of Problem
@@ -25,7 +25,7 @@ from talos.config.read.reader import MAX_PROBLEMS
 
 
 class Mode(enum.Enum):
-    """Where the config is for."""
+    """The platform that the config is for."""
 
     METAL = "metal"
     CLOUD = "cloud"
@@ -34,7 +34,7 @@ class Mode(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What was found. Warnings keep a config from being used only with ``--strict``, notes never."""
+    """Findings. Warnings refuse a config only with ``--strict``, notes never."""
 
     errors: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
@@ -42,10 +42,10 @@ class Report:
 
 
 def validate(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) -> Report:
-    """Look at everything.
+    """Run every check.
 
-    A ``partial`` config is one that will be merged with others: only what each document says for itself
-    is looked at, not what it needs beside it.
+    A ``partial`` config is one that will be merged with others: only the
+    checks of single documents run, not those of documents that it needs beside it.
     """
     found = itertools.islice(_errors(config, mode, partial=partial), MAX_PROBLEMS)
     errors = [note.problem(config) for note in found]

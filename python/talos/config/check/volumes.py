@@ -23,7 +23,7 @@ from talos.config.values import ByteSize, Size
 
 _SYSTEM_VOLUMES = ("STATE", "EPHEMERAL", "IMAGECACHE", "ETCD", "CRI", "KUBELET", "LOG")
 _FIXED_VOLUMES = ("STATE",)
-"""Their size and place are the installation's."""
+"""The installation sets their size and place."""
 _MOUNTED_BY_THE_SYSTEM = ("STATE", "IMAGECACHE")
 _LABEL = re.compile(r"[a-zA-Z0-9-]{1,34}", re.ASCII)
 _LABEL_HINT = "1 to 34 letters, digits and hyphens"

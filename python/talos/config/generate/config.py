@@ -88,7 +88,7 @@ def issue_client(
 
 
 def render(config: Config, *, docs: bool = True, examples: bool = True) -> str:
-    """The config as YAML, with remarks when asked for."""
+    """The config as YAML, with remarks where requested."""
     if not docs and not examples:
         return dump(config)
     parts = (

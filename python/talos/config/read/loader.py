@@ -1,4 +1,4 @@
-"""A config from YAML text, strictly, with everything that is wrong with it at once.
+"""A config from YAML text, strictly, with all of its mistakes at once.
 
 load(text, source="controlplane.yaml") -> Config      raises ConfigError
 dump(config) -> str
@@ -61,7 +61,7 @@ def dump_document(document: Document, *, comments: Comments = NO_COMMENTS) -> st
 
 
 def dump_plain(documents: Sequence[Mapping[str, Any]]) -> str:
-    """Documents that are plain data already."""
+    """Documents as plain data."""
     return "---\n".join(to_yaml(document) for document in documents)
 
 
@@ -82,7 +82,7 @@ def _text(node: MappingNode, key: str) -> str:
 
 
 def read_document(node: Node, reader: SectionReader) -> Document | None:
-    """Read one document of any kind; what is wrong is noted in the reader."""
+    """Read one document of any kind; mistakes are noted in the reader."""
     if not isinstance(node, MappingNode):
         reader.note("a document must be a mapping", "", node.mark)
         return None

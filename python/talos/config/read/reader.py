@@ -1,6 +1,6 @@
 """A tree of nodes as a section of a config, by the section's declaration.
 
-Every mistake is noted with its place and the reading goes on, so that all come out at once.
+Every mistake is noted with its place and the reading goes on, so that all are reported at once.
 """
 
 import base64
@@ -16,7 +16,7 @@ from talos.config.values import Text, Url
 _TRUE = frozenset({"true", "True", "TRUE", "y", "Y", "yes", "Yes", "YES", "on", "On", "ON"})
 _FALSE = frozenset({"false", "False", "FALSE", "n", "N", "no", "No", "NO", "off", "Off", "OFF"})
 _SHOWN = 60  # characters of a value that a message repeats
-_LONGEST_WORD = 64  # characters of a key that is compared with the known ones
+_LONGEST_NAME = 64  # characters of a key that is compared with the known ones
 
 MAX_PROBLEMS = 200
 """Reading ends here: a text of nothing but mistakes must not take minutes."""
@@ -24,11 +24,11 @@ MAX_PROBLEMS = 200
 _PATCH_HINT = 'only in patches, and only "$patch: delete"'
 
 _WRONG = object()
-"""Stands for a value that could not be read; the problem is noted."""
+"""In place of a value that could not be read; the problem is noted."""
 
 
 class SectionReader:
-    """Reads one document; ``problems`` and ``marks`` grow on the way.
+    """Reads one document and collects ``problems`` and ``marks``.
 
     ``problems`` may begin with those of other documents of the config. ``marks`` has the place of
     every value by its path. A ``partial`` document is a patch: nothing is required. A ``lenient``
@@ -210,7 +210,7 @@ class SectionReader:
                 return node.value in _TRUE
             return refuse(f"expected true or false, got {shown}")
         if issubclass(wanted, int):
-            # Go's decoder takes 6443.0 for a number, too.
+            # Go's decoder accepts 6443.0 as an integer, too.
             text = node.value.rstrip("0").removesuffix(".") if ".0" in node.value else node.value
             number = parse_integer(text) if node.plain else None
             if number is None:
@@ -251,13 +251,13 @@ class SectionReader:
         return value
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A remark about the known word that is nearest, if one is near."""
-    if len(word) > _LONGEST_WORD:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint with the nearest known name, empty when none is near."""
+    if len(name) > _LONGEST_NAME:
         return ""
-    words = {known_word.lower(): known_word for known_word in known}
-    near = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.6)
-    return f'did you mean "{words[near[0]]}"?' if near else ""
+    names = {known_name.lower(): known_name for known_name in known}
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+    return f'did you mean "{names[near[0]]}"?' if near else ""
 
 
 def _item(shape: Shape) -> Shape:

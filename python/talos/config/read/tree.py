@@ -1,11 +1,11 @@
-"""YAML as a tree of nodes that know where they stand in the text.
+"""YAML as a tree of nodes with their places in the text.
 
     parse_documents(text, source="config.yaml") -> list[Node]
     plain(node) -> Any
 
 The parser's events are composed here, without recursion, so that hostile input ends in an
 error: too large, too deep, aliases that contain themselves or multiply. The limits make the work
-linear in the text: whoever reaches the API may send one. Duplicate keys and what the resolver of
+linear in the text, which unauthenticated clients may send. Duplicate keys and what the resolver of
 YAML 1.1 would guess (``off`` is a text, not false) are treated as Go's yaml.v3 does, because that
 is what config files are written for.
 """
@@ -38,7 +38,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(slots=True)
 class ScalarNode:
-    """A text. ``plain`` means that it was written without quotes and may be a number or a word."""
+    """A text. ``plain`` means that it was written without quotes and may be a number or a boolean."""
 
     value: str
     mark: Mark
@@ -59,7 +59,7 @@ class SequenceNode:
 
 @dataclass(slots=True)
 class MappingNode:
-    """A mapping in the order of the text; ``duplicates`` are keys that came again."""
+    """A mapping in the order of the text; ``duplicates`` are repeated keys."""
 
     mark: Mark
     entries: dict[str, tuple[Mark, "Node"]] = field(default_factory=dict[str, tuple[Mark, "Node"]])
@@ -75,7 +75,7 @@ def parse_documents(text: str | bytes, *, source: str = "") -> list[Node]:
     """Compose every document of a stream; empty ones are left out.
 
     Raises:
-        ConfigError: when it is no YAML or goes beyond the limits.
+        ConfigError: when it is not YAML or exceeds the limits.
     """
 
     def refuse(message: str, mark: Mark | None = None, hint: str = "") -> ConfigError:
@@ -117,7 +117,7 @@ def _mark_of(text: str, position: int) -> Mark:
 
 @dataclass(slots=True)
 class _Open:
-    """A collection that isn't finished yet."""
+    """An unfinished collection."""
 
     node: SequenceNode | MappingNode
     anchor: str | None
@@ -236,7 +236,7 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 
 
 def is_null(node: Node) -> bool:
-    """Whether nothing is written there."""
+    """Whether the value is empty."""
     return isinstance(node, ScalarNode) and node.plain and node.value in _NULLS
 
 

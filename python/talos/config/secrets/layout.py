@@ -9,7 +9,7 @@ from talos.config.schema import REQUIRED, Section, setting
 class ClusterPart(Section):
     """Id and secret of the cluster for discovery."""
 
-    id: str = setting("what discovery knows the cluster by", default=REQUIRED)
+    id: str = setting("the cluster's id for discovery", default=REQUIRED)
     secret: str = setting("what discovery data is encrypted with", default=REQUIRED, secret=True)
 
 

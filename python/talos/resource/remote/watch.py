@@ -227,7 +227,7 @@ class RemoteWatch[S: Message]:
 class _Way(enum.Enum):
     """How a stream begins."""
 
-    FIRST = "as the reader wants"
+    FIRST = "with the given options"
     BOOKMARK = "where the last one broke"
     RESYNC = "with the present contents"
 

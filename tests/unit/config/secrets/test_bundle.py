@@ -60,7 +60,7 @@ def test_a_bootstrap_token_may_have_any_form() -> None:
     [
         (("cluster", "secret"), "AAAA", "s: cluster.secret: 3 bytes, expected 32"),
         (("cluster", "secret"), "?", "s: cluster.secret: no base64"),
-        (("cluster", "id"), None, "s:17:3: cluster.id: is missing (what discovery knows the cluster by)"),
+        (("cluster", "id"), None, "s:17:3: cluster.id: is missing (the cluster's id for discovery)"),
         (("cluster", "id"), [], "s:17:7: cluster.id: expected a text, got a list"),
         (
             ("trustdinfo", "token"),

@@ -12,5 +12,5 @@ class ZswapConfig(Document):
 
     kind: ClassVar[str] = "ZswapConfig"
 
-    max_pool_percent: int | None = setting("share of memory it may take")
-    shrinker_enabled: bool | None = setting("give memory back under pressure")
+    max_pool_percent: int | None = setting("largest share of memory, in percent")
+    shrinker_enabled: bool | None = setting("shrink the pool under memory pressure")

@@ -12,5 +12,5 @@ class DiscoveryIdentityConfig(Document):
 
     kind: ClassVar[str] = "DiscoveryIdentityConfig"
 
-    cluster_id: str = setting("what discovery knows the cluster by", key="clusterID", default="")
+    cluster_id: str = setting("the cluster's id for discovery", key="clusterID", default="")
     cluster_secret: str = setting("what discovery data is encrypted with", default="", secret=True)

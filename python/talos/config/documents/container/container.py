@@ -57,7 +57,7 @@ class ContainerCapabilities(Section):
     """Linux capabilities."""
 
     add: tuple[str, ...] | None = setting("capabilities to add")
-    drop: tuple[str, ...] | None = setting("capabilities to take away")
+    drop: tuple[str, ...] | None = setting("capabilities to drop")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class ContainerConfig(Document):
     entrypoint: tuple[str, ...] | None = setting("program to run")
     args: tuple[str, ...] | None = setting("its arguments")
     working_dir: str | None = setting("directory it starts in")
-    run_as: ContainerRunAs | None = setting("whom it runs as")
+    run_as: ContainerRunAs | None = setting("user and group of the process")
     environment: tuple[str, ...] | None = setting("environment variables, NAME=value")
     mounts: tuple[ContainerMount, ...] | None = setting("what is mounted")
     security: ContainerSecurity | None = setting("what it may do")

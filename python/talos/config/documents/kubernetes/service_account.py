@@ -32,5 +32,5 @@ class KubeServiceAccountConfig(Document):
 
     kind: ClassVar[str] = "KubeServiceAccountConfig"
 
-    issuer: IssuerServiceAccountConfig = setting("who issues tokens", default=IssuerServiceAccountConfig())
+    issuer: IssuerServiceAccountConfig = setting("issuer of tokens", default=IssuerServiceAccountConfig())
     accepted: AcceptedServiceAccountConfig | None = setting("what is accepted beside")

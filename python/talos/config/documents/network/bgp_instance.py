@@ -33,7 +33,7 @@ class BGPNeighborConfig(Section):
     peer_asn: int | None = setting("the neighbour's autonomous system number", key="peerASN", bounds=UINT32)
     local_asn: int | None = setting("own autonomous system number", key="localASN", bounds=UINT32)
     passive: bool | None = setting("wait for the neighbour to connect")
-    hold_time: Duration | None = setting("time until a silent neighbour counts as gone")
+    hold_time: Duration | None = setting("time without messages until a neighbour counts as down")
     bfd: BGPBFDConfig | None = setting("fast detection of failures")
 
 

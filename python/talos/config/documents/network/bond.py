@@ -39,14 +39,14 @@ class BondConfig(Document):
         allowed=("layer2", "layer3+4", "layer2+3", "encap2+3", "encap3+4"),
     )
     arp_interval: int | None = setting("milliseconds between ARP probes", bounds=UINT32)
-    arp_ip_targets: tuple[Address, ...] | None = setting("addresses that ARP monitoring asks")
-    ns_ip6_targets: tuple[Address, ...] | None = setting("addresses that neighbour discovery asks")
+    arp_ip_targets: tuple[Address, ...] | None = setting("targets of ARP monitoring")
+    ns_ip6_targets: tuple[Address, ...] | None = setting("targets of monitoring by neighbour discovery")
     arp_validate: str | None = setting(
         "which ARP replies count",
         allowed=("none", "active", "backup", "all", "filter", "filter-active", "filter-backup"),
     )
     arp_all_targets: str | None = setting("whether any or all targets must answer", allowed=("any", "all"))
-    lacp_rate: str | None = setting("how often LACP packets are asked for", allowed=("slow", "fast"))
+    lacp_rate: str | None = setting("requested rate of LACP packets", allowed=("slow", "fast"))
     fail_over_mac: str | None = setting(
         "which link-layer address is used after a failure", allowed=("none", "active", "follow")
     )

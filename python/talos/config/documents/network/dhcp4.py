@@ -16,8 +16,8 @@ class DHCPv4Config(Document):
 
     name: str = setting("link to configure", default="")
     route_metric: int | None = setting("priority of routes from DHCP (default: 1024)", bounds=UINT32)
-    ignore_hostname: bool | None = setting("do not take the name from DHCP")
-    ignore_routes: bool | None = setting("do not take routes from DHCP")
+    ignore_hostname: bool | None = setting("ignore the name from DHCP")
+    ignore_routes: bool | None = setting("ignore routes from DHCP")
     client_identifier: str | None = setting(
         "how the node identifies itself (default: mac)", allowed=("none", "mac", "duid")
     )

@@ -18,4 +18,4 @@ class TCPProbeConfig(Document):
     interval: Duration | None = setting("time between two runs (default: 1s)")
     failure_threshold: int | None = setting("failures in a row that count (default: 0)", bounds=UINT32)
     endpoint: str = setting("host and port to connect to", default="")
-    timeout: Duration | None = setting("when to give up (default: 10s)")
+    timeout: Duration | None = setting("time limit (default: 10s)")

@@ -14,4 +14,4 @@ class WatchdogTimerConfig(Document):
     kind: ClassVar[str] = "WatchdogTimerConfig"
 
     device: str | None = setting("the device")
-    timeout: Duration | None = setting("when to give up (default: 1m (min 10s))")
+    timeout: Duration | None = setting("time limit (default: 1m (min 10s))")

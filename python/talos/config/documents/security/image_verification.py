@@ -10,9 +10,9 @@ from talos.config.schema import Document, Merge, Section, setting
 class ImageKeylessVerifier(Section):
     """Signed without a key, by identity."""
 
-    issuer: str | None = setting("who issues tokens")
-    subject: str | None = setting("who signed")
-    subject_regex: str | None = setting("who signed, as a pattern")
+    issuer: str | None = setting("issuer of tokens")
+    subject: str | None = setting("identity that signed")
+    subject_regex: str | None = setting("identity that signed, as a pattern")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,10 @@ class Bond(Section):
     device_selectors: tuple[NetworkDeviceSelector, ...] | None = setting(
         "links of the bond, by their properties"
     )
-    arp_ip_target: tuple[str, ...] | None = setting("addresses that ARP monitoring asks", key="arpIPTarget")
+    arp_ip_target: tuple[str, ...] | None = setting("targets of ARP monitoring", key="arpIPTarget")
     mode: str = setting("how links are used", default="")
     xmit_hash_policy: str | None = setting("how packets are spread over links")
-    lacp_rate: str | None = setting("how often LACP packets are asked for")
+    lacp_rate: str | None = setting("requested rate of LACP packets")
     ad_actor_system: str | None = setting("LACP system address")
     arp_validate: str | None = setting("which ARP replies count")
     arp_all_targets: str | None = setting("whether any or all targets must answer")

@@ -57,7 +57,7 @@ class AdminKubeconfigConfig(Section):
 class ClusterConfig(Section):
     """The cluster the machine belongs to."""
 
-    id: str | None = setting("what discovery knows the cluster by", replaced_by=("DiscoveryIdentityConfig",))
+    id: str | None = setting("the cluster's id for discovery", replaced_by=("DiscoveryIdentityConfig",))
     secret: str | None = setting(
         "what discovery data is encrypted with", secret=True, replaced_by=("DiscoveryIdentityConfig",)
     )

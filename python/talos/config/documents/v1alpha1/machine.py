@@ -19,7 +19,7 @@ from talos.config.values import ByteSize, Duration, FileMode, Unstructured, Url
 class DiskPartition(Section):
     """Partitions to make."""
 
-    size: ByteSize | None = setting("how large; the last may be empty and takes the rest")
+    size: ByteSize | None = setting("size; the last partition may be without one and uses the rest")
     mountpoint: str | None = setting("where it is mounted")
 
 
