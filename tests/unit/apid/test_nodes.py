@@ -116,9 +116,9 @@ class TestOtherNodes:
                 assert failed.error == "rpc error: code = NotFound desc = nothing here"
                 assert failed.status.code == Code.NOT_FOUND
                 assert failed.status.details[0].TypeName() == "common.Error"
-                gone = elements["127.0.0.3"].metadata
-                assert gone.status.code == Code.UNAVAILABLE
-                assert "refused" in gone.error
+                missing = elements["127.0.0.3"].metadata
+                assert missing.status.code == Code.UNAVAILABLE
+                assert "refused" in missing.error
 
         pki = Pki()
         run(test)

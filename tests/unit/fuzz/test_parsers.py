@@ -34,9 +34,9 @@ from talos.pki.certificate import parse_certificates
 from talos.pki.keys import parse_key
 from talos.resource.pattern import Pattern, PatternError
 from talos.resource.remote.service import parse_query
-from talos.rpc.http2.metadata import parse_metadata, parse_timeout
 from talos.rpc.port import call
 from talos.rpc.port.frames import FloodError, FrameMeter
+from talos.rpc.protocol import parse_metadata, parse_timeout
 from talos.system.errors import UserError
 from talos.timed.sntp import parse_reply as parse_sntp
 

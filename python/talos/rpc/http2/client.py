@@ -15,9 +15,8 @@ from talos.rpc.http2.connection import (
     ProtocolError,
     make_frame,
 )
-from talos.rpc.http2.headers import Headers
-from talos.rpc.http2.metadata import make_headers, make_timeout, parse_metadata, parse_trailers
-from talos.rpc.http2.stream import Stream, Waiting, framed
+from talos.rpc.http2.stream import Stream, Waiting
+from talos.rpc.protocol import Headers, framed, make_headers, make_timeout, parse_metadata, parse_trailers
 from talos.rpc.proxy.raw import DEADLINE_EXCEEDED, Metadata, Status
 
 FIRST_PAUSE, LAST_PAUSE = 0.02, 1.0

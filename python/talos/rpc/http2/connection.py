@@ -14,7 +14,8 @@ from typing import ClassVar, Final, Protocol, cast
 import hpack
 
 from talos.api.rpc import RpcError
-from talos.rpc.http2.headers import MAX_HEADER_LIST, HeaderDecoder, Headers, encode_headers
+from talos.rpc.http2.headers import MAX_HEADER_LIST, HeaderDecoder, encode_headers
+from talos.rpc.protocol import Headers
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 

@@ -6,7 +6,7 @@ decoded once is looked up the next time. Calls between daemons repeat a few bloc
 
 import hpack
 
-type Headers = tuple[tuple[str, str], ...]
+from talos.rpc.protocol import Headers
 
 MAX_HEADER_LIST = 64 * 1024
 """Bytes of one list of headers, as HPACK counts."""

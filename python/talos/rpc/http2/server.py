@@ -19,9 +19,16 @@ from talos.rpc.http2.connection import (
     ProtocolError,
     make_frame,
 )
-from talos.rpc.http2.headers import Headers
-from talos.rpc.http2.metadata import REPLY_HEADERS, make_headers, make_trailers, parse_metadata, parse_timeout
-from talos.rpc.http2.stream import Stream, Waiting, framed
+from talos.rpc.http2.stream import Stream, Waiting
+from talos.rpc.protocol import (
+    REPLY_HEADERS,
+    Headers,
+    framed,
+    make_headers,
+    make_trailers,
+    parse_metadata,
+    parse_timeout,
+)
 from talos.rpc.proxy.raw import DEADLINE_EXCEEDED, Metadata, Status
 
 SOCKET_UMASK = 0o117

@@ -18,11 +18,8 @@ from talos.rpc.http2.connection import (
     Receiver,
     make_frame,
 )
-from talos.rpc.http2.headers import Headers
 from talos.rpc.limits import MAX_MESSAGE
-
-PREFIX = 5
-"""Bytes before a message: one of flags, four of length."""
+from talos.rpc.protocol import PREFIX, Headers
 
 
 class Event(Protocol):
@@ -201,8 +198,3 @@ class Stream(Receiver):
             flags = END_STREAM if last and position == len(data) else 0
             connection.write(make_frame(Kind.DATA, flags, self.number, part))
             connection.flush()
-
-
-def framed(message: bytes) -> bytes:
-    """A message with its prefix."""
-    return b"\0" + len(message).to_bytes(4) + message

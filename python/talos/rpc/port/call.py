@@ -1,16 +1,22 @@
 """One call on an HTTP/2 connection, from the server's side."""
 
 import asyncio
-import base64
-import binascii
 import re
 from collections.abc import Iterable, Mapping
 from typing import Protocol
-from urllib.parse import quote_from_bytes
 
 from talos.api.methods import max_request
 from talos.api.rpc import Code, RpcError
 from talos.rpc.port.tls import Client
+from talos.rpc.protocol import (
+    PREFIX,
+    Headers,
+    framed,
+    make_headers,
+    make_trailers,
+    parse_metadata,
+    parse_timeout,
+)
 from talos.rpc.proxy.raw import (
     RECEIVED_LIMIT,
     Metadata,
@@ -21,12 +27,6 @@ from talos.rpc.proxy.raw import (
     is_transport_key,
 )
 
-_PREFIX = 5  # of a message: one byte of flags, four of length
-_TIMEOUT = re.compile(r"(\d{1,8})([HMSmun])")
-_UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
-MAX_TIMEOUT = 365 * 86400.0
-"""Seconds; a longer timeout is this one. Much longer ones overflow in gRPC."""
-
 ARRIVAL = 10.0
 """Seconds within which a call's first request arrives."""
 
@@ -36,18 +36,7 @@ ARRIVAL_RATE = 64 * 1024
 _MAX_AUTHORITY = 300
 _KEY = re.compile(r"[0-9a-z_.\-]+")
 _VALUE = re.compile(r"[ -~]*")
-_UNQUOTED = bytes(byte for byte in range(0x20, 0x7F) if byte != ord("%"))
 _STATUS_MAX_MESSAGE = 4096  # clients refuse replies with more than 8 KiB of headers
-
-type Headers = Iterable[tuple[str, str]]
-
-
-def parse_timeout(text: str) -> float:
-    """The seconds of a ``grpc-timeout`` header."""
-    found = _TIMEOUT.fullmatch(text)
-    if found is None:
-        raise RpcError(Code.INTERNAL, f'malformed grpc-timeout: "{text}"')
-    return min(int(found[1]) * _UNITS[found[2]], MAX_TIMEOUT)
 
 
 def parse_authority(headers: Mapping[str, str]) -> str:
@@ -58,47 +47,22 @@ def parse_authority(headers: Mapping[str, str]) -> str:
     return authority
 
 
-def parse_metadata(headers: Headers) -> Metadata:
-    """The metadata among a request's headers; RpcError when it is malformed or too much."""
-    items: list[tuple[str, str | bytes]] = []
-    for key, value in headers:
-        if is_transport_key(key):
-            continue
+def parse_request_metadata(headers: Iterable[tuple[str, str]]) -> Metadata:
+    """The metadata of a request from the network; RpcError when it is malformed or too much."""
+    pairs = [(key, value) for key, value in headers if not is_transport_key(key)]
+    for key, value in pairs:
         if not _KEY.fullmatch(key) or not _VALUE.fullmatch(value):
             raise RpcError(
                 Code.INVALID_ARGUMENT, f"the metadata key {key[:64]!r} or its value has illegal characters"
             )
-        if key.endswith("-bin"):
-            items += ((key, _decode_binary(key, part)) for part in value.split(","))
-        else:
-            items.append((key, value))
-    check_size(items, RECEIVED_LIMIT)
-    return tuple(items)
+    metadata = parse_metadata(pairs)
+    check_size(metadata, RECEIVED_LIMIT)
+    return metadata
 
 
-def _decode_binary(key: str, text: str) -> bytes:
-    text = text.strip().rstrip("=")
-    try:
-        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except binascii.Error:
-        raise RpcError(Code.INTERNAL, f'malformed binary metadata "{key}"') from None
-
-
-def make_headers(metadata: Metadata) -> list[tuple[str, str]]:
-    """Metadata as headers."""
-    return [
-        (key, base64.b64encode(value).rstrip(b"=").decode() if isinstance(value, bytes) else value)
-        for key, value in metadata
-    ]
-
-
-def make_trailer_headers(status: Status) -> list[tuple[str, str]]:
-    """A status as the headers that end a call."""
-    headers = [("grpc-status", str(status.code))]
-    if status.message:
-        text = status.message.encode(errors="replace")[:_STATUS_MAX_MESSAGE]
-        headers.append(("grpc-message", quote_from_bytes(text, safe=_UNQUOTED)))
-    return headers + make_headers(status.trailers)
+def make_short_trailers(status: Status) -> Headers:
+    """A status as the headers that end a call, within what clients accept."""
+    return make_trailers(status, max_message=_STATUS_MAX_MESSAGE)
 
 
 class Carrier(Protocol):
@@ -125,7 +89,7 @@ class Carrier(Protocol):
         """End a call with bytes that were not read."""
         ...
 
-    def send_headers(self, stream: int, metadata: list[tuple[str, str]]) -> None:
+    def send_headers(self, stream: int, headers: Headers) -> None:
         """Begin a reply."""
         ...
 
@@ -233,16 +197,16 @@ class Http2Call:
         due, self._due = self._due, None
         if due is not None and not self.ended:
             self._connection.widen(self.stream, max_request(self.method))
-        if not await self._fill(_PREFIX, due):
+        if not await self._fill(PREFIX, due):
             return None
-        size = int.from_bytes(self._buffer[1:_PREFIX])
+        size = int.from_bytes(self._buffer[1:PREFIX])
         if self._buffer[0] != 0:
             raise RpcError(Code.UNIMPLEMENTED, "compressed messages are not supported")
         check_request(self.method, size)
-        if len(self._buffer) < _PREFIX + size:
-            await self._fill(_PREFIX + size, (due or self._loop.time() + ARRIVAL) + size / ARRIVAL_RATE)
-        message = bytes(memoryview(self._buffer)[_PREFIX : _PREFIX + size])
-        del self._buffer[: _PREFIX + size]
+        if len(self._buffer) < PREFIX + size:
+            await self._fill(PREFIX + size, (due or self._loop.time() + ARRIVAL) + size / ARRIVAL_RATE)
+        message = bytes(memoryview(self._buffer)[PREFIX : PREFIX + size])
+        del self._buffer[: PREFIX + size]
         self._release()
         return message
 
@@ -273,4 +237,4 @@ class Http2Call:
     async def send(self, message: bytes) -> None:
         """Send a reply, waiting while the caller does not read."""
         await self.send_headers(())
-        await self._connection.send_data(self, b"\0" + len(message).to_bytes(4) + message)
+        await self._connection.send_data(self, framed(message))

@@ -18,12 +18,13 @@ from h2.errors import ErrorCodes
 
 from talos.api.rpc import Code, RpcError
 from talos.rpc.port.addresses import format_address
-from talos.rpc.port.call import Carrier, Http2Call, make_trailer_headers, parse_metadata
+from talos.rpc.port.call import Carrier, Http2Call, make_short_trailers, parse_request_metadata
 from talos.rpc.port.flow import CONNECTION_WINDOW, STREAM_WINDOW, ReceiveFlow
 from talos.rpc.port.frames import FrameMeter
 from talos.rpc.port.limits import Limits, Shares
 from talos.rpc.port.refusals import Refusals
 from talos.rpc.port.tls import Client, RefusedError
+from talos.rpc.protocol import REPLY_HEADERS, Headers
 from talos.rpc.proxy.raw import DEADLINE_EXCEEDED, Status
 from talos.rpc.status import to_rpc_error
 from talos.system.logging import Log
@@ -228,7 +229,7 @@ class Http2Connection(asyncio.Protocol, Carrier):
             self._end_stream(stream)
             return
         try:
-            call = Http2Call(self, stream, first, parse_metadata(headers))
+            call = Http2Call(self, stream, first, parse_request_metadata(headers))
             self._open_calls.take(self.client.key, 1)
         except RpcError as error:
             self._send_trailers(stream, Status.of(error), begun=False)
@@ -317,10 +318,9 @@ class Http2Connection(asyncio.Protocol, Carrier):
             return Status.of(to_rpc_error(error, call.method, self._log))
 
     @override
-    def send_headers(self, stream: int, metadata: list[tuple[str, str]]) -> None:
+    def send_headers(self, stream: int, headers: Headers) -> None:
         if self._can_send(stream):
-            headers = [(":status", "200"), ("content-type", "application/grpc"), *metadata]
-            self._h2.send_headers(stream, headers)
+            self._h2.send_headers(stream, REPLY_HEADERS + headers)
             self._flush_soon()
 
     @override
@@ -349,9 +349,9 @@ class Http2Connection(asyncio.Protocol, Carrier):
     def _send_trailers(self, stream: int, status: Status, *, begun: bool) -> None:
         if not self._can_send(stream):
             return
-        headers = make_trailer_headers(status)
+        headers = make_short_trailers(status)
         if not begun:
-            headers = [(":status", "200"), ("content-type", "application/grpc"), *headers]
+            headers = REPLY_HEADERS + headers
         self._h2.send_headers(stream, headers, end_stream=True)
         self._end_stream(stream)
 
@@ -441,5 +441,5 @@ def _check_request(headers: dict[str, str]) -> list[tuple[str, str]] | None:
     base, rest = content_type[:16], content_type[16:17]
     if base != "application/grpc" or rest not in {"", "+", ";"}:
         text = f"invalid gRPC request content-type {content_type[:64]!r}"
-        return [(":status", "415"), *make_trailer_headers(Status(code=Code.INTERNAL, message=text))]
+        return [(":status", "415"), *make_short_trailers(Status(code=Code.INTERNAL, message=text))]
     return None

@@ -1,4 +1,4 @@
-"""gRPC's headers: metadata, timeouts and status, as HTTP/2 carries them."""
+"""gRPC over HTTP/2, whichever side and library: metadata, timeouts, status, framing of messages."""
 
 import base64
 import re
@@ -6,13 +6,20 @@ from collections.abc import Iterable
 from urllib.parse import quote_from_bytes, unquote
 
 from talos.api.rpc import Code, RpcError
-from talos.rpc.http2.headers import Headers
 from talos.rpc.proxy.raw import Metadata, Status, is_transport_key
+
+type Headers = tuple[tuple[str, str], ...]
 
 _TIMEOUT = re.compile(r"(\d{1,8})([HMSmun])")
 _UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _UNQUOTED = bytes(byte for byte in range(0x20, 0x7F) if byte != ord("%"))
 _MAX_DIGITS = 99_999_999
+
+MAX_TIMEOUT = 365 * 86400.0
+"""Seconds; a longer timeout is this one. Much longer ones overflow in gRPC."""
+
+PREFIX = 5
+"""Bytes before a message: one of flags, four of length."""
 
 REPLY_HEADERS: Headers = ((":status", "200"), ("content-type", "application/grpc"))
 OK_TRAILERS: Headers = (("grpc-status", "0"),)
@@ -23,7 +30,7 @@ def parse_timeout(text: str) -> float:
     found = _TIMEOUT.fullmatch(text)
     if found is None:
         raise RpcError(Code.INTERNAL, f'malformed grpc-timeout: "{text}"')
-    return int(found[1]) * _UNITS[found[2]]
+    return min(int(found[1]) * _UNITS[found[2]], MAX_TIMEOUT)
 
 
 def make_timeout(seconds: float) -> str:
@@ -35,8 +42,8 @@ def make_timeout(seconds: float) -> str:
     return f"{min(int(seconds / _UNITS['H']), _MAX_DIGITS)}H"
 
 
-def parse_metadata(headers: Headers) -> Metadata:
-    """What of a list of headers is not the connection's; RpcError when it is malformed."""
+def parse_metadata(headers: Iterable[tuple[str, str]]) -> Metadata:
+    """The metadata among headers, without what belongs to the connection; RpcError when it is malformed."""
     items: list[tuple[str, str | bytes]] = []
     for pair in headers:
         key = pair[0]
@@ -65,13 +72,13 @@ def make_headers(metadata: Iterable[tuple[str, str | bytes]]) -> Headers:
     )
 
 
-def make_trailers(status: Status) -> Headers:
-    """A status as the headers that end a call."""
+def make_trailers(status: Status, *, max_message: int | None = None) -> Headers:
+    """A status as the headers that end a call, its message cut to ``max_message`` bytes."""
     if not status.code and not status.trailers:
         return OK_TRAILERS
     headers: Headers = (("grpc-status", str(status.code)),)
     if status.message:
-        text = status.message.encode(errors="replace")
+        text = status.message.encode(errors="replace")[:max_message]
         headers += (("grpc-message", quote_from_bytes(text, safe=_UNQUOTED)),)
     return headers + make_headers(status.trailers)
 
@@ -88,3 +95,8 @@ def parse_trailers(headers: Headers) -> Status:
         message=unquote(known.get("grpc-message", ""), errors="replace"),
         trailers=parse_metadata(headers),
     )
+
+
+def framed(message: bytes) -> bytes:
+    """A message with its prefix."""
+    return b"\0" + len(message).to_bytes(4) + message
