@@ -1,13 +1,21 @@
 """A node that nobody has configured: strangers may look at it and configure it, then it is its owner's."""
 
+import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import Message
 from tests.harness.cluster import Unconfigured, eventually, unconfigured_node
 
+from talos.api.methods import methods
+from talos.api.rpc import Code, RpcError
 from talos.system.process import CommandResult
+from talos.talosctl.client.session import open_session
+from talos.talosctl.client.target import Target
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +45,33 @@ def test_strangers_may_not_do_more(node: Unconfigured) -> None:
     result = node.insecure("get", "disks", "--cert-fingerprint", "A" * 43 + "=", check=False)
     assert result.returncode != 0
     assert "has the fingerprint" in said(result)
+
+
+class Unreadable:
+    """A request that can't be parsed: it shows whether a call is allowed without its effect."""
+
+    def SerializeToString(self, **_: object) -> bytes:  # noqa: N802 - protobuf's name
+        return b"\xff"
+
+
+async def find_wrong(address: str) -> list[str]:
+    """Methods that are not allowed or refused as their row says, for a client without a certificate."""
+    wrong: list[str] = []
+    async with open_session(Target(endpoints=(), nodes=(address,), insecure=True)) as session:
+        for path, method in methods().items():
+            allowed = "os:reader" in method.roles or method.maintenance_reader
+            expected = {Code.INVALID_ARGUMENT, Code.UNIMPLEMENTED} if allowed else {Code.PERMISSION_DENIED}
+            try:
+                await session.unary(address, path, cast("Message", Unreadable()), Empty)
+                wrong.append(f"{path}: answered")
+            except RpcError as error:
+                if error.code not in expected:
+                    wrong.append(f"{path}: {error.code.name} {error}")
+    return wrong
+
+
+def test_methods_without_a_certificate(node: Unconfigured) -> None:
+    assert asyncio.run(find_wrong(node.address)) == []
 
 
 def test_the_owner_is_told_what_to_do(node: Unconfigured) -> None:
