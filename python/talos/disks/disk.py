@@ -13,7 +13,7 @@ from talos.system.block.blkid import TALOS_META
 from talos.system.sizes import format_size
 
 MEDIUM_LABEL = "TALOS"
-"""Label of the ISO: who boots from it does not want to lose it."""
+"""Label of the ISO: a machine booted from it must not erase it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Whether the machine is installed, and on which disk. META is written last, so it is the mark."""
+"""Detecting an installation and its disk. META is written last and marks it as complete."""
 
 from collections.abc import Iterable
 

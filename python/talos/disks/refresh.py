@@ -1,4 +1,4 @@
-"""Whoever writes to disks asks udevd to look at them again."""
+"""Requests to udevd to rescan the disks after they were written to."""
 
 from talos.api.definitions import block_pb2
 from talos.resource import ids
@@ -8,7 +8,7 @@ from talos.resource.state import State
 
 
 async def refresh_discovery(state: State, *, wait: bool = True) -> None:
-    """Have all disks looked at again; returns when that is done, unless ``wait`` is false."""
+    """Request a rescan of all disks; wait until it is done, unless ``wait`` is false."""
 
     def change(spec: block_pb2.DiscoveryRefreshRequestSpec) -> None:
         spec.request += 1

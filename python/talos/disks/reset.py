@@ -1,4 +1,4 @@
-"""Undoing an installation: which disks and partitions are erased, and erasing them."""
+"""Reset: which disks and partitions are erased, and erasing them."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ class ResetPlan:
 
 
 async def plan_reset(state: State, request: ResetRequest) -> ResetPlan:
-    """Check what a request asks for against what there is. UserError for what is impossible."""
+    """Check a request against the existing disks. UserError for what is impossible."""
     labels = [spec.label for spec in request.system_partitions_to_wipe if spec.wipe]
     devices = [*request.user_disks_to_wipe]
     if request.mode == ResetRequest.USER_DISKS:
@@ -96,7 +96,7 @@ def _find_user_disk(disks: Sequence[Disk], device: str) -> str:
 def erase_system(disk: Disk, parts: Sequence[Content] = ()) -> None:
     """Erase partitions of a disk, or all of it; the mark of an installation first.
 
-    Through the whole disk: what is still mounted in spite of everything can't keep us from it.
+    Through the whole disk: a mount that is still in use does not prevent it.
     """
     descriptor = os.open(disk.path, os.O_RDWR | os.O_CLOEXEC)
     try:

@@ -60,7 +60,7 @@ class Step:
 
 
 async def run_install(job: Job, steps: "Sequence[Step] | None" = None) -> None:
-    """Install. UserError for what a user can mend; OSError when the disk fails."""
+    """Install. UserError for what a user can correct; OSError when the disk fails."""
     await trio.to_thread.run_sync(job.source.check)
     written = job.plan.disk.is_unfinished and await trio.to_thread.run_sync(_is_written, job)
     if written:

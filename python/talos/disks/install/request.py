@@ -1,4 +1,4 @@
-"""What a config asks of the installer."""
+"""The installation that a config requests."""
 
 import operator
 from collections.abc import Callable, Mapping

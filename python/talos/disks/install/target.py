@@ -13,7 +13,7 @@ from talos.system.block.wipe import drop_cache
 from talos.system.mounts import HARDENED, MountPoint, Mounts
 
 MOUNTS = Path("/system/run/installer")
-"""Where partitions are mounted while they are written. Nobody but us may look in."""
+"""Where partitions are mounted while they are written. Not accessible to other processes."""
 
 
 class Target(Protocol):

@@ -1,4 +1,4 @@
-"""What volumes need of disks, as a port: the kernel's disks and the tools for them."""
+"""The interface of volumes to disks, and its implementation for the kernel's disks."""
 
 import os
 from pathlib import Path
@@ -37,7 +37,7 @@ class Blocks(Protocol):
         ...
 
     async def mark(self, disk: str, number: int, *, finished: bool) -> None:
-        """Say whether the partition's filesystem is complete."""
+        """Mark the partition's filesystem as complete or not."""
         ...
 
     async def grow(self, disk: str, number: int, size: int) -> None:
@@ -49,11 +49,11 @@ class Blocks(Protocol):
         ...
 
     async def repair(self, device: str, *, drop_log: bool) -> bool:
-        """Repair an XFS; False when its log is in the way."""
+        """Repair an XFS; False when its log has to be replayed or dropped first."""
         ...
 
     async def grow_filesystem(self, target: str) -> None:
-        """Let a mounted XFS take all of its partition."""
+        """Grow a mounted XFS to the size of its partition."""
         ...
 
     async def set_mode(self, target: str, mode: int) -> None:

@@ -80,7 +80,7 @@ async def unmount_volume(mounts: Mounts, target: str, log: Log) -> bool:
 
 
 def is_mounted(mounts: Mounts, device: str, target: str) -> bool:
-    """Whether this is there already; UserError when something else is."""
+    """Whether the volume is mounted already; UserError when something else is mounted there."""
     sources = [mount.source for mount in mounts.list() if mount.target == target]
     if sources and sources[-1] != device:
         raise UserError(f"{sources[-1]} is mounted there instead of {device}", where=target)

@@ -1,4 +1,4 @@
-"""Asking for a volume's mount, and waiting for it."""
+"""Requests for volume mounts, and waiting for them."""
 
 import trio
 
@@ -19,12 +19,12 @@ _SETTLED = frozenset({enums.VOLUME_PHASE_READY, enums.VOLUME_PHASE_MISSING, enum
 
 
 async def create_lifecycle(state: State) -> None:
-    """From here on volumes may be mounted."""
+    """Create the resource that permits mounting volumes."""
     await modify(state, *ids.VOLUME_LIFECYCLE, lambda _: None)
 
 
 async def end_lifecycle(state: State, log: Log) -> None:
-    """Have every volume unmounted; what takes too long is left."""
+    """Request that every volume is unmounted, and wait up to a limit."""
     with trio.move_on_after(FINISH_LIMIT) as scope:
         try:
             await teardown_and_destroy(state, *ids.VOLUME_LIFECYCLE)
@@ -35,7 +35,7 @@ async def end_lifecycle(state: State, log: Log) -> None:
 
 
 async def request_mount(state: State, volume: str) -> None:
-    """Ask for a volume."""
+    """Request the mount of a volume."""
 
     def change(spec: block_pb2.VolumeMountRequestSpec) -> None:
         spec.volume_id = volume
@@ -50,12 +50,12 @@ def name_request(volume: str) -> str:
 
 
 async def wait_for_meta(state: State) -> None:
-    """Until META is read, or it is certain that there is none."""
+    """Wait until META is read, or known to be absent."""
     await wait_for(state, *ids.META_LOAD, lambda load: load.spec.done)
 
 
 async def wait_until_settled(state: State, volume: str, log: Log) -> bool:
-    """Until a volume is mounted, or it is certain that it can't be now; whether it is mounted.
+    """Wait until a volume is mounted or can't be; return whether it is mounted.
 
     A repair takes its time; disks that are not found by now are not waited for.
     """
@@ -73,7 +73,7 @@ async def wait_until_settled(state: State, volume: str, log: Log) -> bool:
 
 
 async def wait_until_mounted(state: State, volume: str, log: Log) -> None:
-    """Until a volume is mounted, however long that takes; now and then, log what is missing."""
+    """Wait until a volume is mounted, without limit; log its status periodically."""
     while True:
         with trio.move_on_after(REPORT_EVERY) as scope:
             await wait_for(state, kinds.VOLUME_MOUNT_STATUS, name_request(volume), lambda _: True)

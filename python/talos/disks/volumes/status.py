@@ -1,4 +1,4 @@
-"""A volume's state, and the resources that show it."""
+"""The state of a volume, and its resources."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class VolumeState:
 
 
 def make_wanted_volume(label: str, spec: block_pb2.VolumeConfigSpec) -> WantedVolume:
-    """What a volume's config means for its partition."""
+    """The spec of a volume's partition from its config."""
     if not spec.provisioning.HasField("partition_spec"):
         return WantedVolume(label=label)
     part = spec.provisioning.partition_spec

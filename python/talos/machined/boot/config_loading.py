@@ -27,14 +27,14 @@ from talos.system.mounts import Mounts
 
 OWNER = "runtime.ConfigLoader"
 ACQUIRE_OWNER = "config.AcquireController"
-"""Owner of the status that lets the boot go on, as upstream names it."""
+"""Owner of the status that the boot waits for, as upstream names it."""
 WAIT_LIMIT = 60.0
-"""Seconds that a remote source has before any client may bring a config: it may need a network first."""
+"""Seconds for remote sources, which may need the network first, before maintenance mode starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigLoader:
-    """What the task works with."""
+    """Loads the config from all sources."""
 
     state: State
     state_dir: Path
@@ -44,19 +44,19 @@ class ConfigLoader:
     stage: MachineStage
     events: EventLog
     log: Log
-    impatient: trio.Event = field(default_factory=trio.Event)
-    """Set as soon as a source is known to take long, or to have nothing."""
+    unblocked: trio.Event = field(default_factory=trio.Event)
+    """Set when a source failed for now, or all sources are exhausted."""
 
     async def load(self) -> None:
         """Publish a complete config; without one, wait in maintenance mode until a user brings it.
 
-        A source that does not answer is asked again meanwhile. Who comes first wins.
+        A source that fails is retried meanwhile. The first complete config is used.
         """
         await put(self.state, *ids.ACQUIRE_CONFIG_SPEC, Empty())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._search)
             with trio.move_on_after(WAIT_LIMIT):
-                await self.impatient.wait()
+                await self.unblocked.wait()
             await self._wait(is_there=await self._has_config())
             nursery.cancel_scope.cancel()
         await put(self.state, *ids.ACQUIRE_CONFIG_STATUS, Empty(), owner=ACQUIRE_OWNER)
@@ -103,15 +103,15 @@ class ConfigLoader:
             mode=Mode(self.platform.mode),
         )
         await acquire_config(self.state, sources, self._publish)
-        self.impatient.set()
+        self.unblocked.set()
 
     def _report(self, error: str) -> None:
-        """A source has failed for now."""
+        """Publish a source's failure that is retried."""
         self._publish(pb.ConfigLoadErrorEvent(error=error))
-        self.impatient.set()
+        self.unblocked.set()
 
     def _publish(self, event: Message) -> None:
-        """Report what is wrong with a config on the console, too: it may be all that one sees."""
+        """Publish an event and log its errors, which puts them on the console."""
         error = getattr(event, "error", "")
         for line in error.splitlines():
             self.log.error(f"machine config: {line}")

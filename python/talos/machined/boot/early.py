@@ -29,7 +29,7 @@ SHARED_MODULES = (
     "talos.resource.remote.service",
     "talos.config.effective",
 )
-"""What PID 1 and daemons need: loaded before the fork, it is in memory once."""
+"""Modules of both PID 1 and daemons: imported before the fork, their memory is shared."""
 MACHINES_FIRST = tuple(daemon.module for daemon in DAEMONS if daemon.needs_devices)
 """Modules imported first on a machine: networkd waits until devices have their names."""
 

@@ -1,4 +1,4 @@
-"""The last resort of PID 1: if it ends, the machine reboots, with the reason on the console."""
+"""If PID 1 fails, the machine reboots, with the reason on the console."""
 
 import os
 import time
@@ -19,7 +19,7 @@ def reboot_after_failure(
     press: Callable[[int], None] = kernel.reboot,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Write the reason to the console, wait, reboot. Uses nothing that may be what failed.
+    """Write the reason to the console, wait, reboot. Uses nothing that may have failed itself.
 
     With ``panic=0`` on the command line it waits for ever instead. Returns when the
     kernel refuses to reboot.

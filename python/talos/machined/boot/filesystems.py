@@ -1,4 +1,4 @@
-"""The mounts that PID 1 makes before anything else. What is mounted already is left alone."""
+"""The mounts that PID 1 makes before anything else. Existing mounts are kept."""
 
 import os
 from pathlib import Path

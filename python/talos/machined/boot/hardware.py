@@ -16,7 +16,7 @@ FILES = {
     "sku_number": "product_sku",
     "bios_version": "bios_version",
 }
-"""Where each field is found; a machine may lack any of them."""
+"""The file of each field; a machine may lack any of them."""
 OWNER = "hardware.SystemInfoController"
 """The owner, as upstream names it."""
 

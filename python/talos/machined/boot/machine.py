@@ -1,4 +1,4 @@
-"""Every part of PID 1, made once, as the boot sequence uses it."""
+"""The objects of PID 1, constructed once, for the boot sequence."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,7 @@ STATE_DIR = Path("/system/state")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemPorts:
-    """The doors to the kernel that PID 1 goes through."""
+    """The interfaces to the kernel that PID 1 uses."""
 
     files: Files
     mounts: Mounts
@@ -45,7 +45,7 @@ class SystemPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """All parts. Tasks that outlive a sequence run in ``nursery``."""
+    """All objects. Tasks that outlive a sequence run in ``nursery``."""
 
     daemon: Daemon
     log: Log
@@ -70,5 +70,5 @@ class Machine:
     nursery: trio.Nursery
 
     def show_identity(self, identity: Identity) -> None:
-        """Who this machine is, for programs that ask the C library."""
+        """Write the machine's identity to /etc, where programs look it up."""
         self.etc.write("machine-id", identity.machine_id + "\n", mode=0o444)

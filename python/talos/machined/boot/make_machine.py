@@ -98,7 +98,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         controllers_log=make_controllers_log(context.logs, has_kernel=platform.has_kernel),
         ports=ports,
         platform=platform,
-        # A machine's STATE comes later, and with it the identity that counts.
+        # A machine mounts STATE later, which may hold another identity.
         identity=make_identity() if platform.has_disks else load_identity(STATE_DIR),
         state=state,
         stage=stage,
@@ -119,7 +119,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
 
 
 def make_node(machine: Machine) -> Node:
-    """The machine as its API sees it."""
+    """The machine as the API uses it."""
     return Node(
         state=machine.state,
         services=machine.supervisor,

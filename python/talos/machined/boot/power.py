@@ -1,4 +1,4 @@
-"""The sequences that end this boot: reboot, shutdown and reset, each with an end in time."""
+"""The sequences that end this boot: reboot, shutdown and reset, each with a deadline."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -21,21 +21,21 @@ from talos.system.mounts import Mounts
 from talos.system.power import PowerAction, PowerSwitch
 
 DEADLINE = 60.0
-"""Seconds for a whole sequence; then the switch is pressed whatever is still going on."""
+"""Seconds for a whole sequence; then the machine ends with tasks still running."""
 RESET_DEADLINE = 600.0
 """Seconds for a reset, which has disks to erase."""
 FLUSH_LIMIT = 30.0
 """Seconds to wait for the disks."""
 REPLY_DELAY = 0.3
-"""Seconds in which the API's last events reach their followers."""
+"""Seconds in which the last events reach the API's clients."""
 SYSTEM = frozenset({"machined", "apid", "routerd"})
-"""They serve the API until the end."""
+"""These services serve the API until the end."""
 STATE_TARGET = "/system/state"
 PERSISTENT_TYPES = frozenset({"xfs", "ext4", "vfat", "btrfs", "overlay"})
 
 
 class PowerSequences:
-    """Reboots and shuts down, in the background."""
+    """Starts reboot, shutdown and reset as background sequences."""
 
     def __init__(
         self,
@@ -65,22 +65,22 @@ class PowerSequences:
         self._finalize = finalize
 
     def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT) -> str:
-        """Begin to reboot; the actor id. SequenceLockedError."""
+        """Start to reboot; the actor id. SequenceLockedError."""
         actor = self._sequencer.reserve("reboot", takeover=mode is RebootMode.FORCE)
         self._stage.set(enums.MACHINE_STAGE_REBOOTING)
         self._nursery.start_soon(self._end, "reboot", PowerAction.REBOOT, actor, self.make_stop_phases())
         return actor
 
     def shutdown(self, *, force: bool = False) -> str:
-        """Begin to shut down, taking over from any other sequence; the actor id."""
-        del force  # draining Kubernetes is what it would skip
+        """Start to shut down, taking over from any other sequence; the actor id."""
+        del force  # it skips draining Kubernetes, which does not run yet
         actor = self._sequencer.reserve("shutdown", takeover=True)
         self._stage.set(enums.MACHINE_STAGE_SHUTTING_DOWN)
         self._nursery.start_soon(self._end, "shutdown", self._off, actor, self.make_stop_phases())
         return actor
 
     def reset(self, plan: ResetPlan) -> str:
-        """Begin to erase what the plan names, then reboot or power off; the actor id. SequenceLockedError."""
+        """Start to erase what the plan names, then reboot or power off; the actor id. SequenceLockedError."""
         actor = self._sequencer.reserve("reset")
         self._stage.set(enums.MACHINE_STAGE_RESETTING)
         action = PowerAction.REBOOT if plan.reboot else self._off
@@ -110,7 +110,7 @@ class PowerSequences:
             await finish(action, self._switch, self._mounts, self._log)
 
     def make_stop_phases(self) -> tuple[Phase, ...]:
-        """Everything ends but the API; no filesystem is in use any more."""
+        """The phases that stop all services but the API and unmount all filesystems."""
         return (
             Phase("denyNewServices", (Task("denyNewServices", self._deny),)),
             Phase("stopServices", (Task("stopServicesForUpgrade", self._stop_services),), may_fail=True),
@@ -138,7 +138,7 @@ class PowerSequences:
         await self._unmount(lambda target: target == STATE_TARGET)
 
     async def _unmount(self, wanted: Callable[[str], bool]) -> None:
-        """Undo mounts, the newest first; one that is in use is named and made read-only."""
+        """Unmount, the newest first; a busy mount is logged and made read-only."""
         for mount in reversed(self._mounts.list()):
             if wanted(mount.target):
                 try:
@@ -155,7 +155,7 @@ class PowerSequences:
 
 
 def make_read_only(mounts: Mounts, target: str) -> None:
-    """At least nothing more shall be written; a bind mount or a busy file may forbid that, too."""
+    """Remount read-only, if possible: a bind mount or a file open for writing prevents it."""
     try:
         mounts.remount_read_only(target)
     except OSError:
@@ -163,7 +163,7 @@ def make_read_only(mounts: Mounts, target: str) -> None:
 
 
 async def finish(action: PowerAction, switch: PowerSwitch, mounts: Mounts, log: Log) -> None:
-    """Write everything to the disks and press the switch."""
+    """Sync the disks, then reboot, halt or power off."""
     with trio.move_on_after(FLUSH_LIMIT) as scope:
         # A disk that was removed makes sync wait for ever: leave the thread behind then.
         await trio.to_thread.run_sync(switch.flush, abandon_on_cancel=True)

@@ -1,4 +1,4 @@
-"""Sequences: phases one after another, the tasks of a phase side by side, all published as events."""
+"""Sequences: phases one after another, the tasks of a phase concurrently, all published as events."""
 
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
@@ -32,7 +32,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Steps that may go on side by side. Errors of one that may fail are only logged."""
+    """Tasks that run concurrently. Errors of one that may fail are only logged."""
 
     name: str
     tasks: tuple[Task, ...]
@@ -56,7 +56,7 @@ class Sequencer:
         return self._running
 
     def reserve(self, name: str, *, takeover: bool = False) -> str:
-        """Make sure that this sequence is the next one; its actor id. SequenceLockedError."""
+        """Reserve the sequencer for this sequence; its actor id. SequenceLockedError."""
         if self._running and not takeover:
             raise SequenceLockedError(f"the sequence {self._running} is running")
         self._scope.cancel()

@@ -1,4 +1,4 @@
-"""Every controller that runs in machined: one plain list."""
+"""The list of controllers in machined."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ from talos.system.watchdog import KernelWatchdog
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerContext:
-    """What controllers are made with, beside the State that they run against."""
+    """The dependencies of controllers besides the State."""
 
     node: Node
     stage: MachineStage
@@ -72,7 +72,7 @@ class ControllerContext:
 
 
 def make_controllers(context: ControllerContext) -> list[Controller]:
-    """All of them."""
+    """Construct all controllers."""
     return [
         MachineTypeController(),
         NetworkEtcFileController(),
@@ -94,7 +94,7 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
 
 
 def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
-    """The running system: the kernel's parameters and counters, what it is made of."""
+    """Controllers of kernel parameters, counters and the software inventory."""
     files, is_container = context.node.ports.files, context.node.platform.mode == "container"
     return [
         KernelParamDefaultsController(context.params),
@@ -110,12 +110,12 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
 
 
 def make_cri_controllers() -> list[Controller]:
-    """What containerd is configured by."""
+    """Controllers of containerd's configuration."""
     return [RegistriesConfigController(), ImageCacheConfigController(), RuntimeSpecConfigController()]
 
 
 def make_volume_controllers(context: ControllerContext) -> list[Controller]:
-    """Disks, volumes, and what is kept on them."""
+    """Controllers of disks, volumes and their content."""
     return [
         SystemDiskController(context.log),
         VolumeConfigController(has_partitions=context.node.platform.mode != "container"),

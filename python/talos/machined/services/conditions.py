@@ -1,4 +1,4 @@
-"""What a service waits for before it starts."""
+"""Conditions that a service waits for before it starts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from talos.resource.state import State
 
 
 class Condition(Protocol):
-    """Something that will hold some time."""
+    """A condition that becomes true eventually."""
 
     @property
     def text(self) -> str:
@@ -31,7 +31,7 @@ def _exists(_resource: Resource[Message]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceReady:
-    """A resource is there and, if so wanted, in a certain state."""
+    """A resource exists and satisfies a predicate."""
 
     text: str
     kind: Kind[Message]

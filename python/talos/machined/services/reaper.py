@@ -1,4 +1,4 @@
-"""The one place where PID 1 waits for processes that end."""
+"""The one place where PID 1 reaps processes."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from talos.system.reaping import reap
 
 
 class Reaper:
-    """Reaps every child; each registered one's exit code reaches who waits for it.
+    """Reaps every child; the exit code of a registered one is passed to its waiters.
 
     Nothing else in the process may wait for children.
     """
@@ -21,7 +21,7 @@ class Reaper:
         self.orphans = 0
 
     def drain(self) -> None:
-        """On SIGCHLD: take note of all that have ended."""
+        """Reap all children that have ended; called on SIGCHLD."""
         for pid, code in reap():
             child = self._waiting.pop(pid, None)
             if child is not None:
@@ -55,7 +55,7 @@ class Reaper:
 
 
 class Child:
-    """A process that we are the parent of."""
+    """A child process of PID 1."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid

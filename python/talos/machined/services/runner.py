@@ -225,7 +225,7 @@ class Runner:
             Path(f"/proc/{pid}/oom_score_adj").write_text(str(self.spec.oom_score_adj), encoding="ascii")
 
     async def _watch(self, child: Child | None, ready: int) -> None:
-        """Until the process has ended."""
+        """Run health checks until the process has ended."""
         self._last_answer = -inf
         async with trio.open_nursery() as nursery:
             if self.spec.health is not None:
@@ -274,18 +274,18 @@ class Runner:
             await trio.sleep(check.initial_delay if failures == 1 or not has_answered else check.period)
 
     async def _probe(self, check: HealthCheck) -> str:
-        """What is wrong with the service, empty when nothing is."""
+        """The failure of the service, empty when it is healthy."""
         try:
             with trio.fail_after(check.timeout):
                 await check.probe(self._context.connect)
         except trio.TooSlowError:
             return f"no answer within {check.timeout} s"
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
+        except Exception as error:  # noqa: BLE001 - any error is the probe's result
             return str(error) or type(error).__name__
         return ""
 
     async def _collect_output(self, reading: int) -> None:
-        """Everything the service writes, over all its processes, becomes its log."""
+        """Append the output of all processes of the service to its log."""
         os.set_blocking(reading, False)
         splitter = LineSplitter()
         for log in (self.spec.id, AUDIT) if self.spec.audited else (self.spec.id,):
@@ -322,7 +322,7 @@ def _signal(child: Child, number: signal.Signals) -> None:
 
 
 def make_directory(directory: Directory) -> None:
-    """Make a directory, or give the one that is there the right owner and mode."""
+    """Make a directory, or set owner and mode of an existing one."""
     path = Path(directory.path)
     path.mkdir(parents=True, exist_ok=True)
     os.chown(path, directory.uid, directory.gid)

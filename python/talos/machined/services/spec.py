@@ -1,4 +1,4 @@
-"""What a service is made of. The table of them is in :mod:`talos.machined.services.table`."""
+"""The spec of a service. The table of services is in :mod:`talos.machined.services.table`."""
 
 import enum
 from collections.abc import Awaitable, Callable, Mapping
@@ -36,7 +36,7 @@ class Directory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """A daemon of ours, forked from the zygote. It reports when it serves."""
+    """A daemon of this system, forked from the zygote. It reports readiness."""
 
     module: str
     uid: int

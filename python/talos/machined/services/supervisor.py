@@ -59,7 +59,7 @@ class Supervisor(Services):
             async for runner in self._starts:
                 nursery.start_soon(runner.run, self._dependencies_of(runner))
 
-    # What the API uses.
+    # For the API.
 
     @override
     def list(self) -> Sequence[ServiceStatus]:
@@ -102,7 +102,7 @@ class Supervisor(Services):
         if action not in self._find(id).spec.actions:
             raise ServiceRefusedError(id)
 
-    # What the sequences use.
+    # For the sequences.
 
     def start_soon(self, ids: Iterable[str]) -> None:
         """Start services that don't run yet; they wait for what they depend on."""
@@ -162,7 +162,7 @@ class Supervisor(Services):
     def _dependencies_of(self, runner: Runner) -> "Sequence[Lifecycle]":
         return [self._runners[name].life for name in runner.spec.depends]
 
-    # Telling the rest of the node.
+    # Publishing states.
 
     def _report(self, life: Lifecycle) -> None:
         self._context.log.info(f"service[{life.id}]({life.state.value}): {life.last_message}")
@@ -188,7 +188,7 @@ class Supervisor(Services):
                     self._context.log.warning(
                         "a service can't be published yet", id=life.id, reason=str(error)
                     )
-                    # Torn down when it ended, and now it is back.
+                    # Torn down when the process ended; it is created again.
                     await changes.destroy_if_present(self._state, kinds.SERVICE, life.id, owner=OWNER)
                     await trio.sleep(PUBLISH_RETRY)
                     self._dirty.setdefault(life.id, life)
@@ -208,7 +208,7 @@ class Supervisor(Services):
         await changes.modify(self._state, kinds.SERVICE, life.id, change, owner=OWNER)
 
     async def _publish_pid(self, life: Lifecycle) -> None:
-        """The process that runs, for those who trust a caller by its pid."""
+        """Publish the running process, which authorizes callers by pid."""
         try:
             namespace = os.readlink(f"/proc/{life.pid}/ns/mnt") if life.pid else ""  # noqa: PTH115
         except OSError:  # it has ended: the next step publishes that

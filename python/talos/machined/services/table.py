@@ -17,7 +17,7 @@ GROUPS: Mapping[str, Limits] = {
     "system": Limits(minimum=128 * MIB, low=256 * MIB, millicores=1500, swap=True),
     "podruntime": Limits(minimum=340 * MIB, low=936 * MIB, millicores=4000),
 }
-"""Groups that only hold other groups: what these are granted is at most what their parent is."""
+"""Groups that only hold other groups: the limits of children are capped by these."""
 
 VERSION_METHOD = "/machine.MachineService/Version"
 

@@ -34,17 +34,17 @@ MAX_REQUEST = 16 * 1024
 """Bytes of one request on the socket between PID 1 and the zygote."""
 PID_FORMAT = "i"
 ZYGOTE_FD = 3
-"""Where a zygote that is started anew finds its socket."""
+"""The file descriptor of the socket in a restarted zygote."""
 MODULES = (
     *(daemon.module for daemon in DAEMONS),
     "encodings.idna",
 )
-"""What daemons need, in the order in which a booting node wants it."""
+"""The modules of daemons, in the order in which a booting node starts them."""
 TLS_MODULE = APID.module
 ARENAS = 2
-"""Heaps of a daemon: gRPC's threads would have one each."""
+"""malloc arenas of a daemon; by default each of gRPC's threads has one."""
 FAILED_TO_START = 70
-"""Exit code of a daemon that did not come as far as its main function; EX_SOFTWARE of sysexits.h."""
+"""Exit code of a daemon that failed before its main function; EX_SOFTWARE of sysexits.h."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ def main() -> None:
 
 def run_zygote(requests: socket.socket, parent: int, first: Sequence[str] = ()) -> NoReturn:
     """Serve requests until PID 1 closes the socket."""
-    os.setsid()  # no terminal's or group's signal is meant for us
+    os.setsid()  # not to receive signals of a terminal or process group
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     kernel.set_process_title("zygote")
@@ -126,10 +126,10 @@ def run_zygote(requests: socket.socket, parent: int, first: Sequence[str] = ()) 
 
 
 def import_module(name: str) -> None:
-    """Load a module, and keep the collector from touching (so: copying) what is loaded by now."""
+    """Import a module and freeze all objects, so that the collector does not copy shared pages."""
     try:
         importlib.import_module(name)
-    except Exception:  # noqa: BLE001 - one daemon that can't be loaded must not take the others along
+    except Exception:  # noqa: BLE001 - a daemon that can't be imported must not affect the others
         sys.stderr.write(f"zygote: {name} can't be imported\n{traceback.format_exc()}")
     if name == TLS_MODULE:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # the first one makes OpenSSL's tables, 2 MiB
@@ -181,7 +181,7 @@ def _become_daemon(request: ForkRequest, fds: list[int], writing: int, parent: i
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:  # noqa: BLE001 - the end of the process, whatever it was
+    except BaseException:  # noqa: BLE001 - any error ends the process
         traceback.print_exc()
     finally:
         with suppress(OSError, ValueError):

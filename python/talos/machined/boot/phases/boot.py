@@ -20,7 +20,7 @@ EPHEMERAL = "EPHEMERAL"
 START_LIMIT = 70 * 60.0
 """Seconds until all services have to be up."""
 REPORT_INTERVAL = 15.0
-"""Seconds between two lines that name what is waited for."""
+"""Seconds between two log lines about pending services."""
 
 
 def make_boot(machine: Machine) -> tuple[Phase, ...]:
@@ -62,7 +62,7 @@ def _is_known(resource: Resource[config_pb2.MachineTypeSpec]) -> bool:
 
 
 async def wait_for_services(machine: Machine, names: Iterable[str]) -> None:
-    """Until all of them are up; now and then, log which are not."""
+    """Wait until all of them are up; log periodically which are not."""
     names = tuple(names)
     with trio.fail_after(START_LIMIT):
         while True:

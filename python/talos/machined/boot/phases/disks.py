@@ -1,4 +1,4 @@
-"""What kernel arguments ask for before a config is looked for: erasing, or not booting at all."""
+"""Phases requested by kernel arguments before the config is loaded: wiping, or pausing the boot."""
 
 import trio
 
@@ -14,7 +14,7 @@ from talos.system.errors import UserError
 
 HALT_ARGUMENT = "talos.halt_if_installed"
 BOOTLOADER_TAG = 0x11
-"""META's value in a disk image: which boot loader it has. Of no use after the first boot."""
+"""META's key in a disk image that names its boot loader. Unused after the first boot."""
 DEVICES_LIMIT = 120.0
 """Seconds until the disks have to be known."""
 PAUSE_LIMIT = 70 * 60.0
@@ -24,7 +24,7 @@ REPEAT = 30.0
 
 
 def make_wipe_phases(machine: Machine) -> tuple[Phase, ...]:
-    """Erasing what an argument names, usually nothing; before anything mounts it."""
+    """The phases that erase what an argument names, before it is mounted."""
     values = machine.platform.arguments.all(WIPE_ARGUMENT)
 
     async def wipe() -> None:
@@ -42,9 +42,9 @@ def make_wipe_phases(machine: Machine) -> tuple[Phase, ...]:
 
 
 def make_pause_phases(machine: Machine) -> tuple[Phase, ...]:
-    """Remove the mark of a disk image; stop the boot where an argument requests it."""
+    """Remove the boot loader tag of a disk image; pause the boot where an argument requests it."""
 
-    async def forget_image() -> None:
+    async def remove_tag() -> None:
         if BOOTLOADER_TAG in machine.meta.values:
             await machine.meta.delete(BOOTLOADER_TAG)
 
@@ -54,7 +54,7 @@ def make_pause_phases(machine: Machine) -> tuple[Phase, ...]:
 
     if not machine.platform.has_disks:
         return ()
-    phases = [Phase("cleanupBootloader", (Task("cleanupBootloader", forget_image),), may_fail=True)]
+    phases = [Phase("cleanupBootloader", (Task("cleanupBootloader", remove_tag),), may_fail=True)]
     if machine.platform.arguments.is_on(HALT_ARGUMENT):
         phases.append(Phase("haltIfInstalled", (Task("haltIfInstalled", pause),)))
     return tuple(phases)
@@ -81,7 +81,7 @@ async def wipe_system_disk(machine: Machine, labels: tuple[str, ...]) -> None:
 
 
 async def pause_boot(machine: Machine) -> None:
-    """Repeat what to do until it is done."""
+    """Log what to do, repeatedly, until the time limit."""
     with trio.move_on_after(PAUSE_LIMIT):
         while True:
             machine.log.warning(

@@ -28,7 +28,7 @@ from talos.system.version import get_version
 
 STATE_VOLUME = "STATE"
 VOLUME_LIMIT = 180.0
-"""Seconds in which a fresh disk's volumes have to be there, and the config on them."""
+"""Seconds in which STATE has to be mounted with the config on it."""
 POLL_INTERVAL = 0.2
 
 
@@ -46,10 +46,10 @@ async def make_install(machine: Machine) -> tuple[Phase, ...]:
 
 
 async def run_install_sequence(machine: Machine) -> None:
-    """Install where it is asked for; then the machine reboots and this does not return.
+    """Install if the config requests it; then the machine reboots and this does not return.
 
-    When it fails, nothing marks the disk as installed, and the machine waits for a better config: the API
-    answers, and everything may be done to it that needs no disk.
+    When it fails, nothing marks the disk as installed, and the machine waits for a changed config while
+    it serves the API.
     """
     while phases := await make_install(machine):
         before = machine.stage.value
@@ -90,7 +90,7 @@ async def _get_config(machine: Machine) -> Config:
 
 
 class Installation:
-    """The tasks."""
+    """The tasks of the sequence."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -117,7 +117,7 @@ class Installation:
         await refresh_discovery(machine.state)
 
     async def wait_for_config(self) -> None:
-        """Until the config is on the disk: after the reboot there is no other."""
+        """Wait until the config is on the disk, the only source after the reboot."""
         machine = self._machine
         with trio.move_on_after(VOLUME_LIMIT):
             await wait_for(machine.state, kinds.VOLUME_STATUS, STATE_VOLUME, _is_ready)
@@ -131,7 +131,7 @@ class Installation:
         )
 
     async def reboot(self) -> None:
-        """Into what was installed."""
+        """Reboot into the installed system."""
         machine = self._machine
         machine.stage.set(enums.MACHINE_STAGE_REBOOTING)
         await finish(PowerAction.REBOOT, machine.ports.power, machine.ports.mounts, machine.log)

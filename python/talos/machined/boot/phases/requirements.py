@@ -1,4 +1,4 @@
-"""What a machine has to be started with: without it, it does not run."""
+"""Kernel arguments that a machine requires to boot."""
 
 from talos.machined.boot.machine import Machine
 from talos.machined.boot.sequence import Phase, Task
@@ -21,7 +21,7 @@ def make_requirement_phases(machine: Machine) -> tuple[Phase, ...]:
 
 
 def check_arguments(arguments: Cmdline) -> None:
-    """Refuse a kernel that was started without its protection.
+    """Refuse a kernel that was started without its hardening.
 
     Raises:
         UserError: naming everything that is missing.

@@ -1,4 +1,4 @@
-"""What the sequence ``reset`` does when everything has ended: erasing."""
+"""The phases of the sequence ``reset`` that erase, after all services have stopped."""
 
 from functools import partial
 

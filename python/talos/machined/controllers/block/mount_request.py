@@ -1,4 +1,4 @@
-"""MountRequest: what is asked of a volume's mount by all that need it."""
+"""MountRequest: the combined requests for a volume's mount."""
 
 from collections import defaultdict
 
@@ -16,7 +16,7 @@ class MountRequestController(Reconciler):
     outputs = (Output(kinds.MOUNT_REQUEST),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Gather the requests of each volume."""
+        """Combine the requests of each volume."""
         requests: defaultdict[str, list[Resource[VolumeMountRequestSpec]]] = defaultdict(list)
         for request in await runtime.list(kinds.VOLUME_MOUNT_REQUEST):
             if request.metadata.phase is Phase.RUNNING:

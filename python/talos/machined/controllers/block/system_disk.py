@@ -1,4 +1,4 @@
-"""SystemDiskController: the disk that carries META is the one that the system lives on."""
+"""SystemDiskController: the disk with META is the system disk."""
 
 from talos.api.definitions import block_pb2
 from talos.disks.installation import find_installed

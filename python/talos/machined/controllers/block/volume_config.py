@@ -16,15 +16,15 @@ from talos.resource.controller.controller import ControllerRuntime, Input, Outpu
 STATE_TARGET = "/system/state"
 EPHEMERAL_TARGET = "/var"
 SELECTOR = "talos.dev/disk-selector"
-"""Annotation: the expression that says which disks a volume may be made on."""
+"""Annotation: the expression that selects the disks for a volume."""
 OBSTACLE = "talos.dev/obstacle"
-"""Annotation: why the volume can't be as it is wanted."""
+"""Annotation: why the configured volume is not possible."""
 SYSTEM_DISK = "system_disk"
 _PERCENT = "%"
 
 
 class VolumeConfigController(Reconciler):
-    """MachineConfig → VolumeConfig. What has no provisioning is only looked for."""
+    """MachineConfig → VolumeConfig. Volumes without provisioning are only located."""
 
     name = "block.VolumeConfigController"
     inputs = (Input(*ids.MACHINE_CONFIG),)
@@ -49,7 +49,7 @@ type Volumes = Mapping[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]
 
 
 def make_directories() -> Volumes:
-    """The volumes of a machine whose disks are its host's."""
+    """The volumes of a container, whose disks are its host's."""
     found: dict[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]] = {}
     for area, target, mode in ((STATE, STATE_TARGET, 0o700), (EPHEMERAL, EPHEMERAL_TARGET, 0o755)):
         spec = block_pb2.VolumeConfigSpec(type=enums_pb2.VOLUME_TYPE_DIRECTORY)
@@ -81,7 +81,7 @@ def make_volumes(config: Config | None) -> Volumes:
 
 
 def make_ephemeral(config: Config) -> block_pb2.VolumeConfigSpec:
-    """EPHEMERAL: what is left of the disk, unless the config says otherwise."""
+    """EPHEMERAL: the rest of the disk, unless configured otherwise."""
     spec = _make_partition(EPHEMERAL, create=True)
     part = spec.provisioning.partition_spec
     part.grow = True
@@ -134,7 +134,7 @@ def _describe(config: Config | None, label: str) -> Mapping[str, str]:
         found[SELECTOR] = str(selector.match)
     encryption: Any = document.encryption if document else None
     if encryption is not None or _wants_old_encryption(config, label):
-        # Storing in the clear what is wanted encrypted would be worse than not storing it.
+        # A volume configured as encrypted must not be created unencrypted.
         found[OBSTACLE] = "encryption is not supported by this version"
     return found
 

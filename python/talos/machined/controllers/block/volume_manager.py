@@ -1,4 +1,4 @@
-"""VolumeManagerController: from what volumes should be to where they are mounted."""
+"""VolumeManagerController: from the specs of volumes to their mounts."""
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
@@ -43,7 +43,7 @@ RETRY = 15.0
 """Seconds after which a volume that failed is tried again, if nothing changes before."""
 
 _PLAIN = frozenset({enums.VOLUME_TYPE_DIRECTORY, enums.VOLUME_TYPE_SYMLINK})
-"""Volumes that take nothing but a name."""
+"""Kinds of volumes that need no disk."""
 
 type _Config = Resource[block_pb2.VolumeConfigSpec]
 type _Requests = Sequence[Resource[block_pb2.VolumeMountRequestSpec]]
@@ -51,7 +51,7 @@ type _Requests = Sequence[Resource[block_pb2.VolumeMountRequestSpec]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeContext:
-    """What the controller works with beside the resources. ``refresh`` has disks looked at again."""
+    """The dependencies of the controller. ``refresh`` requests a rescan of the disks."""
 
     state: State
     blocks: Blocks
@@ -89,7 +89,7 @@ class VolumeManagerController(Controller):
         self._failures: dict[str, str] = {}
 
     async def run(self, runtime: ControllerRuntime) -> None:
-        """Work until the end of the volumes' life."""
+        """Reconcile until the volume lifecycle is torn down."""
         while True:
             with trio.move_on_after(RETRY if self._failures else math.inf):
                 await runtime.wait_for_round()
@@ -168,7 +168,7 @@ class VolumeManagerController(Controller):
         return _make_state(place, enums.VOLUME_PHASE_READY, config.spec.mount.target_path)
 
     async def _locate(self, label: str, wanted: WantedVolume, disks: Sequence[str]) -> VolumeState:
-        """What is known without writing; META, whose content is no filesystem, is ready by this."""
+        """Locate without writing; META, which has no filesystem, is ready after this."""
         found = await find(self._context.blocks, wanted, disks)
         if found is None:
             phase = enums.VOLUME_PHASE_WAITING if wanted.may_create else enums.VOLUME_PHASE_MISSING
@@ -181,7 +181,7 @@ class VolumeManagerController(Controller):
         return _make_state(place, enums.VOLUME_PHASE_READY if is_meta else enums.VOLUME_PHASE_LOCATED)
 
     async def _choose_disks(self, runtime: ControllerRuntime, config: _Config) -> list[str]:
-        """The disks on which the volume is looked for and may be made, the system's first."""
+        """The candidate disks of the volume, the system disk first."""
         # Not from SystemDisk: that may come a moment later, and a system disk must not seem to be missing.
         volumes = await runtime.list(kinds.DISCOVERED_VOLUME)
         installed = find_installed(volume.spec for volume in volumes)
@@ -233,7 +233,7 @@ class VolumeManagerController(Controller):
             await runtime.modify(kinds.MOUNT_STATUS, config.id, partial(fill_runtime_mount, mount=mount))
 
     async def _finish(self) -> None:
-        """Unmount what we mounted, the last first; a directory is its owner's."""
+        """Unmount the mounts of this controller, the last first; a directory is its owner's."""
         for current in reversed(self._mounted.values()):
             if current.place is not None:
                 await unmount_volume(self._context.mounts, current.target, self._context.log)

@@ -1,4 +1,4 @@
-"""Info and DiscoveryConfig: which cluster this is, and how its members find each other."""
+"""Info and DiscoveryConfig: the cluster's identity, and its discovery settings."""
 
 import base64
 from urllib.parse import urlsplit
@@ -45,7 +45,7 @@ class DiscoveryConfigController(Reconciler):
 
 
 def make_discovery(config: Config) -> ConfigSpec:
-    """What the config says of discovery."""
+    """The configured discovery."""
     endpoints = [_make_endpoint(url) for url in effective.discovery_endpoints(config)]
     spec = ConfigSpec(discovery_enabled=effective.has_discovery(config))
     if endpoints:

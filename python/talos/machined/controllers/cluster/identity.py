@@ -1,4 +1,4 @@
-"""NodeIdentityController: the node's id in STATE is the one that counts."""
+"""NodeIdentityController: the node's id is the one in STATE."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -32,7 +32,7 @@ class NodeIdentityController(Reconciler):
         self._is_kept = False
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Take over what STATE has, or write ours there."""
+        """Adopt the id in STATE, or write the current one there."""
         for status in await runtime.list(kinds.VOLUME_MOUNT_STATUS):
             if status.spec.volume_id == STATE.label and not self._is_kept:
                 await self._keep(Path(status.spec.target))
@@ -46,7 +46,7 @@ class NodeIdentityController(Reconciler):
             self._identity = await trio.to_thread.run_sync(keep_identity, folder, self._identity)
             self._is_kept = True
         except OSError as error:
-            # The node works with it; the next boot has another.
+            # The node runs with the current id; the next boot generates another.
             self._log.warning("the node's id can't be kept", reason=error.strerror)
         except ValueError as error:
             self._log.warning("the node's id in STATE can't be read, it stays unused", reason=str(error))

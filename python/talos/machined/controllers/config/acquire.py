@@ -1,4 +1,4 @@
-"""Find the machine's config at boot and make it known.
+"""Find the machine's config at boot and publish it.
 
     complete = await acquire_config(state, sources, node.events.publish)
 
@@ -40,13 +40,13 @@ EMBEDDED = Path("/usr/local/etc/talos") / CONFIG_FILE
 
 
 async def load_nothing() -> bytes:
-    """A source that has nothing."""
+    """A source without a config."""
     return b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where a config may come from. Each load gives an empty text when there is none.
+    """The sources of a config. Each load gives an empty text when there is none.
 
     They may raise UserError: what they would bring can't be used. ``load_platform`` may take
     hours; a config that a user applies meanwhile is the better one.
@@ -78,7 +78,7 @@ async def acquire_config(state: State, sources: Sources, publish: Publish) -> bo
         await trio.to_thread.run_sync(write_config, sources.state_dir, config.text)
         sources.forget_platform()
     except OSError as error:
-        # The node can run with it; only the next boot will look for it again.
+        # The node runs with it; only the next boot has to fetch it again.
         publish(pb.ConfigLoadErrorEvent(error=f"the config can't be kept: {error.strerror}"))
     with trio.CancelScope(shield=True):
         await _publish(state, config.text)
@@ -120,7 +120,7 @@ async def _in_thread(work: Callable[[Publish], Config | None], publish: Publish)
 
 
 def _take(before: Config | None, text: bytes, source: str, mode: Mode, publish: Publish) -> Config | None:
-    """What was found before with what this source brings, if that is good."""
+    """The config so far, merged with this source's if that is valid."""
     brought = _load(text, source, publish)
     if brought is None:
         return before
@@ -133,7 +133,7 @@ def _take(before: Config | None, text: bytes, source: str, mode: Mode, publish: 
 
 
 def _load_kept(sources: Sources, publish: Publish) -> Config | None:
-    """The config in STATE. It was checked when it was kept: what is wrong by now is only published."""
+    """The config in STATE. It was checked when it was written: findings are only published."""
     path = sources.state_dir / CONFIG_FILE
     try:
         text = path.read_bytes()

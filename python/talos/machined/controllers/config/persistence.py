@@ -1,4 +1,4 @@
-"""PersistenceController: the config that the next boot begins with, in STATE as soon as there is one."""
+"""PersistenceController: writes the config for the next boot as soon as STATE is mounted."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from talos.system.logging import Log
 
 
 class PersistenceController(Reconciler):
-    """MachineConfig ``persistent`` and STATE's mount → the file. When the disk is full, it is tried again."""
+    """MachineConfig ``persistent`` and STATE's mount → the file. A full disk is retried."""
 
     name = "config.PersistenceController"
     inputs = (Input(*ids.MACHINE_CONFIG_PERSISTENT), Input(kinds.VOLUME_MOUNT_STATUS))
@@ -21,7 +21,7 @@ class PersistenceController(Reconciler):
         self._log = log
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Write the file when it is another."""
+        """Write the file when its content changes."""
         config = await runtime.get_or_none(*ids.MACHINE_CONFIG_PERSISTENT)
         mounts = await runtime.list(kinds.VOLUME_MOUNT_STATUS)
         folder = next((mount.spec.target for mount in mounts if mount.spec.volume_id == STATE.label), None)

@@ -1,4 +1,4 @@
-"""ImageCacheConfig: whether images that the node brings with it are served."""
+"""ImageCacheConfig: whether images cached on the node are served."""
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.cri_pb2 import ImageCacheConfigSpec

@@ -29,7 +29,7 @@ _EMPTY = cri_pb2.RegistriesConfigSpec()
 
 
 def make_registries(config: Config) -> cri_pb2.RegistriesConfigSpec:
-    """What the config says of registries; documents win over the main document."""
+    """The configured registries; documents override the main document."""
     spec = cri_pb2.RegistriesConfigSpec()
     old = config.machine.registries if config.machine else None
     if old is not None:

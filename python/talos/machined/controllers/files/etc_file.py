@@ -11,7 +11,7 @@ HOSTNAME = "hostname"
 
 
 class EtcFileController(Reconciler):
-    """EtcFileSpec → the files, EtcFileStatus; the kernel learns the name of the machine."""
+    """EtcFileSpec → the files, EtcFileStatus; also sets the kernel's host name."""
 
     name = "files.EtcFileController"
     inputs = (Input(kinds.ETC_FILE_SPEC),)

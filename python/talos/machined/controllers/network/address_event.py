@@ -1,4 +1,4 @@
-"""AddressEvent: the machine's host name and addresses, for those who follow its events."""
+"""AddressEvent: the machine's host name and addresses, for subscribers of its events."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from talos.resource.controller.controller import Controller, ControllerRuntime, 
 from talos.resource.yaml.values import ip_to_text
 
 REPEAT = 600.0
-"""Seconds after which the same addresses are published again, for followers that began late."""
+"""Seconds after which the same addresses are published again, for subscribers that connect later."""
 
 
 class AddressEventController(Controller):

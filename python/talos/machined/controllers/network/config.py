@@ -1,4 +1,4 @@
-"""What the config says of the node's own resolver and of the order of its addresses."""
+"""The configured host DNS and order of node addresses."""
 
 from ipaddress import ip_address
 
@@ -14,7 +14,7 @@ from talos.resource.controller.controller import ControllerRuntime, Input, Outpu
 PORT = 53
 LOCAL = "127.0.0.53"
 FOR_PODS = ("169.254.116.108", "fd54:616c:6f73::204f:5320:444e:531")
-"""Addresses at which the cluster's DNS finds the node's resolver."""
+"""Addresses of the node's resolver for the cluster's DNS."""
 _ALGORITHMS = {"v1": enums.ADDRESS_SORT_ALGORITHM_V1, "v2": enums.ADDRESS_SORT_ALGORITHM_V2}
 
 

@@ -41,7 +41,7 @@ async def _write(runtime: ControllerRuntime, name: str, text: str) -> None:
 
 
 def make_hosts(hostname: str, domain: str, address: bytes) -> str:
-    """/etc/hosts: the machine's names lead to its own address, so that programs can pass it on."""
+    """/etc/hosts: the machine's names resolve to an address that other machines reach."""
     names = f"{hostname}.{domain} {hostname}" if domain else hostname
     own = f"{ipaddress.ip_address(address)} {names}\n" if address else ""
     return (

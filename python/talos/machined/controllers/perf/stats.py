@@ -12,12 +12,12 @@ from talos.system.proc.meminfo import make_plain_name, parse_meminfo
 from talos.system.proc.stat import parse_stat
 
 INTERVAL = 30.0
-"""Seconds between two looks."""
+"""Seconds between two samples."""
 _FIELDS = {name.replace("_", ""): name for name in perf_pb2.MemorySpec.DESCRIPTOR.fields_by_name}
 
 
 class StatsController(Controller):
-    """Looks at the kernel's counters now and then."""
+    """Samples the kernel's counters periodically."""
 
     name = "perf.StatsController"
     outputs = (Output(kinds.CPU_STAT), Output(kinds.MEMORY_STAT))
@@ -26,7 +26,7 @@ class StatsController(Controller):
         self._files = files
 
     async def run(self, runtime: ControllerRuntime) -> None:
-        """Write both for ever."""
+        """Sample until cancelled."""
         while True:
             await runtime.put(*ids.CPU_STAT, read_cpu(self._files))
             await runtime.put(*ids.MEMORY_STAT, read_memory(self._files))

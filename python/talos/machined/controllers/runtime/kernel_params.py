@@ -1,4 +1,4 @@
-"""Kernel parameters: what the config wants as specs, what became of them as statuses."""
+"""Kernel parameters: configured values as specs, their result as statuses."""
 
 import trio
 
@@ -25,7 +25,7 @@ class KernelParamConfigController(Reconciler):
     outputs = (Output(kinds.KERNEL_PARAM_SPEC),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Write what the user wants."""
+        """Write the configured parameters."""
         config = await read_config(runtime)
         wanted: dict[str, str] = {}
         if config is not None:
@@ -63,7 +63,7 @@ class KernelParamSpecController(Reconciler):
         self._log = log
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Set everything, and take back what is not wanted any more."""
+        """Set everything, and restore what is not configured any more."""
         specs = await runtime.list(kinds.KERNEL_PARAM_SPEC)
         users = {one.id: one.spec.value for one in specs}
         results = await trio.to_thread.run_sync(self._params.apply, users)

@@ -1,4 +1,4 @@
-"""How a machine without a config is reached: as resources, and as a line on the console."""
+"""Access to a machine without a config: resources, and a command on the console."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class ApiServiceConfigController(Reconciler):
     outputs = (Output(kinds.API_SERVICE_CONFIG),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Write the one resource once it is known which way it is."""
+        """Write the one resource once the mode is known."""
         is_open = await is_wanted(runtime)
         if not is_open and await runtime.get_or_none(*ids.MACHINE_CONFIG) is None:
             await runtime.remove(*ids.API_SERVICE_CONFIG)
@@ -54,7 +54,7 @@ class MaintenanceConfigController(Reconciler):
         self._log = log
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Log the command anew whenever the address or the certificate is another."""
+        """Log the command whenever the address or the certificate changes."""
         certificate = await runtime.get_or_none(*ids.API_CERTIFICATE)
         if certificate is None or not certificate.spec.skip_verifying_client_cert:
             self._stage.fingerprint = ""
@@ -73,7 +73,7 @@ class MaintenanceConfigController(Reconciler):
 
 
 def make_notice(node: str, fingerprint: str) -> str:
-    """What to type to give the machine its config."""
+    """The command that applies a config to the machine."""
     if not node:
         return "this machine waits for its configuration, but has no address yet to be reached by"
     return (
@@ -85,7 +85,7 @@ def make_notice(node: str, fingerprint: str) -> str:
 def find_reachable(
     addresses: Sequence[bytes],
 ) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
-    """Addresses that others can use, IPv4 first."""
+    """Addresses reachable from other machines, IPv4 first."""
     found = {ipaddress.ip_address(address[:16]) for address in addresses if address}
     usable = [address for address in found if not (address.is_loopback or address.is_link_local)]
     return sorted(usable, key=lambda address: (address.version, address.packed))

@@ -42,7 +42,7 @@ class SecurityStateController(Controller):
 
 
 def read_security_state(files: Files) -> SecurityStateSpec:
-    """What firmware and kernel show."""
+    """Read the state from firmware and kernel."""
     return SecurityStateSpec(
         secure_boot=_read_flag(files, "SecureBoot") and not _read_flag(files, "SetupMode"),
         booted_with_uki=_is_booted_with_uki(files),

@@ -1,6 +1,6 @@
-"""The hardware watchdog: armed as the config wants it, fed from PID 1's event loop.
+"""The hardware watchdog: armed as configured, fed from PID 1's event loop.
 
-A thread would feed it while the loop stands still; a machine whose PID 1 answers nothing is reset instead.
+A thread would feed it while the loop is blocked; this way a machine with a hanging PID 1 is reset.
 """
 
 from collections.abc import Callable
@@ -20,9 +20,9 @@ from talos.system.watchdog import Watchdog
 DEFAULT_TIMEOUT = 60
 """Seconds."""
 FEEDS = 3
-"""Times that a watchdog is fed within its time-out."""
+"""Feeds within one time-out."""
 CAUTIOUS = 5.0
-"""Seconds between two feeds of a device that refused its time-out: the one it has may be short."""
+"""Seconds between feeds of a device that refused the time-out: its own may be short."""
 RETRY = 30.0
 """Seconds until a device that could not be used is tried again."""
 
@@ -37,7 +37,7 @@ class WatchdogTimerConfigController(Reconciler):
     outputs = (Output(ids.WATCHDOG_TIMER_CONFIG[0]),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Write what the config wants."""
+        """Write the configured timer."""
         config = await read_config(runtime)
         document = None if config is None else effective.watchdog_timer(config)
         async with runtime.track_outputs():
@@ -82,7 +82,7 @@ class WatchdogTimerController(Controller):
                     await runtime.put(*ids.WATCHDOG_TIMER_STATUS, status)
 
     def _release(self, wanted: WatchdogTimerConfigSpec | None) -> None:
-        """Disarm the device unless the same one goes on with another time-out."""
+        """Disarm the device unless only its time-out changes."""
         applied, self._applied = self._applied, None
         if self._watchdog is None:
             return
@@ -118,7 +118,7 @@ class WatchdogTimerController(Controller):
 
 
 def make_duration(seconds: float) -> Duration:
-    """A span of time on the wire."""
+    """A duration as protobuf."""
     duration = Duration()
     duration.FromNanoseconds(int(seconds * 1e9))
     return duration

@@ -27,7 +27,7 @@ from talos.resource.controller.controller import ControllerRuntime, Input, Outpu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningRequest:
-    """What a worker asks the control plane: to sign ``csr``."""
+    """A worker's request to the control plane to sign ``csr``."""
 
     endpoints: tuple[str, ...]
     authorities: tuple[bytes, ...]
@@ -37,7 +37,7 @@ class SigningRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedCertificate:
-    """The answer: the certificate, and the CAs whose clients are accepted. All PEM."""
+    """The reply: the certificate, and the CAs whose clients are accepted. All PEM."""
 
     certificate: bytes
     authorities: bytes
@@ -85,7 +85,7 @@ class ApiCertificatesController(RenewingReconciler):
             await self._ask(runtime, root.spec, sans.spec)
 
     async def _maintain(self, runtime: ControllerRuntime) -> None:
-        """Issue without a look at the clock: it is likely to be wrong, and clients can't check it."""
+        """Issue regardless of the clock, which may be wrong; clients don't verify the certificate."""
         root = await runtime.get_or_none(*ids.MAINTENANCE_ROOT_SECRET)
         sans = await runtime.get_or_none(*ids.CERT_SAN_MAINTENANCE)
         if root is None or sans is None:
@@ -164,7 +164,7 @@ async def _end_maintenance(runtime: ControllerRuntime) -> None:
 
 
 async def _endpoints(runtime: ControllerRuntime) -> tuple[str, ...]:
-    """Where the control plane is: as discovered, else the host of the cluster's endpoint."""
+    """The control plane's endpoints: as discovered, else the host of the cluster's endpoint."""
     found: dict[str, None] = {}
     for resource in await runtime.list(kinds.ENDPOINT):
         found |= dict.fromkeys(_addresses(resource.spec.addresses))

@@ -48,7 +48,7 @@ def make_sans(
     fqdn = f"{hostname.hostname}.{hostname.domainname}" if hostname.domainname else hostname.hostname
     sans = secrets.CertSANSpec(fqdn=fqdn)
     sans.dns_names.extend(sorted({hostname.hostname, fqdn, *root.cert_sandns_names}))
-    # Of an IPv6 address with a zone only the address can stand in a certificate.
+    # Of an IPv6 address with a zone only the address is valid in a certificate.
     for ip in sorted({address[:16] for address in [*addresses, *(ip.ip for ip in root.cert_sani_ps)]}):
         sans.i_ps.add(ip=ip)
     return sans

@@ -1,4 +1,4 @@
-"""EncryptionSalt: random bytes of the machine's own, from which keys of disks are derived."""
+"""EncryptionSalt: random bytes of this machine, from which disk keys are derived."""
 
 import os
 from pathlib import Path

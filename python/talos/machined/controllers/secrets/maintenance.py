@@ -1,4 +1,4 @@
-"""The certificates of a machine without a config: an authority of this boot, the names it vouches for."""
+"""The certificates of a machine without a config: an authority of this boot, and their names."""
 
 import ipaddress
 from typing import ClassVar
@@ -16,7 +16,7 @@ LOOPBACK = ("127.0.0.1", "::1")
 
 
 async def is_wanted(runtime: ControllerRuntime) -> bool:
-    """Whether the machine serves unauthenticated callers: it was asked to, and has no config yet."""
+    """Whether the machine serves unauthenticated callers: in maintenance, while it has no config."""
     if await runtime.get_or_none(*ids.MACHINE_CONFIG) is not None:
         return False
     return await runtime.get_or_none(*ids.MAINTENANCE_SERVICE_REQUEST) is not None
@@ -62,7 +62,7 @@ class MaintenanceCertSANsController(Reconciler):
     outputs = (Output(kinds.CERT_SAN, shared=True),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Write the names as they are known so far."""
+        """Write the names known so far."""
         if await runtime.get_or_none(*ids.MAINTENANCE_ROOT_SECRET) is None:
             await runtime.remove(*ids.CERT_SAN_MAINTENANCE)
             return

@@ -1,4 +1,4 @@
-"""When a node's certificate is due for renewal, and a controller that looks regularly."""
+"""When a node's certificate is due for renewal, and a controller that checks it periodically."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ RENEWAL = timedelta(hours=12)
 """Age at which a certificate of 24 hours is renewed (as upstream)."""
 
 LOOK_EVERY = 600.0
-"""Seconds between two looks at the age. Not one long wait: the clock may jump meanwhile."""
+"""Seconds between checks of the age. Not one long wait, as the clock may jump meanwhile."""
 
 
 class RenewingReconciler(Reconciler):
-    """A reconciler that also looks at its outputs as time goes by."""
+    """A reconciler that also runs periodically."""
 
     async def run(self, runtime: ControllerRuntime) -> None:
-        """Reconcile at every change, and every so often."""
+        """Reconcile at every change, and periodically."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_tick, runtime)
             await super().run(runtime)
@@ -62,7 +62,7 @@ def _is_signed_by(certificate: x509.Certificate, issuers: Sequence[x509.Certific
     for issuer in issuers:
         try:
             certificate.verify_directly_issued_by(issuer)
-        except Exception:  # noqa: BLE001, S112 - whatever it says, it is not the issuer
+        except Exception:  # noqa: BLE001, S112 - any failure means: not the issuer
             continue
         return True
     return False

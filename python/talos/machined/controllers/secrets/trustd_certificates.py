@@ -15,7 +15,7 @@ from talos.resource.controller.controller import ControllerRuntime, Input, Outpu
 
 
 class TrustdCertificatesController(RenewingReconciler):
-    """OSRootSecret, CertSAN → TrustdCertificate; nothing on a node that can't issue."""
+    """OSRootSecret, CertSAN → TrustdCertificate; nothing on a node without the CA's key."""
 
     name: ClassVar[str] = "secrets.TrustdController"
     inputs = (

@@ -1,4 +1,4 @@
-"""Asking trustd of a control plane node for a signature."""
+"""The client of trustd, which signs workers' certificates."""
 
 import functools
 import random
@@ -29,13 +29,13 @@ class TrustdError(UserError):
 
 
 def make_remote_signer(bridge: Bridge, *, port: int = PORT) -> RemoteSigner:
-    """A signer that asks the endpoints in turn until one answers, for a minute."""
+    """A signer that tries the endpoints in turn until one signs, for a minute."""
     return functools.partial(_sign, bridge, port)
 
 
 async def _sign(bridge: Bridge, port: int, request: SigningRequest) -> SignedCertificate:
     endpoints = list(request.endpoints)
-    random.shuffle(endpoints)  # the load is to be shared, nothing depends on it
+    random.shuffle(endpoints)  # spreads the load, not security relevant
     last = "no endpoint"
     wait = RETRY_UNIT
     with trio.move_on_after(TOTAL_TIMEOUT):
@@ -57,11 +57,11 @@ async def _ask(endpoint: str, port: int, request: SigningRequest) -> SignedCerti
 
     credentials = grpc.ssl_channel_credentials(b"\n".join(request.authorities))
     async with grpc.aio.secure_channel(make_target(endpoint, port), credentials) as channel:
-        ask = channel.unary_unary(
+        sign = channel.unary_unary(
             METHOD, CertificateRequest.SerializeToString, CertificateResponse.FromString
         )
         try:
-            answer = await ask(
+            answer = await sign(
                 CertificateRequest(csr=request.csr),
                 metadata=(("token", request.token),),
                 timeout=ATTEMPT_TIMEOUT,
