@@ -97,6 +97,11 @@ def parse_trailers(headers: Headers) -> Status:
     )
 
 
+def make_prefix(message: bytes) -> bytes:
+    """What comes before a message: it is not compressed, and its length."""
+    return b"\0" + len(message).to_bytes(4)
+
+
 def framed(message: bytes) -> bytes:
     """A message with its prefix."""
-    return b"\0" + len(message).to_bytes(4) + message
+    return make_prefix(message) + message

@@ -13,6 +13,7 @@ from talos.rpc.protocol import (
     Headers,
     framed,
     make_headers,
+    make_prefix,
     make_trailers,
     parse_metadata,
     parse_timeout,
@@ -32,6 +33,9 @@ ARRIVAL = 10.0
 
 ARRIVAL_RATE = 64 * 1024
 """Bytes for which a large request has another second."""
+
+COPIED = 64 * 1024
+"""Bytes of the largest reply that is copied to be sent in one piece with its prefix."""
 
 _MAX_AUTHORITY = 300
 _KEY = re.compile(r"[0-9a-z_.\-]+")
@@ -237,4 +241,8 @@ class Http2Call:
     async def send(self, message: bytes) -> None:
         """Send a reply, waiting while the caller does not read."""
         await self.send_headers(())
-        await self._connection.send_data(self, framed(message))
+        if len(message) <= COPIED:
+            await self._connection.send_data(self, framed(message))
+        else:
+            await self._connection.send_data(self, make_prefix(message))
+            await self._connection.send_data(self, message)
