@@ -55,8 +55,8 @@ class EncryptionKey(Section):
 class EncryptionSpec(Section):
     """How a volume is encrypted."""
 
-    provider: str | None = setting("how it is encrypted", allowed=("luks2",))
-    keys: tuple[EncryptionKey, ...] | None = setting("keys that open it")
+    provider: str | None = setting("provider of the encryption", allowed=("luks2",))
+    keys: tuple[EncryptionKey, ...] | None = setting("keys of the volume")
     cipher: str | None = setting(
         "cipher",
         allowed=("aes-xts-plain64", "xchacha12,aes-adiantum-plain64", "xchacha20,aes-adiantum-plain64"),

@@ -10,21 +10,21 @@ from talos.config.values import Expression
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeSelector(Section):
-    """Which volumes."""
+    """Selector of volumes."""
 
     match: Expression | None = setting("expression that must be true")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeDiscoverySpec(Section):
-    """How it is found."""
+    """How a volume is found."""
 
-    volume_selector: VolumeSelector | None = setting("which volumes")
+    volume_selector: VolumeSelector | None = setting("selector of volumes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingMountSpec(Section):
-    """How it is mounted."""
+    """Mount options."""
 
     read_only: bool | None = setting("without writing")
     disable_access_time: bool | None = setting("do not record access times")
@@ -39,7 +39,7 @@ class ExistingVolumeConfig(Document):
     named: ClassVar[bool] = True
 
     name: str = setting("name of the volume", default="")
-    discovery: VolumeDiscoverySpec | None = setting("how it is found")
-    mount: ExistingMountSpec | None = setting("how it is mounted")
+    discovery: VolumeDiscoverySpec | None = setting("how the volume is found")
+    mount: ExistingMountSpec | None = setting("mount options")
     trim: TrimConfig | None = setting("regular discard of unused blocks")
     scrub: ScrubConfig | None = setting("regular check")

@@ -15,7 +15,7 @@ class VirtiofsMountSpec(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalMountSpec(Section):
-    """How it is mounted."""
+    """Mount options."""
 
     read_only: bool | None = setting("without writing")
     disable_access_time: bool | None = setting("do not record access times")
@@ -32,4 +32,4 @@ class ExternalVolumeConfig(Document):
 
     name: str = setting("name of the volume", default="")
     filesystem_type: str | None = setting("kind of filesystem", allowed=("virtiofs",))
-    mount: ExternalMountSpec | None = setting("how it is mounted")
+    mount: ExternalMountSpec | None = setting("mount options")

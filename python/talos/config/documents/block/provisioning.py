@@ -17,7 +17,7 @@ class DiskSelector(Section):
 class ProvisioningSpec(Section):
     """How a volume is made."""
 
-    disk_selector: DiskSelector | None = setting("which disks")
-    grow: bool | None = setting("grow when there is room")
+    disk_selector: DiskSelector | None = setting("selector of disks")
+    grow: bool | None = setting("grow when the disk has free space")
     min_size: ByteSize | None = setting("at least this large")
     max_size: Size | None = setting("at most this large")

@@ -16,5 +16,5 @@ class SwapVolumeConfig(Document):
     named: ClassVar[bool] = True
 
     name: str = setting("name of the volume", default="")
-    provisioning: ProvisioningSpec | None = setting("how it comes to be")
-    encryption: EncryptionSpec | None = setting("how it is encrypted")
+    provisioning: ProvisioningSpec | None = setting("disks and size of the volume")
+    encryption: EncryptionSpec | None = setting("encryption of the volume")

@@ -10,7 +10,7 @@ from talos.config.values import Duration
 class TrimConfig(Section):
     """Regular discard of unused blocks of this volume."""
 
-    enabled: bool | None = setting("do it")
+    enabled: bool | None = setting("enable it")
     interval: Duration | None = setting("time between two runs")
 
 
@@ -18,5 +18,5 @@ class TrimConfig(Section):
 class ScrubConfig(Section):
     """Regular check of this volume."""
 
-    enabled: bool | None = setting("do it")
+    enabled: bool | None = setting("enable it")
     interval: Duration | None = setting("time between two runs")

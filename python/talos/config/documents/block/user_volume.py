@@ -21,7 +21,7 @@ class FilesystemSpec(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserMountSpec(Section):
-    """How it is mounted."""
+    """Mount options."""
 
     disable_access_time: bool | None = setting("do not record access times")
     secure: bool | None = setting("without programs, devices and set-uid (default: true)")
@@ -35,10 +35,10 @@ class UserVolumeConfig(Document):
     named: ClassVar[bool] = True
 
     name: str = setting("name of the volume", default="")
-    volume_type: str | None = setting("what it is made of", allowed=("directory", "disk", "partition"))
-    provisioning: ProvisioningSpec | None = setting("how it comes to be")
+    volume_type: str | None = setting("type of the volume", allowed=("directory", "disk", "partition"))
+    provisioning: ProvisioningSpec | None = setting("disks and size of the volume")
     filesystem: FilesystemSpec | None = setting("its filesystem")
-    encryption: EncryptionSpec | None = setting("how it is encrypted")
-    mount: UserMountSpec | None = setting("how it is mounted")
+    encryption: EncryptionSpec | None = setting("encryption of the volume")
+    mount: UserMountSpec | None = setting("mount options")
     trim: TrimConfig | None = setting("regular discard of unused blocks")
     scrub: ScrubConfig | None = setting("regular check")

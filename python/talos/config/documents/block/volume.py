@@ -19,7 +19,7 @@ class SystemVolumeFilesystemSpec(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountSpec(Section):
-    """How it is mounted."""
+    """Mount options."""
 
     secure: bool | None = setting("without programs, devices and set-uid (default: true)")
     disable_access_time: bool | None = setting("do not record access times")
@@ -34,9 +34,9 @@ class VolumeConfig(Document):
     applies: ClassVar[Applies] = Applies.REBOOT
 
     name: str = setting("name of the system volume", default="")
-    provisioning: ProvisioningSpec | None = setting("how it comes to be")
+    provisioning: ProvisioningSpec | None = setting("disks and size of the volume")
     filesystem: SystemVolumeFilesystemSpec | None = setting("its filesystem")
-    encryption: EncryptionSpec | None = setting("how it is encrypted")
-    mount: MountSpec | None = setting("how it is mounted")
+    encryption: EncryptionSpec | None = setting("encryption of the volume")
+    mount: MountSpec | None = setting("mount options")
     trim: TrimConfig | None = setting("regular discard of unused blocks")
     scrub: ScrubConfig | None = setting("regular check")

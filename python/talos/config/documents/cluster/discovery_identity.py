@@ -13,4 +13,4 @@ class DiscoveryIdentityConfig(Document):
     kind: ClassVar[str] = "DiscoveryIdentityConfig"
 
     cluster_id: str = setting("the cluster's id for discovery", key="clusterID", default="")
-    cluster_secret: str = setting("what discovery data is encrypted with", default="", secret=True)
+    cluster_secret: str = setting("key that encrypts discovery data", default="", secret=True)

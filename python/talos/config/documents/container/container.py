@@ -27,10 +27,10 @@ class UserVolumeMount(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TmpfsMount(Section):
-    """Memory."""
+    """A mount of memory."""
 
     destination: str | None = setting("path inside the container")
-    size: str | None = setting("how much")
+    size: str | None = setting("largest size")
     options: tuple[str, ...] | None = setting("mount options")
 
 
@@ -45,7 +45,7 @@ class HostPathMount(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerMount(Section):
-    """What is mounted."""
+    """Mounts."""
 
     user_volume: UserVolumeMount | None = setting("a user volume")
     tmpfs: TmpfsMount | None = setting("memory")
@@ -62,7 +62,7 @@ class ContainerCapabilities(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSecurity(Section):
-    """What it may do."""
+    """Permissions."""
 
     profile: str | None = setting("set of restrictions")
     capabilities: ContainerCapabilities | None = setting("Linux capabilities")
@@ -77,7 +77,7 @@ class ContainerNetwork(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerResourceLimits(Section):
-    """What it can't exceed."""
+    """Limits of CPU and memory."""
 
     cpu: str | None = setting("CPUs")
     memory: str | None = setting("memory")
@@ -87,12 +87,12 @@ class ContainerResourceLimits(Section):
 class ContainerResources(Section):
     """CPU and memory."""
 
-    limits: ContainerResourceLimits | None = setting("what it can't exceed")
+    limits: ContainerResourceLimits | None = setting("limits of CPU and memory")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerDependsOn(Section):
-    """What must be there first."""
+    """Dependencies."""
 
     paths: tuple[str, ...] | None = setting("files")
     networks: tuple[str, ...] | None = setting(
@@ -114,11 +114,11 @@ class ContainerConfig(Document):
     image: str | None = setting("container image")
     entrypoint: tuple[str, ...] | None = setting("program to run")
     args: tuple[str, ...] | None = setting("its arguments")
-    working_dir: str | None = setting("directory it starts in")
+    working_dir: str | None = setting("working directory")
     run_as: ContainerRunAs | None = setting("user and group of the process")
     environment: tuple[str, ...] | None = setting("environment variables, NAME=value")
-    mounts: tuple[ContainerMount, ...] | None = setting("what is mounted")
-    security: ContainerSecurity | None = setting("what it may do")
+    mounts: tuple[ContainerMount, ...] | None = setting("mounts")
+    security: ContainerSecurity | None = setting("permissions")
     network: ContainerNetwork | None = setting("its network")
     resources: ContainerResources | None = setting("CPU and memory")
-    depends_on: ContainerDependsOn | None = setting("what must be there first")
+    depends_on: ContainerDependsOn | None = setting("dependencies")

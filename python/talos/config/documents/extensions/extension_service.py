@@ -10,7 +10,7 @@ from talos.config.schema import Applies, Document, Section, setting
 class ConfigFile(Section):
     """Files for the service."""
 
-    content: str | None = setting("what is in the file")
+    content: str | None = setting("content of the file")
     mount_path: str | None = setting("path inside the service")
 
 

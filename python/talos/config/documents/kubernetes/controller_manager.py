@@ -15,7 +15,7 @@ class KubeControllerManagerConfig(Document):
     kind: ClassVar[str] = "KubeControllerManagerConfig"
     applies: ClassVar[Applies] = Applies.RESTART
 
-    enabled: bool | None = setting("run it")
+    enabled: bool | None = setting("enable it")
     image: str = setting(
         "container image (default: registry.k8s.io/kube-controller-manager:v1.37.0-rc.1)", default=""
     )

@@ -12,5 +12,5 @@ class KubeCoreDNSConfig(Document):
 
     kind: ClassVar[str] = "KubeCoreDNSConfig"
 
-    enabled: bool | None = setting("run it")
+    enabled: bool | None = setting("enable it")
     image: str | None = setting("container image (default: registry.k8s.io/coredns/coredns:v1.14.7)")

@@ -9,7 +9,7 @@ from talos.config.schema import Document, Section, setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeIPConfig(Section):
-    """Which of the node's addresses Kubernetes uses."""
+    """Selection of the node's addresses for Kubernetes."""
 
     valid_subnets: tuple[str, ...] | None = setting("networks to choose from; ! excludes one")
 

@@ -13,7 +13,7 @@ class KubeProxyConfig(Document):
 
     kind: ClassVar[str] = "KubeProxyConfig"
 
-    enabled: bool | None = setting("run it (default: true)")
+    enabled: bool | None = setting("enable it (default: true)")
     image: str = setting("container image (default: registry.k8s.io/kube-proxy:v1.37.0-rc.1)", default="")
     mode: str | None = setting("how services are routed (default: nftables)")
     config: Unstructured = setting("its configuration file", default=NOTHING)

@@ -15,7 +15,7 @@ class KubeSchedulerConfig(Document):
     kind: ClassVar[str] = "KubeSchedulerConfig"
     applies: ClassVar[Applies] = Applies.RESTART
 
-    enabled: bool | None = setting("run it")
+    enabled: bool | None = setting("enable it")
     image: str = setting("container image (default: registry.k8s.io/kube-scheduler:v1.37.0-rc.1)", default="")
     config: Unstructured = setting("its configuration file", default=NOTHING)
     extra_args: Args | None = setting("further command line arguments")

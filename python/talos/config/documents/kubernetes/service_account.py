@@ -33,4 +33,4 @@ class KubeServiceAccountConfig(Document):
     kind: ClassVar[str] = "KubeServiceAccountConfig"
 
     issuer: IssuerServiceAccountConfig = setting("issuer of tokens", default=IssuerServiceAccountConfig())
-    accepted: AcceptedServiceAccountConfig | None = setting("what is accepted beside")
+    accepted: AcceptedServiceAccountConfig | None = setting("further accepted keys and issuers")

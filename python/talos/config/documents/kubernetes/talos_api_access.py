@@ -12,5 +12,5 @@ class KubeTalosAPIAccessConfig(Document):
 
     kind: ClassVar[str] = "KubeTalosAPIAccessConfig"
 
-    allowed_roles: tuple[str, ...] | None = setting("roles that pods may have")
+    allowed_roles: tuple[str, ...] | None = setting("roles that pods may request")
     allowed_kubernetes_namespaces: tuple[str, ...] | None = setting("namespaces the pods must be in")

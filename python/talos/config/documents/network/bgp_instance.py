@@ -12,7 +12,7 @@ class BGPImportRoute(Section):
     """Routes taken from other instances."""
 
     bgp_instance: str = setting("the other instance", default="")
-    prefixes: tuple[Prefix, ...] = setting("which prefixes", default=())
+    prefixes: tuple[Prefix, ...] = setting("prefixes", default=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +45,13 @@ class BGPInstanceConfig(Document):
     named: ClassVar[bool] = True
 
     name: str = setting("name of the instance", default="")
-    vrf: str | None = setting("VRF it works in")
+    vrf: str | None = setting("VRF of the instance")
     local_asn: int = setting("own autonomous system number", key="localASN", default=0, bounds=UINT32)
     router_id: Address | None = setting("router id", key="routerID")
     route_source: Address | None = setting("source address of learnt routes")
     advertise: tuple[str, ...] | None = setting("links whose addresses are announced", merge=Merge.REPLACE)
     multipath: bool | None = setting("use several equal routes (default: false)")
-    max_paths: int | None = setting("how many of them", bounds=UINT8)
+    max_paths: int | None = setting("largest number of paths", bounds=UINT8)
     install_routes: bool | None = setting("put learnt routes into the kernel (default: true)")
     import_routes: tuple[BGPImportRoute, ...] | None = setting(
         "routes taken from other instances", merge=Merge.REPLACE

@@ -69,7 +69,7 @@ class BondConfig(Document):
     all_slaves_active: int | None = setting("accept packets on inactive links", bounds=UINT8)
     peer_notif_delay: int | None = setting("milliseconds between notifications", bounds=UINT32)
     missed_max: int | None = setting("missed probes that count as failure", bounds=UINT8)
-    up: bool | None = setting("switch it on")
+    up: bool | None = setting("set the link up")
     mtu: int | None = setting("largest packet", bounds=UINT32)
     addresses: tuple[AddressConfig, ...] | None = setting("addresses with prefix length")
     routes: tuple[RouteConfig, ...] | None = setting("routes through the link")

@@ -34,7 +34,7 @@ class BridgeConfig(Document):
     links: tuple[str, ...] = setting("its links", default=())
     stp: BridgeSTPConfig | None = setting("spanning tree protocol")
     vlan: BridgeVLANConfig | None = setting("VLANs on the bridge")
-    up: bool | None = setting("switch it on")
+    up: bool | None = setting("set the link up")
     mtu: int | None = setting("largest packet", bounds=UINT32)
     addresses: tuple[AddressConfig, ...] | None = setting("addresses with prefix length")
     routes: tuple[RouteConfig, ...] | None = setting("routes through the link")

@@ -17,7 +17,7 @@ class DummyLinkConfig(Document):
 
     name: str = setting("name of the link", default="")
     hardware_addr: HardwareAddress | None = setting("link-layer address")
-    up: bool | None = setting("switch it on")
+    up: bool | None = setting("set the link up")
     mtu: int | None = setting("largest packet", bounds=UINT32)
     addresses: tuple[AddressConfig, ...] | None = setting("addresses with prefix length")
     routes: tuple[RouteConfig, ...] | None = setting("routes through the link")

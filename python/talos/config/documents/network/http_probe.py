@@ -16,6 +16,6 @@ class HTTPProbeConfig(Document):
 
     name: str = setting("name of the probe", default="")
     interval: Duration | None = setting("time between two runs (default: 1s)")
-    failure_threshold: int | None = setting("failures in a row that count (default: 0)", bounds=UINT32)
+    failure_threshold: int | None = setting("consecutive failures that count (default: 0)", bounds=UINT32)
     url: Url = setting("URL", default=Url(""), schemes=("http", "https"))
     timeout: Duration | None = setting("time limit (default: 10s)")

@@ -9,13 +9,11 @@ from talos.config.values import Prefix
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeSpanFiltersConfig(Section):
-    """What is left out."""
+    """Filters of endpoints and networks."""
 
-    endpoints: tuple[str, ...] | None = setting(
-        "which endpoints are announced; ! excludes (default: (no filtering))"
-    )
+    endpoints: tuple[str, ...] | None = setting("announced endpoints; ! excludes (default: (no filtering))")
     exclude_advertised_networks: tuple[Prefix, ...] | None = setting(
-        "networks that are not carried (default: (no filtering))"
+        "excluded networks (default: (no filtering))"
     )
 
 
@@ -25,9 +23,9 @@ class KubeSpanConfig(Document):
 
     kind: ClassVar[str] = "KubeSpanConfig"
 
-    enabled: bool | None = setting("run it")
+    enabled: bool | None = setting("enable it")
     advertise_kubernetes_networks: bool | None = setting("carry pod networks too")
     allow_down_peer_bypass: bool | None = setting("use the ordinary network while a peer is down")
     harvest_extra_endpoints: bool | None = setting("publish endpoints that peers were seen at")
     mtu: int | None = setting("largest packet (default: 1420)", bounds=UINT32)
-    filters: KubeSpanFiltersConfig | None = setting("what is left out")
+    filters: KubeSpanFiltersConfig | None = setting("filters of endpoints and networks")

@@ -15,7 +15,7 @@ class LinkConfig(Document):
     named: ClassVar[bool] = True
 
     name: str = setting("link to configure", default="")
-    up: bool | None = setting("switch it on")
+    up: bool | None = setting("set the link up")
     mtu: int | None = setting("largest packet", bounds=UINT32)
     addresses: tuple[AddressConfig, ...] | None = setting("addresses with prefix length")
     routes: tuple[RouteConfig, ...] | None = setting("routes through the link")

@@ -9,7 +9,7 @@ from talos.config.values import Expression
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSelector(Section):
-    """Which links."""
+    """Selector of links."""
 
     match: Expression | None = setting("expression that must be true")
 
@@ -22,4 +22,4 @@ class LinkAliasConfig(Document):
     named: ClassVar[bool] = True
 
     name: str = setting("the alias", default="")
-    selector: LinkSelector | None = setting("which links")
+    selector: LinkSelector | None = setting("selector of links")

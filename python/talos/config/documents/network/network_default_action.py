@@ -12,4 +12,4 @@ class NetworkDefaultActionConfig(Document):
 
     kind: ClassVar[str] = "NetworkDefaultActionConfig"
 
-    ingress: str | None = setting("for packets that come in", allowed=("accept", "block"))
+    ingress: str | None = setting("action for incoming packets", allowed=("accept", "block"))

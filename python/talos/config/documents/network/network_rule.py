@@ -9,7 +9,7 @@ from talos.config.values import PortRange, Prefix
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulePortSelector(Section):
-    """Which ports."""
+    """Selector of ports."""
 
     ports: tuple[PortRange, ...] | None = setting("ports and ranges", merge=Merge.REPLACE)
     protocol: str | None = setting("protocol", allowed=("tcp", "udp", "icmp", "icmpv6"))
@@ -17,10 +17,10 @@ class RulePortSelector(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngressRule(Section):
-    """Which senders are let in."""
+    """Accepted senders."""
 
-    subnet: Prefix | None = setting("network that is let in")
-    except_: Prefix | None = setting("part of it that is not")
+    subnet: Prefix | None = setting("accepted network")
+    except_: Prefix | None = setting("part of the network that is not accepted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,5 +31,5 @@ class NetworkRuleConfig(Document):
     named: ClassVar[bool] = True
 
     name: str = setting("name of the rule", default="")
-    port_selector: RulePortSelector | None = setting("which ports")
-    ingress: tuple[IngressRule, ...] | None = setting("which senders are let in", merge=Merge.REPLACE)
+    port_selector: RulePortSelector | None = setting("selector of ports")
+    ingress: tuple[IngressRule, ...] | None = setting("accepted senders", merge=Merge.REPLACE)

@@ -28,7 +28,7 @@ class SearchDomainsConfig(Section):
 class HostDNSConfig(Section):
     """Caching resolver on the node."""
 
-    enabled: bool | None = setting("run it")
+    enabled: bool | None = setting("enable it")
     forward_kube_dns_to_host: bool | None = setting(
         "let the cluster's DNS ask it", key="forwardKubeDNSToHost"
     )

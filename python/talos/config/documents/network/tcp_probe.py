@@ -16,6 +16,6 @@ class TCPProbeConfig(Document):
 
     name: str = setting("name of the probe", default="")
     interval: Duration | None = setting("time between two runs (default: 1s)")
-    failure_threshold: int | None = setting("failures in a row that count (default: 0)", bounds=UINT32)
+    failure_threshold: int | None = setting("consecutive failures that count (default: 0)", bounds=UINT32)
     endpoint: str = setting("host and port to connect to", default="")
     timeout: Duration | None = setting("time limit (default: 10s)")

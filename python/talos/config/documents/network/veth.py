@@ -12,7 +12,7 @@ class VethPeerConfig(Section):
     """The other end."""
 
     name: str = setting("name of the other end", default="")
-    up: bool | None = setting("switch it on")
+    up: bool | None = setting("set the link up")
     mtu: int | None = setting("largest packet", bounds=UINT32)
     addresses: tuple[AddressConfig, ...] | None = setting("addresses with prefix length")
     routes: tuple[RouteConfig, ...] | None = setting("routes through the link")
@@ -28,7 +28,7 @@ class VethConfig(Document):
 
     name: str = setting("name of the link", default="")
     peer: VethPeerConfig = setting("the other end", default=VethPeerConfig())
-    up: bool | None = setting("switch it on")
+    up: bool | None = setting("set the link up")
     mtu: int | None = setting("largest packet", bounds=UINT32)
     addresses: tuple[AddressConfig, ...] | None = setting("addresses with prefix length")
     routes: tuple[RouteConfig, ...] | None = setting("routes through the link")

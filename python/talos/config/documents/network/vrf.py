@@ -19,7 +19,7 @@ class VRFConfig(Document):
     hardware_addr: HardwareAddress | None = setting("link-layer address")
     links: tuple[str, ...] = setting("its links", default=())
     table: RoutingTable | None = setting("its routing table")
-    up: bool | None = setting("switch it on")
+    up: bool | None = setting("set the link up")
     mtu: int | None = setting("largest packet", bounds=UINT32)
     addresses: tuple[AddressConfig, ...] | None = setting("addresses with prefix length")
     routes: tuple[RouteConfig, ...] | None = setting("routes through the link")

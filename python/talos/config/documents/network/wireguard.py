@@ -10,7 +10,7 @@ from talos.config.values import AddressPort, Duration, Prefix
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireguardPeer(Section):
-    """The other ends."""
+    """Peers."""
 
     public_key: str = setting("the peer's public key", default="")
     preshared_key: str | None = setting("additional symmetric key", secret=True)
@@ -31,7 +31,7 @@ class WireguardConfig(Document):
     listen_port: int | None = setting("UDP port to listen on", bounds=PORT)
     firewall_mark: int | None = setting("mark on its own packets")
     peers: tuple[WireguardPeer, ...] | None = setting("the other ends")
-    up: bool | None = setting("switch it on")
+    up: bool | None = setting("set the link up")
     mtu: int | None = setting("largest packet", bounds=UINT32)
     addresses: tuple[AddressConfig, ...] | None = setting("addresses with prefix length")
     routes: tuple[RouteConfig, ...] | None = setting("routes through the link")

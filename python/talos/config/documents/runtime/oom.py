@@ -13,7 +13,7 @@ class OOMConfig(Document):
 
     kind: ClassVar[str] = "OOMConfig"
 
-    trigger_expression: Expression | None = setting("when to act")
-    cgroup_ranking_expression: Expression | None = setting("which cgroup goes first")
+    trigger_expression: Expression | None = setting("condition of memory pressure")
+    cgroup_ranking_expression: Expression | None = setting("rank of a cgroup; the highest is killed first")
     strict_cgroup_class_ordering: bool | None = setting("never touch a higher class before a lower one")
     sample_interval: Duration | None = setting("time between measurements")

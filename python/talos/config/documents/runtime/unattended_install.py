@@ -9,23 +9,23 @@ from talos.config.values import Expression
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallerSpec(Section):
-    """What is installed."""
+    """The installer."""
 
     image: str | None = setting("installer image")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskSelectorSpec(Section):
-    """Which disks."""
+    """Selector of disks."""
 
     match: Expression | None = setting("expression that must be true")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvisioningSpec(Section):
-    """How it comes to be."""
+    """Provisioning."""
 
-    disk_selector: DiskSelectorSpec | None = setting("which disks")
+    disk_selector: DiskSelectorSpec | None = setting("selector of disks")
     wipe: bool | None = setting("wipe the disk first (default: true)")
 
 
@@ -36,6 +36,6 @@ class UnattendedInstallConfig(Document):
     kind: ClassVar[str] = "UnattendedInstallConfig"
     applies: ClassVar[Applies] = Applies.INSTALL
 
-    reboot: bool | None = setting("reboot when done")
-    installer: InstallerSpec | None = setting("what is installed")
-    provisioning: ProvisioningSpec | None = setting("how it comes to be")
+    reboot: bool | None = setting("reboot after the installation")
+    installer: InstallerSpec | None = setting("installer")
+    provisioning: ProvisioningSpec | None = setting("disk to install to")

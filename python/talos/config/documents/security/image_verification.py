@@ -26,7 +26,7 @@ class ImagePublicKeyVerifier(Section):
 class ImageVerificationRule(Section):
     """Rules, the first that matches counts."""
 
-    image: str | None = setting("which images; * matches anything")
+    image: str | None = setting("pattern of images; * matches anything")
     skip: bool | None = setting("do not verify (default: false)")
     deny: bool | None = setting("refuse the image (default: false)")
     keyless: ImageKeylessVerifier | None = setting("signed without a key, by identity")

@@ -9,7 +9,7 @@ from talos.config.values import ByteSize, Size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LVMLogicalVolumeProvisioningSpec(Section):
-    """How it comes to be."""
+    """Provisioning."""
 
     volume_group: str | None = setting("its volume group")
     min_size: ByteSize | None = setting("at least this large")
@@ -24,7 +24,7 @@ class LVMLogicalVolumeConfig(Document):
     named: ClassVar[bool] = True
 
     name: str = setting("name of the logical volume", default="")
-    type: str | None = setting("how it is laid out")
+    type: str | None = setting("layout of the volume")
     mirrors: int | None = setting("copies (default: 1)", bounds=UINT32)
     stripes: int | None = setting("disks to spread over (default: all physical volumes)", bounds=UINT32)
-    provisioning: LVMLogicalVolumeProvisioningSpec | None = setting("how it comes to be")
+    provisioning: LVMLogicalVolumeProvisioningSpec | None = setting("volume group and size")

@@ -9,16 +9,16 @@ from talos.config.values import Expression
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LVMVolumeSelectorSpec(Section):
-    """Which volumes."""
+    """Selector of volumes."""
 
     match: Expression | None = setting("expression that must be true")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvisioningSpec(Section):
-    """How it comes to be."""
+    """Provisioning."""
 
-    volume_selector: LVMVolumeSelectorSpec | None = setting("which volumes")
+    volume_selector: LVMVolumeSelectorSpec | None = setting("selector of volumes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,4 +29,4 @@ class LVMVolumeGroupConfig(Document):
     named: ClassVar[bool] = True
 
     name: str = setting("name of the volume group", default="")
-    provisioning: ProvisioningSpec | None = setting("how it comes to be")
+    provisioning: ProvisioningSpec | None = setting("physical volumes of the group")

@@ -9,16 +9,16 @@ from talos.config.values import Expression
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RAIDVolumeSelector(Section):
-    """Which volumes."""
+    """Selector of volumes."""
 
     match: Expression | None = setting("expression that must be true")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RAIDProvisioningSpec(Section):
-    """How it comes to be."""
+    """Provisioning."""
 
-    volume_selector: RAIDVolumeSelector | None = setting("which volumes")
+    volume_selector: RAIDVolumeSelector | None = setting("selector of volumes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,4 +31,4 @@ class RAIDArrayConfig(Document):
     name: str = setting("name of the array", default="")
     level: str | None = setting("RAID level", allowed=("raid1",))
     metadata: str | None = setting("form of the metadata (default: 1.0)", allowed=("1.0", "1.2"))
-    provisioning: RAIDProvisioningSpec | None = setting("how it comes to be")
+    provisioning: RAIDProvisioningSpec | None = setting("member devices")

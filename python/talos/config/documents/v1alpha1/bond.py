@@ -8,7 +8,7 @@ from talos.config.schema import UINT8, UINT16, UINT32, Section, setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bond(Section):
-    """Make it a bond."""
+    """Settings of a bond."""
 
     interfaces: tuple[str, ...] = setting("links of the bond", default=())
     device_selectors: tuple[NetworkDeviceSelector, ...] | None = setting(
@@ -16,14 +16,14 @@ class Bond(Section):
     )
     arp_ip_target: tuple[str, ...] | None = setting("targets of ARP monitoring", key="arpIPTarget")
     mode: str = setting("how links are used", default="")
-    xmit_hash_policy: str | None = setting("how packets are spread over links")
+    xmit_hash_policy: str | None = setting("how packets are distributed to links")
     lacp_rate: str | None = setting("requested rate of LACP packets")
     ad_actor_system: str | None = setting("LACP system address")
     arp_validate: str | None = setting("which ARP replies count")
     arp_all_targets: str | None = setting("whether any or all targets must answer")
     primary: str | None = setting("preferred link")
     primary_reselect: str | None = setting("when to go back to the preferred link")
-    fail_over_mac: str | None = setting("which link-layer address is used after a failure")
+    fail_over_mac: str | None = setting("link-layer address after a failure")
     ad_select: str | None = setting("how LACP picks an aggregator")
     miimon: int | None = setting("milliseconds between checks of the links", bounds=UINT32)
     updelay: int | None = setting("milliseconds before a link counts as up", bounds=UINT32)

@@ -26,7 +26,7 @@ from talos.config.values import Duration
 class CoreDNS(Section):
     """DNS server of the cluster."""
 
-    disabled: bool | None = setting("switch it off")
+    disabled: bool | None = setting("disable it")
     image: str | None = setting("container image")
 
 
@@ -50,7 +50,7 @@ class ClusterInlineManifest(Section):
 class AdminKubeconfigConfig(Section):
     """Kubeconfig files for administrators."""
 
-    cert_lifetime: Duration | None = setting("how long their certificate is valid (default: 8760h (1 year))")
+    cert_lifetime: Duration | None = setting("lifetime of their certificate (default: 8760h (1 year))")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

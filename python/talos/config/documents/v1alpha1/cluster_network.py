@@ -17,7 +17,7 @@ class FlannelCNIConfig(Section):
 class CNIConfig(Section):
     """The pod network."""
 
-    name: str | None = setting("which one", allowed=("flannel", "custom", "none"))
+    name: str | None = setting("name of the CNI", allowed=("flannel", "custom", "none"))
     urls: tuple[str, ...] | None = setting("manifests to apply")
     flannel: FlannelCNIConfig | None = setting("settings of flannel")
 

@@ -11,14 +11,14 @@ from talos.config.values import NOTHING, Args, Unstructured, Url
 class MachineControllerManagerConfig(Section):
     """Kube-controller-manager."""
 
-    disabled: bool | None = setting("switch it off")
+    disabled: bool | None = setting("disable it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSchedulerConfig(Section):
     """Kube-scheduler."""
 
-    disabled: bool | None = setting("switch it off")
+    disabled: bool | None = setting("disable it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class MachineControlPlaneConfig(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlaneConfig(Section):
-    """How the control plane is reached."""
+    """Endpoint of the control plane."""
 
     endpoint: Url | None = setting("URL of the Kubernetes API")
     local_api_server_port: int | None = setting(
@@ -65,8 +65,8 @@ class AdmissionPluginConfig(Section):
 class ResourcesConfig(Section):
     """CPU and memory."""
 
-    requests: Unstructured | None = setting("what it is sure to get")
-    limits: Unstructured | None = setting("what it can't exceed")
+    requests: Unstructured | None = setting("guaranteed resources")
+    limits: Unstructured | None = setting("limits of CPU and memory")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ class ControllerManagerConfig(Section):
 class ProxyConfig(Section):
     """Kube-proxy."""
 
-    disabled: bool | None = setting("switch it off")
+    disabled: bool | None = setting("disable it")
     image: str | None = setting("container image")
     mode: str | None = setting("how services are routed")
     extra_args: Args | None = setting("further command line arguments")

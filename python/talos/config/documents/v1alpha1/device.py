@@ -35,7 +35,7 @@ class BridgeVLAN(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bridge(Section):
-    """Make it a bridge."""
+    """Settings of a bridge."""
 
     interfaces: tuple[str, ...] = setting("links of the bridge", default=())
     stp: STP | None = setting("spanning tree protocol")
@@ -44,7 +44,7 @@ class Bridge(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BridgePort(Section):
-    """Make it a port of a bridge."""
+    """The bridge of a port."""
 
     master: str | None = setting("the bridge")
 
@@ -98,7 +98,7 @@ class Vlan(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceWireguardPeer(Section):
-    """The other ends."""
+    """Peers."""
 
     public_key: str | None = setting("the peer's public key")
     endpoint: str | None = setting("address and port of the peer")
@@ -108,7 +108,7 @@ class DeviceWireguardPeer(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceWireguardConfig(Section):
-    """Make it a WireGuard link."""
+    """Settings of a WireGuard link."""
 
     private_key: str | None = setting("private key", secret=True)
     listen_port: int | None = setting("UDP port to listen on", bounds=PORT)
@@ -121,7 +121,7 @@ class Device(Section):
     """Links and their settings."""
 
     interface: str | None = setting("name of the link")
-    device_selector: NetworkDeviceSelector | None = setting("which link, by its properties")
+    device_selector: NetworkDeviceSelector | None = setting("selector of the link by its properties")
     addresses: tuple[str, ...] | None = setting("addresses with prefix length")
     cidr: str | None = setting("one address with prefix length")
     routes: tuple[Route, ...] | None = setting("routes through the link")

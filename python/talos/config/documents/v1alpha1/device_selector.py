@@ -7,7 +7,7 @@ from talos.config.schema import Section, setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkDeviceSelector(Section):
-    """Which link, by its properties."""
+    """Selector of a link by its properties."""
 
     bus_path: str | None = setting("path on the bus; * matches anything")
     hardware_addr: str | None = setting("link-layer address")

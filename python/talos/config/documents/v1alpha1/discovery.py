@@ -7,22 +7,22 @@ from talos.config.schema import Section, setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryKubernetesConfig(Section):
-    """Through the nodes' annotations."""
+    """Discovery by the annotations of Kubernetes nodes."""
 
-    disabled: bool | None = setting("do not use it")
+    disabled: bool | None = setting("disable it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryServiceConfig(Section):
-    """Through a service."""
+    """Discovery by a service."""
 
-    disabled: bool | None = setting("do not use it")
+    disabled: bool | None = setting("disable it")
     endpoint: str | None = setting("URL of the service")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveryRegistriesConfig(Section):
-    """Where they do."""
+    """Registries of members."""
 
     kubernetes: RegistryKubernetesConfig = setting(
         "through the nodes' annotations", default=RegistryKubernetesConfig()
@@ -32,7 +32,9 @@ class DiscoveryRegistriesConfig(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDiscoveryConfig(Section):
-    """How members find each other."""
+    """Discovery of members."""
 
     enabled: bool | None = setting("let them")
-    registries: DiscoveryRegistriesConfig = setting("where they do", default=DiscoveryRegistriesConfig())
+    registries: DiscoveryRegistriesConfig = setting(
+        "registries of members", default=DiscoveryRegistriesConfig()
+    )

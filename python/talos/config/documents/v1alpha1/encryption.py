@@ -33,7 +33,7 @@ class EncryptionKeyTPM(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncryptionKey(Section):
-    """Keys that open it."""
+    """Keys of a volume."""
 
     static: EncryptionKeyStatic | None = setting("key from a fixed passphrase")
     node_id: EncryptionKeyNodeID | None = setting("key derived from the machine's identity", key="nodeID")
@@ -46,8 +46,8 @@ class EncryptionKey(Section):
 class EncryptionConfig(Section):
     """Encryption of STATE."""
 
-    provider: str = setting("how it is encrypted", default="")
-    keys: tuple[EncryptionKey, ...] = setting("keys that open it", default=())
+    provider: str = setting("provider of the encryption", default="")
+    keys: tuple[EncryptionKey, ...] = setting("keys of the volume", default=())
     cipher: str | None = setting(
         "cipher",
         allowed=("aes-xts-plain64", "xchacha12,aes-adiantum-plain64", "xchacha20,aes-adiantum-plain64"),

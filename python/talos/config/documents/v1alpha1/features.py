@@ -9,8 +9,8 @@ from talos.config.schema import PORT, Applies, Section, setting
 class KubernetesTalosAPIAccessConfig(Section):
     """Access of pods to the node's API."""
 
-    enabled: bool | None = setting("allow it")
-    allowed_roles: tuple[str, ...] | None = setting("roles that pods may have")
+    enabled: bool | None = setting("enable it")
+    allowed_roles: tuple[str, ...] | None = setting("roles that pods may request")
     allowed_kubernetes_namespaces: tuple[str, ...] | None = setting("namespaces the pods must be in")
 
 
@@ -18,7 +18,7 @@ class KubernetesTalosAPIAccessConfig(Section):
 class KubePrism(Section):
     """Local load balancer in front of all API servers."""
 
-    enabled: bool | None = setting("run it")
+    enabled: bool | None = setting("enable it")
     port: int | None = setting("port on localhost", bounds=PORT)
 
 
@@ -26,7 +26,7 @@ class KubePrism(Section):
 class HostDNSConfig(Section):
     """Caching resolver on the node."""
 
-    enabled: bool | None = setting("run it")
+    enabled: bool | None = setting("enable it")
     forward_kube_dns_to_host: bool | None = setting(
         "let the cluster's DNS ask it", key="forwardKubeDNSToHost"
     )
@@ -42,7 +42,7 @@ class ImageCacheConfig(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeaturesConfig(Section):
-    """Features to switch."""
+    """Optional features."""
 
     rbac: bool | None = setting("authorize callers by their roles")
     stable_hostname: bool | None = setting("derive the name from the machine's identity")

@@ -30,7 +30,7 @@ class InstallExtensionConfig(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallConfig(Section):
-    """How the system is installed."""
+    """Installation of the system."""
 
     disk: str | None = setting("disk to install to")
     disk_selector: InstallDiskSelector | None = setting("disk to install to, by its properties")

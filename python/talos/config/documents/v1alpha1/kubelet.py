@@ -12,7 +12,7 @@ class LinuxIDMapping(Section):
 
     container_id: int = setting("first id inside the container", key="containerID", default=0, bounds=UINT32)
     host_id: int = setting("first id on the host", key="hostID", default=0, bounds=UINT32)
-    size: int = setting("how many ids", default=0, bounds=UINT32)
+    size: int = setting("number of ids", default=0, bounds=UINT32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class ExtraMount(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletNodeIPConfig(Section):
-    """Which of the node's addresses Kubernetes uses."""
+    """Selection of the node's addresses for Kubernetes."""
 
     valid_subnets: tuple[str, ...] | None = setting("networks to choose from; ! excludes one")
 

@@ -20,7 +20,7 @@ class DiskPartition(Section):
     """Partitions to make."""
 
     size: ByteSize | None = setting("size; the last partition may be without one and uses the rest")
-    mountpoint: str | None = setting("where it is mounted")
+    mountpoint: str | None = setting("mount point")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,17 +35,17 @@ class MachineDisk(Section):
 class MachineFile(Section):
     """Files to write."""
 
-    content: str = setting("what is in the file", default="")
+    content: str = setting("content of the file", default="")
     permissions: FileMode | None = setting("permission bits", bounds=FILE_MODE)
-    path: str = setting("where the file is", default="")
-    op: str = setting("what to do with the file", default="", allowed=("create", "append", "overwrite"))
+    path: str = setting("path of the file", default="")
+    op: str = setting("operation on the file", default="", allowed=("create", "append", "overwrite"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeConfig(Section):
-    """How the clock is kept."""
+    """Synchronization of the clock."""
 
-    disabled: bool | None = setting("switch it off (default: false)")
+    disabled: bool | None = setting("disable it (default: false)")
     servers: tuple[str, ...] | None = setting("time servers (default: time.cloudflare.com)")
     boot_timeout: Duration | None = setting("how long booting waits for the time (default: infinity)")
 
@@ -59,7 +59,7 @@ class UdevConfig(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggingDestination(Section):
-    """Where to send them."""
+    """A destination of logs."""
 
     endpoint: Url | None = setting("URL to send to")
     format: str = setting("form of the lines", default="", allowed=("json_lines",))
@@ -68,9 +68,9 @@ class LoggingDestination(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggingConfig(Section):
-    """Where logs are sent."""
+    """Destinations of logs."""
 
-    destinations: tuple[LoggingDestination, ...] = setting("where to send them", default=())
+    destinations: tuple[LoggingDestination, ...] = setting("destinations of logs", default=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class MachineConfig(Section):
         allowed=("controlplane", "worker", "init", "join", ""),
         applies=Applies.REBOOT,
     )
-    token: str = setting("shared token with which nodes get their certificates", default="", secret=True)
+    token: str = setting("shared token with which nodes request certificates", default="", secret=True)
     ca: PEMEncodedCertificateAndKey | None = setting("certificate authority of the node's API")
     accepted_cas: tuple[PEMEncodedCertificate, ...] | None = setting(
         "further authorities whose clients are accepted",

@@ -16,22 +16,22 @@ class ExtraHost(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeSpanFilters(Section):
-    """What is left out."""
+    """Filters of endpoints and networks."""
 
-    endpoints: tuple[str, ...] | None = setting("which endpoints are announced; ! excludes")
-    exclude_advertised_networks: tuple[str, ...] | None = setting("networks that are not carried")
+    endpoints: tuple[str, ...] | None = setting("announced endpoints; ! excludes")
+    exclude_advertised_networks: tuple[str, ...] | None = setting("excluded networks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkKubeSpan(Section):
     """Encrypted network between members."""
 
-    enabled: bool | None = setting("run it")
+    enabled: bool | None = setting("enable it")
     advertise_kubernetes_networks: bool | None = setting("carry pod networks too")
     allow_down_peer_bypass: bool | None = setting("use the ordinary network while a peer is down")
     harvest_extra_endpoints: bool | None = setting("publish endpoints that peers were seen at")
     mtu: int | None = setting("largest packet (default: 1420)", bounds=UINT32)
-    filters: KubeSpanFilters | None = setting("what is left out")
+    filters: KubeSpanFilters | None = setting("filters of endpoints and networks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from talos.config.schema import Section, setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryMirrorConfig(Section):
-    """Where images are pulled from instead."""
+    """Mirrors of a registry."""
 
     endpoints: tuple[str, ...] = setting("servers to ask, in order", default=())
     override_path: bool | None = setting("the URL has the whole path already")
