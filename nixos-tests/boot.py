@@ -9,7 +9,7 @@ from driver.world import World
 ASSETS = ("kernel", "initramfs", "cmdline")
 NODES = {"node": Node()}
 NO_DISK = "sequence install: did not end well .*no disk matches"
-"""These machines have none, and say so."""
+"""These machines have none, and report that."""
 PART = "apiVersion: v1alpha1\nkind: StaticHostConfig\nname: 10.0.2.99\nhostnames: [from-the-arguments]\n"
 
 

@@ -24,21 +24,21 @@ let
     if found == [ ] then throw "${entry}: there is no line ASSETS = (\"...\",)"
     else map builtins.head (builtins.filter builtins.isList words);
 
-  # The words that run a module of the driver with these assets.
+  # The argv that runs a module of the driver with these assets.
   run = module: names:
     [ "${python.workstation}/bin/python3.13" "-B" "-m" module "--talosctl" "${python.talosctl}/bin/talosctl" ]
     ++ [ "--root" "${roots.vm}" "--root" "${roots.media}" ]
     ++ builtins.concatMap (name: [ "--asset" "${name}=${assets.${name}}" ]) names;
 
-  words = entry:
+  argv = entry:
     let source = builtins.path { path = ./. + "/${entry}"; name = entry; };
     in run "driver" (listed entry) ++ [ "${source}" "--name" (nameOf entry) ];
 
-  app = name: words: {
+  app = name: argv: {
     type = "app";
     program = "${buildRoot.runIn roots.vm {
       inherit name;
-      command = [ "python3.13" ./driver/make_launcher.py ] ++ words;
+      command = [ "python3.13" ./driver/make_launcher.py ] ++ argv;
       PYTHONPATH = driver;
     }}";
   };
@@ -48,11 +48,11 @@ in
 {
   checks = byName "vm-" (entry: buildRoot.runIn roots.vm {
     name = "vm-${nameOf entry}";
-    command = words entry ++ [ "--report" (builtins.placeholder "out") ];
+    command = argv entry ++ [ "--report" (builtins.placeholder "out") ];
     PYTHONPATH = driver;
   });
 
-  apps = byName "driver-" (entry: app "driver-${nameOf entry}" (words entry ++ [ "--interactive" ])) // {
+  apps = byName "driver-" (entry: app "driver-${nameOf entry}" (argv entry ++ [ "--interactive" ])) // {
     run-vm = app "run-vm" (run "driver.run_vm" [ "iso" ]);
   };
 }

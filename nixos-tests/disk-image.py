@@ -48,5 +48,5 @@ def test(world: World) -> None:
     assert node.boot_id() != before
     assert node.talosctl("read", "/etc/machine-id").stdout == machine_id
     assert node.talosctl("read", IMAGE_DIGEST).stdout == image
-    assert log[0] in node.talosctl("read", LOG).stdout, "what was in /var is gone"
+    assert log[0] in node.talosctl("read", LOG).stdout, "what was in /var is lost"
     assert KEPT in node.talosctl("get", "metakeys", "-o", "yaml").stdout

@@ -32,7 +32,7 @@ def test(world: World) -> None:
     asked = [urlsplit(request) for request in web.requests]
     assert [url.path for url in asked][:2] == ["/first.ipxe", "/netboot/boot.ipxe"], web.requests
     configs = [parse_qs(url.query) for url in asked if url.path == "/config"]
-    assert configs, f"nobody asked for a config: {web.requests}"
+    assert configs, f"no request for a config: {web.requests}"
     assert configs[0]["mac"] == [mac(1)], configs
 
     world.section("from the disk")

@@ -8,7 +8,7 @@ from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline")
 BROKEN_URL = "http://10.0.2.2:1/config.yaml"
-"""Nobody listens there."""
+"""No process listens there."""
 SMALL, LARGE = "/dev/vda", "/dev/nvme0n1"
 NODES = {
     "node": Node(
@@ -29,7 +29,7 @@ colour: blue
 
 
 def refuse(node: Machine, text: str, *, because: tuple[str, ...]) -> None:
-    """Offer a config; it is refused in words that name all of this, and without a traceback."""
+    """Offer a config; it is refused with an error that names all of this, and without a traceback."""
     path = node.folder / "offered.yaml"
     path.write_text(text)
     answer = node.client.run("apply-config", "--file", str(path), insecure=True, check=False)
@@ -53,7 +53,7 @@ def test(world: World) -> None:
     node.wait_for_console_text(BROKEN_URL)
     node.wait_for_api(insecure=True)
 
-    world.section("configs with mistakes, all of them told at once")
+    world.section("configs with mistakes, all of them listed at once")
     refuse(node, MISTAKES, because=("overlord", "certSANs", "mtu", "colour"))
 
     world.section("disks that can't be used")
@@ -62,10 +62,10 @@ def test(world: World) -> None:
 
     world.section("the plan for a disk with large sectors, and its installation")
     good = cluster.config(disk=LARGE)
-    words = ("apply-config", "--file", str(good))
-    plan = node.client.run(*words, "--dry-run", insecure=True)
+    argv = ("apply-config", "--file", str(good))
+    plan = node.client.run(*argv, "--dry-run", insecure=True)
     assert LARGE in plan.stdout + plan.stderr
-    node.talosctl(*words, insecure=True)
+    node.talosctl(*argv, insecure=True)
     node.client.talosconfig = cluster.talosconfig
     node.wait_for_reset()
     node.wait_for_api()

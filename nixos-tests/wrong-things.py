@@ -1,4 +1,4 @@
-"""What is wrong with an image or its arguments is said on the console, in words, and nothing goes on."""
+"""What is wrong with an image or its arguments is one clear line on the console, and nothing goes on."""
 
 from dataclasses import replace
 from pathlib import Path

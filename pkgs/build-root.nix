@@ -11,7 +11,7 @@ rec {
     inherit busybox debs;
   };
 
-  # Runs `command` (a list of words, found inside `root`) with the attributes as environment.
+  # Runs `command` (an argv, found inside `root`) with the attributes as environment.
   runIn = root: { name, command, ... }@attributes: derivation (removeAttrs attributes [ "command" ] // {
     inherit name root busybox;
     system = "x86_64-linux";

@@ -8,7 +8,7 @@ let
   fixed = { name, sha256, mode ? "flat" }: derivation {
     inherit name;
     system = "x86_64-linux";
-    # Runs only when the file is not in the store, and fails with a message that says what to do.
+    # Runs only when the file is not in the store, and fails with a message that names the remedy.
     builder = "/missing input, run 'make fetch': ${name}";
     outputHashAlgo = "sha256";
     outputHashMode = mode;

@@ -49,7 +49,7 @@ def parse_rows(text: str) -> list[Row]:
 
 
 def check_rows(rows: Sequence[Row], accepted: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Say what is wrong, a line each."""
+    """Print what is wrong, a line each."""
     failed = {(row.section, row.name): row for row in rows if row.is_failed}
     known = {(section, name): reason for section, names in accepted.items() for name, reason in names.items()}
     lines = [
@@ -70,20 +70,20 @@ def check_rows(rows: Sequence[Row], accepted: Mapping[str, Mapping[str, str]]) -
     ]
 
 
-def run_checker(*words: str) -> str:
+def run_checker(*argv: str) -> str:
     """Run the checker; it imports nothing outside the standard library."""
     return subprocess.run(
-        [sys.executable, "-c", CHECKER, *words], check=True, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", CHECKER, *argv], check=True, stdout=subprocess.PIPE, text=True
     ).stdout
 
 
-def score(*words: str) -> str:
+def score(*argv: str) -> str:
     """Give the checker's own closing line."""
-    return next(line for line in reversed(run_checker(*words).splitlines()) if line.startswith(SCORE))
+    return next(line for line in reversed(run_checker(*argv).splitlines()) if line.startswith(SCORE))
 
 
 def main() -> int:
-    """Check $config, $cmdline and $sysctl against $accepted; what was said goes to $out."""
+    """Check $config, $cmdline and $sysctl against $accepted; the output goes to $out."""
     folder = Path(os.environ["NIX_BUILD_TOP"])
     arguments, settings = folder / "arguments", folder / "settings"
     arguments.write_text(" ".join(Path(os.environ["cmdline"]).read_text().split()) + "\n")

@@ -10,7 +10,7 @@ GRUB = Path("/usr/lib/grub")
 MODULES = (
     # Where things are.
     *("part_gpt", "part_msdos", "fat", "iso9660", "xfs", "search", "search_label"),
-    # What a grub.cfg says; loadenv keeps which slot is booted once.
+    # The commands of a grub.cfg; loadenv keeps which slot is booted once.
     *("normal", "configfile", "test", "true", "echo", "sleep", "loadenv", "reboot", "halt"),
     # Where it is shown.
     *("terminal", "serial", "all_video"),
@@ -24,9 +24,9 @@ PREFIX = {"disk": "(,gpt3)/grub", "iso": "/boot/grub"}
 
 def make_image(kind: str, name: str, modules: tuple[str, ...]) -> None:
     """Assemble one image with `grub-mkimage`; `kind` is a name of its own."""
-    words = ["grub-mkimage", "--format", kind, "--output", str(Path(os.environ["out"], name))]
-    words += ["--config", os.environ["config"], "--prefix", PREFIX[os.environ["purpose"]]]
-    subprocess.run([*words, *modules], check=True)
+    argv = ["grub-mkimage", "--format", kind, "--output", str(Path(os.environ["out"], name))]
+    argv += ["--config", os.environ["config"], "--prefix", PREFIX[os.environ["purpose"]]]
+    subprocess.run([*argv, *modules], check=True)
 
 
 def main() -> None:
@@ -40,8 +40,8 @@ def main() -> None:
         return
     make_image("i386-pc", "core.img", ("biosdisk", *MODULES))
     shutil.copyfile(GRUB / "i386-pc/boot.img", out / "boot.img")
-    words = Path(os.environ["cmdline"]).read_text().split()
-    (out / "cmdline").write_text(" ".join(words) + "\n")
+    arguments = Path(os.environ["cmdline"]).read_text().split()
+    (out / "cmdline").write_text(" ".join(arguments) + "\n")
 
 
 main()

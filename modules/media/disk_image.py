@@ -13,9 +13,9 @@ def main() -> int:
     out = Path(os.environ["out"])
     out.mkdir()
     raw = out / "disk.raw"
-    words = ["--version", os.environ["version"], "--boot", os.environ["boot"], "--out", str(raw)]
-    words += ["--kernel", f"{os.environ['kernel']}/vmlinuz", "--initramfs", os.environ["initramfs"]]
-    code = make_disk(words)
+    argv = ["--version", os.environ["version"], "--boot", os.environ["boot"], "--out", str(raw)]
+    argv += ["--kernel", f"{os.environ['kernel']}/vmlinuz", "--initramfs", os.environ["initramfs"]]
+    code = make_disk(argv)
     if code == 0:
         subprocess.run(
             ["qemu-img", "convert", "-f", "raw", "-O", "qcow2", str(raw), str(out / "disk.qcow2")], check=True

@@ -80,13 +80,13 @@ def main() -> None:
     make_tree(tree)
     make_efi(tree / "boot/efi.img", Path(os.environ["grub"], "BOOTX64.EFI"))
     set_times(tree)
-    words = ["xorriso", "-as", "mkisofs", "-quiet", "-o", os.environ["out"], "-V", LABEL, "-r"]
-    words += ["--gpt_disk_guid", DISK_ID, "--modification-date=1970010100000100"]
-    words += ["-b", "boot/grub/eltorito.img", "-no-emul-boot", "-boot-load-size", "4", "-boot-info-table"]
-    words += ["--grub2-boot-info", "--grub2-mbr", f"{os.environ['grub']}/boot_hybrid.img"]
-    words += ["--efi-boot", "boot/efi.img", "-efi-boot-part", "--efi-boot-image"]
-    words += ["--protective-msdos-label", str(tree)]
-    subprocess.run(words, check=True)
+    argv = ["xorriso", "-as", "mkisofs", "-quiet", "-o", os.environ["out"], "-V", LABEL, "-r"]
+    argv += ["--gpt_disk_guid", DISK_ID, "--modification-date=1970010100000100"]
+    argv += ["-b", "boot/grub/eltorito.img", "-no-emul-boot", "-boot-load-size", "4", "-boot-info-table"]
+    argv += ["--grub2-boot-info", "--grub2-mbr", f"{os.environ['grub']}/boot_hybrid.img"]
+    argv += ["--efi-boot", "boot/efi.img", "-efi-boot-part", "--efi-boot-image"]
+    argv += ["--protective-msdos-label", str(tree)]
+    subprocess.run(argv, check=True)
 
 
 main()

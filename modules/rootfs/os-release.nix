@@ -1,4 +1,4 @@
-# /etc/os-release; talos.system.version reads it, so that every place tells the same.
+# /etc/os-release; talos.system.version reads it, so that every place has the same.
 { version, rev }: ''
   NAME="Talos"
   ID=talos

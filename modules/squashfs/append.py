@@ -13,7 +13,7 @@ MEGABYTE = 1_000_000
 
 
 def main() -> None:
-    """Append $layer to $base as $out and say how large it became."""
+    """Append $layer to $base as $out and print its size."""
     image, out = Path("/build/image"), Path(os.environ["out"])
     shutil.copyfile(os.environ["base"], image)
     options = ["-all-root", "-no-xattrs", "-no-recovery", "-no-progress", "-quiet"]

@@ -24,7 +24,7 @@ The machines are off: {names}. Type
   exit()                               switch everything off"""
 
 
-def parse_arguments(words: list[str]) -> argparse.Namespace:
+def parse_arguments(argv: list[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="driver", description="Run a test on virtual machines.")
     parser.add_argument("test", type=Path, help="the test's file or folder")
@@ -35,7 +35,7 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--talosctl", type=Path, required=True)
     parser.add_argument("--folder", type=Path, help="for disks and logs; kept. A temporary one otherwise")
     parser.add_argument("--interactive", action="store_true", help="give a Python prompt instead")
-    return parser.parse_args(words)
+    return parser.parse_args(argv)
 
 
 def run_script(script: Script, world: World, source: Path) -> bool:

@@ -8,10 +8,10 @@ from pathlib import Path
 from driver.process import end_process, start_process
 from driver.programs import Programs
 
-# A boot sector that tells the device at port 0xf4: mov al, 0x10; out 0xf4, al; hlt
+# A boot sector that writes to the device at port 0xf4: mov al, 0x10; out 0xf4, al; hlt
 SECTOR = (b"\xb0\x10\xe6\xf4\xf4").ljust(510, b"\x00") + b"\x55\xaa"
 ANSWER = (0x10 << 1) | 1
-"""QEMU's exit code when a guest tells its isa-debug-exit device 0x10."""
+"""QEMU's exit code when a guest writes 0x10 to its isa-debug-exit device."""
 KVM_SECONDS = 20.0
 TCG_SECONDS = 120.0
 TCG_USUAL = 1.5
@@ -23,17 +23,17 @@ MOST = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accelerator:
-    """QEMU's words for the processor, and by what the tests' times are multiplied."""
+    """QEMU's arguments for the processor, and by what the tests' times are multiplied."""
 
     name: str
-    words: tuple[str, ...]
+    argv: tuple[str, ...]
     factor: float
     arguments: tuple[str, ...] = ()
     """For kernels that no boot loader starts."""
 
 
-KVM_WORDS = ("-accel", "kvm", "-cpu", "host")
-TCG_WORDS = ("-accel", "tcg,thread=multi", "-cpu", "max")
+KVM_ARGUMENTS = ("-accel", "kvm", "-cpu", "host")
+TCG_ARGUMENTS = ("-accel", "tcg,thread=multi", "-cpu", "max")
 
 
 def scale(seconds: float) -> float:
@@ -42,7 +42,7 @@ def scale(seconds: float) -> float:
 
 
 def has_flags(cpuinfo: str) -> bool:
-    """Tell whether a processor says that it can run guests."""
+    """Return whether a processor reports that it can run guests."""
     for line in cpuinfo.splitlines():
         name, _, value = line.partition(":")
         if name.strip() == "flags":
@@ -51,7 +51,7 @@ def has_flags(cpuinfo: str) -> bool:
 
 
 def clock_arguments(cpuinfo: str) -> tuple[str, ...]:
-    """Tell an emulated processor's kernel how fast its clock ticks, which is the host's own.
+    """Pass an emulated processor's kernel the rate of its clock, which is the host's own.
 
     It finds out by itself, but when the host lets it wait in that moment, its time runs 30 times too fast.
     """
@@ -62,13 +62,13 @@ def clock_arguments(cpuinfo: str) -> tuple[str, ...]:
     return ()
 
 
-def try_guest(programs: Programs, words: tuple[str, ...], folder: Path, seconds: float) -> float | None:
+def try_guest(programs: Programs, argv: tuple[str, ...], folder: Path, seconds: float) -> float | None:
     """Run a guest of one sector; the seconds until it answered."""
     disk = folder / "probe.img"
     disk.write_bytes(SECTOR.ljust(1 << 20, b"\x00"))
     began = time.monotonic()
     process = start_process(
-        [*programs.qemu, "-machine", "pc", *words, "-m", "64", "-nodefaults", "-display", "none"]
+        [*programs.qemu, "-machine", "pc", *argv, "-m", "64", "-nodefaults", "-display", "none"]
         + ["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]
         + ["-drive", f"file={disk},format=raw,if=ide"],
         log=folder / "probe.log",
@@ -87,12 +87,12 @@ def find_accelerator(
 ) -> Accelerator:
     """KVM when the processor has it and a guest answers, else emulation."""
     may_work = has_flags(cpuinfo.read_text(encoding="ascii", errors="replace")) and Path("/dev/kvm").exists()
-    if may_work and try_guest(programs, KVM_WORDS, folder, KVM_SECONDS) is not None:
-        return Accelerator(name="KVM", words=KVM_WORDS, factor=KVM_FACTOR)
-    seconds = try_guest(programs, TCG_WORDS, folder, TCG_SECONDS)
+    if may_work and try_guest(programs, KVM_ARGUMENTS, folder, KVM_SECONDS) is not None:
+        return Accelerator(name="KVM", argv=KVM_ARGUMENTS, factor=KVM_FACTOR)
+    seconds = try_guest(programs, TCG_ARGUMENTS, folder, TCG_SECONDS)
     return Accelerator(
         name="emulation",
-        words=TCG_WORDS,
+        argv=TCG_ARGUMENTS,
         factor=MOST if seconds is None else scale(seconds),
         arguments=clock_arguments(cpuinfo.read_text(encoding="ascii", errors="replace")),
     )

@@ -1,4 +1,4 @@
-"""From a node to QEMU's words. Nothing here has an effect, so that it can be tried without a machine."""
+"""From a node to QEMU's arguments. Nothing here has an effect, so that it can be tried without a machine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,35 +35,38 @@ def mac(index: int, card: int = 0) -> str:
 
 def kernel_arguments(node: Node, ours: str) -> str:
     """The kernel's command line, when no boot loader makes it."""
-    words = [word for word in (*ours.split(), *CONSOLE) if word not in node.without]
-    return " ".join([*words, *node.arguments])
+    argv = [word for word in (*ours.split(), *CONSOLE) if word not in node.without]
+    return " ".join([*argv, *node.arguments])
 
 
 def make_arguments(node: Node, files: Files, *, name: str, index: int, port: int) -> list[str]:
     """Everything but the program, the processor and the console. ``port`` on loopback leads to the API."""
-    words = ["-name", name, "-machine", "q35", "-smp", str(node.processors), "-m", str(node.memory)]
-    words += ["-nodefaults", "-display", "none", "-vga", "std"]
-    words += ["-qmp", f"unix:{files.qmp},server=on,wait=off"]
-    words += ["-device", "virtio-rng-pci"]
+    argv = ["-name", name, "-machine", "q35", "-smp", str(node.processors), "-m", str(node.memory)]
+    argv += ["-nodefaults", "-display", "none", "-vga", "std"]
+    argv += ["-qmp", f"unix:{files.qmp},server=on,wait=off"]
+    argv += ["-device", "virtio-rng-pci"]
     if node.uuid:
-        words += ["-uuid", node.uuid]
-    words += _boot(node, files)
+        argv += ["-uuid", node.uuid]
+    argv += _boot(node, files)
     for place, disk in enumerate(node.disks):
-        words += _disk(node, disk, files.disks[disk], place)
+        argv += _disk(node, disk, files.disks[disk], place)
     if files.cdrom is not None:
-        words += ["-drive", f"id=cdrom,file={files.cdrom},format=raw,media=cdrom,readonly=on,if=none"]
-        words += ["-device", "ide-cd,drive=cdrom,bus=ide.1,bootindex=60"]
+        argv += ["-drive", f"id=cdrom,file={files.cdrom},format=raw,media=cdrom,readonly=on,if=none"]
+        argv += ["-device", "ide-cd,drive=cdrom,bus=ide.1,bootindex=60"]
     forward = f"hostfwd=tcp:127.0.0.1:{port}-:{API_PORT}"
-    words += ["-netdev", ",".join(("user", "id=n0", forward, *node.network))]
+    argv += ["-netdev", ",".join(("user", "id=n0", forward, *node.network))]
     card = f"virtio-net-pci,id=card0,netdev=n0,mac={mac(index)}"
     if node.netboot:
-        words += ["-device", f"{card},bootindex=70"]
+        argv += ["-device", f"{card},bootindex=70"]
     else:
-        words += ["-device", f"{card},romfile="]  # a machine that finds nothing else must not ask the network
+        argv += [
+            "-device",
+            f"{card},romfile=",
+        ]  # a machine that finds nothing else must not boot from the network
     if files.lan is not None:
-        words += ["-netdev", f"stream,id=n1,server=off,addr.type=unix,addr.path={files.lan},reconnect-ms=100"]
-        words += ["-device", f"virtio-net-pci,id=card1,netdev=n1,mac={mac(index, 1)},romfile="]
-    return words
+        argv += ["-netdev", f"stream,id=n1,server=off,addr.type=unix,addr.path={files.lan},reconnect-ms=100"]
+        argv += ["-device", f"virtio-net-pci,id=card1,netdev=n1,mac={mac(index, 1)},romfile="]
+    return argv
 
 
 def _boot(node: Node, files: Files) -> list[str]:

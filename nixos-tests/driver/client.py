@@ -51,14 +51,14 @@ def knock(port: int, seconds: float = 3) -> None:
 
 
 class Client:
-    """talosctl, told where the machine is. ``talosconfig`` is set once the machine belongs to a cluster."""
+    """talosctl with the machine's address. ``talosconfig`` is set once the machine belongs to a cluster."""
 
     def __init__(self, program: Path, port: int, home: Path) -> None:
         """``home`` keeps talosctl away from the user's own files."""
         self.program, self.port, self._home = program, port, home
         self.talosconfig: Path | None = None
 
-    def words(self, arguments: Sequence[str], *, insecure: bool) -> list[str]:
+    def argv(self, arguments: Sequence[str], *, insecure: bool) -> list[str]:
         """The command, as one may paste it."""
         address = f"127.0.0.1:{self.port}"
         if insecure:
@@ -67,10 +67,10 @@ class Client:
         return [str(self.program), *where, "--endpoints", address, "--nodes", "127.0.0.1", *arguments]
 
     def run(self, *arguments: str, insecure: bool = False, check: bool = True, seconds: float = 60) -> Result:
-        """Run talosctl; with ``check`` a failure shows everything it said."""
+        """Run talosctl; with ``check`` a failure shows its whole output."""
         environment = {"HOME": str(self._home), "PATH": os.environ.get("PATH", ""), "NO_COLOR": "1"}
-        words = self.words(arguments, insecure=insecure)
-        return run(words, env=environment, check=check, seconds=seconds)
+        argv = self.argv(arguments, insecure=insecure)
+        return run(argv, env=environment, check=check, seconds=seconds)
 
     def get(self, *arguments: str, insecure: bool = False) -> list[Document]:
         """Resources as documents."""

@@ -21,18 +21,18 @@ class Cluster:
         self.talosconfig = folder / "talosconfig"
         self._generate("talosconfig", self.talosconfig)
 
-    def _run(self, *words: str) -> None:
+    def _run(self, *arguments: str) -> None:
         home = {"HOME": str(self._folder), "PATH": os.environ.get("PATH", ""), "NO_COLOR": "1"}
-        run([str(self._talosctl), *words], env=home)
+        run([str(self._talosctl), *arguments], env=home)
 
-    def _generate(self, kind: str, path: Path, *words: str) -> None:
+    def _generate(self, kind: str, path: Path, *arguments: str) -> None:
         base = ("gen", "config", self._name, ENDPOINT, "--with-secrets", str(self._secrets), "--force")
         sans = ("--additional-sans", "127.0.0.1")
-        self._run(*base, *sans, "--output-types", kind, "--output", str(path), *words)
+        self._run(*base, *sans, "--output-types", kind, "--output", str(path), *arguments)
 
     def config(self, *patches: str, kind: str = "controlplane", disk: str = "/dev/none") -> Path:
         """A complete config; patches are YAML."""
         path = self._folder / f"{kind}-{len(list(self._folder.glob('*.yaml')))}.yaml"
-        words = [word for patch in patches for word in ("--config-patch", patch)]
-        self._generate(kind, path, "--install-disk", disk, *words)
+        arguments = [word for patch in patches for word in ("--config-patch", patch)]
+        self._generate(kind, path, "--install-disk", disk, *arguments)
         return path

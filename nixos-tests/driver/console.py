@@ -72,7 +72,7 @@ class Console:
             self._changed.notify_all()
 
     def mark(self) -> None:
-        """Forget what was said so far when waiting, not when looking for broken rules."""
+        """Ignore the output so far when waiting, not when looking for broken rules."""
         with self._changed:
             self._start = len(self._lines)
 

@@ -16,20 +16,20 @@ FILE_MODE = 0o100444
 
 def make_disk(programs: Programs, assets: Assets, disk: Disk, path: Path) -> None:
     """Make a disk that takes room only for what is written to it."""
-    words = [*programs.words("qemu-img"), "create", "-q", "-f", "qcow2"]
+    argv = [*programs.argv("qemu-img"), "create", "-q", "-f", "qcow2"]
     if disk.asset:
         base = assets.path(disk.asset)
         base = base / disk.file if disk.file else base
         kind = "qcow2" if base.suffix == ".qcow2" else "raw"
-        words += ["-b", str(base), "-F", kind]
-    run([*words, str(path), *([disk.size] if disk.size else [])])
+        argv += ["-b", str(base), "-F", kind]
+    run([*argv, str(path), *([disk.size] if disk.size else [])])
 
 
 def copy_disk(programs: Programs, path: Path, copy: Path) -> None:
     """Make a layer over a disk as it is now; the disk must not be written to any more."""
     run(
         [
-            *programs.words("qemu-img"),
+            *programs.argv("qemu-img"),
             "create",
             "-q",
             "-f",
@@ -45,9 +45,7 @@ def copy_disk(programs: Programs, path: Path, copy: Path) -> None:
 
 def read_disk(programs: Programs, path: Path, raw: Path) -> Path:
     """Write a disk's content to a plain file, holes left out."""
-    run(
-        [*programs.words("qemu-img"), "convert", "-f", "qcow2", "-O", "raw", str(path), str(raw)], seconds=600
-    )
+    run([*programs.argv("qemu-img"), "convert", "-f", "qcow2", "-O", "raw", str(path), str(raw)], seconds=600)
     return raw
 
 
@@ -59,8 +57,8 @@ def make_iso(programs: Programs, folder: Path, label: str, files: dict[str, str]
     for name, text in files.items():
         (tree / name).write_text(text)
     path = folder / f"{label}.iso"
-    words = ["-as", "mkisofs", "-quiet", "-o", str(path), "-V", label, "-r", str(tree)]
-    run([*programs.words("xorriso"), *words])
+    argv = ["-as", "mkisofs", "-quiet", "-o", str(path), "-V", label, "-r", str(tree)]
+    run([*programs.argv("xorriso"), *argv])
     return path
 
 

@@ -6,4 +6,4 @@ class Failed(AssertionError):
 
 
 class NotYet(AssertionError):
-    """What is waited for has not come yet; the text says what is there instead."""
+    """What is waited for has not come yet; the text has what is there instead."""

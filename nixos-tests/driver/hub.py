@@ -1,6 +1,7 @@
 """The network that a test's machines share: a QEMU without a machine whose hub they plug into.
 
-It works where there is loopback only, as in a build sandbox, and unlike multicast nobody hears himself.
+It works where there is loopback only, as in a build sandbox, and unlike with multicast
+a sender doesn't receive its own packets.
 """
 
 from pathlib import Path
@@ -10,13 +11,13 @@ from driver.programs import Programs
 from driver.qmp import Qmp
 
 
-def hub_words(sockets: list[Path], qmp: Path) -> list[str]:
-    """The words of a QEMU that joins everything that connects to these sockets."""
-    words = ["-machine", "none", "-nodefaults", "-display", "none", "-qmp", f"unix:{qmp},server=on,wait=off"]
+def hub_arguments(sockets: list[Path], qmp: Path) -> list[str]:
+    """The arguments of a QEMU that joins everything that connects to these sockets."""
+    argv = ["-machine", "none", "-nodefaults", "-display", "none", "-qmp", f"unix:{qmp},server=on,wait=off"]
     for place, path in enumerate(sockets):
-        words += ["-netdev", f"stream,id=s{place},server=on,addr.type=unix,addr.path={path}"]
-        words += ["-netdev", f"hubport,id=p{place},hubid=0,netdev=s{place}"]
-    return words
+        argv += ["-netdev", f"stream,id=s{place},server=on,addr.type=unix,addr.path={path}"]
+        argv += ["-netdev", f"hubport,id=p{place},hubid=0,netdev=s{place}"]
+    return argv
 
 
 class Hub:
@@ -27,7 +28,7 @@ class Hub:
         self.sockets = {name: folder / f"{name}.lan" for name in names}
         qmp = folder / "hub.qmp"
         self._process = start_process(
-            [*programs.qemu, *hub_words(list(self.sockets.values()), qmp)], log=folder / "hub.log"
+            [*programs.qemu, *hub_arguments(list(self.sockets.values()), qmp)], log=folder / "hub.log"
         )
         Qmp(qmp).close()  # it listens on everything by the time it answers here
 

@@ -80,14 +80,14 @@ class Machine:
         """Switch it on; ``node`` replaces what it is made of from now on."""
         assert not self.is_on, f"{self.name} is on"
         self.node = node or self.node
-        words = make_arguments(
+        argv = make_arguments(
             self.node, self._files(), name=self.name, index=self._index, port=self.client.port
         )
-        self._say("start")
+        self._log("start")
         self.console.restart()
         self.started_at = time.monotonic()
         self._process = start_process(
-            [*self._around.programs.qemu, *self._around.accelerator.words, *words]
+            [*self._around.programs.qemu, *self._around.accelerator.argv, *argv]
             + ["-chardev", "stdio,id=serial,signal=off", "-serial", "chardev:serial"],
             log=self.folder / "qemu.log",
             stdin=subprocess.PIPE,
@@ -146,7 +146,7 @@ class Machine:
 
     def crash(self) -> None:
         """Cut the power."""
-        self._say("power cut")
+        self._log("power cut")
         self._end(is_power_cut=True)
 
     def close(self) -> None:
@@ -185,7 +185,7 @@ class Machine:
         qmp.wait_for_event("RESET", self.patience.seconds(seconds), after=self._events_seen)
         self._events_seen = len(qmp.events)
         self.console.mark()
-        self._say("restarts")
+        self._log("restarts")
 
     # Outside
 
@@ -227,7 +227,7 @@ class Machine:
         """How long is long here."""
         return self._around.patience
 
-    def _say(self, what: str) -> None:
+    def _log(self, what: str) -> None:
         self._around.show(f"{self.name} : {what}")
 
     def _wait[T](self, what: str, attempt: Callable[[], T], seconds: float, pause: float = PAUSE) -> T:
@@ -235,14 +235,14 @@ class Machine:
             self.console.check()
             return attempt()
 
-        self._say(f"wait: {what}")
+        self._log(f"wait: {what}")
         return retry(
             what, checked, patience=self.patience, seconds=seconds, diagnose=self.diagnose, pause=pause
         )
 
     def wait_for_console_text(self, pattern: str, seconds: float = 120) -> Match[str]:
         """Wait for a line on the console, since it was switched on or restarted."""
-        self._say(f"wait: console /{pattern}/")
+        self._log(f"wait: console /{pattern}/")
         try:
             return self.console.wait_for(pattern, self.patience.seconds(seconds))
         except Failed as error:
@@ -266,17 +266,17 @@ class Machine:
         self.wait_for_port(limit)
         self.wait_until_succeeds("version", insecure=insecure, seconds=limit)
         took = time.monotonic() - self.started_at
-        self._say(f"the API answers after {took:.1f} s")
+        self._log(f"the API answers after {took:.1f} s")
         return took
 
-    def wait_until_succeeds(self, *words: str, insecure: bool = False, seconds: float = 120) -> Result:
+    def wait_until_succeeds(self, *argv: str, insecure: bool = False, seconds: float = 120) -> Result:
         """Repeat a talosctl command until it succeeds."""
         return self._wait(
-            f"talosctl {' '.join(words)}", lambda: self._attempt(*words, insecure=insecure), seconds
+            f"talosctl {' '.join(argv)}", lambda: self._attempt(*argv, insecure=insecure), seconds
         )
 
-    def _attempt(self, *words: str, insecure: bool) -> Result:
-        result = self.client.run(*words, insecure=insecure, check=False)
+    def _attempt(self, *argv: str, insecure: bool) -> Result:
+        result = self.client.run(*argv, insecure=insecure, check=False)
         if result.code:
             raise NotYet((result.stderr or result.stdout).strip())
         return result
@@ -305,40 +305,38 @@ class Machine:
 
     # API
 
-    def talosctl(
-        self, *words: str, insecure: bool = False, check: bool = True, seconds: float = 60
-    ) -> Result:
+    def talosctl(self, *argv: str, insecure: bool = False, check: bool = True, seconds: float = 60) -> Result:
         """Run talosctl against this machine."""
-        self._say(f"talosctl {' '.join(words)}")
+        self._log(f"talosctl {' '.join(argv)}")
         limit = self.patience.seconds(seconds)
-        result = self.client.run(*words, insecure=insecure, check=check, seconds=limit)
+        result = self.client.run(*argv, insecure=insecure, check=check, seconds=limit)
         for line in (result.stdout + result.stderr).splitlines()[:SHOWN]:
-            self._say(f"  {line}")
+            self._log(f"  {line}")
         return result
 
-    def get(self, *words: str, insecure: bool = False) -> list[Document]:
+    def get(self, *argv: str, insecure: bool = False) -> list[Document]:
         """Resources as documents."""
-        return self.client.get(*words, insecure=insecure)
+        return self.client.get(*argv, insecure=insecure)
 
     def boot_id(self) -> str:
         """What changes with every boot."""
         return self.client.run("read", BOOT_ID).stdout.strip()
 
     def diagnose(self) -> str:
-        """Everything that the machine tells about itself, for the report of a failure."""
+        """The machine's state, logs and output, for the report of a failure."""
         parts: list[str] = []
         if self.is_on:
             with suppress(AssertionError):
                 knock(self.client.port)
                 for insecure in (True, False) if self.client.talosconfig else (True,):
-                    for words in (("get", "machinestatus", "-o", "yaml"), ("service",)):
-                        result = self.client.run(*words, insecure=insecure, check=False, seconds=20)
+                    for argv in (("get", "machinestatus", "-o", "yaml"), ("service",)):
+                        result = self.client.run(*argv, insecure=insecure, check=False, seconds=20)
                         if not result.code:
-                            parts.append(f"--- {self.name}: {' '.join(words)}\n{result.stdout.rstrip()}")
+                            parts.append(f"--- {self.name}: {' '.join(argv)}\n{result.stdout.rstrip()}")
         else:
             parts.append(f"--- {self.name} is off")
         log = self.folder / "qemu.log"
-        if log.exists() and (said := log.read_text(errors="replace").strip()):
-            parts.append(f"--- {self.name}: QEMU\n{said}")
+        if log.exists() and (output := log.read_text(errors="replace").strip()):
+            parts.append(f"--- {self.name}: QEMU\n{output}")
         parts.append(f"--- {self.name}: console\n{self.console.tail()}")
         return "\n".join(parts)

@@ -1,4 +1,4 @@
-"""Make $out, a program that runs the words of the command line and what it is given itself."""
+"""Make $out, a program that runs the arguments of the command line and its own after them."""
 
 import os
 import sys
@@ -7,13 +7,13 @@ from pathlib import Path
 
 def main() -> None:
     """Write it."""
-    interpreter, *words = sys.argv[1:]
+    interpreter, *argv = sys.argv[1:]
     out = Path(os.environ["out"])
     out.write_text(
         f"#!{interpreter} -IB\n"
         "import os\nimport sys\n\n"
         f'os.environ["PYTHONPATH"] = {os.environ["PYTHONPATH"]!r}\n'
-        f"os.execv({interpreter!r}, {[interpreter, *words]!r} + sys.argv[1:])\n"
+        f"os.execv({interpreter!r}, {[interpreter, *argv]!r} + sys.argv[1:])\n"
     )
     out.chmod(0o755)
 

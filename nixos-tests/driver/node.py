@@ -1,4 +1,4 @@
-"""What a test says about its machines: plain data, from which QEMU's words are made."""
+"""A test's machines: plain data, from which QEMU's arguments are made."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -45,7 +45,7 @@ class Node:
     netboot: bool = False
     """The network card comes first in the firmware's boot order, after disks that can be booted."""
     network: tuple[str, ...] = ()
-    """More words for the first card's network, such as ``bootfile=...``; see QEMU's ``-netdev user``."""
+    """More arguments for the first card's network, such as ``bootfile=...``; see QEMU's ``-netdev user``."""
     uuid: str = ""
 
 

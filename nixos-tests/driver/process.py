@@ -23,12 +23,12 @@ def _die_with_parent() -> None:
 
 
 def start_process(
-    words: Sequence[str], *, log: Path, stdin: int = subprocess.DEVNULL, stdout: int | None = None
+    argv: Sequence[str], *, log: Path, stdin: int = subprocess.DEVNULL, stdout: int | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a program that dies with this one. What it says goes to ``log``, unless ``stdout`` is a pipe."""
+    """Start a program that dies with this one. Its output goes to ``log``, unless ``stdout`` is a pipe."""
     with log.open("ab") as file:
         process = subprocess.Popen(
-            list(words),
+            list(argv),
             stdin=stdin,
             stdout=file if stdout is None else stdout,
             stderr=file,
@@ -60,12 +60,12 @@ class Result:
 
 
 def run(
-    words: Sequence[str], *, env: dict[str, str] | None = None, seconds: float = 60, check: bool = True
+    argv: Sequence[str], *, env: dict[str, str] | None = None, seconds: float = 60, check: bool = True
 ) -> Result:
-    """Run a command to its end; with ``check`` a failure shows everything it said."""
+    """Run a command to its end; with ``check`` a failure shows its whole output."""
     try:
         done = subprocess.run(
-            list(words),
+            list(argv),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -78,5 +78,5 @@ def run(
     except subprocess.TimeoutExpired:
         result = Result(code=-1, stdout="", stderr=f"gave no answer for {seconds:.0f} s")
     if check and result.code:
-        raise Failed(f"{' '.join(words)}: exit code {result.code}\n{result.stdout}{result.stderr}")
+        raise Failed(f"{' '.join(argv)}: exit code {result.code}\n{result.stdout}{result.stderr}")
     return result

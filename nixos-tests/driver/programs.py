@@ -16,8 +16,8 @@ class Programs:
 
     roots: tuple[Path, ...]
 
-    def words(self, name: str) -> list[str]:
-        """The first words of a command that runs a program of the roots."""
+    def argv(self, name: str) -> list[str]:
+        """The start of the argv that runs a program of the roots."""
         for root in self.roots:
             for folder in FOLDERS:
                 program = root / folder / name
@@ -35,8 +35,8 @@ class Programs:
 
     @property
     def qemu(self) -> list[str]:
-        """QEMU, told where its firmware is."""
-        words = self.words("qemu-system-x86_64")
+        """QEMU, with the path of its firmware."""
+        argv = self.argv("qemu-system-x86_64")
         for folder in ("usr/share/qemu", "usr/share/seabios"):
-            words += ["-L", str(self.file(folder))]
-        return words
+            argv += ["-L", str(self.file(folder))]
+        return argv

@@ -48,8 +48,8 @@ class Qmp:
 
     def execute(self, command: str, **arguments: object) -> object:
         """Run a command and give back what it returns."""
-        words = {name.replace("_", "-"): value for name, value in arguments.items()}
-        self._socket.sendall(json.dumps({"execute": command, "arguments": words}).encode() + b"\n")
+        fields = {name.replace("_", "-"): value for name, value in arguments.items()}
+        self._socket.sendall(json.dumps({"execute": command, "arguments": fields}).encode() + b"\n")
         try:
             answer = self._answers.get(timeout=SECONDS)
         except queue.Empty:
@@ -67,7 +67,7 @@ class Qmp:
             )
         if found is None:
             names = ", ".join(str(event["event"]) for event in self.events[after:]) or "nothing"
-            raise Failed(f"not within {seconds:.0f} s: {name} of QEMU; it told {names}")
+            raise Failed(f"not within {seconds:.0f} s: {name} of QEMU; it sent {names}")
         return found
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Waiting for what will be true, and saying on the last try what was there instead."""
+"""Waiting for what will be true; the last try reports what was there instead."""
 
 import time
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def retry[T](
     """Repeat until the attempt raises no AssertionError; any other error ends it at once.
 
     After ``seconds`` there is one last try, and its reason is in the failure together with what
-    ``diagnose`` tells.
+    ``diagnose`` returns.
     """
     limit = patience.seconds(seconds)
     end = patience.now() + limit
@@ -50,7 +50,7 @@ def retry[T](
             raise
         except AssertionError as error:
             if is_last:
-                told = diagnose()
+                diagnosis = diagnose()
                 text = f"not within {limit:.0f} s ({tries} tries): {what}\n  the last time: {error}"
-                raise Failed(f"{text}\n{told}" if told else text) from error
+                raise Failed(f"{text}\n{diagnosis}" if diagnosis else text) from error
         patience.pause(min(pause, max(0.01, end - patience.now())))

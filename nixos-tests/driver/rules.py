@@ -1,4 +1,4 @@
-"""What must never appear on a console, unless a test says that it expects it."""
+"""What must never appear on a console, unless a test expects it."""
 
 import re
 
@@ -17,5 +17,5 @@ lockup is no bug there."""
 
 
 def broken_rule(line: str) -> str:
-    """Name what a line must not say, or give an empty text."""
+    """Return what a line must not contain, or an empty text."""
     return next((name for name, pattern in RULES.items() if pattern.search(line)), "")

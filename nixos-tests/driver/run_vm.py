@@ -32,7 +32,7 @@ It installs itself and restarts from its disk. Then:
 """
 
 
-def parse_arguments(words: list[str]) -> argparse.Namespace:
+def parse_arguments(argv: list[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="run-vm", description="Run one machine until it is interrupted.")
     parser.add_argument("--asset", action="append", default=[], metavar="NAME=PATH")
@@ -44,11 +44,11 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--firmware", choices=("bios", "uefi"), default="bios")
     parser.add_argument("--disk", default="10G", help="size of the disk, when there is none yet")
     parser.add_argument("--memory", type=int, default=2048, help="MiB")
-    return parser.parse_args(words)
+    return parser.parse_args(argv)
 
 
 def choose_port(wanted: int) -> int:
-    """The API's own port when nobody has it, so that it needs not be typed; else another."""
+    """The API's own port when it is free, so that it needs not be typed; else another."""
     if wanted:
         return wanted
     with (Path("/proc/net/tcp")).open(encoding="ascii") as table:
@@ -57,7 +57,7 @@ def choose_port(wanted: int) -> int:
 
 
 def main() -> int:
-    """Start it, say what to type, wait."""
+    """Start it, print what to type, wait."""
     arguments = parse_arguments(sys.argv[1:])
     folder: Path = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ from driver.web import WebServer
 
 
 def free_port() -> int:
-    """A port on loopback that nobody uses."""
+    """A port on loopback that is free."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
@@ -100,7 +100,7 @@ class World(Mapping[str, Machine]):
         return make_iso(self.programs, self.folder, label, named)
 
     def section(self, title: str) -> None:
-        """Say which part of the test begins."""
+        """Log which part of the test begins."""
         self.show(f"=== {title}")
 
     def check(self) -> None:

@@ -16,9 +16,9 @@ let
   code = [ "python" "tests/unit" "tests/data" "tests/lint" "tests/conftest.py" "pyproject.toml" "VERSION" ];
   everything = [ "nixos-tests" "tests" "pkgs" "modules" "kernel" ];
 
-  check = name: more: words: buildRoot.runIn roots.checks {
+  check = name: more: argv: buildRoot.runIn roots.checks {
     name = "check-${name}";
-    command = [ "${python.workstation}/bin/python3.13" "${./run.py}" ] ++ words;
+    command = [ "${python.workstation}/bin/python3.13" "${./run.py}" ] ++ argv;
     tree = tree (code ++ more);
     generated = python.api;
     inherit (python) workstation;

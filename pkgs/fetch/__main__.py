@@ -18,7 +18,7 @@ import debian
 import locks
 import store
 import wheels
-from report import FetchError, say
+from report import FetchError, log
 
 
 def run_fetch(roots: list[str]) -> None:
@@ -35,7 +35,7 @@ def run_fetch(roots: list[str]) -> None:
     missing = store.missing(inputs)
     if missing:
         raise FetchError(f"{len(missing)} inputs are still missing, the first is {missing[0].store_name}")
-    say(f"fetch: all {len(inputs)} inputs are in the store")
+    log(f"fetch: all {len(inputs)} inputs are in the store")
 
 
 def run_lock(roots: list[str]) -> None:
@@ -62,12 +62,12 @@ def main() -> int:
     """Run one command; a failure is one line."""
     name = sys.argv[1] if len(sys.argv) > 1 else "fetch"
     if name not in COMMANDS:
-        say(f"fetch: unknown command {name!r}, known: {', '.join(COMMANDS)}")
+        log(f"fetch: unknown command {name!r}, known: {', '.join(COMMANDS)}")
         return 2
     try:
         COMMANDS[name](sys.argv[2:])
     except FetchError as error:
-        say(f"fetch: {error}")
+        log(f"fetch: {error}")
         return 1
     return 0
 

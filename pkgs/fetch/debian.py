@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from locks import SCRATCH, Input, legal, read_roots
-from report import FetchError, batches, run, say
+from report import FetchError, batches, log, run
 from store import add_files, check_sha256, missing
 
 APT = SCRATCH / "apt"
@@ -74,7 +74,7 @@ def environment(suites: set[str], *, fresh: bool = False) -> dict[str, str]:
     same = (APT / "sources.list").exists() and (APT / "sources.list").read_text() == source
     if fresh or not same or not stamp.exists() or time.time() - stamp.stat().st_mtime > LISTS_STAY_FRESH:
         (APT / "sources.list").write_text(source)
-        say(f"fetch: reading the package lists of {', '.join(chosen)}")
+        log(f"fetch: reading the package lists of {', '.join(chosen)}")
         run(["apt-get", "update", "-q", "-o", "APT::Update::Error-Mode=any"], env=env)
         stamp.touch()
     return env
@@ -106,12 +106,12 @@ def resolve() -> dict[str, Any]:
     roots: dict[str, list[str]] = {}
     for root, asked in all_asked.items():
         suites: dict[str, str] = {name: asked["suite"] for name in asked["packages"] if "suite" in asked}
-        words = with_suites(asked["packages"], suites)
-        text = run(["apt-get", "install", "--print-uris", "--assume-yes", "-qq", *words], env=env)
+        names_with_suites = with_suites(asked["packages"], suites)
+        text = run(["apt-get", "install", "--print-uris", "--assume-yes", "-qq", *names_with_suites], env=env)
         found = {name: entry for name, entry in parse_uris(text, suites).items() if is_kept(name, asked)}
         packages |= found
         roots[root] = sorted(found)
-        say(f"lock: root {root}: {len(found)} packages")
+        log(f"lock: root {root}: {len(found)} packages")
     return {
         "packages": packages,
         "roots": roots,
@@ -125,7 +125,7 @@ def with_suites(names: Sequence[str], suites: Mapping[str, str]) -> list[str]:
 
 
 def other_suites(packages: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
-    """Tell which of the locked packages come from another suite than usual, and from which."""
+    """Find which of the locked packages come from another suite than usual, and from which."""
     usual = read_roots()["debian"]["suite"]
     return {name: packages[name]["suite"] for name in names if packages[name]["suite"] != usual}
 
@@ -136,7 +136,7 @@ def is_kept(name: str, asked: dict[str, Any]) -> bool:
 
 
 def fetch(lock: dict[str, Any], names: list[str], *, may_relock: bool) -> bool:
-    """Bring missing ones of these packages into the store; say whether the lock had to change."""
+    """Bring missing ones of these packages into the store; return whether the lock had to change."""
     packages = lock["packages"]
     wanted = missing_packages(packages, names)
     if not wanted:
@@ -144,20 +144,20 @@ def fetch(lock: dict[str, Any], names: list[str], *, may_relock: bool) -> bool:
     suites = other_suites(packages, wanted)
     env = environment(set(suites.values()))
     current = published(wanted, suites, env)
-    gone = [name for name in wanted if current.get(name) != packages[name]]
-    if gone:
+    replaced = [name for name in wanted if current.get(name) != packages[name]]
+    if replaced:
         current = published(wanted, suites, environment(set(suites.values()), fresh=True))
-        gone = [name for name in wanted if current.get(name) != packages[name]]
-    if gone:
-        check_may_relock(gone, lock, current, may_relock=may_relock)
-        packages.update({name: current[name] for name in gone})
+        replaced = [name for name in wanted if current.get(name) != packages[name]]
+    if replaced:
+        check_may_relock(replaced, lock, current, may_relock=may_relock)
+        packages.update({name: current[name] for name in replaced})
         wanted = missing_packages(packages, names)
     download(wanted, packages, env)
-    return bool(gone)
+    return bool(replaced)
 
 
 def missing_packages(packages: dict[str, Any], names: list[str]) -> list[str]:
-    """Tell which of the named packages the store lacks."""
+    """Find which of the named packages the store lacks."""
     by_store_name = {legal(packages[name]["file"]): name for name in names}
     absent = missing(Input(legal(packages[name]["file"]), packages[name]["sha256"]) for name in names)
     return sorted(by_store_name[item.store_name] for item in absent)
@@ -165,8 +165,8 @@ def missing_packages(packages: dict[str, Any], names: list[str]) -> list[str]:
 
 def published(names: list[str], suites: Mapping[str, str], env: dict[str, str]) -> dict[str, dict[str, str]]:
     """Ask what the archive publishes now under these names."""
-    words = with_suites(names, suites)
-    text = run(["apt-get", "download", "--print-uris", "-qq", *words], env=env, may_fail=True)
+    names_with_suites = with_suites(names, suites)
+    text = run(["apt-get", "download", "--print-uris", "-qq", *names_with_suites], env=env, may_fail=True)
     found = parse_uris(text, suites)
     if not found:
         raise FetchError("the archive knows none of the locked packages; is the mirror complete?")
@@ -174,15 +174,15 @@ def published(names: list[str], suites: Mapping[str, str], env: dict[str, str]) 
 
 
 def check_may_relock(
-    gone: list[str], lock: dict[str, Any], current: dict[str, Any], *, may_relock: bool
+    replaced: list[str], lock: dict[str, Any], current: dict[str, Any], *, may_relock: bool
 ) -> None:
-    """Tell what the archive has replaced; stop when departing from the lock is not allowed or can't be."""
-    for name in gone:
+    """Log what the archive has replaced; stop when departing from the lock is not allowed or can't be."""
+    for name in replaced:
         now = current.get(name, {}).get("version", "nothing")
-        say(
+        log(
             f"fetch: {name} {lock['packages'][name]['version']} is gone from the archive, which now has {now}"
         )
-    lost = [name for name in gone if name not in current]
+    lost = [name for name in replaced if name not in current]
     if lost:
         raise FetchError(
             f"the archive no longer has {', '.join(lost)}; edit pkgs/roots.toml and run `make lock`"
@@ -191,8 +191,8 @@ def check_may_relock(
         raise FetchError(
             "LOCKED=1 forbids taking the newer versions; run `make fetch` without it and review the lock"
         )
-    say("fetch: WARNING: took the current versions and rewrote pkgs/locks/debian.json;")
-    say("fetch: WARNING: what is built from here on is not bit-identical to the release")
+    log("fetch: WARNING: took the current versions and rewrote pkgs/locks/debian.json;")
+    log("fetch: WARNING: what is built from here on is not bit-identical to the release")
 
 
 def download(names: list[str], packages: dict[str, Any], env: dict[str, str]) -> None:
@@ -201,7 +201,7 @@ def download(names: list[str], packages: dict[str, Any], env: dict[str, str]) ->
     folder.mkdir(parents=True, exist_ok=True)
     done = 0
     for batch in batches(names, BATCH):
-        say(f"fetch: Debian packages {done + 1}-{done + len(batch)} of {len(names)}: {batch[0]} …")
+        log(f"fetch: Debian packages {done + 1}-{done + len(batch)} of {len(names)}: {batch[0]} …")
         run(
             ["apt-get", "download", "-q", *(f"{name}={packages[name]['version']}" for name in batch)],
             env=env,

@@ -12,7 +12,7 @@ class FetchError(Exception):
     """What the user must see in one line: what went wrong and what to do."""
 
 
-def say(line: str) -> None:
+def log(line: str) -> None:
     """Print one line at once."""
     print(line, file=sys.stderr, flush=True)
 
@@ -25,10 +25,10 @@ def run(
     may_fail: bool = False,
 ) -> str:
     """Run a client and return what it printed; its own error text becomes the failure's."""
-    words = [str(word) for word in command]
-    done = subprocess.run(words, env=env, cwd=cwd, text=True, capture_output=True, check=False)
+    argv = [str(word) for word in command]
+    done = subprocess.run(argv, env=env, cwd=cwd, text=True, capture_output=True, check=False)
     if done.returncode and not may_fail:
-        shown = " ".join(words[:6]) + (" …" if len(words) > 6 else "")
+        shown = " ".join(argv[:6]) + (" …" if len(argv) > 6 else "")
         tail = "\n".join(done.stderr.strip().splitlines()[-15:])
         raise FetchError(f"`{shown}` ended with {done.returncode}:\n{tail}")
     return done.stdout

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from locks import SCRATCH, Input, legal, write_debian
-from report import FetchError, batches, run, say
+from report import FetchError, batches, log, run
 
 STORE = "/nix/store"
 ALPHABET = "0123456789abcdfghijklmnpqrsvwxyz"
@@ -18,7 +18,7 @@ DIGEST_BYTES = 20
 
 
 def store_path(item: Input) -> str:
-    """Say where a fixed output lives, by Nix's own rule, without asking Nix once per file.
+    """Return where a fixed output lives, by Nix's own rule, without asking Nix once per file.
 
     The same as `nix-store --print-fixed-path`.
     """
@@ -77,7 +77,7 @@ def add_bootstrap(lock: dict[str, Any], *, may_relock: bool) -> None:
         lock["bootstrap"]["sha256"] = sha256
         write_debian(lock)
     run(["nix-store", "--add-fixed", "--recursive", "sha256", folder])
-    say("fetch: bootstrap program added")
+    log("fetch: bootstrap program added")
 
 
 def real_path(path: str) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from locks import SCRATCH, Input, Wheel, read_roots
-from report import batches, run, say
+from report import batches, log, run
 from store import add_files, check_sha256, missing
 
 BATCH = 8
@@ -32,11 +32,11 @@ def resolve() -> dict[str, list[Wheel]]:
     """Close each set over its dependencies; what the image has, the tools use too."""
     asked = read_roots()["wheels"]["sets"]
     image = report(asked["image"]["packages"])
-    say(f"lock: wheels image: {len(image)}")
+    log(f"lock: wheels image: {len(image)}")
     both = report([*(f"{wheel.name}=={wheel.version}" for wheel in image), *asked["tools"]["packages"]])
     names = {wheel.name for wheel in image}
     tools = [wheel for wheel in both if wheel.name not in names]
-    say(f"lock: wheels tools: {len(tools)}")
+    log(f"lock: wheels tools: {len(tools)}")
     return {"image": image, "tools": tools}
 
 
@@ -70,7 +70,7 @@ def fetch(sets: dict[str, list[Wheel]]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     done = 0
     for batch in batches(wanted, BATCH):
-        say(f"fetch: wheels {done + 1}-{done + len(batch)} of {len(wanted)}: {by_name[batch[0]].name} …")
+        log(f"fetch: wheels {done + 1}-{done + len(batch)} of {len(wanted)}: {by_name[batch[0]].name} …")
         lines = [
             f"{by_name[file].name}=={by_name[file].version} --hash=sha256:{by_name[file].sha256}\n"
             for file in batch

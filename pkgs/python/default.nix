@@ -70,7 +70,7 @@ rec {
     wheels = [ wheels.image wheels.tools ];
   };
 
-  # A program of the workstation: `settings` are "NAME=VALUE" words of its environment, `preload` modules that most
+  # A program of the workstation: `settings` are "NAME=VALUE" entries of its environment, `preload` modules that most
   # runs import.
   program = name: module: settings: preload: build {
     inherit name module settings preload workstation version rev;

@@ -204,7 +204,7 @@ async def send_endless_headers(target: Target) -> None:
     await asyncio.gather(*(one() for _ in range(64)))
 
 
-async def say_nothing(target: Target) -> None:
+async def stay_silent(target: Target) -> None:
     """300 connections that send nothing, opened again when they are closed."""
 
     async def one(first: bytes) -> None:
@@ -242,6 +242,6 @@ ATTACKS: tuple[Attack, ...] = (
     read_nothing,
     hold_requests,
     send_endless_headers,
-    say_nothing,
+    stay_silent,
     cancel_calls,
 )

@@ -57,7 +57,7 @@ class Measured:
         return [f"{address}:{API_PORT}" for address in self.cluster.addresses]
 
     def cpu_seconds(self) -> float:
-        """What the cluster's processes have used: tells on a busy machine, too."""
+        """What the cluster's processes have used: valid on a busy machine, too."""
         group = cluster_group(ClusterFolder(self.cluster.info.directory))
         for hierarchy in mounted_hierarchies():
             path = hierarchy.path.joinpath(*group)

@@ -30,7 +30,7 @@ def wait_for_port(address: str, end: float) -> None:
 
 
 def ask_version(measured: Measured) -> str:
-    """The node's tag, as soon as it tells."""
+    """The node's tag, as soon as it answers."""
     end = time.monotonic() + PATIENCE
     wait_for_port(measured.cluster.addresses[0], end)
     while True:

@@ -73,7 +73,7 @@ def echo_server(path: Path) -> Generator[None]:
 async def measure(
     channel: grpc.aio.Channel, in_flight: int, metadata: tuple[tuple[str, str], ...]
 ) -> Figures:
-    """Call as often as the table says."""
+    """Call as often as the table has it."""
     unary = channel.unary_unary(METHOD)
     for _ in range(WARM_UP):
         await unary(b"", metadata=metadata, wait_for_ready=True)

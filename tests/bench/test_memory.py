@@ -46,8 +46,8 @@ def name_processes(node: Measured) -> dict[str, list[int]]:
 
 
 def test_memory(node: Measured) -> None:
-    for words in (("version",), ("memory",), ("get", "addresses"), ("dmesg",)):
-        node.cluster.talosctl(*words)
+    for argv in (("version",), ("memory",), ("get", "addresses"), ("dmesg",)):
+        node.cluster.talosctl(*argv)
     time.sleep(REST_SECONDS)
     table = Table("Memory of one control plane node, MiB", ("PSS", "heaps", "files", "RSS"))
     totals = dict.fromkeys(PARTS, 0.0)

@@ -91,7 +91,7 @@ def test_pressure(node: Measured) -> None:
         with under_attack(attack, target):
             end = time.monotonic() + SECONDS
             while time.monotonic() < end:
-                # A connection of its own each time: whoever comes anew must get in.
+                # A connection of its own each time: a new client must get in.
                 with grpc.secure_channel(
                     f"{address}:{API_PORT}",
                     credentials_of(authority, "os:admin"),

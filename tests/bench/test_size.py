@@ -21,17 +21,17 @@ def read_parts(report: str) -> list[tuple[str, float, float]]:
     """The report's rows: a part, megabytes in the image, megabytes unpacked."""
     parts: list[tuple[str, float, float]] = []
     for line in report.splitlines()[1:]:
-        words = line.split()
-        if len(words) > 5 and words[-2] == words[-4] == "MB":
-            parts.append((" ".join(words[:-5]), float(words[-5]), float(words[-3])))
+        columns = line.split()
+        if len(columns) > 5 and columns[-2] == columns[-4] == "MB":
+            parts.append((" ".join(columns[:-5]), float(columns[-5]), float(columns[-3])))
     return parts
 
 
 def test_size(tmp_path: Path) -> None:
     table = Table("The image", ("MB", "unpacked, MB"))
     size = image().stat().st_size / MEGABYTE
-    words = ["nix", "build", ".#size", "--out-link", str(tmp_path / "report")]
-    run_command(words, cwd=REPOSITORY, env={**NIX, **os.environ})
+    argv = ["nix", "build", ".#size", "--out-link", str(tmp_path / "report")]
+    run_command(argv, cwd=REPOSITORY, env={**NIX, **os.environ})
     report = (tmp_path / "report").read_text(encoding="utf-8")
     parts = [part for part in read_parts(report) if part[0] != "total"]
     table.add("all of it", f"{size:.1f}", f"{sum(part[2] for part in parts):.1f}", budget=BUDGET.judge(size))

@@ -57,31 +57,31 @@ def test_a_cluster_goes_on_after_its_launcher_crashed(tmp_path: Path) -> None:
     with running_cluster(tmp_path) as cluster:
         machine = cluster.talosctl("read", "/etc/machine-id").stdout
         os.kill(cluster.info.launcher, signal.SIGKILL)
-        eventually("the launcher is gone", lambda: is_gone(cluster))
+        eventually("the launcher is gone", lambda: is_removed(cluster))
         assert reboot_node(cluster.name, tmp_path) == [cluster.nodes[0].name]
         eventually("the node is back", lambda: check_services(cluster, cluster.addresses[0]))
         assert cluster.talosctl("read", "/etc/machine-id").stdout == machine
     check_clean(cluster.name, tmp_path)
 
 
-def is_gone(cluster: Cluster) -> None:
+def is_removed(cluster: Cluster) -> None:
     """Assert that nothing of the cluster runs."""
     assert cluster.info.launcher == 0
     assert cluster.nodes[0].pid == 0
 
 
-def test_what_stands_in_the_way_is_told_before_anything_is_made(tmp_path: Path) -> None:
+def test_obstacles_are_reported_before_anything_is_created(tmp_path: Path) -> None:
     with running_cluster(tmp_path) as cluster:
         taken = str(cluster.info.subnet)
         not_an_image = tmp_path / "file"
         not_an_image.write_text("text")
-        for chosen, words in (
+        for chosen, message in (
             (ClusterOptions(name="other", subnet=taken, image=image()), "overlaps"),
             (ClusterOptions(name="other", subnet="10.99.0.0/24", image=not_an_image), "no squashfs image"),
             (ClusterOptions(name="other", subnet="10.99.0.0/24", image=tmp_path / "gone"), "can't be read"),
             (ClusterOptions(name=cluster.name, subnet="10.99.0.0/24", image=image()), "already there"),
         ):
-            with pytest.raises(UserError, match=words):
+            with pytest.raises(UserError, match=message):
                 create(chosen, tmp_path, cluster)
         check_clean("other", tmp_path)
 

@@ -1,4 +1,4 @@
-"""A node that nobody has configured: strangers may look at it and configure it, then it is its owner's."""
+"""A node without a config: unauthenticated callers may read and configure it, afterwards only its owner."""
 
 import asyncio
 import re
@@ -24,11 +24,11 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Unconfigured]:
         yield running
 
 
-def said(result: CommandResult) -> str:
+def output_of(result: CommandResult) -> str:
     return f"{result.stdout}{result.stderr}"
 
 
-def test_strangers_may_look(node: Unconfigured) -> None:
+def test_unauthenticated_callers_may_read(node: Unconfigured) -> None:
     text = node.insecure("version").stdout
     assert f"NODE:        {node.address}" in text
     assert "RBAC" not in text
@@ -38,13 +38,13 @@ def test_strangers_may_look(node: Unconfigured) -> None:
     assert "maintenance" in node.insecure("logs", "machined").stdout
 
 
-def test_strangers_may_not_do_more(node: Unconfigured) -> None:
+def test_unauthenticated_callers_may_not_do_more(node: Unconfigured) -> None:
     result = node.insecure("get", "apicertificates", check=False)
     assert result.returncode != 0
-    assert "not authorized" in said(result)
+    assert "not authorized" in output_of(result)
     result = node.insecure("get", "disks", "--cert-fingerprint", "A" * 43 + "=", check=False)
     assert result.returncode != 0
-    assert "has the fingerprint" in said(result)
+    assert "has the fingerprint" in output_of(result)
 
 
 class Unreadable:
@@ -55,7 +55,7 @@ class Unreadable:
 
 
 async def find_wrong(address: str) -> list[str]:
-    """Methods that are not allowed or refused as their row says, for a client without a certificate."""
+    """Methods that are not allowed or refused as in their row, for a client without a certificate."""
     wrong: list[str] = []
     async with open_session(Target(endpoints=(), nodes=(address,), insecure=True)) as session:
         for path, method in methods().items():
@@ -74,29 +74,29 @@ def test_methods_without_a_certificate(node: Unconfigured) -> None:
     assert asyncio.run(find_wrong(node.address)) == []
 
 
-def test_the_owner_is_told_what_to_do(node: Unconfigured) -> None:
+def test_the_error_names_the_next_step(node: Unconfigured) -> None:
     result = node.secure("version", check=False)
     assert result.returncode != 0
-    assert "maintenance mode needs --insecure" in said(result)
-    assert "Traceback" not in said(result)
+    assert "maintenance mode needs --insecure" in output_of(result)
+    assert "Traceback" not in output_of(result)
 
 
-def test_what_is_wrong_with_a_config_is_told_at_once(node: Unconfigured, tmp_path: Path) -> None:
+def test_mistakes_of_a_config_are_listed_at_once(node: Unconfigured, tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text("version: v1alpha1\nmachine:\n  type: manager\n  tokn: a\n")
     result = node.insecure("apply-config", "--file", str(path), check=False)
     assert result.returncode != 0
-    assert all(word in said(result) for word in ("machine.type", "tokn"))
+    assert all(word in output_of(result) for word in ("machine.type", "tokn"))
 
 
 def test_a_config_makes_it_its_owners(node: Unconfigured) -> None:
     (line,) = re.findall(r"--cert-fingerprint (\S+) --file", node.console())[-1:]
-    words = ("apply-config", "--cert-fingerprint", line, "--file", str(node.config))
-    dry = node.insecure(*words, "--dry-run")
-    assert "Dry run summary" in said(dry)
+    argv = ("apply-config", "--cert-fingerprint", line, "--file", str(node.config))
+    dry = node.insecure(*argv, "--dry-run")
+    assert "Dry run summary" in output_of(dry)
     assert node.insecure("version").stdout
 
-    node.insecure(*words)
+    node.insecure(*argv)
 
     def is_secure() -> None:
         assert node.secure("version", check=False).returncode == 0
@@ -104,5 +104,5 @@ def test_a_config_makes_it_its_owners(node: Unconfigured) -> None:
     eventually("the owner's client is served", is_secure)
     result = node.insecure("version", check=False)
     assert result.returncode != 0
-    assert "leave out --insecure" in said(result)
+    assert "leave out --insecure" in output_of(result)
     assert "Traceback" not in node.console()

@@ -29,7 +29,7 @@ def test_a_node_that_is_not_there_is_named_and_the_others_answer(cluster: Cluste
     assert second in result.stdout
 
 
-def test_another_endpoint_is_taken_when_the_first_is_gone(cluster: Cluster) -> None:
+def test_another_endpoint_is_taken_when_the_first_is_unreachable(cluster: Cluster) -> None:
     first, second = cluster.addresses[:2]
     missing = first.rpartition(".")[0] + ".200"
     assert cluster.rows("-e", f"{missing},{second}", "-n", second, "memory")

@@ -75,32 +75,32 @@ class Cluster:
         """Its nodes' addresses, control plane first."""
         return [str(node.address) for node in self.nodes]
 
-    def command(self, *words: str) -> list[str]:
-        """The words of a talosctl command on this cluster."""
-        return [sys.executable, "-B", "-m", "talos.talosctl.main", *words]
+    def command(self, *argv: str) -> list[str]:
+        """The argv of a talosctl command on this cluster."""
+        return [sys.executable, "-B", "-m", "talos.talosctl.main", *argv]
 
     @property
     def environment(self) -> dict[str, str]:
         """The environment of such a command."""
         return {**os.environ, "TALOSCONFIG": str(self.talosconfig), "PYTHONPATH": os.pathsep.join(sys.path)}
 
-    def talosctl(self, *words: str, check: bool = True, seconds: float = PATIENCE) -> CommandResult:
-        """Run talosctl; AssertionError with everything it said when it fails."""
-        result = run_command(self.command(*words), env=self.environment, check=False, timeout=seconds)
+    def talosctl(self, *argv: str, check: bool = True, seconds: float = PATIENCE) -> CommandResult:
+        """Run talosctl; AssertionError with its whole output when it fails."""
+        result = run_command(self.command(*argv), env=self.environment, check=False, timeout=seconds)
         if check:
-            said = f"{result.stdout}\n{result.stderr}"
+            output = f"{result.stdout}\n{result.stderr}"
             assert result.returncode == 0, (
-                f"talosctl {' '.join(words)}: exit code {result.returncode}\n{said}"
+                f"talosctl {' '.join(argv)}: exit code {result.returncode}\n{output}"
             )
         return result
 
-    def rows(self, *words: str) -> list[dict[str, str]]:
+    def rows(self, *argv: str) -> list[dict[str, str]]:
         """The rows of a table that talosctl prints, by the titles of its columns."""
-        return parse_table(self.talosctl(*words).stdout)
+        return parse_table(self.talosctl(*argv).stdout)
 
-    def resource(self, *words: str) -> list[dict[str, object]]:
+    def resource(self, *argv: str) -> list[dict[str, object]]:
         """Resources as JSON documents."""
-        text = self.talosctl("get", *words, "-o", "json").stdout
+        text = self.talosctl("get", *argv, "-o", "json").stdout
         decoder, found, position = json.JSONDecoder(), list[dict[str, object]](), 0
         while position < len(text.rstrip()):
             value, position = decoder.raw_decode(text, position)
@@ -125,8 +125,8 @@ class Cluster:
                 continue
             try:
                 if (entry / "ns/pid").readlink() == namespace:
-                    words = (entry / "cmdline").read_bytes().split(b"\0")
-                    found.setdefault(Path(words[0].decode()).name, []).append(int(entry.name))
+                    argv = (entry / "cmdline").read_bytes().split(b"\0")
+                    found.setdefault(Path(argv[0].decode()).name, []).append(int(entry.name))
             except OSError:
                 continue
         return found
@@ -144,9 +144,9 @@ class Cluster:
         parts: list[str] = []
         for node in self.nodes:
             address = str(node.address)
-            words = ("-e", address, "-n", address)
+            argv = ("-e", address, "-n", address)
             for command in (("services",), ("logs", "machined", "--tail", "15")):
-                result = self.talosctl(*words, *command, check=False, seconds=15)
+                result = self.talosctl(*argv, *command, check=False, seconds=15)
                 parts.append(f"--- {node.name}: {' '.join(command)}\n{result.stdout}{result.stderr}")
             console = node.console.read_text(encoding="utf-8", errors="replace").splitlines()[-25:]
             parts.append(f"--- {node.name}: console\n" + "\n".join(console))
@@ -208,13 +208,13 @@ class Unconfigured:
     address: str
     config: Path
 
-    def insecure(self, *words: str, check: bool = True) -> CommandResult:
-        """Run talosctl as a stranger."""
-        return self.cluster.talosctl(*words, "--insecure", "-n", self.address, check=check)
+    def insecure(self, *argv: str, check: bool = True) -> CommandResult:
+        """Run talosctl without credentials."""
+        return self.cluster.talosctl(*argv, "--insecure", "-n", self.address, check=check)
 
-    def secure(self, *words: str, check: bool = True) -> CommandResult:
+    def secure(self, *argv: str, check: bool = True) -> CommandResult:
         """Run talosctl as the owner."""
-        return self.cluster.talosctl("-e", self.address, "-n", self.address, *words, check=check)
+        return self.cluster.talosctl("-e", self.address, "-n", self.address, *argv, check=check)
 
     def console(self) -> str:
         """What the node wrote to its console."""

@@ -34,10 +34,10 @@ def _processes(path: str, group: str) -> list[str]:
         if not entry.name.isdigit():
             continue
         try:
-            words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            cmdline = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             groups = (entry / "cgroup").read_text(encoding="utf-8")
         except OSError:
             continue
-        if path in words or group in groups:
-            found.append(f"process {entry.name} {words}")
+        if path in cmdline or group in groups:
+            found.append(f"process {entry.name} {cmdline}")
     return found

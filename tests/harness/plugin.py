@@ -1,4 +1,4 @@
-"""What the tests on nodes share: after a failure, what the cluster has to say."""
+"""What the tests on nodes share: after a failure, the cluster's logs."""
 
 from collections.abc import Generator
 

@@ -1,4 +1,4 @@
-"""Holds the rules that ruff has no words for; `make lint` and `nix flake check` run it.
+"""Holds the rules that ruff can't express; `make lint` and `nix flake check` run it.
 
 floors      nobody imports upward, a daemon never imports another daemon
 one door    subprocesses are started by talos.system.process only
@@ -66,12 +66,12 @@ def check_imports(name: Path, tree: ast.AST) -> Iterator[str]:
             yield f"{where}: imports {module}; start processes through talos.system.process"
         if module.split(".")[0] in KERNEL_MODULES and is_far_from_kernel(folder, module):
             yield f"{where}: imports {module}; only talos.system touches the kernel"
-        words = module.split(".")
-        if words[0] != "talos" or len(words) == 1:
+        parts = module.split(".")
+        if parts[0] != "talos" or len(parts) == 1:
             continue
-        if words[1] not in FLOORS:
-            yield f"{where}: talos.{words[1]} has no floor; give it one in python/floors.toml"
-        elif not may_import(folder, words[1]):
+        if parts[1] not in FLOORS:
+            yield f"{where}: talos.{parts[1]} has no floor; give it one in python/floors.toml"
+        elif not may_import(folder, parts[1]):
             yield f"{where}: talos.{folder} must not import {module}: it is not on a floor below"
 
 

@@ -52,32 +52,32 @@ class Stage:
     def seconds(self, usual: float) -> float:
         return usual * self.accelerator.factor
 
-    def serve(self, segment: Segment, *words: str) -> AbstractContextManager[Watched]:
-        """The boot server in a network, as the program's own words say it."""
+    def serve(self, segment: Segment, *argv: str) -> AbstractContextManager[Watched]:
+        """The boot server in a network, started by its command line."""
         command = [sys.executable, "-B", "-m", "talos.provision.pxe.main", str(self.assets)]
-        command += ["--interface", TAPS[0], *words]
+        command += ["--interface", TAPS[0], *argv]
         for argument in self.accelerator.arguments:
             command += ["--argument", argument]
         return watch("pxe", command, segment, self.folder)
 
     def serve_addresses(self, segment: Segment) -> AbstractContextManager[Watched]:
         """A DHCP server that is not ours, on the second tap, and knows nothing of network boot."""
-        command = [*self.programs.words("dnsmasq"), "--keep-in-foreground", "--log-facility=-", "--port=0"]
+        command = [*self.programs.argv("dnsmasq"), "--keep-in-foreground", "--log-facility=-", "--port=0"]
         command += ["--conf-file=/dev/null", "--pid-file", "--leasefile-ro", "--dhcp-authoritative"]
         command += [f"--interface={TAPS[1]}", "--except-interface=lo", "--bind-interfaces"]
         # A process that gives up root forgets that it is to die with us.
         command += [f"--dhcp-range={FIRST},{LAST}", "--user=root", "--group=root"]
         return watch("other", command, segment, self.folder)
 
-    def boot(self, segment: Segment, *words: str) -> AbstractContextManager[Watched]:
-        """A machine on the network, without a disk; ``words`` say which firmware, and more of its network."""
-        command = [*self.programs.qemu, *self.accelerator.words, "-machine", "q35", "-smp", "2"]
+    def boot(self, segment: Segment, *argv: str) -> AbstractContextManager[Watched]:
+        """A machine on the network, without a disk; ``argv`` has the firmware, and more of its network."""
+        command = [*self.programs.qemu, *self.accelerator.argv, "-machine", "q35", "-smp", "2"]
         command += ["-m", str(MEMORY), "-nodefaults", "-display", "none", "-vga", "std"]
         command += ["-device", "virtio-rng-pci", "-chardev", "stdio,id=serial,signal=off"]
         command += ["-serial", "chardev:serial"]
         for tap, _ in zip(TAPS, segment.addresses, strict=False):
             command += ["-netdev", f"tap,id={tap},ifname={tap},script=no,downscript=no"]
-        command += words
+        command += argv
         return watch("machine", command, segment, self.folder)
 
     def uefi(self) -> list[str]:
@@ -126,8 +126,8 @@ def test_bios_gets_address_and_config_from_us(stage: Stage) -> None:
     file.write_text(CONFIG)
     # The card's own program is an iPXE already: it is not given another one, but the script.
     card = ("-device", f"virtio-net-pci,netdev=tap0,mac={MAC},bootindex=1")
-    words = ("--mode", "full", "--range", f"{FIRST},{LAST}", "--configs", str(configs))
-    with make_segment(OURS) as segment, stage.serve(segment, *words) as server:
+    argv = ("--mode", "full", "--range", f"{FIRST},{LAST}", "--configs", str(configs))
+    with make_segment(OURS) as segment, stage.serve(segment, *argv) as server:
         server.wait_for(f"web server: {URL}", SERVER_SECONDS)
         with stage.boot(segment, *card) as machine:
             assert server.wait_for(f"{MAC}: has address (.*)", stage.seconds(LOAD_SECONDS))
@@ -140,14 +140,14 @@ def test_uefi_gets_address_from_another_server(stage: Stage) -> None:
     # The hub joins the two servers' taps with the machine's card. Without a program on the card the firmware
     # drives it, and boots from the network by itself.
     hub = [f"hubport,id=port{index},hubid=0,netdev={tap}" for index, tap in enumerate(TAPS)]
-    words = [word for port in (*hub, "hubport,id=port,hubid=0") for word in ("-netdev", port)]
-    words += ["-device", f"virtio-net-pci,netdev=port,mac={MAC},bootindex=1,romfile="]
+    argv = [word for port in (*hub, "hubport,id=port,hubid=0") for word in ("-netdev", port)]
+    argv += ["-device", f"virtio-net-pci,netdev=port,mac={MAC},bootindex=1,romfile="]
     with (
         make_segment(OURS, OTHERS) as segment,
         stage.serve_addresses(segment),
         stage.serve(segment) as server,
     ):
         server.wait_for(f"web server: {URL}", SERVER_SECONDS)
-        with stage.boot(segment, *stage.uefi(), *words) as machine:
+        with stage.boot(segment, *stage.uefi(), *argv) as machine:
             server.wait_for("has loaded snponly.efi", stage.seconds(LOAD_SECONDS))
             check_maintenance(stage, segment, server, machine)

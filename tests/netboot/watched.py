@@ -1,4 +1,4 @@
-"""A program whose words a test waits for."""
+"""A program whose output a test waits for."""
 
 import os
 import subprocess
@@ -18,12 +18,12 @@ CHUNK = 1 << 16
 class Watched:
     """A running program. What it says is on its console, and printed for pytest to show after a failure."""
 
-    def __init__(self, name: str, words: Sequence[str], segment: Segment, folder: Path) -> None:
+    def __init__(self, name: str, argv: Sequence[str], segment: Segment, folder: Path) -> None:
         """Start it in a network; it dies with us, and with it what it has started."""
         self.name, self._log = name, folder / f"{name}.log"
         self.console = Console(lambda line: print(f"{name} | {line}"))  # noqa: T201
         with segment.inside(), family():
-            self.process = start_process(words, log=self._log, stdout=subprocess.PIPE)
+            self.process = start_process(argv, log=self._log, stdout=subprocess.PIPE)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -51,9 +51,9 @@ class Watched:
 
 
 @contextmanager
-def watch(name: str, words: Sequence[str], segment: Segment, folder: Path) -> Generator[Watched]:
+def watch(name: str, argv: Sequence[str], segment: Segment, folder: Path) -> Generator[Watched]:
     """Run a program; in the end it must have said nothing that a console must never show."""
-    watched = Watched(name, words, segment, folder)
+    watched = Watched(name, argv, segment, folder)
     try:
         yield watched
         watched.console.check()

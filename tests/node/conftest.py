@@ -17,7 +17,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(autouse=True)
 def no_traceback(cluster: Cluster) -> Iterator[None]:
-    """During every test: nothing may fail in a way nobody foresaw."""
+    """During every test: nothing may fail unexpectedly."""
     before = {name: len(text) for name, text in cluster.consoles().items()}
     yield
     for name, text in cluster.consoles().items():

@@ -125,7 +125,7 @@ def test_resource_types(cluster: Cluster, caller: str) -> None:
 
 
 @pytest.mark.parametrize("caller", CALLERS)
-def test_nobody_writes(cluster: Cluster, caller: str) -> None:
+def test_writes_are_refused(cluster: Cluster, caller: str) -> None:
     roles = CALLERS[caller]
     text = "write access is not allowed" if "os:admin" in roles else "not authorized"
 

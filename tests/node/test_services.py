@@ -11,7 +11,7 @@ from talos.daemon.daemons import BY_NAME
 
 SERVICES = {"apid", "containerd", "machined", "networkd", "routerd", "timed", "trustd", "udevd"}
 DAEMONS = ["apid", "containerd", "networkd", "routerd", "timed", "trustd"]
-# How long a daemon may be gone, in seconds.
+# How long a daemon may be away, in seconds.
 BACK_WITHIN = 2.0
 
 

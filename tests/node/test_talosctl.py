@@ -22,11 +22,11 @@ README_COMMANDS = [
 
 
 def test_every_command_of_the_readme_works(cluster: Cluster) -> None:
-    for words in README_COMMANDS:
-        assert cluster.talosctl(*words).stdout.strip(), words
+    for argv in README_COMMANDS:
+        assert cluster.talosctl(*argv).stdout.strip(), argv
 
 
-def test_the_node_tells_its_version(cluster: Cluster) -> None:
+def test_the_nodes_version(cluster: Cluster) -> None:
     version = Path(__file__).parents[2].joinpath("VERSION").read_text(encoding="utf-8").strip()
     text = cluster.talosctl("version").stdout
     assert f"NODE:        {cluster.addresses[0]}" in text
@@ -89,7 +89,7 @@ def test_a_log_is_followed(cluster: Cluster) -> None:
         stream.close()
 
 
-def test_events_tell_of_services(cluster: Cluster) -> None:
+def test_events_of_services(cluster: Cluster) -> None:
     process = start_command(
         cluster.command("events", "--tail", "-1"), stdout=subprocess.PIPE, env=cluster.environment
     )
@@ -107,7 +107,7 @@ def test_events_tell_of_services(cluster: Cluster) -> None:
         process.stdout.close()
 
 
-def test_the_clock_is_told(cluster: Cluster) -> None:
+def test_time_is_reported(cluster: Cluster) -> None:
     (status,) = cluster.resource("timestatus")
     spec = status["spec"]
     assert isinstance(spec, dict)

@@ -49,9 +49,9 @@ def ours() -> set[Fact]:
 
 
 @pytest.mark.parametrize("kind", ["service", "method", "message", "field", "enum", "value", "extension"])
-def test_our_descriptors_say_what_the_tables_say(upstream: set[Fact], ours: set[Fact], kind: str) -> None:
+def test_our_descriptors_are_those_of_the_tables(upstream: set[Fact], ours: set[Fact], kind: str) -> None:
     theirs = {fact for fact in upstream if fact[0] == kind}
-    assert theirs, "the tables tell of none"
+    assert theirs, "the tables have none"
     mine = {fact for fact in ours if fact[0] == kind}
     assert sorted(theirs - mine, key=str) == [], "missing"
     assert sorted(mine - theirs, key=str) == [], "not upstream's"

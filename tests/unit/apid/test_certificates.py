@@ -98,8 +98,8 @@ class TestCertificates:
                         assert await is_closed(reader)
                 except (OSError, ssl.SSLError):
                     pass
-                (told,) = await until_refused(a)
-                assert reason in told
+                (reported,) = await until_refused(a)
+                assert reason in reported
                 record = next(r for r in a.records if r["msg"] == "refused a connection")
                 assert record["peer"].startswith("127.0.0.1:")
                 assert record["level"] == "warning"
@@ -134,8 +134,8 @@ class TestCertificates:
                 body = b"\x03\x02" + os.urandom(32) + b"\0" + b"\0\x02\xc0\x09" + b"\x01\0"
                 hello = b"\x01" + len(body).to_bytes(3) + body
                 await raw(a, b"\x16\x03\x01" + struct.pack(">H", len(hello)) + hello)
-                (told,) = await until_refused(a)
-                assert told == "the client's TLS is older than 1.2"
+                (reported,) = await until_refused(a)
+                assert reported == "the client's TLS is older than 1.2"
 
         run(test)
 
@@ -144,8 +144,8 @@ class TestCertificates:
             pki = Pki()
             async with node(tmp_path, pki, answer) as a:
                 await expect_refusal(a, pki, pki.client("os:admin"), alpn=("http/1.1",))
-                (told,) = await until_refused(a)
-                assert "ALPN h2" in told
+                (reported,) = await until_refused(a)
+                assert "ALPN h2" in reported
                 await still_serves(a, pki)
 
         run(test)

@@ -1,4 +1,4 @@
-"""The rules language: what is understood, and what the errors say."""
+"""The rules language: what is accepted, and the errors."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_comments_lines_and_continuations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('KERNEL=="sda", RUN+="/bin/true"', "rules[0]: RUN is not supported: there are no programs"),
         ('PROGRAM=="/bin/x", MODE="0600"', "PROGRAM is not supported"),
@@ -51,10 +51,10 @@ def test_comments_lines_and_continuations() -> None:
         ('KERNEL==e"sda", MODE="0600"', 'e"..." is not supported'),
     ],
 )
-def test_what_is_refused(text: str, said: str) -> None:
+def test_what_is_refused(text: str, message: str) -> None:
     with pytest.raises(UserError) as caught:
         parse_rules([text])
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

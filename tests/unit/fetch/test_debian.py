@@ -35,9 +35,9 @@ def test_other_lines_are_passed_over() -> None:
 
 def test_a_newer_version_is_taken_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     check_may_relock(["libfoo1"], LOCK, {"libfoo1": {"version": "1:2.1"}}, may_relock=True)
-    said = capsys.readouterr().err
-    assert "libfoo1 1:2.0 is gone from the archive, which now has 1:2.1" in said
-    assert "not bit-identical" in said
+    stderr = capsys.readouterr().err
+    assert "libfoo1 1:2.0 is gone from the archive, which now has 1:2.1" in stderr
+    assert "not bit-identical" in stderr
 
 
 def test_locked_refuses_a_newer_version() -> None:

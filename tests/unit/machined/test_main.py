@@ -41,8 +41,8 @@ def run_as_pid_1(module: str, function: str, deed: str) -> tuple[int, str]:
     ],
 )
 def test_every_end_is_a_reboot_with_a_reason(module: str, function: str, deed: str, reason: str) -> None:
-    code, said = run_as_pid_1(module, function, deed)
+    code, stderr = run_as_pid_1(module, function, deed)
     # reboot(2) in a pid namespace ends its init with SIGHUP; unshare passes that on.
     assert code in (-signal.SIGHUP, 128 + signal.SIGHUP)
-    assert reason in said
-    assert "[talos] rebooting in 0 s" in said
+    assert reason in stderr
+    assert "[talos] rebooting in 0 s" in stderr

@@ -114,7 +114,7 @@ async def configure(state: MemoryState, config: PlatformConfigSpec) -> None:
     await modify(state, *ids.PLATFORM_CONFIG, lambda spec: spec.CopyFrom(config))
 
 
-async def test_a_platforms_config_reaches_the_kernel_and_is_told() -> None:
+async def test_a_platforms_config_reaches_the_kernel_and_the_state() -> None:
     state, links = MemoryState(), MemoryLinks([LO, ETH0])
     await configure(state, platform_config("10.5.0.2/24"))
     async with running(state, links):

@@ -1,4 +1,4 @@
-"""Links from command line and machine config to the kernel's twin, and DHCP where nothing is said."""
+"""Links from command line and machine config to the kernel's twin, and DHCP where nothing is configured."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

@@ -32,7 +32,7 @@ def test_authority_lives_ten_years_from_now() -> None:
     assert before <= begin <= datetime.now(UTC)
 
 
-def test_authority_says_what_it_is() -> None:
+def test_extensions_of_an_authority() -> None:
     assert organizations_of(CA.certificate.subject) == ["talos"]
     assert extension(CA.certificate, x509.BasicConstraints).ca
     assert extension(CA.certificate, x509.KeyUsage).key_cert_sign

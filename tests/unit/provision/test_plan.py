@@ -13,12 +13,12 @@ from talos.system.errors import UserError
 IMAGE = Path("/image.squashfs")
 
 
-def wish(**changes: Any) -> ClusterOptions:
+def make_options(**changes: Any) -> ClusterOptions:
     return replace(ClusterOptions(image=IMAGE), **changes)
 
 
 def test_nodes_are_named_and_addressed_in_order() -> None:
-    request = make_request(wish(controlplanes=2, workers=1))
+    request = make_request(make_options(controlplanes=2, workers=1))
     assert [(node.name, str(node.address), node.role) for node in request.nodes] == [
         ("talos-default-controlplane-1", "10.5.0.2", Role.CONTROL_PLANE),
         ("talos-default-controlplane-2", "10.5.0.3", Role.CONTROL_PLANE),
@@ -30,7 +30,7 @@ def test_nodes_are_named_and_addressed_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
         ({"name": "Not_A_Label"}, "can't be a cluster's name"),
         ({"name": "x" * 41}, "can't be a cluster's name"),
@@ -42,9 +42,9 @@ def test_nodes_are_named_and_addressed_in_order() -> None:
         ({"nameservers": ["dns"]}, "dns"),
     ],
 )
-def test_what_can_not_be_is_refused_with_its_place(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(UserError, match=words) as caught:
-        make_request(wish(**changes))
+def test_what_can_not_be_is_refused_with_its_place(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        make_request(make_options(**changes))
     assert caught.value.where.startswith("--")
 
 

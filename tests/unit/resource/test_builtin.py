@@ -69,7 +69,7 @@ def test_no_kind_is_named_twice() -> None:
     assert len(names) == len(set(names)) == len(REGISTRY)
 
 
-async def test_inspect_service_tells_the_edges() -> None:
+async def test_inspect_service_lists_the_edges() -> None:
     edge = inspect_pb2.ControllerDependencyEdge(controller_name="c", resource_type="t")
 
     async def edges() -> list[Edge]:

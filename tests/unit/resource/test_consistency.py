@@ -24,7 +24,7 @@ IN_ZONE = Query(labels=((LabelTerm(key="zone", operator=Operator.EQUAL, values=(
 
 
 class Follower:
-    """The contents as the events of a watch tell them; complains about events that can't be."""
+    """The contents by the events of a watch; refuses impossible events."""
 
     def __init__(self, state: State, query: Query, *, aggregated: bool) -> None:
         self.state = state
@@ -77,8 +77,8 @@ async def do_something(state: State, dice: random.Random) -> None:
             except PhaseConflictError:
                 assert present[name].metadata.phase is Phase.TEARING_DOWN
         case 3:
-            gone = await destroy_if_present(state, ADDRESS_STATUS, name)
-            assert gone or present[name].metadata.finalizers
+            destroyed = await destroy_if_present(state, ADDRESS_STATUS, name)
+            assert destroyed or present[name].metadata.finalizers
         case 4 if name in present and present[name].metadata.phase is Phase.RUNNING:
             await add_finalizer(state, ADDRESS_STATUS, name, "test")
         case _:

@@ -125,7 +125,7 @@ async def failure(transport: Transport) -> Code | None:
     return None
 
 
-def test_nobody_listens_then_somebody_does(tmp_path: Path) -> None:
+def test_a_server_that_listens_later(tmp_path: Path) -> None:
     async def main(daemon: Daemon) -> None:
         async with open_channel(daemon, tmp_path / "s") as transport:
             for _ in range(2):

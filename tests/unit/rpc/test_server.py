@@ -52,7 +52,7 @@ async def failing(call: Any) -> grpc.aio.AioRpcError:
 
 def test_four_arities(tmp_path: Path) -> None:
     async def client(channel: RawChannel) -> None:
-        async def words() -> AsyncIterator[bytes]:
+        async def messages() -> AsyncIterator[bytes]:
             for word in (b"a", b"b", b"c"):
                 yield packed(word)
                 await asyncio.sleep(0)
@@ -60,8 +60,8 @@ def test_four_arities(tmp_path: Path) -> None:
         assert unpacked(await channel.unary_unary("/test.Echo/Unary")(packed(b"hi"))) == b"HI"
         stream = channel.unary_stream("/test.Echo/ServerStream")(packed(b"100"))
         assert [int(unpacked(m)) async for m in stream] == list(range(100))
-        assert unpacked(await channel.stream_unary("/test.Echo/ClientStream")(words())) == b"abc"
-        both = channel.stream_stream("/test.Echo/Both")(words())
+        assert unpacked(await channel.stream_unary("/test.Echo/ClientStream")(messages())) == b"abc"
+        both = channel.stream_stream("/test.Echo/Both")(messages())
         assert [unpacked(m) async for m in both] == [b"A", b"B", b"C"]
 
     async def main(daemon: Daemon) -> None:

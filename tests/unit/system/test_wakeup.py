@@ -6,7 +6,7 @@ import trio.testing
 from talos.system.wakeup import Signal, Wakeup
 
 
-async def test_a_signal_wakes_all_who_wait_and_nobody_later() -> None:
+async def test_a_signal_wakes_all_waiting_tasks_and_none_later() -> None:
     signal, woken = Signal(), list[int]()
 
     async def wait(number: int) -> None:

@@ -37,7 +37,7 @@ def node(pki: Pki, tmp_path: Path) -> Iterator[FakeNode]:
 
 @pytest.fixture
 def maintenance_node(tmp_path: Path) -> Iterator[FakeNode]:
-    """A node in maintenance mode: a CA nobody knows, no client certificates."""
+    """A node in maintenance mode: an unknown CA, no client certificates."""
     folder = tmp_path / "maintenance"
     folder.mkdir()
     other = CertificateAuthority.generate(KeyType.P256, common_name="maintenance")

@@ -212,8 +212,8 @@ class Client:
         }
         self.path.write_text(yaml.safe_dump({"context": "test", "contexts": {"test": context}}))
 
-    def __call__(self, *words: str) -> Result:
+    def __call__(self, *argv: str) -> Result:
         self.capture.readouterr()
-        code = run([*words, "--talosconfig", str(self.path)] if self.path.exists() else list(words))
+        code = run([*argv, "--talosconfig", str(self.path)] if self.path.exists() else list(argv))
         output = self.capture.readouterr()
         return Result(code, output.out, output.err)

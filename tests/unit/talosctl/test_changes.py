@@ -103,7 +103,7 @@ def test_patch(talosctl: Client, with_config: FakeNode) -> None:
     assert "a.example" in requests(with_config)[0].data.decode()
 
 
-def test_bad_patch_is_told_before_anything_is_sent(talosctl: Client, with_config: FakeNode) -> None:
+def test_bad_patch_is_refused_before_anything_is_sent(talosctl: Client, with_config: FakeNode) -> None:
     result = talosctl("patch", "mc", "-p", "machine: {certSAN: []}", "-n", "10.0.0.2")
     assert result.code == 1
     assert "certSAN" in result.err
@@ -190,7 +190,7 @@ def test_shutdown_that_fails(talosctl: Client, node: FakeNode) -> None:
     assert "sequence error: disk on fire" in result.err
 
 
-def test_shutdown_ends_when_the_node_is_gone(talosctl: Client, node: FakeNode) -> None:
+def test_shutdown_ends_when_the_node_is_unreachable(talosctl: Client, node: FakeNode) -> None:
     async def events(_request: Any, _metadata: Mapping[str, str]):
         yield machine.Event()
         raise GRPCError(Status.UNAVAILABLE, "connection lost")

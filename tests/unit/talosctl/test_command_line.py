@@ -46,7 +46,7 @@ def test_flags_may_stand_anywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("argv", "message"),
     [
         (["nonsense"], 'unknown command "nonsense" for "talosctl"'),
         (["memry"], 'Did you mean "memory"'),
@@ -64,19 +64,17 @@ def test_flags_may_stand_anywhere() -> None:
         (["config", "nonsense"], 'unknown command "nonsense" for "talosctl config"'),
     ],
 )
-def test_mistakes_are_told_on_one_line(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(words) == 1
+def test_mistakes_are_one_line(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(argv) == 1
     error = capsys.readouterr().err
     assert message in error
     assert "Traceback" not in error
     assert error.count("\n") == 2  # the mistake, and where help is
 
 
-@pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"], []])
-def test_help_of_the_root(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(words) == 0
+@pytest.mark.parametrize("argv", [["--help"], ["-h"], ["help"], []])
+def test_help_of_the_root(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(argv) == 0
     out = capsys.readouterr().out
     assert "Available Commands:\n  apply-config" in out
     assert "\n  disks " not in out
@@ -93,7 +91,7 @@ def test_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Global Flags:" in capsys.readouterr().out
 
 
-def test_gone_commands_say_what_to_use(capsys: pytest.CaptureFixture[str]) -> None:
+def test_removed_commands_name_their_replacement(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["disks", "--insecure"]) == 1
     assert "talosctl get disks" in capsys.readouterr().err
 
@@ -129,7 +127,7 @@ def test_durations_are_written_like_go(seconds: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("argv", "expected"),
     [
         (["mem"], ["memory"]),
         (["config", "con"], ["context", "contexts"]),
@@ -139,8 +137,8 @@ def test_durations_are_written_like_go(seconds: float, text: str) -> None:
         (["service", "apid", "st"], ["start", "status", "stop"]),
     ],
 )
-def test_completion(words: list[str], expected: list[str]) -> None:
-    assert [word for word, _ in offers(ROOT, words)[0]] == expected
+def test_completion(argv: list[str], expected: list[str]) -> None:
+    assert [word for word, _ in offers(ROOT, argv)[0]] == expected
 
 
 def test_completion_of_files() -> None:
@@ -156,14 +154,14 @@ def test_completion_scripts(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "memory\tShow how much memory is in use\n:end\n"
 
 
-def test_an_output_that_is_full_is_told_on_one_line() -> None:
+def test_a_full_output_is_one_line() -> None:
     full = os.open("/dev/full", os.O_WRONLY)
     reader, writer = os.pipe()
     actions = [(os.POSIX_SPAWN_DUP2, full, 1), (os.POSIX_SPAWN_DUP2, writer, 2)]
-    words = [sys.executable, "-m", "talos.talosctl.main", "--help"]
+    argv = [sys.executable, "-m", "talos.talosctl.main", "--help"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     environment.pop("PYTHONUNBUFFERED", None)
-    child = os.posix_spawn(sys.executable, words, environment, file_actions=actions)
+    child = os.posix_spawn(sys.executable, argv, environment, file_actions=actions)
     os.close(writer)
     os.close(full)
     with os.fdopen(reader) as file:

@@ -67,7 +67,7 @@ def test_a_context_from_add_to_remove(
     assert run(["config", "remove", "two", "--dry-run"]) == 0
     assert capsys.readouterr().err == 'removing context "two"\n'
     assert list(yaml.safe_load(path.read_text())["contexts"]) == ["one", "two"]
-    assert run(["config", "remove", "two"]) == 0, "nobody to ask"
+    assert run(["config", "remove", "two"]) == 0, "no terminal to ask on"
     assert capsys.readouterr().err == 'keeping context "two"\n'
     assert run(["config", "remove", "*", "-y"]) == 0
     err = capsys.readouterr().err

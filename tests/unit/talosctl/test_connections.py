@@ -1,4 +1,4 @@
-"""Connections that fail, and why in words."""
+"""Connections that fail, and the reasons in the error text."""
 
 import socket
 import threading

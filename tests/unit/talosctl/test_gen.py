@@ -32,17 +32,17 @@ def secrets(tmp_path_factory: pytest.TempPathFactory):
 
 
 def test_config_from_secrets(folder: Path, secrets: str, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["gen", "config", "demo", "https://10.0.0.2", "--with-secrets", secrets]
-    assert run(words) == 0
+    argv = ["gen", "config", "demo", "https://10.0.0.2", "--with-secrets", secrets]
+    assert run(argv) == 0
     assert sorted(path.name for path in folder.iterdir()) == [
         "controlplane.yaml",
         "talosconfig",
         "worker.yaml",
     ]
     capsys.readouterr()
-    assert run(words) == 1
+    assert run(argv) == 1
     assert "already exists, use --force to overwrite" in capsys.readouterr().err
-    assert run([*words, "--force"]) == 0
+    assert run([*argv, "--force"]) == 0
     config = load((folder / "controlplane.yaml").read_bytes())
     assert config.machine_type.value == "controlplane"
     bundle = SecretsBundle.parse(Path(secrets).read_text())
@@ -58,7 +58,7 @@ def test_generated_configs_are_valid(folder: Path, secrets: str, capsys: pytest.
 
 
 def test_one_type_to_the_output(secrets: str, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [
+    argv = [
         "gen",
         "config",
         "demo",
@@ -73,7 +73,7 @@ def test_one_type_to_the_output(secrets: str, capsys: pytest.CaptureFixture[str]
     assert (
         run(
             [
-                *words,
+                *argv,
                 "--with-docs=false",
                 "--with-examples=false",
                 "--config-patch",
@@ -85,7 +85,7 @@ def test_one_type_to_the_output(secrets: str, capsys: pytest.CaptureFixture[str]
     out = capsys.readouterr().out
     assert load(out).machine_type.value == "worker"
     assert "x.example" in out
-    assert run([*words[:-4], "-o", "-"]) == 1
+    assert run([*argv[:-4], "-o", "-"]) == 1
     assert "can't use multiple output types with stdout" in capsys.readouterr().err
 
 
@@ -120,7 +120,7 @@ def test_patch(folder: Path, secrets: str, capsys: pytest.CaptureFixture[str]) -
     assert "none.yaml: can't be read" in capsys.readouterr().err
 
 
-def test_validate_tells_all_mistakes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_lists_all_mistakes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "bad.yaml").write_text("version: v1alpha1\nmachin: {}\nmachine:\n  typ: worker\n  token: 5\n")
     assert run(["validate", "-c", "bad.yaml", "-m", "metal"]) == 1
     error = capsys.readouterr().err

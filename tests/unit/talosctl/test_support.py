@@ -1,4 +1,4 @@
-"""``talosctl support``: an archive of what nodes tell."""
+"""``talosctl support``: an archive of what nodes report."""
 
 import importlib
 import io

@@ -66,7 +66,7 @@ def answer_wrongly(packet: bytes, kind: str) -> bytes | None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"),
+    ("kind", "message"),
     [
         ("refusal", "refuses to answer: RATE"),
         ("alarm", "no synchronized clock"),
@@ -75,9 +75,9 @@ def answer_wrongly(packet: bytes, kind: str) -> bytes | None:
         ("garbage", "did not answer within 0.2 s"),
     ],
 )
-async def test_what_is_no_answer_is_told(kind: str, words: str) -> None:
+async def test_an_unusable_answer_is_reported(kind: str, message: str) -> None:
     async with server(lambda packet: answer_wrongly(packet, kind)) as port:
-        with pytest.raises(RpcError, match=words) as caught:
+        with pytest.raises(RpcError, match=message) as caught:
             await query("127.0.0.1", lambda: NOW, port=port, max_wait=0.2)
     assert caught.value.code is Code.UNAVAILABLE
 

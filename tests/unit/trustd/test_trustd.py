@@ -202,7 +202,7 @@ def test_a_worker_finds_the_node_that_answers() -> None:
     as_daemon(test)
 
 
-def test_a_worker_gives_up_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_gives_up_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("talos.machined.controllers.secrets.trustd_client.TOTAL_TIMEOUT", 0.5)
 
     async def test(daemon: Daemon, trust: Trust) -> None:

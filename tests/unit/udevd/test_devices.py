@@ -24,7 +24,7 @@ class World:
     contents: dict[str, Content] = field(default_factory=dict[str, Content])
     renamed: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     owners: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
-    said: list[str] = field(default_factory=list[str])
+    logged: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
         self.devices = Devices(
@@ -35,7 +35,7 @@ class World:
                 identify=lambda _: b"",
                 rename=self._rename,
                 set_owner=self._own,
-                log=Log(write=lambda line: self.said.append(json.loads(line)["msg"])),
+                log=Log(write=lambda line: self.logged.append(json.loads(line)["msg"])),
             )
         )
 
@@ -121,7 +121,7 @@ def test_partitions_appear_and_go(world: World) -> None:
     part = world.fake.partition(disk, 2, 82)
     world.node("vda2")
     world.contents |= {"vda": GPT, "vda2": XFS}
-    # As the kernel tells it after sfdisk: the table changed, then the partition.
+    # The kernel's events after sfdisk: the table changed, then the partition.
     assert world.devices.handle([event(disk, "change"), event(part, "add")])
     assert world.devices.blocks["vda2"].row == GPT.partitions[1]
     assert "disk/by-partlabel/STATE" in world.links()
@@ -133,7 +133,7 @@ def test_partitions_appear_and_go(world: World) -> None:
     assert not (world.dev / "disk/by-partlabel").exists()
 
 
-def test_partition_before_its_disk_and_disk_gone_with_all(world: World) -> None:
+def test_partition_before_its_disk_and_disk_removed_with_all(world: World) -> None:
     disk = world.virtio_disk("vda", 5)
     part = world.fake.partition(disk, 1, 81)
     world.node("vda1")
@@ -185,9 +185,9 @@ def test_resize_and_generations(world: World) -> None:
 
 
 def test_lost_events_are_made_up_for(world: World) -> None:
-    gone = world.virtio_disk("vda", 5, serial="a")
+    removed = world.virtio_disk("vda", 5, serial="a")
     world.devices.scan()
-    world.fake.remove(gone)
+    world.fake.remove(removed)
     world.virtio_disk("vdb", 6, serial="b")
     world.devices.scan("change")
     assert set(world.devices.blocks) == {"vdb"}
@@ -230,7 +230,7 @@ def test_permissions_by_class(world: World) -> None:
     assert (world.owners["kvm"][1], world.owners["tty1"][1]) == (78, 5)
 
 
-def test_rules_change_what_the_class_says(world: World) -> None:
+def test_rules_change_the_attributes_of_a_class(world: World) -> None:
     disk = add_ahci_disk(world.fake, queue__scheduler="mq-deadline")
     world.node("sda")
     world.devices.rules = parse_rules(
@@ -248,10 +248,10 @@ def test_rules_change_what_the_class_says(world: World) -> None:
     assert (world.dev / "sda").stat().st_mode & 0o777 == 0o640
     assert world.links()["by-sda/QEMU_HARDDISK"] == "sda"
     assert disk.attribute("queue/scheduler") == "none"
-    assert any('there is no group "nobodys-group"' in text and "rules[6]" in text for text in world.said)
-    count = len(world.said)
+    assert any('there is no group "nobodys-group"' in text and "rules[6]" in text for text in world.logged)
+    count = len(world.logged)
     world.devices.scan("change")
-    assert len(world.said) == count
+    assert len(world.logged) == count
 
 
 def test_rules_for_devices_without_a_node(world: World) -> None:

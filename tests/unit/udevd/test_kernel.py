@@ -76,7 +76,7 @@ def test_a_loop_device_is_read(loop: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-async def test_the_kernel_tells_of_changes(loop: str, tmp_path: Path) -> None:
+async def test_uevents_of_the_kernel(loop: str, tmp_path: Path) -> None:
     devices = make_devices(tmp_path)
     async with open_uevents() as uevents:
         path = await trio.Path(f"/sys/class/block/{loop}").resolve()

@@ -1,4 +1,4 @@
-"""udevd against a State: settle, discovery on request, rules of the config, what the kinds say."""
+"""udevd against a State: settle, discovery on request, rules of the config, the resources."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ class FakeUevents:
     def __init__(self) -> None:
         self._send, self._receive = trio.open_memory_channel[Sequence[Uevent] | None](100)
 
-    def tell(self, *events: Uevent) -> None:
+    def send(self, *events: Uevent) -> None:
         self._send.send_nowait(events)
 
     def lose(self) -> None:
@@ -65,7 +65,7 @@ async def running(world: World, uevents: FakeUevents) -> AsyncGenerator[MemorySt
         nursery.cancel_scope.cancel()
 
 
-async def test_what_the_state_says(world: World) -> None:
+async def test_resources_of_devices(world: World) -> None:
     disk = world.virtio_disk("vda", 5, serial="root")
     world.fake.partition(disk, 2, 82)
     world.node("vda2")
@@ -123,10 +123,10 @@ async def test_disks_come_and_go(world: World) -> None:
     uevents = FakeUevents()
     async with running(world, uevents) as state:
         disk = world.virtio_disk("vdb", 6)
-        uevents.tell(Uevent(action="add", path=disk.path, subsystem="block"))
+        uevents.send(Uevent(action="add", path=disk.path, subsystem="block"))
         await wait_for(state, kinds.DISK, "vdb", lambda _: True)
         world.fake.remove(disk)
-        uevents.tell(Uevent(action="remove", path=disk.path, subsystem="block"))
+        uevents.send(Uevent(action="remove", path=disk.path, subsystem="block"))
         while await state.list(kinds.DISK):
             await trio.testing.wait_all_tasks_blocked(0.01)
         world.virtio_disk("vdc", 7)
@@ -147,7 +147,7 @@ async def test_ready_waits_for_usb_disks(world: World, autojump_clock: trio.test
             await trio.sleep(1.5)
             world.node("sda")
             disk = world.fake.disk(f"{interface}/host1/target1:0:0/1:0:0:0/block/sda", 0)
-            uevents.tell(Uevent(action="add", path=disk.path, subsystem="block"))
+            uevents.send(Uevent(action="add", path=disk.path, subsystem="block"))
 
         nursery.start_soon(appear)
         async with running(world, uevents) as state:
@@ -178,10 +178,10 @@ async def test_rules_of_the_config(world: World) -> None:
 
 
 def test_settle_time() -> None:
-    said: list[str] = []
-    log = Log(write=said.append)
+    lines: list[str] = []
+    log = Log(write=lines.append)
     assert parse_settle_time(parse_cmdline("quiet"), log) == 0.0
     assert parse_settle_time(parse_cmdline("talos.device.settle_time=1m30s"), log) == 90.0
     assert parse_settle_time(parse_cmdline("talos.device.settle_time=soon"), log) == 0.0
-    assert "settle_time" in said[0]
-    assert "soon" in said[0]
+    assert "settle_time" in lines[0]
+    assert "soon" in lines[0]

@@ -1,4 +1,4 @@
-"""From what a test says about a machine to QEMU's words."""
+"""From a test's description of a machine to QEMU's arguments."""
 
 import gzip
 from pathlib import Path
@@ -10,14 +10,14 @@ from driver.assets import Assets
 from driver.client import Client, at, parse_documents
 from driver.disks import add_to_initramfs, pack_file
 from driver.failure import Failed
-from driver.hub import hub_words
+from driver.hub import hub_arguments
 from driver.node import Disk, Node
 from driver.programs import Programs
 
 QMP = Path("/t/qmp")
 
 
-def words(node: Node, files: Files) -> str:
+def argv(node: Node, files: Files) -> str:
     return " ".join(make_arguments(node, files, name="n", index=1, port=50123))
 
 
@@ -26,7 +26,7 @@ def test_pvh_gets_kernel_initramfs_and_arguments() -> None:
     files = Files(
         kernel=Path("/k"), initramfs=Path("/i"), cmdline="slab_nomerge=\npti=on\n", disks={}, qmp=QMP
     )
-    line = words(node, files)
+    line = argv(node, files)
     assert "-kernel /k -initrd /i" in line
     assert "slab_nomerge= console=ttyS0 talos.platform=metal talos.config=http://x/" in line
     assert "pti=on" not in line
@@ -39,7 +39,7 @@ def test_firmware_starts_from_disks_then_the_disc_then_the_network() -> None:
         boot="bios", netboot=True, disks={"one": Disk(size="8G"), "two": Disk(size="8G", sector=4096)}
     )
     files = Files(disks={"one": Path("/1"), "two": Path("/2")}, cdrom=Path("/cd"), qmp=QMP)
-    line = words(node, files)
+    line = argv(node, files)
     assert "-kernel" not in line
     assert "virtio-blk-pci,drive=one,serial=one,bootindex=1 " in line
     assert "serial=two,bootindex=2,logical_block_size=4096,physical_block_size=4096" in line
@@ -48,21 +48,21 @@ def test_firmware_starts_from_disks_then_the_disc_then_the_network() -> None:
 
 
 def test_without_netboot_the_card_has_no_rom() -> None:
-    assert f"mac={mac(1)},romfile=" in words(Node(boot="bios"), Files(disks={}, qmp=QMP))
+    assert f"mac={mac(1)},romfile=" in argv(Node(boot="bios"), Files(disks={}, qmp=QMP))
 
 
 def test_uefi_has_code_that_is_read_only_and_variables_that_are_kept() -> None:
     files = Files(disks={}, qmp=QMP, code=Path("/code"), variables=Path("/vars"))
-    line = words(Node(boot="uefi"), files)
+    line = argv(Node(boot="uefi"), files)
     assert "if=pflash,unit=0,format=raw,readonly=on,file=/code" in line
     assert "if=pflash,unit=1,format=raw,file=/vars" in line
 
 
 def test_the_lan_is_a_second_card_on_the_hub() -> None:
-    line = words(Node(boot="bios", lan=True), Files(disks={}, qmp=QMP, lan=Path("/lan")))
+    line = argv(Node(boot="bios", lan=True), Files(disks={}, qmp=QMP, lan=Path("/lan")))
     assert "addr.path=/lan" in line
     assert f"netdev=n1,mac={mac(1, 1)}" in line
-    hub = " ".join(hub_words([Path("/a"), Path("/b")], Path("/q")))
+    hub = " ".join(hub_arguments([Path("/a"), Path("/b")], Path("/q")))
     assert hub.count("hubid=0") == 2
     assert "addr.path=/b" in hub
 
@@ -85,20 +85,20 @@ def test_programs_run_with_their_own_loader(tmp_path: Path) -> None:
     program = tmp_path / "usr/sbin/dnsmasq"
     program.parent.mkdir(parents=True)
     program.touch()
-    found = Programs((Path("/nowhere"), tmp_path)).words("dnsmasq")
+    found = Programs((Path("/nowhere"), tmp_path)).argv("dnsmasq")
     assert found[0] == f"{tmp_path}/lib64/ld-linux-x86-64.so.2"
     assert found[-1] == str(program)
     with pytest.raises(Failed, match="no program xorriso"):
-        Programs((tmp_path,)).words("xorriso")
+        Programs((tmp_path,)).argv("xorriso")
 
 
 def test_talosctl_knows_where_the_machine_is(tmp_path: Path) -> None:
     client = Client(Path("/talosctl"), 50123, tmp_path)
-    assert client.words(["version"], insecure=True) == [
+    assert client.argv(["version"], insecure=True) == [
         *("/talosctl", "version", "--insecure", "--nodes", "127.0.0.1:50123")
     ]
     client.talosconfig = Path("/tc")
-    assert "--talosconfig /tc --endpoints 127.0.0.1:50123" in " ".join(client.words(["x"], insecure=False))
+    assert "--talosconfig /tc --endpoints 127.0.0.1:50123" in " ".join(client.argv(["x"], insecure=False))
 
 
 def test_documents() -> None:

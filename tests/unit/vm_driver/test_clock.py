@@ -6,7 +6,7 @@ from driver.clock import Clock, read_delays
 
 
 class Host:
-    """A host on which time and delays are what a test says."""
+    """A host on which a test sets time and delays."""
 
     def __init__(self) -> None:
         self.time = 100.0

@@ -30,7 +30,7 @@ def test_finds_what_is_there_already_and_prompts_without_an_end() -> None:
     assert console.wait_for("login: $", 0)
 
 
-def test_a_restart_hides_what_was_said_before() -> None:
+def test_a_restart_hides_output_of_before() -> None:
     console = Console()
     console.feed(b"ready\n")
     console.restart()
@@ -42,7 +42,7 @@ def test_a_restart_hides_what_was_said_before() -> None:
     assert console.tail() == "ready\nready"
 
 
-def test_a_machine_that_is_off_says_nothing_more() -> None:
+def test_a_machine_that_is_off_has_no_more_output() -> None:
     console = Console()
     console.close()
     with pytest.raises(Failed, match="went off before"):

@@ -1,4 +1,4 @@
-"""Waiting: until it is so, or with a failure that tells what was there instead."""
+"""Waiting: until it is so, or with a failure that has what was there instead."""
 
 import pytest
 from driver.failure import Failed, NotYet
@@ -37,7 +37,7 @@ def test_repeats_until_it_is_there() -> None:
     assert clock.now == 3
 
 
-def test_last_try_tells_what_was_there_and_what_the_machine_knew() -> None:
+def test_last_try_reports_what_was_there_and_the_diagnosis() -> None:
     clock = Clock()
 
     def attempt() -> None:

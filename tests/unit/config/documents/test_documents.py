@@ -48,10 +48,10 @@ def test_secrets_are_hidden(kind: str) -> None:
 
 
 def test_what_sounds_secret_is_secret() -> None:
-    words = ("password", "passphrase", "privatekey", "presharedkey", "apitoken", "secret", "identitytoken")
+    endings = ("password", "passphrase", "privatekey", "presharedkey", "apitoken", "secret", "identitytoken")
     for kind in ALL_KINDS:
         for path, field in all_fields(document_type(kind)).items():
-            if path.rpartition(".")[2].lower().endswith(words):
+            if path.rpartition(".")[2].lower().endswith(endings):
                 assert field.setting.secret, f"{kind} {path}"
 
 

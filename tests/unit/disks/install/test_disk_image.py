@@ -62,7 +62,7 @@ def test_the_same_inputs_give_the_same_image(tmp_path: Path) -> None:
 def test_an_image_that_is_too_small(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, size in (("boot.img", 512), ("core.img", 1000), ("BOOTX64.EFI", 1), ("cmdline", 0)):
         (tmp_path / name).write_bytes(bytes(size))
-    words = [
+    argv = [
         "--size",
         "100MiB",
         "--version",
@@ -74,7 +74,7 @@ def test_an_image_that_is_too_small(tmp_path: Path, capsys: pytest.CaptureFixtur
         "--boot",
         str(tmp_path),
     ]
-    assert main([*words, "--out", str(tmp_path / "out")]) == 1
+    assert main([*argv, "--out", str(tmp_path / "out")]) == 1
     assert "--size: 104857600 bytes (whole MiB, at least 2104MiB)" in capsys.readouterr().err
 
 

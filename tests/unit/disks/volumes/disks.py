@@ -102,7 +102,7 @@ class MemoryBlocks:
 
     async def format(self, device: str, label: str, size: int) -> None:
         number = int(device.removeprefix(DISK))
-        assert self.partitions[number].flags, "a partition is formatted that doesn't say so"
+        assert self.partitions[number].flags, "a partition is formatted without the flag"
         self.contents[number] = HALF_MADE
         self._write(f"format {label}")
         self.contents[number] = Content(

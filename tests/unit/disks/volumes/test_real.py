@@ -70,8 +70,8 @@ class LoopBlocks(KernelBlocks):
             run_command(["losetup", "--detach", self.disk])
         self.disk = ""
 
-    def _attach(self, *words: str) -> str:
-        command = ["losetup", "--find", "--show", "--sector-size", str(self.sectors), *words, str(self.image)]
+    def _attach(self, *argv: str) -> str:
+        command = ["losetup", "--find", "--show", "--sector-size", str(self.sectors), *argv, str(self.image)]
         return run_command(command).stdout.strip()
 
     def name_partition(self, disk: str, number: int) -> str:
@@ -87,8 +87,8 @@ class LoopBlocks(KernelBlocks):
                 continue
             if device:
                 run_command(["losetup", "--detach", device])
-            words = ("--offset", str(row.start), "--sizelimit", str(row.size))
-            self.loops[row.number] = row.size, self._attach(*words)
+            argv = ("--offset", str(row.start), "--sizelimit", str(row.size))
+            self.loops[row.number] = row.size, self._attach(*argv)
 
     async def append(self, disk: str, table: Table, part: NewPartition) -> Partition:
         self._may_cut()
@@ -166,7 +166,7 @@ async def test_made_kept_and_grown(blocks: LoopBlocks, tmp_path: Path) -> None:
     await use(blocks, state, tmp_path / "state", lambda folder: texts.append((folder / "x").read_text()))
     assert texts == ["kept"]
     rest_size = rest.content.filesystem_size
-    if rest_size:  # the libblkid of older hosts doesn't tell
+    if rest_size:  # the libblkid of older hosts doesn't report it
         await use(
             blocks, rest, tmp_path / "var", lambda folder: sizes.append(shutil.disk_usage(folder).total)
         )
@@ -189,7 +189,7 @@ async def test_a_power_cut(blocks: LoopBlocks, tmp_path: Path, cut: int) -> None
 
 @pytest.mark.parametrize("place", [0, 224])
 async def test_a_broken_superblock(blocks: LoopBlocks, tmp_path: Path, place: int) -> None:
-    """With a wrong checksum it is repaired; without its magic nobody knows it, and nobody formats it."""
+    """With a wrong checksum it is repaired; without its magic it is unknown, and is not formatted."""
     state = await boot(blocks, STATE)
     await use(blocks, state, tmp_path / "state", lambda folder: (folder / "x").write_text("kept"))
     with Path(state.device).open("r+b") as file:  # noqa: ASYNC230 - a test

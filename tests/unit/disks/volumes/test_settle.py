@@ -97,7 +97,7 @@ async def test_what_is_foreign_is_never_formatted(name: str) -> None:
     assert disk.writes == []
 
 
-async def test_what_nobody_knows_is_never_formatted() -> None:
+async def test_unknown_content_is_never_formatted() -> None:
     disk = make_disk()
     await run(disk, STATE)
     disk.contents[5] = Content()

@@ -166,7 +166,7 @@ async def test_dry_run_leaves_the_trial_alone(
     assert await in_force(caller) == FIRST
 
 
-async def test_what_is_wrong_is_told_all_at_once_and_changes_nothing(caller: Any, apply: Any) -> None:
+async def test_all_mistakes_are_listed_and_change_nothing(caller: Any, apply: Any) -> None:
     await apply(FIRST)
     bad = FIRST + b"nonsense: 1\nmachine2: {}\n"
     with pytest.raises(UserError) as caught:

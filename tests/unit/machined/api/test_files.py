@@ -61,7 +61,7 @@ async def test_list_filters_by_type_but_still_descends(caller: Any, tree: Path) 
 
 
 @pytest.mark.root
-async def test_list_tells_modes_as_the_existing_client_reads_them(caller: Any, tree: Path) -> None:
+async def test_list_has_modes_as_the_existing_client_reads_them(caller: Any, tree: Path) -> None:
     (tree / "empty").chmod(0o4755)
     (tree / "a").chmod(0o1777)
     frames = {f.relative_name: f for f in await caller.read("List", pb.ListRequest(root=str(tree)))}

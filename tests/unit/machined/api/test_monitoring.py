@@ -201,7 +201,7 @@ async def netstat(caller: Any, **request: Any) -> list[Any]:
     return list(message.connectrecord)
 
 
-async def test_netstat_tells_every_column(connected: Any) -> None:
+async def test_netstat_has_every_column(connected: Any) -> None:
     found = await netstat(connected)
     assert [record.l4proto for record in found] == ["tcp", "tcp", "tcp", "tcp6", "udp"]
     listener, peer, waiting, six, udp = found
@@ -215,7 +215,7 @@ async def test_netstat_tells_every_column(connected: Any) -> None:
     assert all(record.HasField("process") and record.process.pid == 0 for record in found)
 
 
-async def test_netstat_tells_processes_when_asked(connected: Any) -> None:
+async def test_netstat_has_processes_when_requested(connected: Any) -> None:
     found = await netstat(connected, feature=pb.NetstatRequest.Feature(pid=True))
     assert [(record.process.pid, record.process.name) for record in found] == [
         (12, "apid"),

@@ -45,7 +45,7 @@ async def test_version(caller: Any) -> None:
     assert not message.HasField("features")
 
 
-async def test_version_tells_of_roles_once_there_is_a_config(caller: Any) -> None:
+async def test_version_has_roles_once_there_is_a_config(caller: Any) -> None:
     spec = config_pb2.MachineConfigSpec(yaml_marshalled=b"version: v1alpha1")
     await caller.node.state.create(make_resource(MACHINE_CONFIG, "v1alpha1", spec))
     [message] = (await caller.ask("Version", Empty())).messages
@@ -184,7 +184,7 @@ async def test_what_a_container_has_no_means_for(caller: Any, metal: Any) -> Non
     assert (await fail(metal, "Upgrade", pb.UpgradeRequest()))[0] is Code.UNIMPLEMENTED
 
 
-async def test_every_method_has_a_handler_and_those_without_function_say_so(caller: Any) -> None:
+async def test_every_method_has_a_handler_or_is_unimplemented(caller: Any) -> None:
     for service in make_services(caller.node):
         names = {method.name for method in service.descriptor.methods}
         assert service.handlers.keys() == names

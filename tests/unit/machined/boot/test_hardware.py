@@ -6,7 +6,7 @@ from talos.resource.memory.state import MemoryState
 from talos.testing.files import MemoryFiles
 
 
-async def test_what_the_firmware_says() -> None:
+async def test_fields_of_the_firmware() -> None:
     state = MemoryState()
     await describe_hardware(state, MemoryFiles({}))
     assert await state.list(kinds.SYSTEM_INFORMATION) == []

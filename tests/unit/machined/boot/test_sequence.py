@@ -44,7 +44,7 @@ async def fail() -> None:
     raise OSError(28, "No space left on device")
 
 
-async def test_phases_and_tasks_are_told_in_order() -> None:
+async def test_events_of_phases_and_tasks_are_in_order() -> None:
     events = EventLog()
     phases = (Phase("first", (Task("one", succeed),)), Phase("second", (Task("two", succeed),)))
     await Sequencer(events, quiet()).run("boot", phases)

@@ -80,8 +80,8 @@ def test_a_hung_zygote_is_replaced() -> None:
 
 def test_restarts_and_the_deaf() -> None:
     result = run("restarts")
-    told = [message for message in result["messages"] if "ended with" in message]
-    assert [message.split("ended with ")[1] for message in told] == [
+    endings = [message for message in result["messages"] if "ended with" in message]
+    assert [message.split("ended with ")[1] for message in endings] == [
         "exit code 3, starting again in 0.2 s",
         "exit code 4, starting again in 0.4 s",
     ]

@@ -1,4 +1,4 @@
-"""What drivers say, the first hardware address, and routing rules."""
+"""What drivers report, the first hardware address, and routing rules."""
 
 import trio
 

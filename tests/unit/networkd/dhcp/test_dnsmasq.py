@@ -106,7 +106,7 @@ def test_a_lease_of_dnsmasq(tmp_path: Path) -> None:
                 asyncio.run(make_wires())
                 trio.run(get_lease, tmp_path)
                 code = 0
-        except BaseException as error:  # noqa: BLE001 - the child has nobody else to tell
+        except BaseException as error:  # noqa: BLE001 - the child has no other way to report it
             (tmp_path / "error").write_text(repr(error) + repr(getattr(error, "exceptions", "")))
         finally:
             os._exit(code)
@@ -116,8 +116,8 @@ def test_a_lease_of_dnsmasq(tmp_path: Path) -> None:
 
 
 async def get_lease(folder: Path) -> None:
-    """Get a lease, have it confirmed, and check what it says."""
-    told, receive = trio.open_memory_channel[Lease | None](10)
+    """Get a lease, have it confirmed, and check its contents."""
+    leases, receive = trio.open_memory_channel[Lease | None](10)
 
     with trio.fail_after(20):
         async with dnsmasq(folder), open_packets("client") as wire, trio.open_nursery() as nursery:
@@ -125,7 +125,7 @@ async def get_lease(folder: Path) -> None:
                 link="client",
                 wire=wire,
                 hardware_address=bytes.fromhex("020000007702"),
-                report=lambda lease: told.send(lease),
+                report=lambda lease: leases.send(lease),
                 log=Log(),
                 identifier=(1, bytes.fromhex("020000007702")),
             )

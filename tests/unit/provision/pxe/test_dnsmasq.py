@@ -19,35 +19,35 @@ FULL = Place(
 
 
 def test_nothing_of_this_machine_counts() -> None:
-    words = make_arguments(PROXY, LOADERS, Path("/tmp/x/leases"))
-    assert {"--conf-file=/dev/null", "--port=0", "--bind-interfaces", "--interface=eth1"} <= set(words)
-    assert "--dhcp-leasefile=/tmp/x/leases" in words
-    assert "--tftp-root=/root/ipxe" in words
+    argv = make_arguments(PROXY, LOADERS, Path("/tmp/x/leases"))
+    assert {"--conf-file=/dev/null", "--port=0", "--bind-interfaces", "--interface=eth1"} <= set(argv)
+    assert "--dhcp-leasefile=/tmp/x/leases" in argv
+    assert "--tftp-root=/root/ipxe" in argv
 
 
 def test_ipxe_is_sent_to_the_script_with_our_address_as_server() -> None:
     for place in (PROXY, FULL):
-        words = make_arguments(place, LOADERS, Path("/leases"))
-        assert "--dhcp-boot=tag:ipxe,http://10.0.0.2:8080/boot.ipxe,,10.0.0.2" in words
+        argv = make_arguments(place, LOADERS, Path("/leases"))
+        assert "--dhcp-boot=tag:ipxe,http://10.0.0.2:8080/boot.ipxe,,10.0.0.2" in argv
 
 
 def test_a_proxy_gives_no_address() -> None:
-    words = make_arguments(PROXY, LOADERS, Path("/leases"))
-    assert [word for word in words if word.startswith("--dhcp-range")] == [
+    argv = make_arguments(PROXY, LOADERS, Path("/leases"))
+    assert [word for word in argv if word.startswith("--dhcp-range")] == [
         "--dhcp-range=10.0.0.0,proxy,255.255.255.0"
     ]
-    assert "--pxe-service=tag:!ipxe,X86PC,Talos,undionly.kpxe" in words
-    assert "--pxe-service=tag:!ipxe,X86-64_EFI,Talos,snponly.efi" in words
-    assert not any("authoritative" in word or "router" in word for word in words)
+    assert "--pxe-service=tag:!ipxe,X86PC,Talos,undionly.kpxe" in argv
+    assert "--pxe-service=tag:!ipxe,X86-64_EFI,Talos,snponly.efi" in argv
+    assert not any("authoritative" in word or "router" in word for word in argv)
 
 
 def test_a_server_of_its_own_gives_addresses_router_and_resolvers() -> None:
-    words = make_arguments(FULL, Loaders(folder=Path("/ipxe"), efi="ipxe.efi"), Path("/leases"))
-    assert "--dhcp-range=10.0.0.50,10.0.0.90,255.255.255.0,1h" in words
-    assert "--dhcp-option=option:router,10.0.0.1" in words
-    assert "--dhcp-option=option:dns-server,10.0.0.1,9.9.9.9" in words
-    assert "--dhcp-boot=tag:!ipxe,tag:!efi,undionly.kpxe" in words
-    assert "--dhcp-boot=tag:!ipxe,tag:efi,ipxe.efi" in words
+    argv = make_arguments(FULL, Loaders(folder=Path("/ipxe"), efi="ipxe.efi"), Path("/leases"))
+    assert "--dhcp-range=10.0.0.50,10.0.0.90,255.255.255.0,1h" in argv
+    assert "--dhcp-option=option:router,10.0.0.1" in argv
+    assert "--dhcp-option=option:dns-server,10.0.0.1,9.9.9.9" in argv
+    assert "--dhcp-boot=tag:!ipxe,tag:!efi,undionly.kpxe" in argv
+    assert "--dhcp-boot=tag:!ipxe,tag:efi,ipxe.efi" in argv
 
 
 def test_without_a_router_none_is_named() -> None:
@@ -55,7 +55,7 @@ def test_without_a_router_none_is_named() -> None:
     assert "--dhcp-option=option:router" in make_arguments(place, LOADERS, Path("/leases"))
 
 
-def test_the_log_in_plain_words() -> None:
+def test_log_lines_are_translated() -> None:
     mac = "52:54:00:aa:00:01"
     lines = {
         f"dnsmasq-dhcp[7]: 244 DHCPACK(tap0) 10.0.0.70 {mac} ": f"{mac}: has address 10.0.0.70",

@@ -1,4 +1,4 @@
-"""Wrong words are answered with one line, and the server serves until it is told to stop."""
+"""Wrong arguments are answered with one line, and the server runs until a signal stops it."""
 
 import os
 import signal
@@ -45,7 +45,7 @@ def test_a_wrong_range(text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("argv", "message"),
     [
         (["--mode", "full"], "--range: is missing"),
         (["--range", "127.0.0.2,127.0.0.9"], "are for --mode full"),
@@ -53,14 +53,14 @@ def test_a_wrong_range(text: str, message: str) -> None:
         (["--mode", "http", "--configs", "/nowhere"], "--configs /nowhere: is no folder"),
     ],
 )
-def test_wrong_words(
-    assets: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+def test_wrong_arguments(
+    assets: Path, capsys: pytest.CaptureFixture[str], argv: list[str], message: str
 ) -> None:
-    assert program.main([str(assets), "--interface", "lo", *words]) == 1
-    said = capsys.readouterr()
-    assert message in said.err
-    assert said.err.startswith("error: ")
-    assert said.err.count("\n") == 1
+    assert program.main([str(assets), "--interface", "lo", *argv]) == 1
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
 
 
 def test_a_folder_without_a_kernel(assets: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,7 +76,7 @@ def test_the_tools_of_the_pinned_root() -> None:
     assert tools.ipxe == Path("/pinned/usr/lib/ipxe")
 
 
-def test_it_serves_until_it_is_told_to_stop(assets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_serves_until_a_signal_stops_it(assets: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answers: list[bytes] = []
     ready = threading.Event()
     seen = program.show

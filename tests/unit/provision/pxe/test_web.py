@@ -17,9 +17,9 @@ MAC = "52:54:00:AA:00:01"
 class Client:
     """Asks with the path as it is: no client's library shall clean it up."""
 
-    def __init__(self, port: int, said: list[str]) -> None:
+    def __init__(self, port: int, logged: list[str]) -> None:
         self.port = port
-        self.said = said
+        self.logged = logged
 
     def get(self, path: str, method: str = "GET") -> tuple[int, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
@@ -40,13 +40,13 @@ def client(tmp_path: Path) -> Generator[Client]:
     (assets / "sub/boot.ipxe").write_text("#!ipxe\n")
     (configs / "52-54-00-aa-00-01.yaml").write_text("by mac")
     (configs / "worker-1.yaml").write_text("by hostname")
-    said: list[str] = []
+    logged: list[str] = []
     server = make_server(
-        Site(assets=assets, configs=configs, script="#!ipxe\nhello\n"), "127.0.0.1", 0, said.append
+        Site(assets=assets, configs=configs, script="#!ipxe\nhello\n"), "127.0.0.1", 0, logged.append
     )
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
-    yield Client(server.server_port, said)
+    yield Client(server.server_port, logged)
     server.shutdown()
     thread.join()
     server.server_close()
@@ -57,7 +57,7 @@ def test_the_script_and_the_files(client: Client) -> None:
     assert client.get("/assets/sub/boot.ipxe") == (200, "#!ipxe\n")
     assert client.get("/assets/vmlinuz") == (200, "k" * 3_000_000)
     assert client.get("/assets/vmlinuz", "HEAD") == (200, "")
-    assert "127.0.0.1: has loaded vmlinuz, 3.0 MB" in client.said
+    assert "127.0.0.1: has loaded vmlinuz, 3.0 MB" in client.logged
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,13 @@ def test_a_config_by_hostname(client: Client) -> None:
     assert client.get("/config?mac=52:54:00:00:00:09&hostname=Worker-1") == (200, "by hostname")
 
 
-def test_no_config_says_which_files_were_looked_for(client: Client) -> None:
+def test_a_missing_config_lists_the_files_looked_for(client: Client) -> None:
     status, text = client.get("/config?mac=52:54:00:00:00:09&uuid=4c4c4544")
     assert status == 404
     assert "mac=52:54:00:00:00:09 uuid=4c4c4544" in text
     assert "52-54-00-00-00-09.yaml" in text
     assert "or default.yaml" in text
-    assert client.said == [f"127.0.0.1: {text.strip()}"]
+    assert client.logged == [f"127.0.0.1: {text.strip()}"]
 
 
 def test_the_default_config(client: Client, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a watcher that doesn't keep up is told."""
+"""What a watcher that doesn't keep up receives."""
 
 from talos.api.definitions.network_pb2 import AddressStatusSpec
 from talos.resource.changes import modify

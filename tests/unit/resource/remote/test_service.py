@@ -71,7 +71,7 @@ def watch_request(**options: object) -> state_pb2.WatchRequest:
     )
 
 
-async def test_get_tells_metadata_and_both_specs(memory: MemoryState, transport: LoopbackTransport) -> None:
+async def test_get_has_metadata_and_both_specs(memory: MemoryState, transport: LoopbackTransport) -> None:
     await put(memory)
     await put(memory, link="eth1")
     await add_finalizer(memory, ADDRESS_STATUS, "a", "reader")
@@ -222,9 +222,7 @@ async def test_aggregated_watch(memory: MemoryState, transport: LoopbackTranspor
     assert [event.event_type for event in reply.event] == [0, 0, 0, state_pb2.BOOTSTRAPPED]
 
 
-async def test_old_clients_are_not_told_of_new_events(
-    memory: MemoryState, transport: LoopbackTransport
-) -> None:
+async def test_old_clients_get_no_new_events(memory: MemoryState, transport: LoopbackTransport) -> None:
     await put(memory)
     request = watch_request(bootstrap_contents=True)
     request.api_version = 0
@@ -344,7 +342,7 @@ async def test_public_reads(
 @pytest.mark.parametrize(
     ("role", "message"), [("os:admin", "write access is not allowed"), ("os:operator", "not authorized")]
 )
-async def test_nobody_writes_in_public(memory: MemoryState, role: str, message: str) -> None:
+async def test_public_writes_are_refused(memory: MemoryState, role: str, message: str) -> None:
     transport = await make_public(memory, role)
     resource = resource_pb2.Resource(
         metadata=resource_pb2.Metadata(namespace="network", type=TYPE, id="b"), spec=resource_pb2.Spec()

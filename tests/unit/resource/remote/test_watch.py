@@ -125,7 +125,7 @@ async def test_a_follower_learns_what_differs_after_a_restart(
         assert await take(events, 1) == [("CREATED", "later")]
 
 
-async def test_a_watch_from_now_is_told_all_after_a_restart(
+async def test_a_watch_from_now_gets_all_after_a_restart(
     server: Server, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with server.remote.watch(ADDRESS_STATUS) as events:
@@ -151,7 +151,7 @@ async def test_a_break_longer_than_the_history(
         await assert_silent(events)
 
 
-async def test_the_watch_of_one_resource_tells_only_what_changed(
+async def test_the_watch_of_one_resource_reports_only_what_changed(
     server: Server, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     await server.put("a")
@@ -177,9 +177,7 @@ async def test_a_refusal_ends_the_watch(server: Server, autojump_clock: trio.tes
             await anext(events)
 
 
-async def test_a_watch_that_cant_begin_says_so(
-    server: Server, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_a_watch_that_cant_begin_raises(server: Server, autojump_clock: trio.testing.MockClock) -> None:
     server.transport.is_down = True
     with pytest.raises(UnavailableError):
         async with server.remote.watch(ADDRESS_STATUS):
@@ -198,7 +196,7 @@ async def test_what_the_reader_raises_is_not_wrapped(
             await server.remote.get(ADDRESS_STATUS, "a")
 
 
-async def test_a_slow_reader_is_told_that_it_fell_behind(
+async def test_a_slow_reader_gets_an_error_event(
     server: Server, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with server.remote.watch(ADDRESS_STATUS) as events:

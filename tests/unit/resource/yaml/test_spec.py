@@ -131,7 +131,7 @@ def test_machine_type_is_a_bare_text() -> None:
     assert spec_to_yaml(kinds.MACHINE_TYPE, MachineTypeSpec(machine_type=2)) == "controlplane\n"  # pyright: ignore[reportArgumentType]
 
 
-def test_machine_config_is_one_string_and_says_so() -> None:
+def test_machine_config_is_one_string_with_an_annotation() -> None:
     text = "version: v1alpha1\nmachine:\n    type: worker # why\n---\napiVersion: v1alpha1\n"
     resource = make_resource(*ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=text.encode()))
     stored = resource.with_metadata(replace(resource.metadata, version=1))

@@ -38,7 +38,7 @@ def test_every_method(path: str) -> None:
 
 @pytest.mark.parametrize("path", sorted(methods()))
 def test_maintenance_agrees_with_the_table(path: str) -> None:
-    """The last column of the table says what a reader may call in maintenance."""
+    """The last column of the table: what a reader may call in maintenance."""
     assert is_allowed(path, ("os:reader",), maintenance=True) == methods()[path].in_maintenance
 
 

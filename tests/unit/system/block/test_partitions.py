@@ -77,7 +77,7 @@ async def check_life(disk: str, image: Path) -> None:
     await partitions.grow_partition(run, disk, 3, row.size + more)
     table = await partitions.read_table(run, disk)
     assert table.partitions[2].start + table.partitions[2].size == 2 * SIZE - MIB
-    assert partitions.is_unfinished(table.partitions[2]), "growing keeps what is said of a partition"
+    assert partitions.is_unfinished(table.partitions[2]), "growing keeps a partition's flags"
     assert table.partitions[2].uuid == row.uuid
     await partitions.delete_partitions(run, disk, [1, 3])
     assert [row.label for row in (await partitions.read_table(run, disk)).partitions] == ["META"]

@@ -56,10 +56,10 @@ async def test_the_phases_of_a_reset(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "gone"), [("/dev/nvme0n1p3", True), ("/dev/nvme0n11", False), ("tmpfs", False)]
+    ("source", "unmounted"), [("/dev/nvme0n1p3", True), ("/dev/nvme0n11", False), ("tmpfs", False)]
 )
-def test_which_mounts_are_on_a_disk(source: str, gone: bool) -> None:
+def test_which_mounts_are_on_a_disk(source: str, unmounted: bool) -> None:
     mounts = MemoryMounts()
     mounts.mount(MountPoint(source=source, target="/x", type="xfs"))
     unmount_disk("/dev/nvme0n1", mounts, Log(write=lambda _: None))
-    assert (not mounts.list()) is gone
+    assert (not mounts.list()) is unmounted

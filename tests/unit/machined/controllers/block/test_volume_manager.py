@@ -250,7 +250,7 @@ async def test_directories_in_a_container() -> None:
         ("{maxSize: -25%}", 2 * GIB, 75 * GIB),
     ],
 )
-def test_what_a_config_says_of_ephemeral(provisioning: str, minimum: int, limit: int) -> None:
+def test_ephemeral_by_the_config(provisioning: str, minimum: int, limit: int) -> None:
     document = (
         f"---\napiVersion: v1alpha1\nkind: VolumeConfig\nname: EPHEMERAL\nprovisioning: {provisioning}\n"
     )

@@ -28,7 +28,7 @@ async def test_the_id_in_state_counts(tmp_path: Path, *, kept: bool) -> None:
         wanted = theirs if kept else mine
         await wait_for(state, *ids.IDENTITY, lambda found: found.spec.node_id == wanted.node_id)
         file = trio.Path(tmp_path / "node-identity.yaml")
-        while not await file.exists():  # noqa: ASYNC110 - a file tells nobody
+        while not await file.exists():  # noqa: ASYNC110 - a file has no event
             await trio.sleep(0.01)
     assert keep_identity(tmp_path, make_identity()) == wanted
     assert (await file.stat()).st_mode & 0o777 == 0o600
@@ -44,7 +44,7 @@ async def test_an_id_that_can_not_be_read_is_left_there(tmp_path: Path) -> None:
     async with running(state, NodeIdentityController(mine, lambda _: None, Log(write=lines.append))):
         await mount_state(state, tmp_path)
         with trio.fail_after(5):
-            while not lines:  # noqa: ASYNC110 - a log tells nobody
+            while not lines:  # noqa: ASYNC110 - a log has no event
                 await trio.sleep(0.01)
     assert "can't be read" in lines[0]
     assert (tmp_path / "node-identity.yaml").read_text(encoding="ascii") == "nodeId: '!!'\n"

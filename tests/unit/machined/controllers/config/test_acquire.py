@@ -131,7 +131,7 @@ async def test_a_config_applied_meanwhile_wins(tmp_path: Path, worker: str) -> N
     assert await boot.published() == {"v1alpha1": b"theirs"}
 
 
-async def test_broken_config_is_told(tmp_path: Path) -> None:
+async def test_broken_config_is_reported(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("a: [")
     boot = Boot(tmp_path, b"version: v1alpha1\nmachin: {}\n")
     assert not await boot.run()
@@ -144,7 +144,7 @@ async def test_broken_config_is_told(tmp_path: Path) -> None:
     assert not boot.forgotten
 
 
-async def test_senseless_config_is_told(tmp_path: Path) -> None:
+async def test_invalid_config_is_reported(tmp_path: Path) -> None:
     boot = Boot(tmp_path, b"version: v1alpha1\nmachine: {type: worker}\n")
     assert not await boot.run()
     (event,) = boot.events

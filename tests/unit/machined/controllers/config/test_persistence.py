@@ -23,7 +23,7 @@ def check_folder(folder: Path) -> None:
 
 async def wait_for_text(path: Path, text: bytes) -> None:
     with trio.fail_after(5):
-        while not path.exists() or path.read_bytes() != text:  # noqa: ASYNC110,ASYNC240 - a file tells nobody
+        while not path.exists() or path.read_bytes() != text:  # noqa: ASYNC110,ASYNC240 - a file has no event
             await trio.sleep(0.01)
 
 

@@ -99,7 +99,7 @@ async def test_nothing_is_served_before_it_is_known_that_there_is_no_config() ->
         assert await machine.state.list(kinds.API_SERVICE_CONFIG) == []
 
 
-async def test_a_machine_without_a_config_serves_strangers() -> None:
+async def test_a_machine_without_a_config_serves_unauthenticated_callers() -> None:
     machine = Machine()
     async with machine.running():
         await machine.maintain()
