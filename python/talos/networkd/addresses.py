@@ -69,7 +69,7 @@ def make_route_id(
 
 
 def route_spec_id(spec: RouteSpecSpec) -> str:
-    """The id of a route that is wanted."""
+    """The id of a route spec."""
     return make_route_id(
         table=spec.table,
         family=spec.family,
@@ -81,12 +81,12 @@ def route_spec_id(spec: RouteSpecSpec) -> str:
 
 
 def operator_id(spec: OperatorSpecSpec) -> str:
-    """The id of what configures a link: ``dhcp4/eth0``."""
+    """The id of an operator: ``dhcp4/eth0``."""
     return f"{_OPERATORS[spec.operator]}/{spec.link_name}"
 
 
 def route_state_id(route: RouteState, link: str) -> str:
-    """The id of a route that is there."""
+    """The id of an existing route."""
     return make_route_id(
         table=route.table,
         family=route.family,

@@ -2,7 +2,7 @@
 
 ``ip=client:server:gateway:netmask:hostname:device:autoconf:dns0:dns1:ntp0`` where all but the
 first may be left out, addresses of IPv6 stand in brackets, and the device is the first one
-unless it is named. ``ip=device:dhcp`` asks for DHCP, which ``ip=dhcp`` does for all: that is
+unless it is named. ``ip=device:dhcp`` requests DHCP, which ``ip=dhcp`` does for all: that is
 so anyway. ``bond=name:link,link:option=value,option=value:mtu``; ``vlan=name:parent``.
 """
 
@@ -39,12 +39,12 @@ _VLAN_NAME = re.compile(r"(?:.*\.|vlan)([0-9]{1,4})", re.ASCII)
 _FIELDS = ("client", "server", "gateway", "netmask", "hostname", "device", "autoconf", "dns0", "dns1", "ntp0")
 _BY_DHCP = frozenset({"dhcp", "on", "any"})
 _STATIC = frozenset({"", "off", "none", "static"})
-"""Ways to configure a link; the kernel knows more, which are not supported."""
+"""Supported methods to configure a link, out of those of the kernel."""
 
 
 @dataclass(slots=True)
 class CmdlineNetwork:
-    """The network of the command line, and what of it is malformed."""
+    """The network of the command line, and its malformed arguments."""
 
     config: PlatformConfigSpec = field(default_factory=PlatformConfigSpec)
     ignored: frozenset[str] = frozenset()
@@ -52,7 +52,7 @@ class CmdlineNetwork:
 
 
 def parse_network(cmdline: Cmdline, first_link: str) -> CmdlineNetwork:
-    """Everything about the network; what has no device is for ``first_link``, or waits for one."""
+    """Everything about the network; settings without a device apply to ``first_link``, if there is one."""
     network = CmdlineNetwork(ignored=frozenset(filter(None, cmdline.all("talos.network.interface.ignore"))))
     names: dict[str, str] = {}
     _each(network, cmdline, "bond", lambda text: _add_bond(network.config, text))

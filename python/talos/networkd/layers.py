@@ -1,8 +1,8 @@
-"""Where a piece of network config comes from; a higher layer wins over a lower one."""
+"""The sources of network config; a higher layer overrides a lower one."""
 
 from talos.api.definitions import enums_pb2
 
-# Specs of every layer live here; merged, they are in the kinds' own namespace, ``network``.
+# The namespace of every layer's specs; merged ones are in the kinds' own, ``network``.
 CONFIG_NAMESPACE = "network-config"
 
 _NAMES = {

@@ -7,7 +7,7 @@ from talos.api.definitions.network_pb2 import BondMasterSpec, LinkSpecSpec
 from talos.networkd.addresses import parse_ip
 
 # The spec's fields that go to the kernel as they are, with the kernel's names; and the
-# modes in which the driver knows a setting, where it refuses it in others.
+# modes in which the driver accepts a setting, where it refuses it in others.
 _BOND_ATTRIBUTES = {
     "hash_policy": "xmit_hash_policy",
     "mii_mon": "miimon",

@@ -1,4 +1,4 @@
-"""networkd: the node's network, from config to kernel and from kernel to the State."""
+"""networkd: the node's network, applies config to the kernel and publishes the kernel's state."""
 
 import trio
 
@@ -36,7 +36,7 @@ from talos.system.net.kernel_links import open_links
 from talos.system.net.links import Links
 
 DEVICES_SECONDS = 30.0
-"""How long the network waits for udevd. A link that is in use can still be renamed."""
+"""Seconds that networkd waits for udevd. A link that is in use can still be renamed."""
 
 
 def make_controllers(links: Links, log: Log, open_wire: OpenWire = open_packets) -> list[Controller]:
@@ -83,7 +83,7 @@ async def serve_network(daemon: Daemon) -> None:
 
 
 async def wait_for_devices(state: State, log: Log) -> None:
-    """Wait until devices have their names; a node that can't be reached is worse than an odd name."""
+    """Wait until devices have their names, up to a limit: reachability matters more than names."""
     with trio.move_on_after(DEVICES_SECONDS) as waiting:
         await wait_for(state, *ids.DEVICES_STATUS, lambda resource: resource.spec.ready)
     if waiting.cancelled_caught:

@@ -24,7 +24,7 @@ NO_MEDIUM = Content(kind="other", name="no medium")
 _NEVER_PROBED = ("ram", "fd", "nbd", "zram")
 _LINKED_USAGES = frozenset({"filesystem", "other"})
 _DEVICE_MAPPER_PRIORITY = 10
-"""A mapped device wins over what it is mapped to: they hold the same filesystem."""
+"""A mapped device overrides the one it is mapped to: both hold the same filesystem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Block:
 
 
 def probe_safely(dev: Path, node: str) -> Content:
-    """What is on a device. Never empty when that is not sure: the empty may be written over."""
+    """What is on a device. Unknown instead of empty when uncertain, as empty devices may be overwritten."""
     try:
         return probe(dev / node)
     except AmbiguousContentError:
@@ -77,7 +77,7 @@ def probe_safely(dev: Path, node: str) -> Content:
 def read_block(
     device: SysDevice, sysfs: Sysfs, prober: Prober, identify: Identify, disk: Block | None = None
 ) -> Block:
-    """Look at a block device and at what is on it; a partition's disk is given."""
+    """Read a block device and probe its content; a partition's disk is given."""
     uevent = device.uevent
     node = uevent.get("DEVNAME", device.kernel_name)
     numbers = int(uevent.get("MAJOR", "0")), int(uevent.get("MINOR", "0"))

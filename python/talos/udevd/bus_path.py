@@ -1,6 +1,6 @@
-"""Where a device is plugged in, for by-path: ``pci-0000:00:1f.2-ata-1.0``.
+"""The physical path of a device, for by-path: ``pci-0000:00:1f.2-ata-1.0``.
 
-The names are those that systemd's ``path_id`` gives, so that configs keep their meaning. A device
+The names are those that systemd's ``path_id`` gives, so that existing configs stay valid. A device
 whose way to the processor has a part that could be another one's tomorrow gets no name.
 """
 
@@ -12,7 +12,7 @@ _MAX_FLAT_LUN = 256
 
 def make_path_names(device: SysDevice, sysfs: Sysfs) -> tuple[str, ...]:
     """The names for by-path, the best first; none when there is no reliable one."""
-    way = _Way(device, sysfs)
+    way = _PathWalk(device, sysfs)
     way.walk()
     names = [way.parts, way.compatible] if way.compatible else [way.parts]
     if not way.is_anchored or not way.has_transport:
@@ -20,7 +20,7 @@ def make_path_names(device: SysDevice, sysfs: Sysfs) -> tuple[str, ...]:
     return tuple("-".join(parts) for parts in names if parts)
 
 
-class _Way:
+class _PathWalk:
     """The walk from a device to the processor."""
 
     def __init__(self, device: SysDevice, sysfs: Sysfs) -> None:
@@ -44,7 +44,7 @@ class _Way:
         self.parts = [part, *self.parts]
 
     def _step(self, device: SysDevice) -> SysDevice | None:
-        """Take a device's part; answers how far up that part reaches, None when it has no path."""
+        """Add a device's component; return the ancestor up to which it reaches, None without a path."""
         subsystem = device.subsystem
         if subsystem in _PREFIXED:
             self._prepend(f"{_PREFIXED[subsystem]}-{device.kernel_name}")
@@ -161,7 +161,7 @@ class _Way:
         if not port:
             return False
         number = port.attribute("port_no")
-        # Behind a port multiplier each disk is a bus of its own; else the target tells master from slave.
+        # Behind a port multiplier each disk is on its own bus; else the target selects master and slave.
         exact = f"ata-{number}.{bus}.0" if bus else f"ata-{number}.{target}"
         self._prepend(exact, compatible=f"ata-{number}")
         return True

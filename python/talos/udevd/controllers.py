@@ -1,7 +1,7 @@
-"""Devices in the State: controllers keep kinds as the hub's table has them.
+"""Devices in the State: controllers publish the hub's table of devices.
 
 **Discovery on request.** The kernel announces a changed partition table, but not when something
-was written into a partition. Whoever writes to disks (mkfs, META, wipe) raises the number in
+was written into a partition. Code that writes to disks (mkfs, META, wipe) raises the number in
 ``DiscoveryRefreshRequest`` ``refresh`` by one and waits until ``DiscoveryRefreshStatus`` ``refresh``
 has the same number or a larger one: then every disk was read after the request, and Disks, BlockDevices,
 BlockSymlinks and DiscoveredVolumes describe what was found. Numbers may be skipped: several requests that
@@ -51,14 +51,14 @@ class DeviceReconciler(Reconciler):
 async def publish[S: Message](
     runtime: ControllerRuntime, kind: Kind[S], specs: Iterable[tuple[str, S]]
 ) -> None:
-    """Make a kind's resources exactly these; all at once: at boot each call waits for a busy PID 1."""
+    """Make a kind's resources exactly these; concurrently, as each call waits for a loaded PID 1 at boot."""
     async with runtime.track_outputs(kind), trio.open_nursery() as nursery:
         for name, spec in specs:
             nursery.start_soon(runtime.put, kind, name, spec)
 
 
 async def publish_content(hub: Hub, runtime: ControllerRuntime) -> None:
-    """What an installer and volumes wait for: disks first, so that who sees a volume finds its disk."""
+    """Publish what the installer and volumes wait for; disks before the volumes on them."""
     usable = _usable(hub)
     links = hub.devices.links
     disks = {name: block for name, block in usable.items() if block.disk is None}
@@ -94,7 +94,7 @@ def _usable(hub: Hub) -> dict[str, Block]:
 
 
 class DiscoveryController(DeviceReconciler):
-    """Block devices, disks, links and what is on them; looks again on request."""
+    """Block devices, disks, links and what is on them; rescans on request."""
 
     name = "block.DiscoveryController"
     inputs = (Input(*ids.DISCOVERY_REFRESH_REQUEST),)
@@ -112,7 +112,7 @@ class DiscoveryController(DeviceReconciler):
         self._answered = 0
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Publish; answer a request after a look of its own."""
+        """Publish; acknowledge a request after a rescan."""
         request = await runtime.get_or_none(*ids.DISCOVERY_REFRESH_REQUEST)
         asked = request.spec.request if request is not None else 0
         if asked > self._answered:

@@ -21,14 +21,14 @@ from talos.udevd.permissions import find_permission
 from talos.udevd.rules import Assignments, apply_rules
 
 type Rename = Callable[[str, str], str]
-"""Give an interface another name; answers why it could not be done, empty when it was."""
+"""Rename an interface; return the reason of a failure, empty on success."""
 
 _IGNORED_ACTIONS = frozenset({"bind", "unbind"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """What devices are seen and changed with."""
+    """The interfaces through which devices are read and changed."""
 
     sysfs: Sysfs
     dev: Path
@@ -42,7 +42,7 @@ class Ports:
 
 @dataclass(slots=True)
 class Devices:
-    """The table. ``blocks`` is by kernel name, ``generations`` counts how often each was looked at."""
+    """The table. ``blocks`` is by kernel name, ``generations`` counts the scans of each."""
 
     ports: Ports
     blocks: dict[str, Block] = field(default_factory=dict[str, Block])
@@ -58,12 +58,12 @@ class Devices:
         self.links = Links(self.ports.dev)
 
     def scan(self, action: str = "add") -> None:
-        """Look at everything: when events were lost, when rules have changed."""
+        """Scan all devices: after lost events or changed rules."""
         self.scan_first(action)
         self.scan_rest(action)
 
     def scan_first(self, action: str = "add") -> None:
-        """What a boot waits for: interfaces, disks, PCI."""
+        """Scan the devices that the boot waits for: interfaces, disks, PCI."""
         sysfs = self.ports.sysfs
         for device in sysfs.listing("class/net"):
             self._take_link(device)
@@ -71,7 +71,7 @@ class Devices:
         self.cards = {device.kernel_name: device for device in sysfs.listing("bus/pci/devices")}
 
     def scan_rest(self, action: str = "add") -> None:
-        """Nodes that only have permissions, what only rules care for, and what an earlier udevd left."""
+        """Scan the other devices: nodes with permissions, devices for rules, stale links."""
         self.links.sweep()
         nodes = self.ports.sysfs.by_numbers("char")
         for path in self._nodes.keys() - {device.path for device in nodes}:
@@ -84,7 +84,7 @@ class Devices:
                     self._take_other(device, action)
 
     def handle(self, events: Iterable[Uevent]) -> bool:
-        """Look at what events name; true when something may have changed that others see."""
+        """Scan the devices of events; true when published data may have changed."""
         actions: dict[str, str] = {}
         subsystems: dict[str, str] = {}
         for event in events:
@@ -121,7 +121,7 @@ class Devices:
         return subsystem == "pci"
 
     def look_again(self) -> None:
-        """Read what is on every disk anew, and notice disks and partitions that came and went."""
+        """Probe every disk again, and detect added and removed disks and partitions."""
         self._take_blocks("change")
 
     def _take_blocks(self, action: str) -> None:
@@ -167,7 +167,7 @@ class Devices:
         self._apply(device, node, assignments, action)
 
     def _take_other(self, device: SysDevice, action: str) -> None:
-        """Without a node: there is only what rules write into attributes."""
+        """A device without a node: rules can only write its attributes."""
         assignments = Assignments(env={**device.uevent, "ACTION": action, "SUBSYSTEM": device.subsystem})
         apply_rules(self.rules, device, assignments, action)
         self._write(device, assignments)

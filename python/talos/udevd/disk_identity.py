@@ -1,6 +1,6 @@
-"""What a disk is: bus, model, serial number, world wide name; from what the kernel read of it.
+"""The identity of a disk: bus, model, serial number, world wide name; from data that the kernel has read.
 
-No command is sent to a disk here. The kernel keeps the disks' answers from when it found them: pages of
+No command is sent to a disk here. The kernel holds the disks' replies from their detection: pages of
 SCSI's vital product data (VPD) in sysfs, the IDENTIFY data of ATA in page 0x89 or by an ioctl.
 """
 
@@ -129,7 +129,7 @@ def _find_identify_data(disk: SysDevice, unit: SysDevice, identify: Identify) ->
 
 
 def _swap_texts(data: bytes) -> bytes:
-    """The disk keeps texts with the bytes of each word swapped; the kernel's ioctl has them right."""
+    """The disk stores texts with the bytes of each word swapped; the kernel's ioctl has them right."""
     swapped = bytearray(data)
     for first, last in ((10, 20), (23, 47)):
         for at in range(first * 2, last * 2, 2):

@@ -11,9 +11,9 @@ from talos.system.net.uevents import EventsLostError, Uevents
 from talos.udevd.devices import Devices
 
 QUIET_SECONDS = 0.1
-"""No event for so long means that the kernel has found what it finds at the start."""
+"""Seconds without an event after which the kernel's initial detection counts as complete."""
 SETTLE_LIMIT = 10.0
-"""Seconds that a machine may take at most to fall quiet."""
+"""Maximum seconds to wait for such a pause."""
 USB_LIMIT = 5.0
 """Seconds to wait for the disk of a USB device: its driver waits one second by itself."""
 ANNOUNCE_LIMIT = 30.0
@@ -38,7 +38,7 @@ class Hub:
         self._listeners: list[Callable[[], None]] = []
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call ``listener`` after every change from now on; answers how to end that."""
+        """Call ``listener`` after every change; return a function that ends the subscription."""
         self._listeners.append(listener)
         return partial(self._listeners.remove, listener)
 
@@ -61,12 +61,12 @@ class Hub:
                 self._notify()
 
     async def look_again(self) -> None:
-        """Read all disks anew; those who listen hear of it."""
+        """Probe all disks again and notify listeners."""
         await self._do(self.devices.look_again)
         self._notify()
 
     async def set_rules(self, rules: tuple[Rule, ...]) -> None:
-        """Use other rules, for every device at once."""
+        """Replace the rules and apply them to every device."""
         if rules == self.devices.rules:
             return
         self.devices.rules = rules
@@ -87,7 +87,7 @@ class Hub:
                 await self._follow()
 
     async def _follow(self) -> bool:
-        """Take the next burst; true when something changed."""
+        """Process the next batch of events; true when something changed."""
         try:
             events = await self._uevents.receive()
         except EventsLostError as error:

@@ -1,4 +1,4 @@
-"""Links below ``/dev`` that several devices may want: who has one, and who gets it next."""
+"""Links below ``/dev``, which several devices may claim."""
 
 import os
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(slots=True)
 class Links:
-    """All links we made. Of several claimants the highest priority has a link, then who came first."""
+    """All links made by udevd. The claimant with the highest priority has a link, then the first one."""
 
     dev: Path
     _claims: dict[str, dict[str, tuple[int, int]]] = field(

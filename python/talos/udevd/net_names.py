@@ -1,8 +1,8 @@
 """Predictable names of network interfaces: ``eno1``, ``ens3``, ``enp0s3f1``, ``enx525400123456``.
 
 The names are those that systemd 255 and later gives by default, so that configs written for
-such systems keep their meaning: from the firmware's index of an on-board device, the slot, the
-place on the PCI bus; the address is only an alternative name. Anything else keeps the kernel's.
+such systems stay valid: from the firmware's index of an on-board device, the slot, the
+place on the PCI bus; the address is only an alternative name. Other interfaces keep the kernel's name.
 """
 
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ def find_names(link: SysDevice, sysfs: Sysfs) -> NetNames:
 
 
 def choose_name(link: SysDevice, sysfs: Sysfs) -> str:
-    """The name that an interface shall have; empty when it keeps the one it has."""
+    """The new name of an interface; empty when its name stays."""
     if link.number("name_assign_type") in {_NAMED_BY_KERNEL_PREDICTABLY, _NAMED_BY_USER, _RENAMED}:
         return ""
     names = find_names(link, sysfs)

@@ -17,7 +17,7 @@ USERS = {"root": 0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permission:
-    """None leaves what the kernel gave."""
+    """None keeps the kernel's default."""
 
     mode: int | None = None
     gid: int | None = None

@@ -1,4 +1,4 @@
-"""Rules at work: which of them hold for a device, and what they make of it."""
+"""Evaluation of rules: which of them match a device, and their assignments."""
 
 import grp
 import pwd
@@ -17,14 +17,14 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9#+\-.:=@_/\\]")
 
 @dataclass(slots=True, kw_only=True)
 class Assignments:
-    """What shall become of a device; rules change it. Links are relative to ``/dev``."""
+    """The assignments for a device, modified by rules. Links are relative to ``/dev``."""
 
     env: dict[str, str] = field(default_factory=dict[str, str])
     mode: int | None = None
     uid: int | None = None
     gid: int | None = None
     links: dict[str, int] = field(default_factory=dict[str, int])
-    """Link to priority: of several devices that want one, the highest has it."""
+    """Link to priority: of several devices that claim one, the highest priority has it."""
     writes: dict[str, str] = field(default_factory=dict[str, str])
     """Attributes to write."""
     problems: list[str] = field(default_factory=list[str])
@@ -32,7 +32,7 @@ class Assignments:
 
 
 def apply_rules(rules: Iterable[Rule], device: SysDevice, assignments: Assignments, action: str) -> None:
-    """Let every rule that holds change the assignments, in their order."""
+    """Apply every matching rule to the assignments, in order."""
     for rule in rules:
         parent = _find_match(rule, device, assignments.env, action)
         if parent is not None:
@@ -40,7 +40,7 @@ def apply_rules(rules: Iterable[Rule], device: SysDevice, assignments: Assignmen
 
 
 def _find_match(rule: Rule, device: SysDevice, env: Mapping[str, str], action: str) -> SysDevice | None:
-    """The device that the tests of parents hold for: one for all of them; None when a test fails."""
+    """The one parent that all tests of parents match; None when there is none."""
     own = [item for item in rule.tests if item.key not in PARENT_MATCHES]
     above = [item for item in rule.tests if item.key in PARENT_MATCHES]
     if not all(_holds(item, device, env, action) for item in own):

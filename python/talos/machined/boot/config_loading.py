@@ -99,7 +99,7 @@ class ConfigLoader:
                 volume=VolumeSource(state=self.state, mounts=self.mounts, report=self._report),
             ).load,
             load_inline=load_inline,
-            forget_platform=self.platform.forget_config,
+            remove_platform_config=self.platform.remove_config,
             mode=Mode(self.platform.mode),
         )
         await acquire_config(self.state, sources, self._publish)

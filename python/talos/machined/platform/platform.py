@@ -29,7 +29,7 @@ class PlatformPort(Platform, Protocol):
         """The machine config that the platform brings, empty when it brings none."""
         ...
 
-    def forget_config(self) -> None:
+    def remove_config(self) -> None:
         """Remove the platform's copy of the config, if possible, once it is stored in STATE."""
         ...
 
@@ -65,7 +65,7 @@ class ContainerPlatform:
         except FileNotFoundError:
             return b""
 
-    def forget_config(self) -> None:
+    def remove_config(self) -> None:
         """Remove the launcher's copy: it is in STATE now."""
         (self.handover / "config.yaml").unlink(missing_ok=True)
 
@@ -106,7 +106,7 @@ class MetalPlatform:
         """Empty: ``talos.config`` names the source, see ``config_sources``."""
         return b""
 
-    def forget_config(self) -> None:
+    def remove_config(self) -> None:
         """There is no copy."""
 
     def load_network(self) -> PlatformConfigSpec:

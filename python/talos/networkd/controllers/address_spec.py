@@ -1,4 +1,4 @@
-"""Addresses as they should be."""
+"""AddressSpec: addresses applied to the kernel."""
 
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import AddressSpecSpec
@@ -21,14 +21,14 @@ _OURS = (
 
 
 class AddressSpecController(KernelReconciler):
-    """Adds addresses that are missing, and removes those whose spec goes away: no others."""
+    """Adds addresses that are missing, and removes those whose spec is removed, no others."""
 
     name = "network.AddressSpecController"
     inputs = (Input(kinds.ADDRESS_SPEC, strength=Strength.STRONG),)
     topics = Topic.LINK | Topic.ADDRESS
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Change what differs."""
+        """Apply the differences."""
         indexes = {link.name: link.index for link in await self.links.links()}
         present = {(item.link_index, item.address) for item in await self.links.addresses()}
         for resource in await runtime.list(kinds.ADDRESS_SPEC):
@@ -50,7 +50,7 @@ class AddressSpecController(KernelReconciler):
 
 
 def make_state(spec: AddressSpecSpec, link_index: int) -> AddressState:
-    """The address as the kernel is asked for it."""
+    """The address as the request to the kernel."""
     return AddressState(
         link_index=link_index,
         address=parse_interface(spec.address),

@@ -1,4 +1,4 @@
-"""What addresses there are: AddressStatus, from the kernel."""
+"""AddressStatus: the addresses of the kernel."""
 
 from talos.api.definitions.network_pb2 import AddressStatusSpec
 from talos.networkd.addresses import family_of, make_address_id, make_ip, make_prefix, number
@@ -12,12 +12,12 @@ class AddressStatusController(KernelReconciler):
     """Writes one AddressStatus per address of each link."""
 
     name = "network.AddressStatusController"
-    # Shared: a platform may add addresses that only the world outside knows.
+    # Shared: a platform may add external addresses, which no link has.
     outputs = (Output(kinds.ADDRESS_STATUS, shared=True),)
     topics = Topic.ADDRESS | Topic.LINK
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Write what the kernel has."""
+        """Write the kernel's state."""
         names = {link.index: link.name for link in await self.links.links()}
         async with runtime.track_outputs():
             for address in await self.links.addresses():

@@ -34,7 +34,7 @@ _DEVICE_KINDS = _CMDLINE_KINDS[:4]
 
 
 class LayerController(Reconciler):
-    """Writes the specs of one layer; what is malformed in its source is logged and ignored."""
+    """Writes the specs of one layer; malformed parts of its source are logged and ignored."""
 
     layer: ClassVar[enums_pb2.NetworkConfigLayer]
 
@@ -42,11 +42,11 @@ class LayerController(Reconciler):
         self._log = log
 
     async def read(self, runtime: ControllerRuntime) -> tuple[PlatformConfigSpec, Sequence[str]]:
-        """The layer's specs, and what is wrong with their source."""
+        """The layer's specs, and the errors of their source."""
         raise NotImplementedError
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Read the source anew: which links it means may have changed."""
+        """Read the source again, as the links that it selects may have changed."""
         specs, problems = await self.read(runtime)
         for problem in problems:
             self._log.once(problem)
@@ -83,7 +83,7 @@ class LinkConfigController(LayerController):
 
 
 class OperatorConfigController(Reconciler):
-    """Switches physical links on, and asks for DHCP on those that nothing configures."""
+    """Sets physical links up, and requests DHCP on those without configuration."""
 
     name = "network.OperatorConfigController"
     inputs = (
@@ -95,7 +95,7 @@ class OperatorConfigController(Reconciler):
     outputs = (Output(kinds.LINK_SPEC, shared=True), Output(kinds.OPERATOR_SPEC, shared=True))
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Look at every link anew."""
+        """Recompute the specs of every link."""
         layer = enums_pb2.CONFIG_DEFAULT
         ignored = (await read_cmdline(runtime)).ignored | (await read_devices(runtime)).ignored
         configured = {
@@ -118,7 +118,7 @@ class OperatorConfigController(Reconciler):
 
 
 async def read_cmdline(runtime: ControllerRuntime) -> CmdlineNetwork:
-    """The network as the command line wants it."""
+    """The network specs of the command line."""
     resource = await runtime.get_or_none(*ids.KERNEL_CMDLINE)
     if resource is None:
         return CmdlineNetwork()
@@ -127,7 +127,7 @@ async def read_cmdline(runtime: ControllerRuntime) -> CmdlineNetwork:
 
 
 async def read_devices(runtime: ControllerRuntime) -> DeviceConfig:
-    """The links as the machine config wants them."""
+    """The link specs of the machine config."""
     config = await read_config(runtime)
     if config is None:
         return DeviceConfig()

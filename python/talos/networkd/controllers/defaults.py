@@ -1,4 +1,4 @@
-"""What holds unless something else is configured: the loopback link and public servers."""
+"""Defaults without configuration: the loopback link and public servers."""
 
 from ipaddress import ip_address, ip_interface
 
@@ -33,7 +33,7 @@ class DefaultsController(Reconciler):
     )
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """They never change."""
+        """Write the specs once; they never change."""
         layer = enums_pb2.CONFIG_DEFAULT
         link = LinkSpecSpec(name=LOOPBACK, up=True, type=enums_pb2.LINK_LOOPBCK, config_layer=layer)
         await runtime.put(

@@ -1,4 +1,4 @@
-"""What drivers say of the Ethernet links: EthernetStatus, and HardwareAddress of the first one."""
+"""EthernetStatus: drivers' settings of Ethernet links; HardwareAddress of the first one."""
 
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import (
@@ -27,7 +27,7 @@ class EthernetStatusController(Reconciler):
         self._links = links
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Ask the drivers anew."""
+        """Query the drivers."""
         async with runtime.track_outputs():
             for link in await runtime.list(kinds.LINK_STATUS):
                 if link.spec.type == enums_pb2.LINK_ETHER:
@@ -101,7 +101,7 @@ class HardwareAddrController(Reconciler):
     outputs = (Output(kinds.HARDWARE_ADDRESS),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Choose anew."""
+        """Choose the first device."""
         links = [
             link
             for link in await runtime.list(kinds.LINK_STATUS)

@@ -11,9 +11,9 @@ from talos.system.logging import Log
 from talos.system.net.links import LinkError, Links, Topic
 
 RETRY_SECONDS = 10.0
-"""Before a change that the kernel refused is tried again."""
+"""Seconds before a change that the kernel refused is retried."""
 MOST_CHANGES = 5
-"""Made to one thing within ``RETRY_SECONDS``."""
+"""Changes of one object within ``RETRY_SECONDS``."""
 
 
 class KernelReconciler(Reconciler):
@@ -57,7 +57,7 @@ class KernelReconciler(Reconciler):
                 runtime.reset_backoff()
 
     async def attempt(self, what: str, change: Coroutine[Any, Any, None]) -> bool:
-        """Make a change. What the kernel refuses keeps nothing else back and is tried again.
+        """Make a change. One that the kernel refuses does not block others and is retried.
 
         It is logged once, and only when it lasts: a route is refused until its address is
         there, a moment later. A change that has to be made again and again, since another

@@ -1,4 +1,4 @@
-"""Links as they should be: made, joined, switched on, with their MTU."""
+"""LinkSpec: links created, enslaved, set up, with their MTU."""
 
 from talos.api.definitions.network_pb2 import LinkSpecSpec
 from talos.networkd.controllers.kernel import KernelReconciler
@@ -11,7 +11,7 @@ from talos.system.net.links import LinkError, Links, LinkState, Topic
 
 
 class LinkSpecController(KernelReconciler):
-    """Applies LinkSpecs: makes links that are only logical, and removes them when their spec goes.
+    """Applies LinkSpecs: creates logical links, and removes them with their spec.
 
     A device whose spec goes away is left as it is, but for the bond or bridge it was part
     of: calls to this node may come through it.
@@ -24,10 +24,10 @@ class LinkSpecController(KernelReconciler):
     def __init__(self, links: Links, log: Log) -> None:
         super().__init__(links, log)
         self._made: dict[str, str] = {}
-        """How each logical link was made; one whose making changes is made anew."""
+        """The settings with which each logical link was created; it is recreated when they change."""
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Change what differs: masters before their ports, parents before what is on them."""
+        """Apply the differences: masters before their ports, parents before their children."""
         resources = await runtime.list(kinds.LINK_SPEC)
         for resource in resources:
             if resource.metadata.phase is Phase.TEARING_DOWN:

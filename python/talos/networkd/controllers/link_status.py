@@ -1,4 +1,4 @@
-"""What links there are: LinkStatus, from the kernel."""
+"""LinkStatus: the links of the kernel."""
 
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import LinkStatusSpec
@@ -19,7 +19,7 @@ class LinkStatusController(KernelReconciler):
     topics = Topic.LINK
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Write what the kernel has."""
+        """Write the kernel's state."""
         async with runtime.track_outputs():
             for link in await self.links.links():
                 status = make_status(link)

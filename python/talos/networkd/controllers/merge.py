@@ -1,4 +1,4 @@
-"""From layers of config to one spec per thing: one merge controller for each kind."""
+"""Merging the layers of config into one spec per id: one controller for each kind."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ type Combine[S: Message] = Callable[[Sequence[S]], S]
 
 
 class MergeController[S: Message](Reconciler):
-    """Combines the specs of all layers that are about the same thing, lowest layer first."""
+    """Combines the specs of all layers with the same id, lowest layer first."""
 
     def __init__(self, name: str, kind: Kind[S], identify: Identify[S], combine: Combine[S]) -> None:
         # One class, a controller for each kind: each instance has a name of its own.
@@ -44,7 +44,7 @@ class MergeController[S: Message](Reconciler):
         self._combine = combine
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Merge everything anew."""
+        """Merge all specs."""
         layers: defaultdict[str, list[S]] = defaultdict(list)
         for resource in await runtime.list(self._kind, namespace=CONFIG_NAMESPACE):
             if resource.metadata.phase is Phase.RUNNING:
@@ -60,7 +60,7 @@ def _layer(spec: Message) -> int:
 
 
 def take_highest[S: Message](specs: Sequence[S]) -> S:
-    """The spec of the highest layer, as it is."""
+    """The spec of the highest layer, unchanged."""
     return specs[-1]
 
 

@@ -1,4 +1,4 @@
-"""How far the network is: NetworkStatus, which services wait for."""
+"""NetworkStatus: the readiness of the network, which services wait for."""
 
 from talos.api.definitions.network_pb2 import StatusSpec
 from talos.networkd.addresses import parse_network
@@ -21,14 +21,14 @@ class NetworkStatusController(Reconciler):
     outputs = (Output(kinds.NETWORK_STATUS),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Look at everything anew."""
+        """Recompute the status."""
         current = await runtime.get_or_none(*ids.NODE_ADDRESS_CURRENT)
         routes = await runtime.list(kinds.ROUTE_STATUS)
         hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
         files = {resource.id for resource in await runtime.list(kinds.ETC_FILE_STATUS)}
         status = StatusSpec(
             address_ready=current is not None and len(current.spec.addresses) > 0,
-            # A default route; whether anything answers beyond it is for probes to find out.
+            # A default route; reachability beyond it is the subject of probes.
             connectivity_ready=any(
                 parse_network(route.spec.destination) is None and route.spec.HasField("gateway")
                 for route in routes

@@ -1,4 +1,4 @@
-"""Which of all addresses are the node's: NodeAddress."""
+"""NodeAddress: the addresses of the node."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,7 +10,7 @@ from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.net.links import Interface
 
-# The virtual link of addresses that only the world outside knows.
+# The virtual link of external addresses.
 EXTERNAL_LINK = "external"
 # Addresses of link scope or narrower (RT_SCOPE_LINK) are no addresses of the node.
 _LINK_SCOPE = 253
@@ -29,7 +29,7 @@ class NodeAddressController(Reconciler):
     outputs = (Output(kinds.NODE_ADDRESS),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Sort out all addresses anew."""
+        """Recompute the lists."""
         usable = {link.spec.index for link in await runtime.list(kinds.LINK_STATUS) if is_usable(link.spec)}
         own: list[tuple[str, Interface]] = []
         known: list[Interface] = []
@@ -64,7 +64,7 @@ class NodeAddressController(Reconciler):
 
 
 def is_node_address(address: Interface) -> bool:
-    """Whether another machine could reach the node by it."""
+    """Whether another machine can reach the node by it."""
     ip = address.ip
     return not (ip.is_loopback or ip.is_multicast or ip.is_link_local)
 

@@ -1,4 +1,4 @@
-"""Runs what configures links by itself, one DHCP client per OperatorSpec, and writes what it learns."""
+"""OperatorSpec: one DHCP client per spec, whose lease is written as specs of its layer."""
 
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, ip_network
@@ -31,7 +31,7 @@ from talos.system.logging import Log
 from talos.system.net.links import Address, Interface, Network
 
 OPEN_RETRY = 5.0
-"""Seconds before a link that could not be listened on is tried again."""
+"""Seconds before opening a packet socket on a link is retried."""
 
 _LAYER = enums_pb2.CONFIG_OPERATOR
 _UP_STATES = (enums_pb2.OPER_STATE_UP, enums_pb2.OPER_STATE_UNKNOWN)
@@ -52,7 +52,7 @@ class Checkable(Protocol):
     """A running client, as the controller uses it."""
 
     def check(self) -> None:
-        """The link was away: see whether the lease still holds."""
+        """The link was down: verify the lease."""
         ...
 
 
@@ -66,7 +66,7 @@ class _Running:
     is_up: bool = True
     lease: Lease | None = None
     is_known: bool = False
-    """Whether the client has reported; until then what an earlier run has written stays."""
+    """Whether the client has reported; until then the specs of an earlier run stay."""
 
 
 class OperatorSpecController(Controller):

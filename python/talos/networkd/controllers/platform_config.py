@@ -26,14 +26,14 @@ _KINDS = (
 
 
 class PlatformConfigApplyController(Reconciler):
-    """Takes the platform's config apart into one spec per thing."""
+    """Writes one spec for each item of the platform's config."""
 
     name = "network.PlatformConfigApplyController"
     inputs = (Input(kinds.PLATFORM_CONFIG),)
     outputs = tuple(Output(kind, shared=True) for kind in _KINDS)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Apply the config at hand; nothing happens before there is one."""
+        """Write the specs of the config, if there is one."""
         found = {resource.id: resource.spec for resource in await runtime.list(kinds.PLATFORM_CONFIG)}
         # What the platform brings at this boot is preferred to what it brought at an earlier one.
         config = found.get(ids.id_of(ids.PLATFORM_CONFIG)) or found.get(ids.id_of(ids.PLATFORM_CONFIG_CACHED))
@@ -47,7 +47,7 @@ class PlatformConfigApplyController(Reconciler):
 
 
 def make_specs(config: PlatformConfigSpec) -> list[tuple[Kind[Message], str, Message]]:
-    """Every spec with its kind and its id, that of the layer aside."""
+    """Every spec with its kind and its id without the layer."""
     specs: list[tuple[Kind[Message], str, Message]] = []
     specs += [(kinds.LINK_SPEC, link.name, link) for link in config.links]
     for address in config.addresses:

@@ -1,4 +1,4 @@
-"""Routes as they should be."""
+"""RouteSpec: routes applied to the kernel."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ from talos.system.net.links import RTPROT_STATIC, LinkState, Network, RouteState
 
 
 class RouteSpecController(KernelReconciler):
-    """Adds routes that are missing, and removes those whose spec goes away: no others.
+    """Adds routes that are missing, and removes those whose spec is removed, no others.
 
     Of two with one destination and metric that can both be set, that of the higher layer is.
     """
@@ -23,7 +23,7 @@ class RouteSpecController(KernelReconciler):
     topics = Topic.LINK | Topic.ADDRESS | Topic.ROUTE
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Change what differs."""
+        """Apply the differences."""
         links = {link.name: link for link in await self.links.links()}
         names = {link.index: link.name for link in links.values()}
         sources = {address.address.ip for address in await self.links.addresses()}
@@ -82,7 +82,7 @@ def _rank(resource: Resource[RouteSpecSpec]) -> tuple[int, str]:
 
 
 def make_state(spec: RouteSpecSpec, link: LinkState | None) -> RouteState:
-    """The route as the kernel is asked for it."""
+    """The route as the request to the kernel."""
     return RouteState(
         family=int(spec.family),
         destination=parse_network(spec.destination),

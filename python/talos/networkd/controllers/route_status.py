@@ -1,4 +1,4 @@
-"""What routes there are: RouteStatus, from the kernel."""
+"""RouteStatus: the routes of the kernel."""
 
 from talos.api.definitions.network_pb2 import RouteStatusSpec
 from talos.networkd.addresses import make_ip, make_prefix, number, route_state_id
@@ -19,7 +19,7 @@ class RouteStatusController(KernelReconciler):
     topics = Topic.ROUTE | Topic.LINK | Topic.ADDRESS
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Write what the kernel has."""
+        """Write the kernel's state."""
         names = {link.index: link.name for link in await self.links.links()}
         async with runtime.track_outputs():
             written: set[str] = set()

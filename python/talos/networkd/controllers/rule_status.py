@@ -1,4 +1,4 @@
-"""What routing rules there are: RoutingRuleStatus, from the kernel."""
+"""RoutingRuleStatus: the routing rules of the kernel."""
 
 from talos.api.definitions.network_pb2 import RoutingRuleStatusSpec
 from talos.networkd.addresses import make_prefix, make_rule_id, number
@@ -19,7 +19,7 @@ class RoutingRuleStatusController(KernelReconciler):
     topics = Topic.RULE
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Write what the kernel has."""
+        """Write the kernel's state."""
         async with runtime.track_outputs():
             for rule in await self.links.rules():
                 if rule.family in _FAMILIES:

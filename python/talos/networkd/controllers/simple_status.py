@@ -1,4 +1,4 @@
-"""Specs that take effect by being known: host name, resolvers, time servers."""
+"""Specs that take effect as a status: host name, resolvers, time servers."""
 
 from collections.abc import Callable
 
@@ -26,7 +26,7 @@ from talos.resource.resource import Phase
 
 
 class SimpleStatusController[Spec: Message, Status: Message](Reconciler):
-    """Writes the status that a merged spec amounts to."""
+    """Writes the status of a merged spec."""
 
     def __init__(
         self, name: str, spec: Singleton[Spec], status: Singleton[Status], make: Callable[[Spec], Status]
@@ -48,7 +48,7 @@ class SimpleStatusController[Spec: Message, Status: Message](Reconciler):
 
 
 def make_simple_status_controllers() -> list[Controller]:
-    """One for each kind. machined sets the kernel's name and writes the files; timed asks the servers."""
+    """One for each kind. machined sets the kernel's name and writes the files; timed queries the servers."""
     return [
         SimpleStatusController(
             "network.HostnameSpecController", ids.HOSTNAME_SPEC, ids.HOSTNAME_STATUS, make_hostname_status

@@ -1,6 +1,6 @@
-"""A DHCP client of one link: from no address to a lease, and that kept for as long as it can be.
+"""A DHCP client of one link: obtains a lease and renews it.
 
-States are functions: ask for the old address, look for an offer, take it, keep it. Time is
+States are functions: request the previous address, discover, request, renew. Time is
 trio's, which no step of the clock disturbs. RFC 2131, section 4.4.
 """
 
@@ -20,18 +20,18 @@ from talos.system.logging import Log
 from talos.system.wakeup import Wakeup
 
 FIRST_WAIT = 2.0
-"""Seconds for the first answer; doubled with each try."""
+"""Seconds for the first reply; doubled with each retransmission."""
 LONGEST_WAIT = 60.0
 REQUEST_TRIES = 4
 REBOOT_TRIES = 2
 LEAST_RETRY = 60.0
-"""Seconds between two tries to renew at least, unless the lease ends sooner."""
+"""Minimum seconds between renewal attempts, unless the lease ends sooner."""
 REFUSED_WAIT = 10.0
-"""Seconds to wait after a server took back what it offered."""
+"""Seconds to wait after a server declined its own offer."""
 WARN_SECONDS = 60.0
-"""Seconds between two warnings that no server answers."""
+"""Seconds between two warnings about missing replies."""
 MOST_WARNINGS = 100
-"""Different warnings about a server's answers that are logged."""
+"""Maximum number of distinct warnings about replies."""
 
 
 class Report(Protocol):
@@ -44,7 +44,7 @@ class Report(Protocol):
 
 @dataclass(slots=True)
 class Answer:
-    """A reply with who sent it and what it grants, if anything."""
+    """A reply with its sender and the lease, if it grants one."""
 
     type: MessageType
     peer: Peer
@@ -53,7 +53,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Client:
-    """Runs until cancelled; nothing is given back then, since the address may still be in use."""
+    """Runs until cancelled; the lease is not released then, since the address may still be in use."""
 
     link: str
     wire: Wire
@@ -62,7 +62,7 @@ class Client:
     log: Log
     identifier: tuple[int, bytes] | None = None
     previous: IPv4Address | None = None
-    """An address that we had before; asked for first."""
+    """The previous address, requested first."""
     pick: Callable[[int], int] = random.SystemRandom().getrandbits
     _transaction: int = 0
     _began: float = 0.0
@@ -70,11 +70,11 @@ class Client:
     _warnings: int = 0
 
     def check(self) -> None:
-        """The link was away: ask whether the lease still holds."""
+        """The link was down: verify the lease with the server."""
         self._check.set()
 
     async def run(self) -> None:
-        """Get a lease and keep it, for ever."""
+        """Obtain a lease and renew it until cancelled."""
         while True:
             self._transaction, self._began = self.pick(32), trio.current_time()
             found = await self._reclaim() if self.previous is not None else None
@@ -107,7 +107,7 @@ class Client:
                 break
             wait = min(wait * 2, LONGEST_WAIT)
             if trio.current_time() >= next_warning:
-                self.log.warning(f"DHCP on {self.link}: no server answers; asking on")
+                self.log.warning(f"DHCP on {self.link}: no server replies, retrying")
                 next_warning = trio.current_time() + WARN_SECONDS
         lease = offer.lease
         answer = await self._ask(
@@ -122,7 +122,7 @@ class Client:
         return answer.lease, answer.peer
 
     async def _keep(self, lease: Lease, peer: Peer) -> bool:
-        """Renew a lease again and again; false when the server took it back, true when it expired."""
+        """Renew a lease; false when the server refuses it, true when it expired."""
         granted = trio.current_time()
         while True:
             end = granted + lease.seconds
@@ -164,7 +164,7 @@ class Client:
 
     async def _ask(
         self,
-        tries: int,
+        attempts: int,
         kind: MessageType,
         *,
         wait: float = FIRST_WAIT,
@@ -173,9 +173,9 @@ class Client:
         server: IPv4Address | None = None,
         to: Peer | None = None,
     ) -> Answer | None:
-        """Ask until there is an answer: an offer to a discovery, else yes (with a lease) or no."""
+        """Send until there is a reply: an offer to a discovery, else ACK (with a lease) or NAK."""
         wanted = {MessageType.OFFER} if kind is MessageType.DISCOVER else {MessageType.ACK, MessageType.NAK}
-        for _ in range(tries):
+        for _ in range(attempts):
             message = make_request(
                 kind,
                 transaction=self._transaction,
@@ -186,7 +186,7 @@ class Client:
                 requested=requested,
                 server=server,
             )
-            # Machines that start at once must not ask at once: one second either way, RFC 2131 4.1.
+            # Avoids synchronized requests of machines that start together: ±1 s, RFC 2131 4.1.
             jitter = (self.pick(16) / 0xFFFF - 0.5) * min(wait, 2.0) * 0.5
             with trio.move_on_after(wait + jitter):
                 try:

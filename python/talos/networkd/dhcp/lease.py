@@ -14,9 +14,9 @@ from typing import Any
 DEFAULT_SECONDS = 1800.0
 """How long a lease lasts whose server sends no time."""
 LEAST_SECONDS = 30.0
-"""The shortest lease that is taken as it is: less would keep the network busy with nothing else."""
+"""The shortest accepted lease time: shorter ones would flood the network with renewals."""
 MTU_LIMITS = (576, 65535)
-"""What IPv4 asks of every link, and what its length field holds."""
+"""The range of valid MTUs: IPv4's minimum, and the limit of its length field."""
 MOST_SERVERS = 16
 MOST_ROUTES = 256
 

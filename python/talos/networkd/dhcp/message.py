@@ -1,4 +1,4 @@
-"""DHCP messages: what we ask, and what a server's answer is. The format is pyroute2's to know."""
+"""DHCP messages: requests and replies. pyroute2 encodes and decodes them."""
 
 import logging
 import struct
@@ -29,7 +29,7 @@ WANTED = (
     Option.DOMAIN_SEARCH,
     Option.CLASSLESS_STATIC_ROUTE,
 )
-"""The options we can use. RFC 3442 wants its routes asked for before the routers."""
+"""The requested options. RFC 3442 demands classless routes before routers."""
 
 _HEADER = 240
 # BOOTP's smallest message; some servers drop what is shorter.
@@ -42,7 +42,7 @@ _MAC_TYPE = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A server's answer."""
+    """A server's reply."""
 
     type: MessageType
     address: str
@@ -92,7 +92,7 @@ def make_request(
 
 
 def parse_reply(data: bytes, *, transaction: int, hardware_address: bytes) -> Reply | None:
-    """A server's answer to us; nothing when it is to others. ValueError when it is malformed."""
+    """A server's reply to this client; None when it is for another. ValueError when it is malformed."""
     if len(data) < _HEADER or data[0] != _REPLY or data[4:8] != transaction.to_bytes(4):
         return None
     if data[28 : 28 + len(hardware_address)] != hardware_address:

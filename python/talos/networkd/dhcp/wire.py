@@ -1,4 +1,4 @@
-"""How DHCP messages travel while a link has no address yet: raw packets, behind a port."""
+"""Transport of DHCP messages over links without an address: packet sockets, behind an interface."""
 
 import socket
 import struct
@@ -34,7 +34,7 @@ _FILTER = (
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A server that has answered."""
+    """A server that has replied."""
 
     address: IPv4Address
     hardware_address: bytes
@@ -50,7 +50,7 @@ class Wire(Protocol):
         ...
 
     async def receive(self) -> tuple[bytes, Peer]:
-        """The next message to a client on the link, ours or another's."""
+        """The next message to any client on the link."""
         ...
 
 

@@ -23,9 +23,9 @@ def test_container_platform(tmp_path: Path) -> None:
     platform = detect_platform(KernelFiles(), tmp_path)
     assert (platform.name, platform.mode) == ("container", "container")
     assert platform.load_config() == b"version: v1alpha1\n"
-    platform.forget_config()
+    platform.remove_config()
     assert platform.load_config() == b""
-    platform.forget_config()
+    platform.remove_config()
     network = platform.load_network()
     assert network.hostnames[0].hostname == "node-1"
     assert network.links[0].mtu == 1400

@@ -121,7 +121,7 @@ class Installation:
         machine = self._machine
         with trio.move_on_after(VOLUME_LIMIT):
             await wait_for(machine.state, kinds.VOLUME_STATUS, STATE_VOLUME, _is_ready)
-            while not _is_kept(machine):  # noqa: ASYNC110 - there is no notification of a new file
+            while not _is_saved(machine):  # noqa: ASYNC110 - there is no notification of a new file
                 await trio.sleep(POLL_INTERVAL)
             return
         raise UserError(
@@ -146,6 +146,6 @@ def _is_ready(resource: Resource[block_pb2.VolumeStatusSpec]) -> bool:
     return resource.spec.phase == enums.VOLUME_PHASE_READY
 
 
-def _is_kept(machine: Machine) -> bool:
+def _is_saved(machine: Machine) -> bool:
     mounted = any(mount.target == str(STATE_DIR) for mount in machine.ports.mounts.list())
     return mounted and (STATE_DIR / CONFIG_FILE).exists()

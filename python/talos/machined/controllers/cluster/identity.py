@@ -29,12 +29,12 @@ class NodeIdentityController(Reconciler):
         self._shown = identity
         self._show = show
         self._log = log
-        self._is_kept = False
+        self._is_saved = False
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Adopt the id in STATE, or write the current one there."""
         for status in await runtime.list(kinds.VOLUME_MOUNT_STATUS):
-            if status.spec.volume_id == STATE.label and not self._is_kept:
+            if status.spec.volume_id == STATE.label and not self._is_saved:
                 await self._keep(Path(status.spec.target))
         if self._identity != self._shown:
             self._show(self._identity)
@@ -44,7 +44,7 @@ class NodeIdentityController(Reconciler):
     async def _keep(self, folder: Path) -> None:
         try:
             self._identity = await trio.to_thread.run_sync(keep_identity, folder, self._identity)
-            self._is_kept = True
+            self._is_saved = True
         except OSError as error:
             # The node runs with the current id; the next boot generates another.
             self._log.warning("the node's id can't be kept", reason=error.strerror)

@@ -57,7 +57,7 @@ class Sources:
     load_early: Load = load_nothing
     load_platform: Load
     load_inline: Load = load_nothing
-    forget_platform: Callable[[], None]
+    remove_platform_config: Callable[[], None]
     mode: Mode
 
 
@@ -69,14 +69,14 @@ async def acquire_config(state: State, sources: Sources, publish: Publish) -> bo
     kept = await _in_thread(partial(_load_kept, sources), publish)
     if kept is not None and kept.is_complete:
         await _publish(state, kept.text)
-        sources.forget_platform()
+        sources.remove_platform_config()
         return True
     config = await _search(sources, kept, publish)
     if config is None or not config.is_complete or await get_config(state, ids.MACHINE_CONFIG) is not None:
         return False
     try:
         await trio.to_thread.run_sync(write_config, sources.state_dir, config.text)
-        sources.forget_platform()
+        sources.remove_platform_config()
     except OSError as error:
         # The node runs with it; only the next boot has to fetch it again.
         publish(pb.ConfigLoadErrorEvent(error=f"the config can't be kept: {error.strerror}"))

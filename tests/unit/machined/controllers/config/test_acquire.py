@@ -48,7 +48,7 @@ class Boot:
             load_early=partial(give, self.early),
             load_platform=partial(give, self.platform),
             load_inline=partial(give, self.inline),
-            forget_platform=self._forget,
+            remove_platform_config=self._forget,
             mode=Mode.CONTAINER,
         )
         return await acquire_config(self.state, sources, self.events.append)
