@@ -19,7 +19,7 @@ def test(world: World) -> None:
     cluster = world.cluster()
     config = cluster.config().read_text()
 
-    world.section("maintenance mode: it answers to strangers")
+    world.section("maintenance mode: it answers unauthenticated callers")
     node.start()
     node.wait_for_api(insecure=True)
     node.talosctl("get", "disks", insecure=True)

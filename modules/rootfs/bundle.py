@@ -1,4 +1,4 @@
-"""Write the modules of a node's start into one file; python/talos/daemon/bundle.py reads it, and says why.
+"""Write the modules of a node's start into one file; python/talos/daemon/bundle.py has the reason.
 
 The modules' own files go: the bundle takes their place.
 """

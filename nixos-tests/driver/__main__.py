@@ -19,7 +19,7 @@ BANNER = """
 {title}
 The machines are off: {names}. Type
   {first}.start()                      switch on; the console appears here and in {folder}
-  {first}.wait_for_api(insecure=True)  ... and everything else that a test may say: docs/vm-tests.md
+  {first}.wait_for_api(insecure=True)  ... and everything else that a test may call: docs/vm-tests.md
   test(world)                          the test itself
   exit()                               switch everything off"""
 

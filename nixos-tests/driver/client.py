@@ -47,7 +47,7 @@ def knock(port: int, seconds: float = 3) -> None:
         ):
             pass
     except OSError as error:
-        raise NotYet(f"nobody answers at the API's port: {error}") from error
+        raise NotYet(f"no answer at the API's port: {error}") from error
 
 
 class Client:

@@ -1,4 +1,4 @@
-"""Compile Python once, at build time: roots are read-only, so nobody could do it later."""
+"""Compile Python once, at build time: roots are read-only, so it can't be done later."""
 
 import py_compile
 import shutil

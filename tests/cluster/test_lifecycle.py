@@ -57,7 +57,7 @@ def test_a_cluster_goes_on_after_its_launcher_crashed(tmp_path: Path) -> None:
     with running_cluster(tmp_path) as cluster:
         machine = cluster.talosctl("read", "/etc/machine-id").stdout
         os.kill(cluster.info.launcher, signal.SIGKILL)
-        eventually("the launcher is gone", lambda: is_removed(cluster))
+        eventually("the launcher has ended", lambda: is_removed(cluster))
         assert reboot_node(cluster.name, tmp_path) == [cluster.nodes[0].name]
         eventually("the node is back", lambda: check_services(cluster, cluster.addresses[0]))
         assert cluster.talosctl("read", "/etc/machine-id").stdout == machine

@@ -1,6 +1,6 @@
 """Holds the rules that ruff can't express; `make lint` and `nix flake check` run it.
 
-floors      nobody imports upward, a daemon never imports another daemon
+floors      no module imports upward, a daemon never imports another daemon
 one door    subprocesses are started by talos.system.process only
 kernel      ioctl, ctypes, termios, netlink and packet sockets are used in talos.system only
 size        no file over 600 lines
@@ -18,7 +18,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2] / "python"
 FLOORS: dict[str, dict[str, Any]] = tomllib.loads((ROOT / "floors.toml").read_text(encoding="utf-8"))
-"""Folder of python/talos to its row; the file says what the columns mean."""
+"""Folder of python/talos to its row; the file explains the columns."""
 
 DOCS = ROOT.parent / "docs/architecture.md"
 BEGIN, END = "<!-- floors: from python/floors.toml -->\n", "\n<!-- end of floors -->"

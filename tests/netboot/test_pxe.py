@@ -16,7 +16,7 @@ from tests.netboot.watched import Watched, watch
 
 pytestmark = [
     pytest.mark.root,
-    # A child asks to die with us between fork and exec, while threads read what the others say.
+    # A child sets its death signal between fork and exec, while threads read the others' output.
     pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning"),
 ]
 
@@ -34,7 +34,7 @@ LOAD_SECONDS = 180
 BOOT_SECONDS = 150
 """From the kernel's first line to the API."""
 API_SECONDS = 60
-"""From the line that says how to reach the machine until it can be reached."""
+"""From the line with the machine's address until it can be reached."""
 MAINTENANCE = r"apply-config --insecure --nodes (\d+\.\d+\.\d+\.\d+) "
 CONFIG = "apiVersion: v1alpha1\nkind: StaticHostConfig\nname: 10.77.0.99\nhostnames: [from-the-server]\n"
 """A part of a config: with it alone a machine is still in maintenance mode."""

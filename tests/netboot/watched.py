@@ -16,7 +16,7 @@ CHUNK = 1 << 16
 
 
 class Watched:
-    """A running program. What it says is on its console, and printed for pytest to show after a failure."""
+    """A running program. Its output is on its console, and printed for pytest to show after a failure."""
 
     def __init__(self, name: str, argv: Sequence[str], segment: Segment, folder: Path) -> None:
         """Start it in a network; it dies with us, and with it what it has started."""
@@ -52,7 +52,7 @@ class Watched:
 
 @contextmanager
 def watch(name: str, argv: Sequence[str], segment: Segment, folder: Path) -> Generator[Watched]:
-    """Run a program; in the end it must have said nothing that a console must never show."""
+    """Run a program; in the end its output must have nothing that a console must never show."""
     watched = Watched(name, argv, segment, folder)
     try:
         yield watched

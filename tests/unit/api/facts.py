@@ -46,7 +46,7 @@ def load_descriptors() -> list[FileDescriptor]:
 
 
 def facts_of_table(table: Table) -> Iterator[Fact]:
-    """What a table says."""
+    """The rows of a table."""
     for name, service in cast("Table", table.get("services", {})).items():
         yield ("service", name, *_flags(service.get("flags", {})))
         for method in service["methods"]:
@@ -77,7 +77,7 @@ def _flags(row: Table) -> Sequence[object]:
 
 
 def facts_of_file(file: FileDescriptor) -> Iterator[Fact]:
-    """What a generated descriptor says."""
+    """The facts of a generated descriptor."""
     for service in file.services_by_name.values():
         yield from _facts_of_service(service)
     for message in file.message_types_by_name.values():

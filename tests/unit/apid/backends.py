@@ -78,6 +78,6 @@ async def two_nodes(
 
 
 def tags(reply: bytes) -> dict[str, str]:
-    """Which node said what, of a merged reply."""
+    """The nodes and their contents in a merged reply."""
     messages = machine.VersionResponse.FromString(reply).messages
     return {message.metadata.hostname: message.version.tag for message in messages}

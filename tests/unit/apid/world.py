@@ -94,7 +94,7 @@ class Node:
 
 
 async def answer_with_name(name: str, call: ServerCall) -> Status:
-    """A reply with one element, which names the node and whatever the request said."""
+    """A reply with one element, with the node's name and the request's content."""
     request = await call.receive()
     element = b"\x12" + bytes([len(name)]) + name.encode() + (request or b"")
     await call.send(b"\x0a" + bytes([len(element)]) + element)

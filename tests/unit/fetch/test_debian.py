@@ -1,4 +1,4 @@
-"""What apt says is understood, and a version that is gone is dealt with."""
+"""apt's output is parsed, and a version removed from the archive is replaced or refused."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What ApplyConfiguration tells of the installation that follows it on an empty machine."""
+"""What ApplyConfiguration reports of the installation that follows it on an empty machine."""
 
 from typing import Any
 

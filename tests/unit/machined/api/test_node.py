@@ -1,4 +1,4 @@
-"""Services, logs, events, power, version, disks: what the rest of PID 1 tells."""
+"""Services, logs, events, power, version, disks: the state of the rest of PID 1."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager

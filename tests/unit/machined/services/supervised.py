@@ -94,7 +94,7 @@ class Bench:
 
 
 async def until(predicate: Callable[[], bool], seconds: float = 10) -> None:
-    """Wait for something that nobody announces."""
+    """Wait for a condition that has no event."""
     with trio.fail_after(seconds):
         while not predicate():  # noqa: ASYNC110 - see above
             await trio.sleep(0.005)

@@ -10,7 +10,7 @@ def test_a_pid_of_another_process_is_not_touched() -> None:
     own = identify(os.getpid())
     assert own is not None
     assert own.is_alive()
-    stranger = ProcessId(own.pid, own.started - 1)
-    assert not stranger.is_alive()
-    assert not stranger.send(signal.SIGKILL)
-    assert stranger.wait(0)
+    another = ProcessId(own.pid, own.started - 1)
+    assert not another.is_alive()
+    assert not another.send(signal.SIGKILL)
+    assert another.wait(0)

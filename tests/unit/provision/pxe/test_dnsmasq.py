@@ -1,4 +1,4 @@
-"""What dnsmasq is told, and what we tell of its log."""
+"""dnsmasq's arguments, and the translation of its log."""
 
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path

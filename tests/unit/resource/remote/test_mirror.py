@@ -97,7 +97,7 @@ async def test_a_copy_that_is_behind_is_renewed_after_a_refusal() -> None:
     await state.create(named("a", "one"))
     async with mirror(state) as copy:
         old = await copy.get(KIND, "a")
-        # Not yet told to the mirror: nobody has run in between.
+        # The mirror doesn't have it yet: no task has run in between.
         await modify(state, KIND, "a", set_name("two"))
         with pytest.raises(ConflictError):
             await copy.update(old.with_spec(HostnameStatusSpec(hostname="mine")))

@@ -142,7 +142,7 @@ async def test_what_is_on_it(tmp_path: Path) -> None:
     found = probe(path)
     assert (found.kind, found.name, found.label) == ("filesystem", "xfs", "STATE")
     assert found.size == 100 * MIB
-    # The libblkid of older hosts doesn't tell; the image's does.
+    # The libblkid of older hosts doesn't report it; the image's does.
     assert found.filesystem_size in (0, 100 * MIB)
     assert await partitions.repair_filesystem(run, str(path))
     with path.open("r+b") as file:

@@ -147,7 +147,7 @@ async def test_the_volumes_of_a_first_boot() -> None:
         (mount,) = world.mounts.list()
         assert mount.options == ("nosuid", "nodev", "noexec")
         await world.wait("EPHEMERAL", enums.VOLUME_PHASE_WAITING)
-        assert len(world.blocks.partitions) == 5, "nobody has asked for EPHEMERAL yet"
+        assert len(world.blocks.partitions) == 5, "EPHEMERAL is not requested yet"
 
         await request_mount(world.state, "EPHEMERAL")
         await world.wait("EPHEMERAL", enums.VOLUME_PHASE_READY)

@@ -1,4 +1,4 @@
-"""What a machine without a config shows to whoever connects, and that it ends with the config."""
+"""What a machine without a config serves to unauthenticated callers, and its end with the config."""
 
 import ipaddress
 from collections.abc import AsyncGenerator
@@ -139,7 +139,7 @@ async def test_a_config_ends_it() -> None:
         await machine.maintain()
         await machine.certificate()
         await machine.configure(config(worker=True))
-        # The worker's own certificate is trustd's to sign; nobody is served until it has.
+        # The worker's own certificate is trustd's to sign; no client is served before.
         await trio.testing.wait_all_tasks_blocked()
         assert await machine.state.list(kinds.API_CERTIFICATE) == []
         served = await wait_for(
