@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from talos.system.block.meta import COPY, SIZE, is_meta, make_meta, parse_meta
+from talos.system.block.meta import COPY, is_meta, make_meta, parse_meta
 
 VALUES = {6: b"A", 10: b"network: {}", 0x0E: bytes(range(256)) * 8}
 ADV_MAGICS = (0x5A2D2FA5, 0xA3041767, 0xDD28BF64)
@@ -20,7 +20,7 @@ def make_legacy(values: dict[int, bytes]) -> bytes:
 
 def test_a_round_trip() -> None:
     data = make_meta(VALUES)
-    assert len(data) == SIZE
+    assert len(data) == 2 * COPY
     assert data[:COPY] == data[COPY:]
     assert parse_meta(data) == VALUES
     assert is_meta(data)
@@ -68,5 +68,5 @@ def test_what_very_old_systems_left(copy: int) -> None:
     assert parse_meta(bytes(partition)) == values
     partition[start + 9] ^= 1
     assert not is_meta(bytes(partition))
-    partition[:SIZE] = make_meta(VALUES)
+    partition[: 2 * COPY] = make_meta(VALUES)
     assert parse_meta(bytes(partition)) == VALUES
