@@ -31,7 +31,7 @@ class NotConnectedError(RpcError):
 
 
 class ClientCall(Stream):
-    """A call that was begun. Leave it by :meth:`cancel`, which does nothing to one that has ended."""
+    """An open call. End it by :meth:`cancel`, which does nothing to one that has ended."""
 
     def __init__(self, connection: Connection, number: int, waiting: Waiting) -> None:
         super().__init__(connection, number, waiting)
@@ -80,7 +80,7 @@ class ClientCall(Stream):
             self.timer.cancel()
             self.timer = None
         if not self.received_all:
-            # What is sent from here on has no reader.
+            # The other side reads nothing more.
             self.failure = self.failure or RpcError(Code.CANCELLED, "the call has ended")
         self.wake_writer()
 

@@ -37,7 +37,7 @@ MAX_UNREAD = 32 * 1024 * 1024
 """Bytes that may wait for a peer that does not read: answers to what it sends nevertheless."""
 MAX_WINDOW = (1 << 31) - 1
 _FLUSH_SIZE = 16 * 1024
-"""Bytes that are worth a system call of their own."""
+"""Bytes that are sent at once instead of at the end of the loop's round."""
 
 _HEAD = struct.Struct(">HBBBI")  # length in 16 and 8 bits, kind, flags, stream
 _SETTING = struct.Struct(">HI")
@@ -57,7 +57,7 @@ class Kind:
 
 
 class ProtocolError(Exception):
-    """The peer does not keep to HTTP/2."""
+    """The peer violates HTTP/2."""
 
 
 def make_frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
@@ -156,12 +156,12 @@ class Connection(asyncio.Protocol):
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Greet the peer."""
+        """Send the preface and the settings."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.write(self.greeting + _OUR_SETTINGS)
 
     def data_received(self, data: bytes) -> None:
-        """Take in what the peer has sent."""
+        """Process received data."""
         if self._rest:
             data = self._rest + data
         try:
@@ -335,7 +335,7 @@ class Connection(asyncio.Protocol):
         self.write(make_frame(Kind.GOAWAY, 0, 0, last.to_bytes(4) + NO_ERROR.to_bytes(4)))
 
     def fail(self, reason: str) -> None:
-        """End a connection whose peer errs."""
+        """End a connection because of the peer's protocol error."""
         self.write(
             make_frame(Kind.GOAWAY, 0, 0, bytes(4) + PROTOCOL_ERROR.to_bytes(4) + reason.encode()[:256])
         )

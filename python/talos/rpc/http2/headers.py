@@ -12,9 +12,9 @@ MAX_HEADER_LIST = 64 * 1024
 """Bytes of one list of headers, as HPACK counts."""
 
 _KNOWN = 512
-"""Blocks that are remembered; then it starts anew."""
+"""Blocks that are cached; the cache is cleared when it is full."""
 _LONGEST = 2048
-"""Bytes of a block that is worth remembering."""
+"""Bytes of the largest block that is cached."""
 
 _STATIC = {(":method", "POST"): b"\x83", (":scheme", "http"): b"\x86", (":status", "200"): b"\x88"}
 _TABLE_SIZE = 0x20  # the first bits of a change of the table's size, RFC 7541, 6.3

@@ -108,7 +108,7 @@ class ServerCall(Stream):
 
 
 def _nothing() -> None:
-    """Before anybody works on a call there is nothing to cancel."""
+    """Before a handler runs there is nothing to cancel."""
 
 
 class _ServerConnection(Connection):

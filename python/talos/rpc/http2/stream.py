@@ -106,7 +106,7 @@ class Stream(Receiver):
         self.wake_writer()
 
     def wake(self) -> None:
-        """Let the reader look again."""
+        """Wake the reader."""
         if self._reader is not None:
             self._reader.set()
 
@@ -118,7 +118,7 @@ class Stream(Receiver):
     # What its user calls.
 
     async def wait(self) -> None:
-        """Wait until something has come."""
+        """Wait until data or an end has arrived."""
         event = self._reader = self._waiting.event()
         try:
             self._grant()

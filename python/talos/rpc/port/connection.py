@@ -143,7 +143,7 @@ class Http2Connection(asyncio.Protocol, Carrier):
         self._flush()
 
     def data_received(self, data: bytes) -> None:
-        """Take in what the client sent."""
+        """Process received data."""
         if self._transport is None or self._client is None or self._transport.is_closing():
             return
         try:
@@ -151,7 +151,7 @@ class Http2Connection(asyncio.Protocol, Carrier):
             for event in self._h2.receive_data(data):
                 self._dispatch(event)
         except (h2.exceptions.ProtocolError, UnicodeError, ValueError, KeyError) as error:
-            # h2 lets some of what a hostile client sends through as plain errors.
+            # For some malformed input h2 raises plain errors, not its own.
             self._flush()
             self._refuse(f"HTTP/2 protocol error: {error or type(error).__name__}")
             return

@@ -1,4 +1,4 @@
-"""How much a client may send before a handler takes it up."""
+"""Flow control of a port's connections: how much a client may send before a handler reads it."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ class ReceiveFlow:
         self._owed_to: dict[int, int] = {}
 
     def arrive(self, stream: int, size: int, padding: int) -> None:
-        """Data came that a handler is to read, with padding that it will not see."""
+        """Data arrived for a handler, with padding that is dropped."""
         self._unread += size
         self._owed += size + padding
         if padding:
@@ -37,16 +37,16 @@ class ReceiveFlow:
         self._open_connection()
 
     def ignore(self, size: int) -> None:
-        """Data came that is not for any handler."""
+        """Data arrived that no handler reads."""
         self._owed += size
         self._open_connection()
 
     def widen(self, stream: int, size: int) -> None:
-        """Let a stream's client send so much more: its handler is ready for large requests."""
+        """Open a stream's window by ``size`` bytes for a large request."""
         self._open_stream(stream, size)
 
     def take(self, stream: int, size: int) -> None:
-        """A handler takes up so much of what came."""
+        """A handler has read ``size`` bytes."""
         self._unread -= size
         self._owed_to[stream] = owed = self._owed_to.get(stream, 0) + size
         if owed >= STREAM_WINDOW // 2 and self._open_stream(stream, owed):

@@ -61,7 +61,7 @@ class FrameMeter:
         self._control = _Rate(CONTROL_FRAMES_PER_SECOND, "control frames", clock)
 
     def feed(self, data: bytes) -> None:
-        """Look at what has arrived."""
+        """Measure data as it arrives."""
         position, size = 0, len(data)
         while position < size:
             if self._skip:

@@ -27,7 +27,7 @@ BACKLOG = 256
 """Connections that the kernel completes before they are accepted here."""
 
 SWEEP = 5.0
-"""Seconds between two looks at certificates that have expired and at memory to give back."""
+"""Seconds between checks for expired certificates and for memory to return."""
 
 TRIM_AFTER, QUIET_TRIM_AFTER = 32, 8
 """Connections that have ended before their memory is given back, and so many when no other is open."""
@@ -254,7 +254,7 @@ class TlsListener:
         )
 
     def _make_room(self, client: Client) -> None:
-        """Bound the connections of a client and of all; one that is not in use may have to go."""
+        """Bound the connections of a client and of all; an unused one is closed to make room."""
         own = [one for one in self._connections if one.client.key == client.key]
         limits = self._limits
         if len(own) >= limits.connections_per_client and not _end_unused(own):

@@ -1,4 +1,4 @@
-"""Logging whom a port refused, without letting them fill the log."""
+"""The log of refused connections, bounded so that a flood does not fill it."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""A call as bytes: what a proxy sees of it, whatever library carries it."""
+"""A call as bytes: what a proxy needs of it, for every transport."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
