@@ -28,7 +28,13 @@ _ARITIES = {
 }
 
 
-CHANNEL_OPTIONS = (*MESSAGE_OPTIONS, ("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0))
+CHANNEL_OPTIONS = (
+    *MESSAGE_OPTIONS,
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+    # Windows that do not grow with the measured bandwidth, which differs from run to run.
+    ("grpc.http2.bdp_probe", 0),
+)
 
 type RawChannel = Any
 """A grpc.aio.Channel of bytes; grpc's stubs leave the type of its messages open."""
