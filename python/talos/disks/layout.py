@@ -20,7 +20,7 @@ LEGACY_BOOTABLE = "LegacyBIOSBootable"
 """sfdisk's name of bit 2 of a GPT partition's attributes: old firmware's boot loaders look for it."""
 
 ALIGNMENT = MIB
-"""Where the first partition begins, and what all begin at a multiple of."""
+"""Start of the first partition, and alignment of all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ RECOMMENDED_SIZE = 6 * GIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """A partition with its place: ``number`` from 1, ``start`` in bytes from the disk's begin."""
+    """A partition with its place: ``number`` from 1, ``start`` in bytes from the start of the disk."""
 
     area: Area
     number: int

@@ -15,7 +15,7 @@ _OPERATORS = {
     enums_pb2.OPERATOR_VIP: "vip",
 }
 _TABLES = {253: "default", 254: "main", 255: "local"}
-# Unique local addresses that we make have their purpose in the eighth byte; this is SideroLink's.
+# Generated unique local addresses have their purpose in the eighth byte; this is SideroLink's.
 _SIDEROLINK = 0x03
 
 

@@ -295,7 +295,7 @@ class _Builder:
             return []
         found: list[str] = []
         for name, link in self._there.items():
-            # Links that we made ourselves carry the address of what they are made of.
+            # Logical links have the hardware address of their parent or first port.
             if link.kind and selector.physical is not False and not selector.driver:
                 continue
             if selector.physical is not None and selector.physical != is_physical(link):

@@ -5,7 +5,7 @@ was written into a partition. Code that writes to disks (mkfs, META, wipe) raise
 ``DiscoveryRefreshRequest`` ``refresh`` by one and waits until ``DiscoveryRefreshStatus`` ``refresh``
 has the same number or a larger one: then every disk was read after the request, and Disks, BlockDevices,
 BlockSymlinks and DiscoveredVolumes describe what was found. Numbers may be skipped: several requests that
-came meanwhile are answered by one look.
+arrived meanwhile are acknowledged by one rescan.
 """
 
 from collections.abc import Iterable

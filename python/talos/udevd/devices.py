@@ -1,6 +1,6 @@
 """All devices, kept as sysfs has them: nodes' permissions, links, disks and what is on them.
 
-Everything here works level-triggered: an event names a device to look at, and what is seen counts.
+Everything here works level-triggered: an event names a device to scan, and its current state is applied.
 Calls block (disks are read); the hub makes them in a thread, one at a time.
 """
 

@@ -98,7 +98,7 @@ class Hub:
 
     async def _do[**P, R](self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """In a thread: a read of a broken disk may take minutes."""
-        # A thread once begun is waited for, cancelled or not: half a look would leave the table wrong.
+        # A started thread is awaited even if cancelled: a partial scan would leave the table inconsistent.
         async with self._turn:
             return await trio.to_thread.run_sync(partial(work, *args, **kwargs))
 

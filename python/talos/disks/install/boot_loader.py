@@ -96,7 +96,7 @@ def check_bios(sector_size: int) -> str:
 def write_bios(disk: BinaryIO, images: BootImages, bios: Placed, *, bootable: bool = False) -> None:
     """Write both stages for old firmware to a disk with a partition table and 512-byte sectors.
 
-    The core comes first: a first sector that starts something half written is worse than none.
+    The core is written first: a first sector must not start an incomplete core.
     """
     core_sector = bios.start // SECTOR
     core = make_core(images.core, core_sector)

@@ -1,8 +1,8 @@
 """Writing a system to a disk.
 
-The rule for power cuts: the mark of an installation, META, goes first and comes last. Until it is there, the
-disk counts as not installed, its partitions are recognised as an installation's that was begun, and one
-installs again. What makes firmware start the disk is written when all that it will start has been read back.
+Safe against power cuts: META, which marks an installation, is erased first and written last. Until it is
+written, the disk counts as not installed and its partitions as those of an interrupted installation,
+which can be repeated. The boot loader is written after everything that it starts has been verified.
 """
 
 import os
@@ -31,7 +31,7 @@ _NO_KERNEL_HINT = "boot from the ISO, or have iPXE add it: initrd --name vmlinuz
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """An installation: what, where to, and where progress goes. ``meta`` are the first values of META."""
+    """An installation: source, target and log. ``meta`` are the first values of META."""
 
     plan: InstallPlan
     source: Source
@@ -108,7 +108,7 @@ async def _copy(job: Job) -> None:
 
 
 def _copy_system(job: Job) -> None:
-    """The config comes last: where it is, all that it names is complete."""
+    """The boot loader's config is written last, so that all files it names are complete."""
     kernel = job.source.kernel
     assert kernel is not None
     with job.target.mount(job.places[BOOT.label]) as root:
@@ -127,7 +127,7 @@ async def _verify(job: Job) -> None:
 
 
 def _is_written(job: Job) -> bool:
-    """Whether the slot holds this very system; a kernel that we don't have is taken as it is."""
+    """Whether the slot holds this very system; a kernel without a local copy is not compared."""
     kernel = job.source.kernel
     try:
         with job.target.mount(job.places[BOOT.label], read_only=True) as root:

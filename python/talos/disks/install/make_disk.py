@@ -30,7 +30,7 @@ _NAMESPACE = uuid5(NAMESPACE_DNS, "disk-image.talos.dev")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskImage:
-    """What goes into an image. ``size`` in bytes."""
+    """The content of an image. ``size`` in bytes."""
 
     size: int
     version: str

@@ -16,7 +16,7 @@ from talos.system.block.wipe import EDGE, wipe_edges
 class Blocks(Protocol):
     """Disks. UserError when a tool fails, OSError when the disk does."""
 
-    async def look(self, device: str) -> Content:
+    async def probe(self, device: str) -> Content:
         """What is on a disk or partition."""
         ...
 
@@ -72,7 +72,7 @@ class KernelBlocks(Blocks):
         self._run = run
 
     @override
-    async def look(self, device: str) -> Content:
+    async def probe(self, device: str) -> Content:
         return await trio.to_thread.run_sync(probe, Path(device))
 
     @override

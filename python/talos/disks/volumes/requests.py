@@ -45,7 +45,7 @@ async def request_mount(state: State, volume: str) -> None:
 
 
 def name_request(volume: str) -> str:
-    """The id of our request for a volume, and of its answer."""
+    """The id of PID 1's request for a volume, and of its status."""
     return f"{REQUESTER}-{volume}"
 
 
@@ -93,7 +93,7 @@ async def _explain(state: State, volume: str) -> str:
     try:
         spec = (await state.get(kinds.VOLUME_STATUS, volume)).spec
     except NotFoundError:
-        return "it has not been looked for yet"
+        return "it has not been located yet"
     phase = enums.BlockVolumePhase.Name(spec.phase).removeprefix("VOLUME_PHASE_").lower()
     return spec.error_message or f"not mounted yet, it is {phase}"
 

@@ -1,12 +1,11 @@
-"""A volume's partition: found, or made; whole, or made whole; grown.
+"""The partition of a volume: located or created, formatted or repaired, grown.
 
-The rule for power cuts. A partition whose filesystem is not complete is marked: its GPT attribute 50 is set
-in the same write that makes the partition, and cleared when mkfs has ended and the disk has everything. What
-carries the mark was never mounted, so it is formatted anew, whatever a half-done mkfs has left. Without the
-mark only a blank partition is formatted, one that begins with zeros and in which libblkid finds nothing (it
-gets the mark first). Anything else that is no XFS is never touched, known or not; an XFS whose superblock is
-broken is repaired. Before a new partition gets its name, its place is erased, so that it doesn't bring back
-what was there once.
+Safe against power cuts. A partition whose filesystem is not complete is marked: GPT attribute 50 is set
+in the write that creates the partition, and cleared after mkfs has finished and the disk is synced. A
+marked partition was never mounted, so it is formatted again. Without the mark only a blank partition is
+formatted, one that starts with zeros and in which libblkid finds nothing (it is marked first). Any other
+content that is not XFS is never overwritten; an XFS with a broken superblock is repaired. The place of a
+new partition is erased first, so that no previous content reappears.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +43,7 @@ def take_all(free: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedVolume:
-    """What a volume should be. Sizes in bytes; one that may not be created is only looked for."""
+    """The spec of a volume. Sizes in bytes; one that may not be created is only located."""
 
     label: str
     minimum: int = 0
@@ -105,7 +104,7 @@ async def find(blocks: Blocks, wanted: WantedVolume, disks: Sequence[str]) -> tu
     found = [
         (disk, row)
         for disk in disks
-        for row in (await blocks.look(disk)).partitions
+        for row in (await blocks.probe(disk)).partitions
         if row.label == wanted.label
     ]
     if len(found) > 1:
@@ -123,7 +122,7 @@ async def _create(
 ) -> tuple[str, Partition]:
     largest = 0
     for disk in disks:
-        table, size = await blocks.read_table(disk), (await blocks.look(disk)).size
+        table, size = await blocks.read_table(disk), (await blocks.probe(disk)).size
         gaps = find_gaps(table, size)
         gap = next((gap for gap in gaps if gap.size >= wanted.minimum), None)
         if gap is None:
@@ -154,18 +153,18 @@ async def _make_whole(
 ) -> Content | None:
     device = blocks.name_partition(disk, partition.number)
     if not is_unfinished(partition):
-        content = await blocks.look(device)
+        content = await blocks.probe(device)
         if content.name == FILESYSTEM:
             return content
         if content.kind:
             raise UserError(
                 f"{device} holds {content.name}{f' ({content.label})' if content.label else ''}, no "
-                f"{FILESYSTEM}: it is not ours to format",
+                f"{FILESYSTEM}: it is not formatted over",
                 where=wanted.label,
                 hint=f"if it may be lost: talosctl wipe disk {device.removeprefix('/dev/')}",
             )
         if not await _is_blank(blocks, wanted, device, log):
-            return await blocks.look(device)
+            return await blocks.probe(device)
         if not wanted.may_create:
             return None
         await blocks.mark(disk, partition.number, finished=False)
@@ -173,7 +172,7 @@ async def _make_whole(
     progress.changed = True
     await blocks.format(device, wanted.label, partition.size)
     await blocks.mark(disk, partition.number, finished=True)
-    return await blocks.look(device)
+    return await blocks.probe(device)
 
 
 async def _is_blank(blocks: Blocks, wanted: WantedVolume, device: str, log: Log) -> bool:
@@ -183,7 +182,7 @@ async def _is_blank(blocks: Blocks, wanted: WantedVolume, device: str, log: Log)
         log.warning(f"volume {wanted.label}: its superblock is broken, repairing it", device=device)
         if not await blocks.repair(device, drop_log=False):
             await blocks.repair(device, drop_log=True)
-        if (await blocks.look(device)).name == FILESYSTEM:
+        if (await blocks.probe(device)).name == FILESYSTEM:
             return False
     if any(head):
         raise UserError(
@@ -198,7 +197,7 @@ async def _grow(
     blocks: Blocks, wanted: WantedVolume, disk: str, partition: Partition, log: Log, progress: Progress
 ) -> Partition:
     """What can't be grown is used as it is."""
-    content = await blocks.look(disk)
+    content = await blocks.probe(disk)
     table = Table(
         uuid=content.uuid,
         sector_size=content.sector_size,

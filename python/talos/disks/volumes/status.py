@@ -47,7 +47,7 @@ def make_wanted_volume(label: str, spec: block_pb2.VolumeConfigSpec) -> WantedVo
 def fill_status(
     spec: block_pb2.VolumeStatusSpec, current: VolumeState, config: block_pb2.VolumeConfigSpec
 ) -> None:
-    """VolumeStatus, anew."""
+    """Fill in a VolumeStatus."""
     fresh = block_pb2.VolumeStatusSpec(
         phase=current.phase,
         pre_fail_phase=current.before,

@@ -47,7 +47,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A config in force for a while: what comes back after it, and what ends it early."""
+    """A config on trial: the config to revert to, and the scope that ends the trial early."""
 
     before: bytes
     scope: trio.CancelScope

@@ -31,7 +31,7 @@ def make_archive(root: str, errors: list[str]) -> Generator[bytes]:
     """Pieces of the archive; an empty piece only gives the caller a chance to stop.
 
     Names are relative to the root; the root itself is left out unless it is a file. What
-    can't be read is left out and told in ``errors``.
+    can't be read is left out and listed in ``errors``.
     """
     packer = zlib.compressobj(_FAST, zlib.DEFLATED, _GZIP)
     for piece in _make_tar(root, errors):

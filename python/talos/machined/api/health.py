@@ -14,7 +14,7 @@ from talos.resource import ids
 from talos.resource.state import NotFoundError, State
 
 PAUSE = 0.5
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 DEFAULT_WAIT = 300.0
 _METHOD = "/cluster.ClusterService/HealthCheck"
 

@@ -31,7 +31,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         "DiskStats": read_disk_stats,
         "NetworkDeviceStats": read_network_device_stats,
     }
-    # Every processor is asked for its frequency, every mounted filesystem for its room: that may take long.
+    # Reading the frequency of every processor and the usage of every filesystem may take long.
     waiting: Mapping[str, Callable[[Files], Message]] = {
         "CPUInfo": read_cpu_info,
         "CPUFreqStats": read_cpu_freq_stats,
@@ -114,7 +114,7 @@ def read_memory(files: Files) -> pb.MemoryResponse:
 def read_mounts(files: Files) -> pb.MountsResponse:
     """Size and room of every mounted directory, in bytes.
 
-    What is mounted over a file, or can't be asked, is left out.
+    Mounts over a file, and those whose statfs fails, are left out.
     """
     found = [_make_mount(mount) for mount in parse_mounts(files.read("/proc/mounts"))]
     return pb.MountsResponse(messages=[pb.Mounts(stats=[mount for mount in found if mount is not None])])

@@ -1,4 +1,4 @@
-"""Netstat: the sockets of the node and, when asked for, of its pods."""
+"""Netstat: the sockets of the node and, on request, of its pods."""
 
 import errno
 import os

@@ -17,7 +17,7 @@ _CODES = {
 }
 
 _ENDLESS = 1 << 46
-"""Bytes. No file system of ours holds such a file; /proc/kcore, the address space, claims 2^47 and more."""
+"""Bytes. No file system in use holds such a file; /proc/kcore, the address space, claims 2^47 and more."""
 
 
 def check_path(path: str) -> str:
@@ -29,7 +29,7 @@ def check_path(path: str) -> str:
     if "\0" in path:
         raise RpcError(Code.INVALID_ARGUMENT, f"path is not valid, it holds a zero byte: {path!r}")
     if path and not path.startswith("/"):
-        raise RpcError(Code.INVALID_ARGUMENT, f'path is not absolute "{path}": say "/{path}"')
+        raise RpcError(Code.INVALID_ARGUMENT, f'path is not absolute "{path}", use "/{path}"')
     return os.path.normpath(f"/{path.lstrip('/')}")
 
 

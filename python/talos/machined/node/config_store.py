@@ -1,7 +1,7 @@
 """The machine's config as a file in STATE and as resources.
 
 Of the resources ``v1alpha1`` is the config in force, ``persistent`` the one that the next
-boot begins with.
+boot starts with.
 """
 
 from pathlib import Path

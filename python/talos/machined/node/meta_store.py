@@ -77,7 +77,7 @@ class MetaStore:
 
     def _check(self) -> None:
         if not self._device:
-            raise UserError("there is no META yet", hint="it comes with the installation to a disk")
+            raise UserError("there is no META yet", hint="installation creates it on the disk")
 
 
 def _read(device: str) -> bytes:

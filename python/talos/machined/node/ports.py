@@ -132,7 +132,7 @@ class Events(Protocol):
     def follow(
         self, *, tail: int = 0, after_id: str = "", seconds: float = 0.0, actor_id: str = ""
     ) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
-        """Events from now on, without end; before them past ones, when asked for.
+        """New events without end, after the requested past ones.
 
         ``tail``: this many (negative: all that are kept); ``after_id``: those with a later id, whether
         or not that event is still kept; ``seconds``: those of the last seconds. Of several, the last
@@ -154,7 +154,7 @@ class Logs(Protocol):
         ...
 
     def append(self, id: str, data: bytes) -> None:
-        """Add whole lines to a log, which comes to be by this."""
+        """Append whole lines to a log, which is created if necessary."""
         ...
 
     def read(
@@ -162,7 +162,7 @@ class Logs(Protocol):
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """What a log holds, in chunks of whole lines; negative ``tail_lines``: all. UnknownLogError.
 
-        With ``follow`` it goes on with what is written from then on.
+        With ``follow`` new lines are included as they are written.
         """
         ...
 
@@ -223,14 +223,14 @@ class SequenceLockedError(Exception):
 
 
 class Power(Protocol):
-    """The sequences that end this boot. Each begins in the background."""
+    """The sequences that end this boot. Each runs in the background."""
 
     def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT) -> str:
-        """Begin to reboot; the actor id (UUID) under which its events appear. SequenceLockedError."""
+        """Start to reboot; the actor id (UUID) under which its events appear. SequenceLockedError."""
         ...
 
     def shutdown(self, *, force: bool = False) -> str:
-        """Begin to shut down, the actor id likewise. SequenceLockedError."""
+        """Start to shut down, the actor id likewise. SequenceLockedError."""
         ...
 
     def reset(self, plan: ResetPlan) -> str:

@@ -1,4 +1,4 @@
-"""Rows of text on a terminal: only what changed is drawn anew."""
+"""Rows of text on a terminal: only changes are drawn."""
 
 from collections.abc import Sequence
 

@@ -113,5 +113,5 @@ async def run_screen(state: State, files: Files, services: Services, arguments: 
             nursery.start_soon(screen.follow_messages, KmsgReader())
             await screen.run()
     except Exception:
-        log.exception("the summary screen ended, the machine goes on without it")
+        log.exception("the summary screen failed and is not restarted")
         show_messages()

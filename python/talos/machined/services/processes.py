@@ -16,7 +16,7 @@ PIPE_READ = 65536
 
 
 class ProcessRunner:
-    """Runs programs; what they write goes to a log."""
+    """Runs programs and logs their output."""
 
     def __init__(self, reaper: Reaper, logs: LogStore) -> None:
         self._reaper = reaper
@@ -45,7 +45,7 @@ class ProcessRunner:
     async def capture(self, argv: Sequence[str], stdin: bytes = b"") -> Finished:
         """Run a program to its end and give back what it wrote. Cancelling kills it.
 
-        What goes in and out is kept in files in memory: for programs with little output.
+        Input and output are files in memory: for programs with little output.
         """
         with _open_file() as given, _open_file() as out, _open_file() as err:
             given.write(stdin)

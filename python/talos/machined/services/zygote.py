@@ -65,7 +65,7 @@ class ForkRequest:
     environment: Mapping[str, str]
 
     def encode(self) -> bytes:
-        """As it goes over the socket."""
+        """Encode it for the socket."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return json.dumps(values | {"environment": dict(self.environment)}).encode()
 
@@ -200,7 +200,7 @@ def _connect(output: int) -> None:
 
 
 def make_private_view(writable: tuple[str, ...]) -> None:
-    """Mounts of our own: everything read-only but some directories, which others see, too.
+    """Enter a private mount namespace, read-only except for some directories shared with the host.
 
     The system's shared memory and message queues of others are out of reach as well.
     """

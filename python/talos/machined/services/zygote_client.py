@@ -67,7 +67,7 @@ class Zygote:
                 raise ZygoteLostError("the zygote has ended")
             (pid,) = struct.unpack(PID_FORMAT, answer)
             if not pid:
-                raise ZygoteLostError("the daemon ended before it began")
+                raise ZygoteLostError("the daemon ended before its main function")
             return self._reaper.register(pid)
 
     async def supervise(self, report: Callable[[str], None]) -> None:

@@ -13,7 +13,7 @@ from talos.system.net.links import LinkError, Links, LinkState, Topic
 class LinkSpecController(KernelReconciler):
     """Applies LinkSpecs: creates logical links, and removes them with their spec.
 
-    A device whose spec goes away is left as it is, but for the bond or bridge it was part
+    A device whose spec is removed is left as it is, but for the bond or bridge it was part
     of: calls to this node may come through it.
     """
 
@@ -60,7 +60,7 @@ class LinkSpecController(KernelReconciler):
         if spec.logical:
             link = await self._make(spec, link)
         if link is None:
-            # One that isn't there yet is waited for: the kernel sends an event when it comes.
+            # A missing one is waited for: the kernel sends an event when it is added.
             return
         what = f"link {spec.name}"
         master = await self._find(_master(spec))
@@ -96,13 +96,13 @@ class LinkSpecController(KernelReconciler):
             if link.kind != spec.kind:
                 await self.attempt(f"link {spec.name}", _refuse(spec, link))
                 return None
-            # One that is up was made by an earlier run of ours; bond0 and dummy0 come with the
+            # One that is up was made by an earlier run of networkd; bond0 and dummy0 come with the
             # kernel's modules, with settings of their own, and are off.
             if link.is_up:
                 self._made.setdefault(spec.name, key)
             if self._made.get(spec.name) == key:
                 return link
-            self.log.info(f"link {spec.name} changes: it is made anew")
+            self.log.info(f"link {spec.name} changes: it is recreated")
             await self.attempt(f"removing link {spec.name}", self.links.remove_link(link.index))
         self.log.info(f"link {spec.name} made: {spec.kind}")
         if not await self.attempt(

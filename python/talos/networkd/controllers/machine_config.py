@@ -42,7 +42,7 @@ class HostnameConfigController(Reconciler):
         specs: list[HostnameSpecSpec] = []
         if config is not None and effective.hostname(config):
             specs.append(make_hostname(effective.hostname(config), _LAYER))
-        # Without a config, too: that is what a machine in maintenance mode goes by.
+        # Without a config, too: a machine in maintenance mode uses this name.
         default = await self._make_default(runtime, effective.auto_hostname(config) if config else "stable")
         if default:
             specs.append(make_hostname(default, enums_pb2.CONFIG_DEFAULT))

@@ -195,7 +195,7 @@ class Client:
                     self._warn_once(f"cannot send: {error.strerror}")
                 while True:
                     answer = await self._receive(wanted)
-                    # A no of a server other than the one we asked is not about us.
+                    # A NAK of a server that the request was not sent to is ignored.
                     if answer is not None and (
                         answer.type is not MessageType.NAK or server in {None, answer.peer.address}
                     ):

@@ -62,7 +62,7 @@ def make_request(
 ) -> bytes:
     """A message to servers.
 
-    ``own`` is an address that we have and use, ``requested`` one that we would like to have.
+    ``own`` is the configured address, ``requested`` the one to be leased.
     ``identifier`` is option 61: its type and what follows.
     """
     options: dict[str, Any] = {

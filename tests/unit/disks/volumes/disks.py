@@ -40,7 +40,7 @@ class MemoryBlocks:
             name = "talosmeta" if placed.area.label == "META" else placed.area.filesystem
             self.contents[number] = Content(kind="filesystem" if name else "", name=name)
 
-    async def look(self, device: str) -> Content:
+    async def probe(self, device: str) -> Content:
         if device == DISK:
             rows = tuple(self.partitions.values())
             return Content(kind="partition-table", name="gpt", size=self.size, partitions=rows)

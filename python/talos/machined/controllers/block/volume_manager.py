@@ -175,7 +175,7 @@ class VolumeManagerController(Controller):
             return VolumeState(phase=phase)
         disk, partition = found
         device = self._context.blocks.name_partition(disk, partition.number)
-        content = await self._context.blocks.look(device)
+        content = await self._context.blocks.probe(device)
         place = Place(disk=disk, device=device, partition=partition, content=content)
         is_meta = label == META.label
         return _make_state(place, enums.VOLUME_PHASE_READY if is_meta else enums.VOLUME_PHASE_LOCATED)

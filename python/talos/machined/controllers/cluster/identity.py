@@ -17,7 +17,7 @@ from talos.system.logging import Log
 class NodeIdentityController(Reconciler):
     """VolumeMountStatus of STATE → Identity and /etc/machine-id.
 
-    Until STATE is there, the id is the one that this boot began with.
+    Until STATE is mounted, the id is the one generated at boot.
     """
 
     name = IDENTITY_OWNER

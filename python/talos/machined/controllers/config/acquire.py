@@ -64,7 +64,7 @@ class Sources:
 async def acquire_config(state: State, sources: Sources, publish: Publish) -> bool:
     """Whether there is a complete config; it is then published.
 
-    A config that can't be used is published as an event, and the search goes on without it.
+    A config that can't be used is published as an event, and the next source is tried.
     """
     kept = await _in_thread(partial(_load_kept, sources), publish)
     if kept is not None and kept.is_complete:

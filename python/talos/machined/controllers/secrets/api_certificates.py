@@ -51,7 +51,7 @@ class ApiCertificatesController(RenewingReconciler):
 
     A control plane node issues a server and a client certificate by itself. A worker has
     its server certificate signed by trustd, and gets none to call other nodes with.
-    In maintenance no client certificate is asked for; the key stays the same all the time, since
+    In maintenance no client certificate is requested; the key stays the same all the time, since
     people compare its fingerprint.
     """
 

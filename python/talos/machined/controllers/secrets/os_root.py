@@ -28,7 +28,7 @@ class OSRootController(Reconciler):
 
 
 def make_root(config: Config) -> secrets.OSRootSpec:
-    """The secrets of a config. A worker's CA comes without its key: it can't issue."""
+    """The secrets of a config. A worker's CA has no key, so it can't issue."""
     dns_names, ips = split_names(effective.cert_sans(config))
     accepted = list(effective.os_accepted_cas(config))
     root = secrets.OSRootSpec(token=effective.machine_token(config), cert_sandns_names=dns_names)

@@ -32,7 +32,7 @@ def fetch(url: str) -> Fetched:
 
     Raises:
         FetchError: for everything that may go better next time.
-        NotThereError: when the server answers 404 or 410.
+        NotThereError: when the server replies 404 or 410.
     """
     # Takes a second to import on an emulated machine, and most never need it.
     import http.client
@@ -43,8 +43,8 @@ def fetch(url: str) -> Fetched:
     except urllib.error.HTTPError as error:
         with error:
             if error.code in {404, 410}:
-                raise NotThereError(f"the server answers {error.code} {error.reason}") from None
-            raise FetchError(f"the server answers {error.code} {error.reason}".splitlines()[0]) from None
+                raise NotThereError(f"the server replied {error.code} {error.reason}") from None
+            raise FetchError(f"the server replied {error.code} {error.reason}".splitlines()[0]) from None
     except urllib.error.URLError as error:
         raise FetchError(_explain(error.reason)) from None
     except (OSError, http.client.HTTPException) as error:

@@ -17,7 +17,7 @@ from talos.system.mounts import MountPoint, Mounts
 
 FILESYSTEMS = ("iso9660", "vfat", "ext4")
 DEVICES_LIMIT = 60.0
-"""Seconds in which the first look at all devices has to be over."""
+"""Seconds to wait for the initial scan of all devices."""
 POLL_INTERVAL = 2.0
 LIMIT = 8 * 1024 * 1024
 OPTIONS = ("ro", "nosuid", "nodev", "noexec")
