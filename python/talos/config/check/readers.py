@@ -29,18 +29,16 @@ UNREAD_KINDS = frozenset({
     "ZswapConfig",
 })  # fmt: skip
 
-UNREAD_SETTINGS = frozenset({"machine.logging", "machine.seccompProfiles"})
-"""Of the main document, where no document replaces them; the others follow from those documents."""
+UNREAD_SETTINGS = {"machine.logging": "logging", "machine.seccompProfiles": "seccomp_profiles"}
+"""Of the main document's machine, by path, where no document replaces them; the others follow from those."""
 
 
 def find_unread(config: Config) -> Iterator[Note]:
     """One finding for all of them: a generated config has two dozen."""
-    machine = config.machine
     names = {path for path, newer in find_replaced(config) if UNREAD_KINDS.issuperset(newer)}
-    if machine is not None and machine.logging is not None:
-        names.add("machine.logging")
-    if machine is not None and machine.seccomp_profiles is not None:
-        names.add("machine.seccompProfiles")
+    names |= {
+        path for path, field in UNREAD_SETTINGS.items() if getattr(config.machine, field, None) is not None
+    }
     kinds = {document.kind for document in config.documents if document.kind in UNREAD_KINDS}
     if names or kinds:
         listed = ", ".join([*sorted(names), *sorted(kinds)])
