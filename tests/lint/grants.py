@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from talos.clusterd import main as clusterd
 from talos.daemon.grants import COLUMNS, TABLE, find_held, make_rows
 from talos.networkd import main as networkd
 from talos.resource.controller.controller import Controller
@@ -17,6 +18,7 @@ _NO_PORT = cast("Any", None)
 def make_controllers() -> Mapping[str, Sequence[Controller]]:
     """The controllers of every daemon that has some."""
     return {
+        "clusterd": clusterd.make_controllers(),
         "networkd": networkd.make_controllers(_NO_PORT, _NO_PORT),
         "timed": timed.make_controllers(),
         "udevd": udevd.make_controllers(_NO_PORT, _NO_PORT),

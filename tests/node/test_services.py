@@ -9,8 +9,8 @@ from tests.harness.cluster import PATIENCE, Cluster, check_services, eventually
 
 from talos.daemon.daemons import BY_NAME
 
-SERVICES = {"apid", "containerd", "machined", "networkd", "routerd", "timed", "trustd", "udevd"}
-DAEMONS = ["apid", "containerd", "networkd", "routerd", "timed", "trustd"]
+SERVICES = {"apid", "clusterd", "containerd", "machined", "networkd", "routerd", "timed", "trustd", "udevd"}
+DAEMONS = ["apid", "clusterd", "containerd", "networkd", "routerd", "timed", "trustd"]
 # How long a daemon may be away, in seconds.
 BACK_WITHIN = 2.0
 
@@ -47,7 +47,7 @@ def test_a_killed_daemon_is_back_within_two_seconds_while_the_others_serve(
 
 
 def test_calls_go_through_while_daemons_beside_the_api_are_killed(cluster: Cluster) -> None:
-    for name in ("networkd", "timed", "trustd"):
+    for name in ("networkd", "timed", "clusterd", "trustd"):
         (pid,) = cluster.processes()[name]
         os.kill(pid, signal.SIGKILL)
         cluster.talosctl("version", "--short")

@@ -48,7 +48,7 @@ class DaemonSpec:
     families: tuple[int, ...] = ()
     """Address families of its sockets, beside those of unix sockets."""
     config_secrets: tuple[str, ...] = ()
-    """Modules of the config's sections whose secrets it sees; those of other sections are withheld."""
+    """Prefixes of ``module.Section.field``: the config's secrets that it sees; all others are withheld."""
     audited: bool = False
     """Its records of calls are a log of their own, ``audit``."""
     limits: Limits = field(default_factory=Limits)
@@ -150,6 +150,18 @@ UDEVD = DaemonSpec(
     limits=Limits(minimum=8 * MIB, low=16 * MIB, millicores=250),
 )
 
-DAEMONS = (NETWORKD, ROUTERD, TIMED, APID, TRUSTD, UDEVD)
+CLUSTERD = DaemonSpec(
+    name="clusterd",
+    uid=56,
+    has_controllers=True,
+    families=INTERNET,
+    config_secrets=(
+        "talos.config.documents.cluster.",
+        "talos.config.documents.v1alpha1.cluster.ClusterConfig.secret",
+    ),
+    limits=Limits(minimum=16 * MIB, low=32 * MIB, maximum=128 * MIB, millicores=250),
+)
+
+DAEMONS = (NETWORKD, ROUTERD, TIMED, CLUSTERD, APID, TRUSTD, UDEVD)
 """Every daemon beside PID 1, in the order in which a booting node starts them."""
 BY_NAME = {daemon.name: daemon for daemon in DAEMONS}

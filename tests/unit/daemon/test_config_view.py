@@ -15,7 +15,7 @@ from talos.config.read.loader import dump_plain, load
 from talos.config.schema import Section, fields_of
 from talos.config.secrets.bundle import SecretsBundle
 from talos.daemon.config_view import make_view, withhold_secrets
-from talos.daemon.daemons import NETWORKD, UDEVD
+from talos.daemon.daemons import CLUSTERD, NETWORKD, UDEVD
 from talos.resource import kinds
 from talos.resource.resource import make_resource
 
@@ -57,7 +57,8 @@ async def test_a_daemon_sees_the_config_without_the_clusters_keys() -> None:
         MachineConfigSpec(yaml_marshalled=f"{text}---\n{wireguard}".encode()),
     )
     secrets, own = secrets_of(config.documents), secrets_of(load(wireguard).documents)
-    for daemon, kept in ((UDEVD, set[object]()), (NETWORKD, own)):
+    shared: set[object] = {repr(effective.cluster_secret(config))}
+    for daemon, kept in ((UDEVD, set[object]()), (NETWORKD, own), (CLUSTERD, shared)):
         shown = (await make_view(daemon)(resource)).spec
         assert isinstance(shown, MachineConfigSpec)
         view = load(shown.yaml_marshalled)

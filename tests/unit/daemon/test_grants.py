@@ -28,6 +28,7 @@ from talos.system.logging import Log
 SENSITIVE = {
     "apid": {kinds.API_CERTIFICATE.type},
     "trustd": {kinds.TRUSTD_CERTIFICATE.type, kinds.OS_ROOT_SECRET.type},
+    "clusterd": {kinds.MACHINE_CONFIG.type, kinds.DISCOVERY_CONFIG.type},
     "networkd": {kinds.MACHINE_CONFIG.type, kinds.LINK_SPEC.type, kinds.OPERATOR_SPEC.type},
     "udevd": {kinds.MACHINE_CONFIG.type},
 }
@@ -140,7 +141,7 @@ def test_refusals_are_logged_once(tmp_path: Path) -> None:
     assert kinds.OS_ROOT_SECRET.type in line
 
 
-@pytest.mark.parametrize("name", ["networkd", "timed", "udevd"])
+@pytest.mark.parametrize("name", ["clusterd", "networkd", "timed", "udevd"])
 def test_a_mirror_asks_for_no_more_than_is_declared(name: str, tmp_path: Path) -> None:
     inputs, _ = declared(name)
 

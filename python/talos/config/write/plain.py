@@ -16,8 +16,8 @@ from talos.resource.yaml.text import natural_order
 
 REDACTED = "******"
 
-type Replace = Callable[[Section, Any], Any]
-"""Returns the replacement of a section's secret."""
+type Replace = Callable[[Section, str, Any], Any]
+"""Returns the replacement of a section's secret, of the field of this name."""
 
 
 def to_plain(section: Section) -> dict[str, Any]:
@@ -27,19 +27,19 @@ def to_plain(section: Section) -> dict[str, Any]:
 
 def redact(section: Section) -> dict[str, Any]:
     """The same with every secret hidden."""
-    return _section(section, lambda _, value: REDACTED if value else value)
+    return _section(section, lambda _, __, value: REDACTED if value else value)
 
 
 def withhold(section: Section, keep: tuple[str, ...] = ()) -> dict[str, Any]:
     """The same without secrets, but a config that loads.
 
-    ``keep`` are prefixes of modules: sections declared there keep theirs.
+    ``keep`` are prefixes of ``module.Section.field``: those secrets stay.
     """
     return _section(section, partial(_replace_secret, keep))
 
 
-def _replace_secret(keep: tuple[str, ...], section: Section, value: Any) -> Any:
-    if keep and type(section).__module__.startswith(keep):
+def _replace_secret(keep: tuple[str, ...], section: Section, name: str, value: Any) -> Any:
+    if f"{type(section).__module__}.{type(section).__name__}.{name}".startswith(keep):
         return base64.b64encode(value).decode() if isinstance(value, bytes) else value
     match value:
         case str():
@@ -61,7 +61,7 @@ def _section(section: Section, replace: Replace | None) -> dict[str, Any]:
         if value is None:
             continue
         if replace is not None and field.setting.secret:
-            result[key] = replace(section, value)
+            result[key] = replace(section, field.name, value)
         else:
             result[key] = _value(value, field, replace)
     return result

@@ -7,7 +7,6 @@ from talos.machined.controllers.block.mount_request import MountRequestControlle
 from talos.machined.controllers.block.system_disk import SystemDiskController
 from talos.machined.controllers.block.volume_config import VolumeConfigController
 from talos.machined.controllers.block.volume_manager import VolumeContext, VolumeManagerController
-from talos.machined.controllers.cluster.config import ClusterInfoController, DiscoveryConfigController
 from talos.machined.controllers.cluster.identity import NodeIdentityController
 from talos.machined.controllers.config.machine_type import MachineTypeController
 from talos.machined.controllers.config.persistence import PersistenceController
@@ -80,8 +79,6 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
         *make_volume_controllers(context),
         MachineStatusController(context.stage, context.node.events.publish),
         AddressEventController(context.node.events.publish),
-        ClusterInfoController(),
-        DiscoveryConfigController(),
         HostDNSConfigController(),
         NodeAddressSortAlgorithmController(),
         AddressFilterController(),

@@ -20,7 +20,7 @@ from talos.talosctl.output.table import format_table
 
 PAUSE = 0.25
 """Seconds between two looks; nodes have no call that waits for services."""
-NEEDED = ("machined", "containerd", "routerd", "apid", "networkd", "timed")
+NEEDED = ("machined", "containerd", "routerd", "apid", "networkd", "timed", "clusterd")
 """What every node must have to be managed. Kubernetes' parts come up on their own time."""
 
 type Services = Sequence[tuple[str, Sequence[ServiceInfo]]]
