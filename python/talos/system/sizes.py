@@ -1,6 +1,7 @@
 """Numbers of bytes as people write and read them, and as the API's ``pretty_size`` fields hold them."""
 
 import re
+from collections.abc import Sequence
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _DECIMAL = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
@@ -33,12 +34,29 @@ def format_size(count: int) -> str:
     return f"{size:.1f}".removesuffix(".0") + f" {_BINARY[step]}"
 
 
+def format_count(count: int) -> str:
+    """``3.1M``, ``12.4K``, ``512``: powers of 1000, cut after one decimal."""
+    number, step = _scale(count, 1000, len(_STEPS) + 1)
+    if not step:
+        return str(count)
+    return f"{int(number * 10) / 10:.1f}".removesuffix(".0") + _STEPS[step - 1].upper()
+
+
 def format_pretty_size(count: int) -> str:
     """``10 GB``, ``4.1 kB``, ``512 B``: powers of 1000, as upstream's ``pretty_size`` has them."""
-    size, step = _scale(count, 1000, len(_DECIMAL))
+    return _round(count, 1000, _DECIMAL)
+
+
+def format_rounded_size(count: int) -> str:
+    """``10 GiB``, ``4.1 KiB``, ``512 B``: as :func:`format_pretty_size`, but powers of 1024."""
+    return _round(count, 1024, _BINARY)
+
+
+def _round(count: int, base: int, units: Sequence[str]) -> str:
+    size, step = _scale(count, base, len(units))
     rounded = int(size * 10 + 0.5) / 10
     text = f"{rounded:.1f}" if step and rounded < 10 else f"{rounded:.0f}"
-    return f"{text} {_DECIMAL[step]}"
+    return f"{text} {units[step]}"
 
 
 def _scale(count: int, base: int, steps: int) -> tuple[float, int]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from talos.system.sizes import parse_size
+from talos.system.sizes import format_count, format_rounded_size, parse_size
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,18 @@ def test_a_bare_number_has_the_given_unit() -> None:
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(ValueError, match="is no size"):
         parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (512, "512 B"), (1024, "1.0 KiB"), (6 << 30, "6.0 GiB"), (960 << 20, "960 MiB")],
+)
+def test_rounded_sizes(count: int, text: str) -> None:
+    assert format_rounded_size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0"), (999, "999"), (1000, "1K"), (12_480, "12.4K"), (3_145_728, "3.1M")]
+)
+def test_counts_of_inodes(count: int, text: str) -> None:
+    assert format_count(count) == text

@@ -1,6 +1,7 @@
 """Errors of calls as one line."""
 
 from talos.api.rpc import Code, RpcError
+from talos.system.errors import UserError
 from talos.talosctl.client.channel import ConnectionLostError
 from talos.talosctl.client.session import UnreachableError
 from talos.talosctl.client.target import Target
@@ -11,8 +12,10 @@ def code_name(code: Code) -> str:
     return "OK" if code is Code.OK else "".join(part.capitalize() for part in code.name.split("_"))
 
 
-def describe(error: RpcError, target: Target) -> str:
+def describe(error: RpcError | UserError, target: Target) -> str:
     """What went wrong, and what to do about it when we know."""
+    if isinstance(error, UserError):
+        return str(error)
     if isinstance(error, UnreachableError | ConnectionLostError):
         return error.message
     text = f"{error.message or 'no reason given'} ({code_name(error.code)})"

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from talos.api.rpc import RpcError
+from talos.system.errors import UserError
 from talos.talosctl.client.failure import describe
 from talos.talosctl.client.session import Session
 from talos.talosctl.output import console
@@ -16,7 +17,7 @@ class Outcome[T]:
 
     node: str
     value: T | None = None
-    error: RpcError | None = None
+    error: RpcError | UserError | None = None
 
 
 async def ask_nodes[T](
@@ -27,7 +28,7 @@ async def ask_nodes[T](
     async def ask(node: str) -> Outcome[T]:
         try:
             return Outcome(node=node, value=await call(session, node))
-        except RpcError as error:
+        except (RpcError, UserError) as error:
             return Outcome(node=node, error=error)
 
     return await asyncio.gather(*(ask(node) for node in nodes))

@@ -72,15 +72,15 @@ async def _ask_pods(session: Session, node: str) -> Pods:
 
 
 def _header(flags: Flags) -> Row:
-    header = ["NODE", "PROTO", "RECV-Q", "SEND-Q", "LOCAL ADDRESS", "FOREIGN ADDRESS", "STATE"]
+    header = ["NODE", "Proto", "Recv-Q", "Send-Q", "Local Address", "Foreign Address", "State"]
     if flags.is_set("extend"):
-        header += ["UID", "INODE"]
+        header += ["Uid", "Inode"]
     if flags.is_set("programs"):
-        header.append("PID/PROGRAM NAME")
+        header.append("PID/Program name")
     if flags.is_set("pods"):
-        header.append("POD")
+        header.append("Pod")
     if flags.is_set("timers"):
-        header.append("TIMER")
+        header.append("Timer")
     return header
 
 
@@ -91,7 +91,7 @@ def _row(node: str, record: ConnectRecord, flags: Flags, pods: Pods) -> Row:
         record.l4proto,
         str(record.rxqueue),
         str(record.txqueue),
-        f"{record.localip}:{record.localport or '*'}",
+        f"{record.localip}:{record.localport}",
         f"{record.remoteip}:{record.remoteport or '*'}",
         "" if is_connectionless else ConnectRecord.State.Name(record.state),
     ]

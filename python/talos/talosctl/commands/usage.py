@@ -20,7 +20,8 @@ def run_usage(invocation: Invocation) -> int:
     """How much the files below each path use."""
     flags = invocation.flags
     request = DiskUsageRequest(
-        recursion_depth=flags.number("depth"),
+        # The node counts the path itself as a level, and takes 0 for no limit.
+        recursion_depth=flags.number("depth") + 1,
         all=flags.is_set("all"),
         threshold=flags.number("threshold"),
         paths=invocation.args or ("/",),
@@ -40,7 +41,7 @@ def run_usage(invocation: Invocation) -> int:
             outcomes = await ask_nodes(session, need_nodes(target), ask)
         is_many = len(outcomes) > 1
         rows = list(_rows(outcomes, is_many=is_many, is_human=flags.is_set("humanize")))
-        header = [("NODE", "SIZE", "NAME")] if is_many and rows else []
+        header = [("NODE", "SIZE", "NAME") if is_many else ("SIZE", "NAME")] if rows else []
         console.write(format_table([*header, *rows]))
         code = report_failures(session, outcomes)
         for outcome in outcomes:

@@ -1,0 +1,113 @@
+"""Tables that scripts read by their headers: ``diskfree``, ``usage``, ``netstat``."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from tests.unit.talosctl.fake import Client, FakeNode
+
+from talos.api.cosi.resource_pb2 import Metadata, Resource, Spec
+from talos.api.cosi.state_pb2 import GetRequest, GetResponse, ListRequest, ListResponse
+from talos.api.definitions.block_pb2 import MountRequestSpec, MountStatusSpec, VolumeStatusSpec
+from talos.api.definitions.enums_pb2 import BlockVolumePhase, BlockVolumeType
+from talos.api.machine import machine_pb2 as machine
+from talos.api.machine.storage_pb2 import StorageServiceStatfsRequest, StorageServiceStatfsResponse
+
+STATFS = StorageServiceStatfsResponse(
+    size=6 << 30, used=960 << 20, available=5 << 30, inodes=3_145_728, inodes_used=999, inodes_free=3_144_729
+)
+
+
+def mounted(volume: str, source: str, target: str, *, detached: bool = False) -> ListResponse:
+    spec = MountStatusSpec(
+        spec=MountRequestSpec(volume_id=volume), source=source, target=target, detached=detached
+    )
+    metadata = Metadata(namespace="runtime", type="MountStatuses.block.talos.dev", id=volume)
+    return ListResponse(resource=Resource(metadata=metadata, spec=Spec(proto_spec=spec.SerializeToString())))
+
+
+@pytest.fixture
+def volumes(node: FakeNode) -> FakeNode:
+    """One volume with a filesystem, one without a device, one that is detached."""
+    statuses = [
+        mounted("EPHEMERAL", "/dev/vda6", "/var"),
+        mounted("/var/log", "", "/var/log"),
+        mounted("u-old", "/dev/vdb1", "/var/mnt/old", detached=True),
+    ]
+    node.on("/cosi.resource.State/List", ListRequest, statuses, stream=True)
+    node.on("/machine.StorageService/Statfs", StorageServiceStatfsRequest, STATFS)
+
+    def volume(request: Any, _metadata: Mapping[str, str]) -> GetResponse:
+        types = {"/var/log": BlockVolumeType.VOLUME_TYPE_DIRECTORY}
+        phases = {"u-late": BlockVolumePhase.VOLUME_PHASE_WAITING}
+        spec = VolumeStatusSpec(
+            type=types.get(request.id, BlockVolumeType.VOLUME_TYPE_PARTITION),
+            phase=phases.get(request.id, BlockVolumePhase.VOLUME_PHASE_READY),
+        )
+        return GetResponse(resource=Resource(spec=Spec(proto_spec=spec.SerializeToString())))
+
+    node.on("/cosi.resource.State/Get", GetRequest, volume)
+    return node
+
+
+def test_diskfree_lists_filesystems(talosctl: Client, volumes: FakeNode) -> None:
+    result = talosctl("df", "-n", "10.0.0.2")
+    assert result.out == (
+        "NODE       VOLUME      FILESYSTEM   SIZE     USED     AVAILABLE   USAGE   MOUNT POINT\n"
+        "10.0.0.2   EPHEMERAL   /dev/vda6    6.0GiB   960MiB   5.0GiB      16%     /var\n"
+    )
+    result = talosctl("df", "-i", "-n", "10.0.0.2")
+    assert result.out == (
+        "NODE       VOLUME      FILESYSTEM   INODES   IUSED   IFREE   %IUSED   MOUNT POINT\n"
+        "10.0.0.2   EPHEMERAL   /dev/vda6    3.1M     999     3.1M    1%       /var\n"
+    )
+    assert " 6442450944 " in talosctl("df", "-b", "-n", "10.0.0.2", "EPHEMERAL").out
+
+
+@pytest.mark.parametrize(
+    ("volume", "text"),
+    [
+        ("/var/log", "is a directory volume, which has no filesystem of its own"),
+        ("u-late", "is not ready (phase: waiting)"),
+        ("u-none", "is not mounted"),
+    ],
+)
+def test_diskfree_of_a_volume_without_filesystem(
+    talosctl: Client, volumes: FakeNode, volume: str, text: str
+) -> None:
+    result = talosctl("df", "-n", "10.0.0.2", volume)
+    assert (result.code, result.out) == (1, "")
+    assert f'10.0.0.2: volume "{volume}": {text}' in result.err
+
+
+def test_usage_asks_for_the_sums_only(talosctl: Client, node: FakeNode) -> None:
+    infos = [machine.DiskUsageInfo(name="/var", relative_name="/var", size=4096)]
+    node.on("/machine.MachineService/DiskUsage", machine.DiskUsageRequest, infos, stream=True)
+    assert talosctl("usage", "/var", "-n", "10.0.0.2").out == "SIZE   NAME\n4096   /var\n"
+    assert node.seen[-1][2].recursion_depth == 1
+    talosctl("du", "/var", "-d", "2", "-n", "10.0.0.2")
+    assert node.seen[-1][2].recursion_depth == 3
+
+
+def test_netstat_names_its_columns_as_netstat_does(talosctl: Client, node: FakeNode) -> None:
+    record = machine.ConnectRecord(
+        l4proto="tcp",
+        localip="0.0.0.0",
+        localport=50000,
+        remoteip="0.0.0.0",
+        state=machine.ConnectRecord.LISTEN,
+        inode=7,
+        process=machine.ConnectRecord.Process(pid=9, name="apid"),
+    )
+    reply = machine.NetstatResponse(messages=[machine.Netstat(connectrecord=[record])])
+    node.on("/machine.MachineService/Netstat", machine.NetstatRequest, reply)
+    lines = talosctl("netstat", "-alpx", "-n", "10.0.0.2").out.splitlines()
+    titles = [
+        "NODE", "Proto", "Recv-Q", "Send-Q", "Local Address", "Foreign Address", "State", "Uid", "Inode",
+        "PID/Program name",
+    ]  # fmt: skip
+    assert [title.strip() for title in re.split(r" {2,}", lines[0])] == titles
+    assert lines[1].split() == [
+        "10.0.0.2", "tcp", "0", "0", "0.0.0.0:50000", "0.0.0.0:*", "LISTEN", "0", "7", "9/apid",
+    ]  # fmt: skip
