@@ -9,6 +9,7 @@ let
   kernel = import ../kernel { inherit buildRoot roots; };
   modules = import ../modules { inherit inputs buildRoot roots python kernel version rev; };
   pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ] [ ];
+  discovery = python.program "discovery" "talos.discovery.main" [ ] [ ];
   vms = import ../nixos-tests {
     inherit buildRoot roots python;
     assets = {
@@ -33,6 +34,7 @@ in
   };
   checks = import ./checks { inherit buildRoot roots python; } // { kernel-hardening = kernel.hardening; } // vms.checks;
   apps = vms.apps // {
+    discovery = { type = "app"; program = "${discovery}/bin/discovery"; };
     pxe = { type = "app"; program = "${pxe}/bin/pxe"; };
     talosctl = { type = "app"; program = "${python.talosctl}/bin/talosctl"; };
   };
