@@ -1,0 +1,162 @@
+"""The discovery server's state, on a clock of the test."""
+
+import asyncio
+
+import pytest
+
+from talos.api.discovery.cluster_pb2 import Affiliate
+from talos.discovery.clusters import Clusters, Subscription
+from talos.discovery.limits import Capacity, FullError
+from talos.discovery.rates import Rates, address_of, client_of
+
+SMALL = Capacity(
+    clusters=2,
+    affiliates=4,
+    subscriptions=3,
+    cluster_affiliates=3,
+    cluster_subscriptions=2,
+    affiliate_endpoints=2,
+)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def clusters(clock: Clock) -> Clusters:
+    return Clusters(clock, SMALL)
+
+
+def changes(subscription: Subscription) -> tuple[list[Affiliate], list[str]]:
+    async def wait() -> tuple[list[Affiliate], list[str]]:
+        async with asyncio.timeout(1):
+            return await subscription.wait()
+
+    return asyncio.run(wait())
+
+
+def has_changes(subscription: Subscription) -> bool:
+    try:
+        changes(subscription)
+    except TimeoutError:
+        return False
+    return True
+
+
+def test_an_affiliate_is_kept_until_it_expires(clusters: Clusters, clock: Clock) -> None:
+    clusters.update("c", "a", b"data", [b"e"], ttl=10)
+    clock.now += 9
+    clusters.collect()
+    assert clusters.find_affiliates("c") == [Affiliate(id="a", data=b"data", endpoints=[b"e"])]
+    clusters.update("c", "a", b"data", [], ttl=10)
+    clock.now += 2
+    clusters.collect()
+    assert clusters.find_affiliates("c") == [Affiliate(id="a", data=b"data")]
+    clock.now += 8
+    clusters.collect()
+    assert clusters.find_affiliates("c") == []
+    assert (clusters.counts.clusters, clusters.counts.affiliates, clusters.counts.endpoints) == (0, 0, 0)
+    assert clusters.counts.gc_affiliates == 1
+
+
+def test_endpoints_of_many_sources_are_merged(clusters: Clusters) -> None:
+    clusters.update("c", "a", b"data", [b"1"], ttl=10)
+    clusters.update("c", "a", b"", [b"1", b"2"], ttl=10)
+    assert clusters.find_affiliates("c") == [Affiliate(id="a", data=b"data", endpoints=[b"1", b"2"])]
+
+
+def test_a_refresh_wakes_nobody(clusters: Clusters) -> None:
+    clusters.update("c", "a", b"data", [b"1"], ttl=10)
+    snapshot, subscription = clusters.subscribe("c")
+    assert [affiliate.id for affiliate in snapshot] == ["a"]
+    clusters.update("c", "a", b"data", [b"1"], ttl=20)
+    assert not has_changes(subscription)
+
+
+def test_a_slow_reader_gets_the_latest_of_each(clusters: Clusters) -> None:
+    _, subscription = clusters.subscribe("c")
+    for number in range(100):
+        clusters.update("c", "a", b"%d" % number, [], ttl=10)
+    clusters.update("c", "b", b"data", [], ttl=10)
+    clusters.delete("c", "b")
+    assert changes(subscription) == ([Affiliate(id="a", data=b"99")], ["b"])
+
+
+def test_a_reader_that_is_too_far_behind_is_ended(clusters: Clusters) -> None:
+    _, subscription = clusters.subscribe("c")
+    for number in range(1000):
+        clusters.update("c", f"{number}", b"data", [], ttl=10)
+        clusters.delete("c", f"{number}")
+    with pytest.raises(FullError, match="too many changes wait"):
+        changes(subscription)
+
+
+def test_everything_is_bounded(clusters: Clusters) -> None:
+    clusters.update("c", "a", b"", [b"1"], ttl=10)
+    with pytest.raises(FullError, match="too many endpoints in the affiliate"):
+        clusters.update("c", "a", b"", [b"2", b"3"], ttl=10)
+    assert clusters.find_affiliates("c") == [Affiliate(id="a", endpoints=[b"1"])]
+    clusters.update("c", "b", b"", [], ttl=10)
+    clusters.update("c", "c", b"", [], ttl=10)
+    with pytest.raises(FullError, match="too many affiliates in the cluster"):
+        clusters.update("c", "d", b"", [], ttl=10)
+    clusters.update("d", "a", b"", [], ttl=10)
+    with pytest.raises(FullError, match="too many affiliates$"):
+        clusters.update("d", "b", b"", [], ttl=10)
+    with pytest.raises(FullError, match="too many clusters"):
+        clusters.update("e", "a", b"", [], ttl=10)
+    clusters.subscribe("c")
+    clusters.subscribe("c")
+    with pytest.raises(FullError, match="too many subscriptions to the cluster"):
+        clusters.subscribe("c")
+    _, subscription = clusters.subscribe("d")
+    clusters.unsubscribe("d", subscription)
+    assert clusters.counts.subscriptions == 2
+
+
+def test_a_cluster_that_is_watched_stays(clusters: Clusters) -> None:
+    _, subscription = clusters.subscribe("c")
+    clusters.collect()
+    clusters.update("c", "a", b"data", [], ttl=10)
+    assert changes(subscription)[0][0].id == "a"
+    clusters.delete("c", "a")
+    clusters.unsubscribe("c", subscription)
+    assert clusters.counts.clusters == 0
+
+
+def test_a_client_has_a_burst_then_a_rate(clock: Clock) -> None:
+    rates = Rates(clock)
+    assert all(rates.take("a") == 0 for _ in range(60))
+    assert 0 < rates.take("a") < 0.1
+    assert rates.take("b") == 0
+    clock.now += 1
+    assert sum(rates.take("a") == 0 for _ in range(30)) == 14
+    for _ in range(1000):
+        rates.take("a")
+    assert rates.take("a") <= 4.1, "the debt is bounded"
+
+
+@pytest.mark.parametrize(
+    ("peer", "address", "client"),
+    [
+        ("ipv4:192.0.2.1:51234", "192.0.2.1", "192.0.2.1"),
+        ("ipv6:%5B2001:db8:1:2:3::4%5D:51234", "2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
+        ("ipv6:%5Bfe80::1%25eth0%5D:1", "fe80::1", "fe80::/64"),
+        ("ipv6:%5B::ffff:192.0.2.1%5D:1", "192.0.2.1", "192.0.2.1"),
+        ("unix:", "", ""),
+        ("ipv4:nonsense", "", ""),
+    ],
+)
+def test_a_client_is_its_address(peer: str, address: str, client: str) -> None:
+    assert address_of(peer) == address
+    assert client_of(address) == client
