@@ -111,7 +111,7 @@ def test_everything_is_bounded(clusters: Clusters) -> None:
     with pytest.raises(FullError, match="too many affiliates in the cluster"):
         clusters.update("c", "d", b"", [], ttl=10)
     clusters.update("d", "a", b"", [], ttl=10)
-    with pytest.raises(FullError, match="too many affiliates$"):
+    with pytest.raises(FullError, match=r"too many affiliates$"):
         clusters.update("d", "b", b"", [], ttl=10)
     with pytest.raises(FullError, match="too many clusters"):
         clusters.update("e", "a", b"", [], ttl=10)
