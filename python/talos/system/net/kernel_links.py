@@ -1,20 +1,21 @@
 """The kernel's links, addresses and routes over netlink.
 
-Requests go through pyroute2 on the daemon's asyncio side. That something has changed is heard
-from a plain netlink socket: what has changed is asked anew, so a lost message does no harm.
+Requests go through pyroute2 on the daemon's asyncio side; what the kernel has is read from the monitor's
+copies of its tables.
 """
 
 import errno
 import os
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from ipaddress import ip_address, ip_interface, ip_network
-from typing import Any, Protocol, Self, override
+from typing import Any, Protocol, override
 
 import trio
 from pyroute2 import AsyncIPRoute
+from pyroute2.netlink import rtnl
 from pyroute2.netlink.exceptions import NetlinkError
 
 from talos.system.net.ethtool import Driver, DriverState
@@ -29,15 +30,8 @@ from talos.system.net.links import (
     RuleState,
     Topic,
 )
+from talos.system.net.monitor import Monitor, Table, Watch
 
-# <linux/rtnetlink.h>, RTMGRP_*
-_GROUPS = {Topic.LINK: 0x1, Topic.ADDRESS: 0x10 | 0x100, Topic.ROUTE: 0x40 | 0x400, Topic.RULE: 0x80}
-# The rules of IPv6 have no bit of their own.
-_RTNLGRP_IPV6_RULE = 19
-_SOL_NETLINK, _NETLINK_ADD_MEMBERSHIP = 270, 1
-# Changes come in bursts; this is how long we wait for the rest of one, in seconds.
-_BURST_SECONDS = 0.01
-_RECEIVE_SIZE = 1 << 16
 # IFLA_OPERSTATE as pyroute2 spells it, to the kernel's number.
 _OPER_STATES = {
     name: number
@@ -67,19 +61,20 @@ class KernelLinks(Links):
         self._route: Any = route
         # The kernel refuses (EBUSY) a second dump on a socket whose first one is not read to its end.
         self._turn = trio.Lock()
+        self.monitor = Monitor(self._make_tables())
 
     @override
     async def links(self) -> Sequence[LinkState]:
-        return [_link(message) for message in await self._dump(self._route.get_links)]
+        return await self.monitor.read(Topic.LINK)
 
     @override
     async def addresses(self) -> Sequence[AddressState]:
-        return [_address(message) for message in await self._dump(self._route.get_addr)]
+        return await self.monitor.read(Topic.ADDRESS)
 
     @override
     async def routes(self) -> Sequence[RouteState]:
         """Every route of every table, without the kernel's cache."""
-        return [_route(message) for message in await self._dump(self._route.get_routes)]
+        return await self.monitor.read(Topic.ROUTE)
 
     @override
     async def driver(self, name: str) -> DriverState:
@@ -88,10 +83,7 @@ class KernelLinks(Links):
 
     async def rules(self) -> Sequence[RuleState]:
         """Every routing rule of both versions of IP."""
-        found: list[RuleState] = []
-        for family in (socket.AF_INET, socket.AF_INET6):
-            found += map(_rule, await self._dump(partial(self._route.get_rules, family=family)))
-        return found
+        return await self.monitor.read(Topic.RULE)
 
     @override
     async def set_link(
@@ -126,6 +118,9 @@ class KernelLinks(Links):
     @override
     async def add_address(self, address: AddressState) -> None:
         await self._change(self._route.addr, "add", tolerate=errno.EEXIST, **_address_attributes(address))
+        if address.address.version == 6:
+            # The kernel notifies of it when it has found no duplicate, a second later.
+            self.monitor.mark_stale(Topic.ADDRESS)
 
     @override
     async def remove_address(self, address: AddressState) -> None:
@@ -142,16 +137,63 @@ class KernelLinks(Links):
         await self._change(self._route.route, "del", tolerate=errno.ESRCH, **_route_attributes(route))
 
     @override
-    @asynccontextmanager
-    async def watch(self, topics: Topic) -> AsyncGenerator["_Changes"]:
+    def watch(self, topics: Topic) -> AbstractAsyncContextManager[Watch]:
         """Yields once per burst of changes."""
-        groups = sum(bits for topic, bits in _GROUPS.items() if topic in topics)
-        raw = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
-        raw.bind((0, groups))
-        if Topic.RULE in topics:
-            raw.setsockopt(_SOL_NETLINK, _NETLINK_ADD_MEMBERSHIP, _RTNLGRP_IPV6_RULE)
-        with trio.socket.from_stdlib_socket(raw) as listener:
-            yield _Changes(listener)
+        return self.monitor.watch(topics)
+
+    def _make_tables(self) -> list[Table[Any]]:
+        dump = self._dump
+        return [
+            Table(
+                topic=Topic.LINK,
+                groups=(rtnl.RTNLGRP_LINK,),
+                added=rtnl.RTM_NEWLINK,
+                removed=rtnl.RTM_DELLINK,
+                parse=_link,
+                key=_link_index,
+                dump=lambda: dump(self._route.get_links),
+                # A bridge notifies of its ports in the same way, with another family.
+                family=socket.AF_UNSPEC,
+                stales=_stale_after_link,
+            ),
+            Table(
+                topic=Topic.ADDRESS,
+                groups=(rtnl.RTNLGRP_IPV4_IFADDR, rtnl.RTNLGRP_IPV6_IFADDR),
+                added=rtnl.RTM_NEWADDR,
+                removed=rtnl.RTM_DELADDR,
+                parse=_address,
+                key=lambda address: (address.link_index, address.address),
+                dump=lambda: dump(self._route.get_addr),
+                # Routes with its address as their source go with it in silence.
+                stales=lambda _, new: Topic(0) if new is not None else Topic.ROUTE,
+            ),
+            Table(
+                topic=Topic.ROUTE,
+                groups=(rtnl.RTNLGRP_IPV4_ROUTE, rtnl.RTNLGRP_IPV6_ROUTE),
+                added=rtnl.RTM_NEWROUTE,
+                removed=rtnl.RTM_DELROUTE,
+                parse=_route,
+                key=lambda route: (*_route_place(route), route.type, route.gateway, route.link_index),
+                place=_route_place,
+                dump=lambda: dump(self._route.get_routes),
+                is_told=lambda message: message.get("RTA_MULTIPATH") is None,
+            ),
+            Table(
+                topic=Topic.RULE,
+                groups=(rtnl.RTNLGRP_IPV4_RULE, rtnl.RTNLGRP_IPV6_RULE),
+                added=rtnl.RTM_NEWRULE,
+                removed=rtnl.RTM_DELRULE,
+                parse=_rule,
+                key=lambda rule: rule,
+                dump=self._dump_rules,
+            ),
+        ]
+
+    async def _dump_rules(self) -> list[Any]:
+        found: list[Any] = []
+        for family in (socket.AF_INET, socket.AF_INET6):
+            found += await self._dump(partial(self._route.get_rules, family=family))
+        return found
 
     async def _dump(self, request: Callable[..., Awaitable[Any]]) -> list[Any]:
         async def collect() -> list[Any]:
@@ -170,34 +212,12 @@ class KernelLinks(Links):
             async with self._turn:
                 await self._bridge.call(ask)
         except NetlinkError as error:
+            # Perhaps the copy that the change was made from is wrong.
+            self.monitor.mark_stale(~Topic(0))
             code: int = error.code  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
             if code != tolerate:
                 given = ", ".join(f"{key}={value}" for key, value in attributes.items())
                 raise LinkError(code, f"{verb} {given}: {os.strerror(code)}") from None
-
-
-class _Changes:
-    """The bursts heard by one socket."""
-
-    def __init__(self, listener: trio.socket.SocketType) -> None:
-        self._listener = listener
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> None:
-        await self._receive()
-        with trio.move_on_after(_BURST_SECONDS):
-            while True:
-                await self._receive()
-
-    async def _receive(self) -> None:
-        try:
-            await self._listener.recv(_RECEIVE_SIZE)
-        except OSError as error:
-            # ENOBUFS: more happened than the socket could hold; that is a change as well.
-            if error.errno != errno.ENOBUFS:
-                raise
 
 
 @asynccontextmanager
@@ -217,9 +237,14 @@ async def open_links(bridge: Bridge) -> AsyncGenerator[KernelLinks]:
         if pending is not None:
             await pending
 
+    links = KernelLinks(bridge, route)
     try:
-        yield KernelLinks(bridge, route)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(links.monitor.run)
+            yield links
+            nursery.cancel_scope.cancel()
     finally:
+        links.monitor.close()
         with trio.CancelScope(shield=True):
             await bridge.call(close)
 
@@ -247,6 +272,21 @@ def _link(message: Any) -> LinkState:
         bus_path=message.get("IFLA_PARENT_DEV_NAME") or "",
         carrier=bool(message.get("IFLA_CARRIER")),
     )
+
+
+def _link_index(link: LinkState) -> int:
+    return link.index
+
+
+def _stale_after_link(old: LinkState, new: LinkState | None) -> Topic:
+    """IPv4's routes over a link that goes down, or into or out of a VRF, are removed in silence."""
+    if new is not None and (old.flags, old.master_index) == (new.flags, new.master_index):
+        return Topic(0)
+    return Topic.ROUTE
+
+
+def _route_place(route: RouteState) -> tuple[int, int, Network | None, int]:
+    return route.family, route.table, route.destination, route.priority
 
 
 def _hardware(text: str | None) -> bytes:

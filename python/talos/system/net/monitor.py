@@ -1,0 +1,211 @@
+"""The kernel's network tables, each read once and then kept current from the kernel's notifications.
+
+A dump of a table costs time in proportion to its length, and every controller asks for the tables in
+every round: with a dump each, the work for many links, addresses and routes would grow with the square of
+their number. What a notification does not say makes the table stale, and it is dumped again when it is
+asked for next.
+"""
+
+import errno
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import trio
+from pyroute2.netlink.rtnl.marshal import MarshalRtnl
+
+from talos.system.net.links import Topic
+from talos.system.wakeup import Wakeup
+
+# <linux/netlink.h>
+_SOL_NETLINK, _NETLINK_ADD_MEMBERSHIP = 270, 1
+_NLM_F_REPLACE, _NLM_F_APPEND = 0x100, 0x800
+_SO_RCVBUFFORCE = 33
+BUFFER_BYTES = 4 << 20
+"""Room for the notifications of some thousand changes; beyond it the tables are stale."""
+_BURST_SECONDS = 0.01
+"""Changes come in bursts; this is how long the rest of one is waited for."""
+_RECEIVE_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table[S]:
+    """One table of the kernel.
+
+    ``groups`` are the multicast groups of its notifications, of the types ``added`` and ``removed``.
+    ``family``: the only address family whose messages count, if it is not None. ``place``: what a
+    replacing entry replaces, where that is not its ``key``.
+    """
+
+    topic: Topic
+    groups: tuple[int, ...]
+    added: int
+    removed: int
+    parse: Callable[[Any], S]
+    key: Callable[[S], Hashable]
+    dump: Callable[[], Awaitable[Sequence[Any]]]
+    place: Callable[[S], Hashable] | None = None
+    family: int | None = None
+    is_told: Callable[[Any], bool] = lambda _: True
+    """Whether a notification has all that is to know of its entry."""
+    stales: Callable[[S, S | None], Topic] = lambda _, __: Topic(0)
+    """Other tables in which a change from one entry to another, or none, has effects without notification."""
+
+
+@dataclass(slots=True)
+class _Copy:
+    table: Table[Any]
+    entries: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
+    is_stale: bool = True
+
+
+class Monitor:
+    """Copies of tables, and who waits for changes of them."""
+
+    def __init__(self, tables: Sequence[Table[Any]]) -> None:
+        self._copies = {table.topic: _Copy(table) for table in tables}
+        self._by_type = {
+            number: copy
+            for copy in self._copies.values()
+            for number in (copy.table.added, copy.table.removed)
+        }
+        self._watches: set[Watch] = set()
+        self._marshal: Any = MarshalRtnl()
+        self._turn = trio.Lock()
+        self._socket = socket.socket(
+            socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, 0
+        )
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, BUFFER_BYTES)
+        self._socket.bind((0, 0))
+        for table in tables:
+            for group in table.groups:
+                self._socket.setsockopt(_SOL_NETLINK, _NETLINK_ADD_MEMBERSHIP, group)
+
+    def close(self) -> None:
+        """Leave the groups."""
+        self._socket.close()
+
+    async def run(self) -> None:
+        """Read notifications until cancelled."""
+        while True:
+            await trio.lowlevel.wait_readable(self._socket)
+            await trio.sleep(_BURST_SECONDS)
+            self.catch_up()
+
+    async def read(self, topic: Topic) -> Sequence[Any]:
+        """The entries of a table as of now, this process's own changes included."""
+        copy = self._copies[topic]
+        self.catch_up()
+        if copy.is_stale:
+            async with self._turn:
+                if copy.is_stale:
+                    await self._dump(copy)
+        return tuple(copy.entries.values())
+
+    @asynccontextmanager
+    async def watch(self, topics: Topic) -> AsyncGenerator["Watch"]:
+        """Yields once per burst of changes, from when the context is entered."""
+        watch = Watch(topics)
+        self._watches.add(watch)
+        try:
+            yield watch
+        finally:
+            self._watches.discard(watch)
+
+    async def _dump(self, copy: _Copy) -> None:
+        # What changes from here on is in the socket, and is applied to the answer: in the same order once
+        # more, which ends in the same place.
+        copy.is_stale = False
+        try:
+            table = copy.table
+            states = [
+                table.parse(message) for message in await table.dump() if self._is_counted(table, message)
+            ]
+        except BaseException:
+            copy.is_stale = True
+            raise
+        copy.entries = {table.key(state): state for state in states}
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Apply what the kernel has sent. Its own notification precedes the answer to a change."""
+        changed = Topic(0)
+        while True:
+            try:
+                data = self._socket.recv(_RECEIVE_BYTES)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    raise
+                # More happened than the socket holds.
+                for copy in self._copies.values():
+                    copy.is_stale = True
+                    changed |= copy.table.topic
+                continue
+            for message in self._marshal.parse(data):
+                changed |= self._apply(message)
+        for watch in self._watches:
+            if watch.topics & changed:
+                watch.notify()
+
+    def _apply(self, message: Any) -> Topic:
+        """Apply one notification; the tables that it changes."""
+        header = message["header"]
+        copy = self._by_type.get(header["type"])
+        if copy is None or header["error"] is not None or not self._is_counted(copy.table, message):
+            return Topic(0)
+        table, flags = copy.table, header["flags"]
+        if copy.is_stale:
+            return table.topic
+        state = table.parse(message)
+        key = table.key(state)
+        old = copy.entries.get(key)
+        if header["type"] == table.removed:
+            if copy.entries.pop(key, None) is None:
+                return Topic(0)
+            return table.topic | self.mark_stale(table.stales(old, None))
+        if not table.is_told(message) or flags & _NLM_F_APPEND:
+            copy.is_stale = True
+            return table.topic
+        if flags & _NLM_F_REPLACE and table.place is not None:
+            place = table.place(state)
+            replaced = [other for other, entry in copy.entries.items() if table.place(entry) == place]
+            copy.is_stale = len(replaced) > 1
+            for other in replaced:
+                del copy.entries[other]
+        copy.entries[key] = state
+        if old == state:
+            return Topic(0)
+        return table.topic | (self.mark_stale(table.stales(old, state)) if old is not None else Topic(0))
+
+    def mark_stale(self, topics: Topic) -> Topic:
+        """Dump these tables again when they are asked for; returns ``topics``."""
+        for copy in self._copies.values():
+            if copy.table.topic & topics:
+                copy.is_stale = True
+        return topics
+
+    @staticmethod
+    def _is_counted(table: Table[Any], message: Any) -> bool:
+        return table.family is None or message["family"] == table.family
+
+
+class Watch:
+    """Wakes one reader at changes; no generator, which would have to be closed."""
+
+    def __init__(self, topics: Topic) -> None:
+        self.topics = topics
+        self._due = Wakeup()
+
+    def notify(self) -> None:
+        """Something has changed."""
+        self._due.set()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> None:
+        await self._due.wait()

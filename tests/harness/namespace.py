@@ -1,0 +1,56 @@
+"""Network namespaces of tests: a trio function in a process and a network of its own, as a daemon runs."""
+
+import ctypes
+import os
+import traceback
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import trio
+
+from talos.daemon.run import Daemon, run
+
+_CLONE_NEWNS, _CLONE_NEWNET = 0x20000, 0x40000000
+PATIENCE = 60.0
+"""Seconds in which the function has to end."""
+
+
+def unshare_network() -> None:
+    """Give this process a network of its own, and a view of it in /sys."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.unshare(_CLONE_NEWNET | _CLONE_NEWNS):
+        raise OSError(ctypes.get_errno(), "unshare")
+    private = 1 << 18 | 1 << 14
+    library.mount(b"none", b"/", None, private, None)
+    library.mount(b"sysfs", b"/sys", b"sysfs", 0, None)
+
+
+def run_in_namespace(function: Callable[[Daemon], Awaitable[None]]) -> None:
+    """Run a test's function in a new network; what fails there fails here."""
+    with TemporaryDirectory() as folder:
+        report = Path(folder) / "error"
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                unshare_network()
+
+                async def limited(daemon: Daemon) -> None:
+                    try:
+                        with trio.fail_after(PATIENCE):
+                            await function(daemon)
+                    except BaseException:
+                        report.write_text(traceback.format_exc())
+                        raise
+
+                run(limited, name="test")
+                code = 0
+            except BaseException:
+                if not report.exists():
+                    report.write_text(traceback.format_exc())
+                raise
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        assert status == 0, report.read_text() if report.exists() else f"status {status}"

@@ -1,0 +1,166 @@
+"""The copies of the kernel's tables after changes of every kind, against new dumps of them."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from ipaddress import ip_address, ip_interface, ip_network
+from typing import Any
+
+import pytest
+import trio
+from pyroute2 import AsyncIPRoute
+from tests.harness.namespace import run_in_namespace
+
+from talos.daemon.run import Daemon
+from talos.system.net import monitor
+from talos.system.net.kernel_links import KernelLinks, open_links
+from talos.system.net.links import AddressState, RouteState, Topic
+
+pytestmark = pytest.mark.root
+
+PATIENCE = 5.0
+"""Seconds: a new address of IPv6 is announced when no other machine has it."""
+TOPICS = (Topic.LINK, Topic.ADDRESS, Topic.ROUTE, Topic.RULE)
+
+
+async def snapshot(links: KernelLinks) -> dict[Topic, set[Any]]:
+    return {topic: set(await links.monitor.read(topic)) for topic in TOPICS}
+
+
+async def run_foreign(daemon: Daemon, *changes: Callable[[Any], Awaitable[object]]) -> None:
+    """Make changes as another program does, on a socket of its own."""
+
+    async def make() -> None:
+        async with AsyncIPRoute() as route:
+            for change in changes:
+                await change(route)
+
+    await daemon.bridge.call(make)
+
+
+async def check(daemon: Daemon, links: KernelLinks, what: str) -> None:
+    """What the copies hold is what the kernel has, after a while: some of its notifications come late."""
+    copies, fresh = await snapshot(links), await read_again(daemon)
+    deadline = trio.current_time() + PATIENCE
+    while copies != fresh and trio.current_time() < deadline:
+        await trio.sleep(0.05)
+        copies, fresh = await snapshot(links), await read_again(daemon)
+    for topic in TOPICS:
+        assert copies[topic] == fresh[topic], f"{what}: {topic}"
+
+
+async def read_again(daemon: Daemon) -> dict[Topic, set[Any]]:
+    async with open_links(daemon.bridge) as others:
+        return await snapshot(others)
+
+
+async def change_everything(daemon: Daemon) -> None:
+    async with open_links(daemon.bridge) as links:
+        await snapshot(links)
+        await links.add_link("one", {"kind": "veth", "peer": {"ifname": "two"}})
+        await links.add_link("bridge", {"kind": "bridge", "br_stp_state": 1})
+        index = {link.name: link.index for link in await links.links()}
+        assert {"one", "two", "bridge"} <= set(index)
+        for name in ("lo", "one", "two", "bridge"):
+            await links.set_link(index[name], up=True)
+        await check(daemon, links, "links up")
+        await links.set_link(index["two"], master=index["bridge"])
+        await check(daemon, links, "a port of a bridge")
+        for text in ("10.1.0.1/24", "fd00::1/64"):
+            address = AddressState(link_index=index["one"], address=ip_interface(text))
+            await links.add_address(address)
+            assert (index["one"], address.address) in {
+                (item.link_index, item.address) for item in await links.addresses()
+            }
+        await check(daemon, links, "addresses")
+        via = RouteState(family=2, gateway=ip_address("10.1.0.2"), link_index=index["one"], priority=1024)
+        routes = [replace(via, destination=ip_network(f"10.{number}.0.0/16")) for number in range(10, 20)]
+        for route in [via, *routes]:
+            await links.add_route(route)
+        await check(daemon, links, "routes")
+        await links.add_route(replace(via, gateway=ip_address("10.1.0.3"), mtu=1300))
+        assert ip_address("10.1.0.3") in {route.gateway for route in await links.routes()}
+        assert via.gateway not in {r.gateway for r in await links.routes() if r.destination is None}
+        await check(daemon, links, "a replaced route")
+        await links.remove_route(routes[0])
+        await links.add_route(replace(routes[1], priority=7, source=ip_address("10.1.0.1")))
+        await check(daemon, links, "a route removed, another with a source")
+        rule = {"table": 100, "priority": 100, "src": "10.0.0.0/8"}
+        await run_foreign(daemon, lambda route: route.rule("add", **rule))
+        assert len(await links.rules()) == 6
+        await check(daemon, links, "a rule")
+        await run_foreign(
+            daemon,
+            lambda route: route.rule("del", **rule),
+            lambda route: route.link("property_add", index=index["two"], altname="three"),
+        )
+        await check(daemon, links, "a rule less")
+        await links.set_link(index["two"], master=0)
+        await check(daemon, links, "no port of a bridge")
+        address = AddressState(link_index=index["one"], address=ip_interface("10.1.0.1/24"))
+        await links.remove_address(address)
+        await check(daemon, links, "an address less, with its routes")
+        await links.add_address(address)
+        await links.add_route(via)
+        await links.set_link(index["one"], up=False)
+        assert not [r for r in await links.routes() if r.gateway is not None]
+        await check(daemon, links, "a link down, with its routes")
+        await links.set_link(index["one"], up=True)
+        await links.add_route(via)
+        await links.remove_link(index["one"])
+        await check(daemon, links, "a link less")
+
+
+def test_copies_are_what_the_kernel_has() -> None:
+    run_in_namespace(change_everything)
+
+
+async def watch_foreign_change(daemon: Daemon) -> None:
+    async with open_links(daemon.bridge) as links:
+        [loopback] = await links.links()
+        await links.routes()
+        async with links.watch(Topic.LINK) as changes, links.watch(Topic.ROUTE) as others:
+            await run_foreign(
+                daemon, lambda route: route.link("set", index=loopback.index, state="up", mtu=1300)
+            )
+            with trio.fail_after(1):
+                await anext(changes)
+            [loopback] = await links.links()
+            assert (loopback.is_up, loopback.mtu) == (True, 1300)
+            with trio.fail_after(1):
+                await anext(others)
+            # Setting what is set already: the kernel may notify, nothing has changed.
+            for _ in range(3):
+                await run_foreign(daemon, lambda route: route.link("set", index=loopback.index, mtu=1300))
+            with trio.move_on_after(0.2) as quiet:
+                await anext(changes)
+            assert quiet.cancelled_caught
+
+
+def test_a_change_of_another_program_wakes_who_watches() -> None:
+    run_in_namespace(watch_foreign_change)
+
+
+async def overflow(daemon: Daemon) -> None:
+    async with open_links(daemon.bridge) as links:
+        await snapshot(links)
+        await links.add_link("one", {"kind": "veth", "peer": {"ifname": "two"}})
+        index = {link.name: link.index for link in await links.links()}["one"]
+        await links.set_link(index, up=True)
+        await links.add_address(AddressState(link_index=index, address=ip_interface("10.1.0.1/24")))
+        await snapshot(links)
+        await run_foreign(
+            daemon,
+            *[partial(route_to, destination=f"10.2.{number}.0/24", index=index) for number in range(200)],
+        )
+        assert sum(route.gateway is not None for route in await links.routes()) == 200
+        await check(daemon, links, "more notifications than the socket holds")
+
+
+async def route_to(route: Any, *, destination: str, index: int) -> None:
+    await route.route("add", dst=destination, gateway="10.1.0.2", oif=index)
+
+
+def test_lost_notifications_are_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitor, "BUFFER_BYTES", 1)
+    run_in_namespace(overflow)
