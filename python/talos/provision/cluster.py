@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 
+DISCOVERY_PORT = 3000
+
 
 class Role(enum.Enum):
     """What a node is for; the text is the machine type of its config."""
@@ -32,11 +34,17 @@ class NodeRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRequest:
-    """A cluster to be made. ``gateway`` is the host's own address in the subnet."""
+    """A cluster to be made. ``gateway`` is the host's own address in the subnet.
+
+    ``services`` is the address, inside the cluster's network, of what the launcher serves to the nodes;
+    ``discovery`` says whether a discovery server is among that.
+    """
 
     name: str
     subnet: IPv4Network
     gateway: IPv4Address
+    services: IPv4Address
+    discovery: bool = True
     mtu: int
     image: Path
     nameservers: tuple[IPv4Address, ...] = ()
@@ -46,6 +54,11 @@ class ClusterRequest:
     def interface(self, node: NodeRequest) -> IPv4Interface:
         """A node's address with the subnet's prefix length."""
         return IPv4Interface((node.address, self.subnet.prefixlen))
+
+    @property
+    def discovery_endpoint(self) -> str:
+        """The URL of the cluster's own discovery server."""
+        return f"http://{self.services}:{DISCOVERY_PORT}/"
 
     @property
     def endpoints(self) -> tuple[IPv4Address, ...]:

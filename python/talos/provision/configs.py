@@ -46,6 +46,8 @@ def generate_configs(request: ClusterRequest, chosen: ConfigOptions) -> Generate
         additional_sans=[str(address) for address in request.endpoints],
         # A container is not installed: it runs from the image the host has.
         install_disk="",
+        with_cluster_discovery=request.discovery,
+        discovery_endpoint=request.discovery_endpoint,
     )
     own = {Role.CONTROL_PLANE: chosen.control_plane_patches, Role.WORKER: chosen.worker_patches}
     configs: dict[Role, str] = {}

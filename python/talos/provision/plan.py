@@ -32,6 +32,7 @@ class ClusterOptions:
     cpus: Mapping[Role, float] = field(default_factory=dict[Role, float])
     memory: Mapping[Role, int] = field(default_factory=dict[Role, int])
     disk: int = 6 << 30
+    discovery: bool = True
 
 
 def make_request(chosen: ClusterOptions) -> ClusterRequest:
@@ -45,10 +46,11 @@ def make_request(chosen: ClusterOptions) -> ClusterRequest:
             where="--controlplanes, --workers",
             hint="ask for at least one node",
         )
-    # Without the network, the broadcast and the gateway's address.
-    if len(roles) > subnet.num_addresses - 3:
+    # Without the addresses of the network, the broadcast, the gateway and the launcher's services.
+    room = max(subnet.num_addresses - 4, 0)
+    if len(roles) > room:
         raise UserError(
-            f"{subnet} has addresses for {max(subnet.num_addresses - 3, 0)} nodes, not for {len(roles)}",
+            f"{subnet} has addresses for {room} nodes, not for {len(roles)}",
             where="--subnet",
             hint="take a larger subnet, such as 10.5.0.0/16",
         )
@@ -74,6 +76,8 @@ def make_request(chosen: ClusterOptions) -> ClusterRequest:
         name=name,
         subnet=subnet,
         gateway=subnet[1],
+        services=subnet[-2],
+        discovery=chosen.discovery,
         mtu=chosen.mtu,
         image=chosen.image,
         nameservers=tuple(parse_nameserver(server) for server in chosen.nameservers),

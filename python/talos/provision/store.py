@@ -3,6 +3,7 @@
 state.yaml      the request, without the machine configs
 launcher.yaml   what runs: processes with their start times, written by the launcher
 launcher.log    the launcher's output
+discovery.log   that of the cluster's discovery server
 root/           empty; where each node mounts its root, in its own mount namespace
 <node>/         config.yaml, console.log, state/ (STATE), var.img (EPHEMERAL)
 """
@@ -42,6 +43,10 @@ class ClusterFolder:
     def log(self) -> Path:
         """The launcher's log."""
         return self.path / "launcher.log"
+
+    def companion_log(self, name: str) -> Path:
+        """The output of a program that the launcher runs beside the nodes."""
+        return self.path / f"{name}.log"
 
     @property
     def secrets(self) -> Path:
@@ -156,6 +161,8 @@ def _to_data(request: ClusterRequest) -> dict[str, Any]:
         "name": request.name,
         "subnet": str(request.subnet),
         "gateway": str(request.gateway),
+        "services": str(request.services),
+        "discovery": request.discovery,
         "mtu": request.mtu,
         "image": str(request.image),
         "nameservers": [str(server) for server in request.nameservers],
@@ -179,6 +186,8 @@ def _from_data(folder: ClusterFolder, data: Any) -> ClusterRequest:
         name=data["name"],
         subnet=IPv4Network(data["subnet"]),
         gateway=IPv4Address(data["gateway"]),
+        services=IPv4Address(data["services"]),
+        discovery=data["discovery"],
         mtu=data["mtu"],
         image=Path(data["image"]),
         nameservers=tuple(IPv4Address(server) for server in data["nameservers"]),

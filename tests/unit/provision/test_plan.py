@@ -36,7 +36,7 @@ def test_nodes_are_named_and_addressed_in_order() -> None:
         ({"name": "x" * 41}, "can't be a cluster's name"),
         ({"subnet": "10.5.0.1/24"}, "host bits set"),
         ({"subnet": "fd00::/64"}, "not IPv4"),
-        ({"subnet": "10.5.0.0/30", "workers": 1}, "addresses for 1 nodes, not for 2"),
+        ({"subnet": "10.5.0.0/29", "workers": 4}, "addresses for 4 nodes, not for 5"),
         ({"controlplanes": 0, "workers": 0}, "no cluster"),
         ({"disk": 1 << 20}, "too small"),
         ({"nameservers": ["dns"]}, "dns"),

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from talos.api.metadata import ADMIN
-from talos.config import contract as current
 from talos.config.contract import DOCUMENTS
 from talos.config.documents.block.filesystem_trim import FilesystemTrimConfig
 from talos.config.documents.block.volume import MountSpec, VolumeConfig
@@ -123,7 +122,7 @@ def _main(options: GenerateOptions, machine_type: MachineType) -> V1Alpha1Config
 def _documents(options: GenerateOptions) -> Iterator[Document]:
     """The documents that both types of machine have and that aren't about Kubernetes."""
     if options.with_cluster_discovery:
-        yield DiscoveryServiceConfig(name="default", endpoint=Url(current.DISCOVERY_ENDPOINT))
+        yield DiscoveryServiceConfig(name="default", endpoint=Url(options.discovery_endpoint))
     yield DiscoveryIdentityConfig(
         cluster_id=options.secrets.cluster_id, cluster_secret=options.secrets.cluster_secret
     )

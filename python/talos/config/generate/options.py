@@ -31,6 +31,7 @@ class GenerateOptions:
     registry_mirrors: Sequence[str] = ()
     with_kubespan: bool = False
     with_cluster_discovery: bool = True
+    discovery_endpoint: str = current.DISCOVERY_ENDPOINT
     allow_scheduling_on_control_planes: bool = False
     kube_prism_port: int | None = None
     custom_cni_url: str = ""

@@ -23,6 +23,7 @@ from typing import Any
 from talos.provision.cluster import ClusterRequest, NodeRequest, NodeState
 from talos.provision.container import cgroups
 from talos.provision.container.cgroups import Hierarchy, Limits
+from talos.provision.container.companions import Companions, make_companions
 from talos.provision.container.handover import make_cmdline, make_network
 from talos.provision.container.init import StartError, start_init
 from talos.provision.container.links import ClusterNetwork
@@ -88,6 +89,7 @@ class Launcher:
         self._report = report
         self._hierarchies: list[Hierarchy] = cgroups.mounted_hierarchies()
         self._nodes: list[_Node] = []
+        self._companions = Companions(make_companions(request), folder)
 
     def run(self) -> None:
         """Start every node, serve until a signal, leave nothing behind."""
@@ -98,6 +100,7 @@ class Launcher:
         self._record()
         self._network = ClusterNetwork(request, host_link(folder))
         try:
+            self._companions.start_due()
             self._image = LoopDevice(request.image, read_only=True)
             for node in request.nodes:
                 self._nodes.append(_Node(node, LoopDevice(folder.disk(node.name), read_only=False)))
@@ -140,7 +143,8 @@ class Launcher:
 
     def _serve(self) -> None:
         while True:
-            due = min((node.restart_at for node in self._nodes if node.restart_at is not None), default=None)
+            times = (*(node.restart_at for node in self._nodes), self._companions.next_start)
+            due = min((at for at in times if at is not None), default=None)
             if due is None:
                 number = signal.sigwait(SIGNALS)
             else:
@@ -156,6 +160,7 @@ class Launcher:
                 self._reboot_marked()
             self._reap()
             self._restart_due()
+            self._companions.start_due()
 
     def _reap(self) -> None:
         while True:
@@ -165,6 +170,7 @@ class Launcher:
                 return
             if pid == 0:
                 return
+            self._companions.note_end(pid, status)
             for node in self._nodes:
                 if node.pid == pid:
                     self._ended(node, parse_status(status))
@@ -221,6 +227,7 @@ class Launcher:
                 os.kill(node.pid, signal.SIGKILL)
                 os.waitpid(node.pid, 0)
                 node.pid, node.state = 0, NodeState.STOPPED
+        self._companions.kill()
 
     def _clean(self) -> None:
         self._network.close()

@@ -1,6 +1,7 @@
 """The cluster's network: a bridge in a network namespace of its own, and a cable to the host.
 
-The namespace belongs to the launcher and ends with it. Each node's eth0 is one end of a veth
+The namespace belongs to the launcher and ends with it; the bridge has the address of what the launcher
+serves to the nodes. Each node's eth0 is one end of a veth
 pair whose other end is in the bridge; so is the host's interface, which has the gateway's
 address. An unmodified client on the host therefore reaches every node at its own address.
 """
@@ -47,6 +48,9 @@ class ClusterNetwork:
         request = self._request
         self._inner.link("add", ifname=_BRIDGE, kind="bridge", mtu=request.mtu)
         self._bridge: int = self._inner.link_lookup(ifname=_BRIDGE)[0]
+        self._inner.addr(
+            "add", index=self._bridge, address=str(request.services), prefixlen=request.subnet.prefixlen
+        )
         self._inner.link("set", index=self._bridge, state="up")
         delete_link(self._host, self._link)
         self._inner.link(

@@ -78,6 +78,7 @@ def make_options(flags: Flags) -> ClusterOptions:
         cpus=cpus,
         memory=memory,
         disk=parse_flag_size(flags.text("disk"), where="--disk"),
+        discovery=flags.is_set("with-cluster-discovery"),
     )
 
 
@@ -144,6 +145,12 @@ FLAGS = (
     ),
     Flag(name="config-patch-workers", type=Type.STRING_ARRAY, help="patch those of workers"),
     Flag(name="kubernetes-version", default="1.37.0-rc.1", help="the version of Kubernetes in the configs"),
+    Flag(
+        name="with-cluster-discovery",
+        type=Type.BOOL,
+        default="true",
+        help="let nodes find each other through a discovery server of the cluster's own",
+    ),
     Flag(
         name="talosconfig-destination",
         help="the client file that gets the context, instead of the usual one",
