@@ -20,7 +20,7 @@ def make_controllers() -> Mapping[str, Sequence[Controller]]:
     return {
         "clusterd": clusterd.make_controllers(),
         "networkd": networkd.make_controllers(_NO_PORT, _NO_PORT),
-        "timed": timed.make_controllers(),
+        "timed": timed.make_controllers(_NO_PORT, _NO_PORT, _NO_PORT),
         "udevd": udevd.make_controllers(_NO_PORT, _NO_PORT),
     }
 

@@ -5,6 +5,7 @@ is None or empty, or upstream's default.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from talos.config.contract import DISCOVERY_ENDPOINT, DNS_DOMAIN, TIME_SERVERS
@@ -91,13 +92,40 @@ def search_domains(config: Config) -> tuple[str, ...]:
     return _network(config).search_domains or ()
 
 
-def time_servers(config: Config) -> tuple[str, ...]:
-    """The time servers."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeSync:
+    """Synchronization of the clock. ``servers`` and ``devices`` are empty where none are configured.
+
+    ``boot_timeout`` is in seconds, 0 for ever.
+    """
+
+    enabled: bool = True
+    servers: tuple[str, ...] = ()
+    use_nts: bool = False
+    devices: tuple[str, ...] = ()
+    boot_timeout: float = 0.0
+
+
+def time_sync(config: Config) -> TimeSync:
+    """How the clock is kept. NTS is the default of the document, the old settings know plain NTP alone."""
     document = config.find(TimeSyncConfig)
-    if document and document.ntp and document.ntp.servers:
-        return document.ntp.servers
+    if document is not None:
+        ntp, ptp = document.ntp, document.ptp
+        return TimeSync(
+            enabled=document.enabled is not False,
+            servers=(ntp.servers or TIME_SERVERS) if ntp is not None else (),
+            use_nts=ntp is not None and ntp.use_nts is not False,
+            devices=(ptp and ptp.devices) or (),
+            boot_timeout=document.boot_timeout.seconds if document.boot_timeout else 0.0,
+        )
     time = _machine(config).time
-    return (time and time.servers) or TIME_SERVERS
+    if time is None:
+        return TimeSync()
+    return TimeSync(
+        enabled=not time.disabled,
+        servers=time.servers or (),
+        boot_timeout=time.boot_timeout.seconds if time.boot_timeout else 0.0,
+    )
 
 
 def sysctls(config: Config) -> Mapping[str, str]:

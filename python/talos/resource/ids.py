@@ -26,6 +26,7 @@ def id_of(resource: Singleton[Message]) -> str:
 
 ACQUIRE_CONFIG_SPEC = _one(kinds.ACQUIRE_CONFIG_SPEC, "machine-config")
 ACQUIRE_CONFIG_STATUS = _one(kinds.ACQUIRE_CONFIG_STATUS, "machine-config")
+ADJTIME_STATUS = _one(kinds.ADJTIME_STATUS, "node")
 API_CERTIFICATE = _one(kinds.API_CERTIFICATE, "api")
 API_SERVICE_CONFIG = _one(kinds.API_SERVICE_CONFIG, "api")
 BOOT_ID = _one(kinds.BOOT_ID, "boot-id")
@@ -63,6 +64,7 @@ NODE_ADDRESS_CURRENT = _one(kinds.NODE_ADDRESS, "current")
 NODE_ADDRESS_DEFAULT = _one(kinds.NODE_ADDRESS, "default")
 NODE_ADDRESS_ROUTED = _one(kinds.NODE_ADDRESS, "routed")
 NODE_ADDRESS_SORT_ALGORITHM = _one(kinds.NODE_ADDRESS_SORT_ALGORITHM, "default")
+NTP_STATUS = _one(kinds.NTP_STATUS, "node")
 OS_ROOT_SECRET = _one(kinds.OS_ROOT_SECRET, "os")
 PLATFORM_CONFIG = _one(kinds.PLATFORM_CONFIG, "active")
 """What the platform supplies at this boot."""

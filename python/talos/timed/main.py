@@ -8,19 +8,31 @@ from talos.daemon.run import Daemon, run
 from talos.resource import ids
 from talos.resource.controller.controller import Controller
 from talos.resource.state import NotFoundError
+from talos.system.clock import Clock, KernelClock
+from talos.system.logging import Log
+from talos.timed.controllers.sync import OpenSource, Settings, Source, TimeSyncController
+from talos.timed.ntp.client import query
+from talos.timed.ntp.servers import Servers, open_plain
+from talos.timed.ptp import PtpDevices
 from talos.timed.service import TimeService
-from talos.timed.sntp import query
-from talos.timed.time_status import TimeStatusController
 
 
-def make_controllers() -> list[Controller]:
+def make_controllers(clock: Clock, open_source: OpenSource, log: Log) -> list[Controller]:
     """Every controller of this daemon."""
-    return [TimeStatusController()]
+    return [TimeSyncController(clock, open_source, log)]
+
+
+def make_source(clock: Clock, log: Log, settings: Settings) -> Source:
+    """What the settings name."""
+    if settings.devices:
+        return PtpDevices(settings.devices, log)
+    return Servers(settings.servers, open_plain, clock.now, log)
 
 
 async def serve_time(daemon: Daemon) -> None:
     """Serve until the daemon stops."""
-    controllers = make_controllers()
+    clock = KernelClock()
+    controllers = make_controllers(clock, partial(make_source, clock, daemon.log), daemon.log)
     async with mirrored_state(daemon, controllers) as state:
 
         async def configured_servers() -> list[str]:

@@ -8,10 +8,10 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.rpc import Call, Code, RpcError, Service
 from talos.api.time import time_pb2
 from talos.api.timestamps import make_timestamp
-from talos.timed.sntp import Answer
+from talos.timed.ntp.packet import Sample
 
 type Servers = Callable[[], Awaitable[Sequence[str]]]
-type Query = Callable[[str], Awaitable[Answer]]
+type Query = Callable[[str], Awaitable[Sample]]
 
 
 class TimeService:
@@ -34,9 +34,9 @@ class TimeService:
             raise RpcError(Code.FAILED_PRECONDITION, "no time servers are configured")
         return make_response(await self._query_all(servers))
 
-    async def _query_all(self, servers: Sequence[str]) -> Answer:
+    async def _query_all(self, servers: Sequence[str]) -> Sample:
         """The first answer of all servers, which are queried at once: none delays the others."""
-        answers: list[Answer] = []
+        answers: list[Sample] = []
         failures: list[RpcError] = []
         async with trio.open_nursery() as nursery:
 
@@ -61,7 +61,7 @@ class TimeService:
         return make_response(await self._query(request.server))
 
 
-def make_response(answer: Answer) -> time_pb2.TimeResponse:
+def make_response(answer: Sample) -> time_pb2.TimeResponse:
     """The reply: both clocks at the moment of the answer."""
     message = time_pb2.Time(
         server=answer.server,

@@ -38,7 +38,7 @@ kind: ResolverConfig
 nameservers: [{address: 10.0.0.53}]
 searchDomains: {domains: [d]}
 ---
-{apiVersion: v1alpha1, kind: TimeSyncConfig, enabled: false, ntp: {servers: [ntp]}}
+{apiVersion: v1alpha1, kind: TimeSyncConfig, enabled: false, ntp: {servers: [ntp], useNTS: false}}
 ---
 {apiVersion: v1alpha1, kind: SysctlConfig, params: {a: b}}
 ---
@@ -67,7 +67,7 @@ EXPECTED: dict[Callable[..., Any], Any] = {
     effective.hostname: "h",
     effective.nameservers: ("10.0.0.53",),
     effective.search_domains: ("d",),
-    effective.time_servers: ("ntp",),
+    effective.time_sync: effective.TimeSync(enabled=False, servers=("ntp",)),
     effective.sysctls: {"a": "b"},
     effective.environment: {"c": "d"},
     effective.cluster_id: "i",
@@ -87,7 +87,7 @@ def test_both_layouts_mean_the_same(read: Callable[..., Any], text: str) -> None
 
 def test_defaults_of_an_empty_config() -> None:
     config = load("")
-    assert effective.time_servers(config) == ("time.cloudflare.com",)
+    assert effective.time_sync(config) == effective.TimeSync()
     assert effective.os_ca(config) is None
 
 

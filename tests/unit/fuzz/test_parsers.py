@@ -38,7 +38,8 @@ from talos.rpc.port import call
 from talos.rpc.port.frames import FloodError, FrameMeter
 from talos.rpc.protocol import parse_metadata, parse_timeout
 from talos.system.errors import UserError
-from talos.timed.sntp import parse_reply as parse_sntp
+from talos.timed.ntp.packet import is_reply as is_ntp
+from talos.timed.ntp.packet import parse_reply as parse_ntp
 
 from .mutation import inputs
 
@@ -209,8 +210,10 @@ PARSERS: Mapping[str, Parser] = {
         seeds=[DHCP],
         refusals=(ValueError,),
     ),
-    "SNTP": Parser(
-        parse=lambda data: parse_sntp(data, "server", nonce=bytes(8), sent=0.0, received=1.0),
+    "NTP": Parser(
+        parse=lambda data: (
+            parse_ntp(data, "server", sent=0.0, received=1.0) if is_ntp(data, bytes(8)) else None
+        ),
         seeds=[b"\x24\2\0\0" + bytes(44)],
         refusals=(RpcError,),
     ),

@@ -68,7 +68,7 @@ class DefaultsController(Reconciler):
             resolvers,
             namespace=CONFIG_NAMESPACE,
         )
-        times = TimeServerSpecSpec(ntp_servers=TIME_SERVERS, config_layer=layer)
+        times = TimeServerSpecSpec(ntp_servers=TIME_SERVERS, use_nts=True, config_layer=layer)
         await runtime.put(
             kinds.TIME_SERVER_SPEC,
             layered_id(layer, ids.id_of(ids.TIME_SERVER_SPEC)),

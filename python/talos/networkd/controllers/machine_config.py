@@ -13,7 +13,6 @@ from talos.api.definitions.network_pb2 import (
 )
 from talos.config import effective
 from talos.config.active import read_config
-from talos.config.contract import TIME_SERVERS
 from talos.networkd.addresses import make_ip, parse_interface
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.spec_makers import make_hostname
@@ -82,11 +81,10 @@ class ServersConfigController(Reconciler):
                 spec_id = layered_id(_LAYER, ids.id_of(ids.RESOLVER_SPEC))
                 resolvers = make_resolvers(servers, domains)
                 await runtime.put(kinds.RESOLVER_SPEC, spec_id, resolvers, namespace=CONFIG_NAMESPACE)
-            times = effective.time_servers(config)
-            # The default is another layer's: one of the platform shall win over it.
-            if tuple(times) != TIME_SERVERS:
+            sync = effective.time_sync(config)
+            if sync.servers:
                 spec_id = layered_id(_LAYER, ids.id_of(ids.TIME_SERVER_SPEC))
-                spec = TimeServerSpecSpec(ntp_servers=times, config_layer=_LAYER)
+                spec = TimeServerSpecSpec(ntp_servers=sync.servers, use_nts=sync.use_nts, config_layer=_LAYER)
                 await runtime.put(kinds.TIME_SERVER_SPEC, spec_id, spec, namespace=CONFIG_NAMESPACE)
 
 

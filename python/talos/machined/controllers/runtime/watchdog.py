@@ -7,9 +7,9 @@ from collections.abc import Callable
 from math import inf
 
 import trio
-from google.protobuf.duration_pb2 import Duration
 
 from talos.api.definitions.runtime_pb2 import WatchdogTimerConfigSpec, WatchdogTimerStatusSpec
+from talos.api.timestamps import make_duration
 from talos.config import effective
 from talos.config.active import read_config
 from talos.resource import ids
@@ -115,10 +115,3 @@ class WatchdogTimerController(Controller):
             timeout=make_duration(timeout),
             feed_interval=make_duration(self._interval),
         )
-
-
-def make_duration(seconds: float) -> Duration:
-    """A duration as protobuf."""
-    duration = Duration()
-    duration.FromNanoseconds(int(seconds * 1e9))
-    return duration

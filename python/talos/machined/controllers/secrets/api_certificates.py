@@ -76,7 +76,7 @@ class ApiCertificatesController(RenewingReconciler):
             await self._maintain(runtime)
             return
         sans = await runtime.get_or_none(*ids.CERT_SAN_API)
-        if sans is None or not await is_clock_right(runtime):
+        if sans is None or not await is_clock_right(runtime, root.spec.issuing_ca.crt):
             await _end_maintenance(runtime)
             return
         if root.spec.issuing_ca.key:

@@ -223,7 +223,18 @@ async def test_without_config_there_are_no_secrets() -> None:
         assert await machine.trustd() is None
 
 
-async def test_nothing_is_issued_while_the_clock_is_wrong() -> None:
+@pytest.mark.parametrize(
+    ("begin", "is_issued"),
+    [(timedelta(days=365), False), (timedelta(minutes=10), True), (timedelta(days=-3650), False)],
+    ids=["years behind", "minutes behind", "years ahead"],
+)
+async def test_an_unsynchronized_clock_counts_within_the_years_of_the_authority(
+    begin: timedelta, *, is_issued: bool
+) -> None:
+    ca = CertificateAuthority.generate(
+        KeyType.ED25519, organizations=["talos"], not_before=datetime.now(UTC) + begin
+    )
+
     def status(*, synced: bool) -> Callable[[time.StatusSpec], None]:
         def change(spec: time.StatusSpec) -> None:
             spec.synced = synced
@@ -232,10 +243,10 @@ async def test_nothing_is_issued_while_the_clock_is_wrong() -> None:
 
     async with running() as machine:
         await modify(machine.state, *ids.TIME_STATUS, status(synced=False))
-        await machine.configure(config())
+        await machine.configure(config(ca=ca))
         await machine.name("cp-1")
         await machine.address("10.5.0.2", id="current")
-        assert await machine.api() is None
+        assert (await machine.api() is not None) is is_issued
         await modify(machine.state, *ids.TIME_STATUS, status(synced=True))
         assert await machine.api() is not None
 

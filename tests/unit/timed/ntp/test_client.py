@@ -6,15 +6,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
-from google.protobuf.empty_pb2 import Empty
 
-from talos.api.rpc import Call, Code, RpcError
-from talos.api.time.time_pb2 import TimeRequest
-from talos.timed.service import TimeService
-from talos.timed.sntp import EPOCH_OFFSET, Answer, query
+from talos.api.rpc import Code, RpcError
+from talos.timed.ntp.client import query
 
 NOW = 1_800_000_000.25
-CALL = Call(method="/time.TimeService/Time", metadata={}, deadline=float("inf"), peer="")
+EPOCH_OFFSET = 2_208_988_800
 
 
 def reply(request: bytes, time: float, *, flags: int = 4 << 3 | 4, stratum: int = 2) -> bytes:
@@ -46,9 +43,15 @@ async def server(answer: Callable[[bytes], bytes | None]) -> AsyncGenerator[int]
 async def test_the_offset_is_what_our_clock_lacks(ahead: float) -> None:
     # The last one lies in the era after 2036.
     async with server(lambda packet: reply(packet, NOW + ahead)) as port:
-        answer = await query("127.0.0.1", lambda: NOW, port=port)
-    assert answer.offset == pytest.approx(ahead, abs=1e-3)
-    assert answer.remote == pytest.approx(NOW + ahead, abs=1e-3)
+        sample = await query("127.0.0.1", lambda: NOW, port=port)
+    assert sample.offset == pytest.approx(ahead, abs=1e-3)
+
+
+@pytest.mark.parametrize("local", [0.0, 4_100_000_000.0, 900_000_000.0])
+async def test_a_wrong_local_clock_does_not_change_the_era(local: float) -> None:
+    async with server(lambda packet: reply(packet, NOW)) as port:
+        sample = await query("127.0.0.1", lambda: local, port=port)
+    assert sample.offset == pytest.approx(NOW - local, abs=1e-3)
 
 
 def answer_wrongly(packet: bytes, kind: str) -> bytes | None:
@@ -57,6 +60,11 @@ def answer_wrongly(packet: bytes, kind: str) -> bytes | None:
             return reply(packet, NOW, stratum=0)
         case "alarm":
             return reply(packet, NOW, flags=0xE4)
+        case "stratum":
+            return reply(packet, NOW, stratum=16)
+        case "distant":
+            good = reply(packet, NOW)
+            return good[:4] + (2 << 16).to_bytes(4) * 2 + good[12:]
         case "foreign":
             return reply(bytes(48), NOW)
         case "garbage":
@@ -70,6 +78,8 @@ def answer_wrongly(packet: bytes, kind: str) -> bytes | None:
     [
         ("refusal", "refuses to answer: RATE"),
         ("alarm", "no synchronized clock"),
+        ("stratum", "no synchronized clock"),
+        ("distant", "no synchronized clock"),
         ("silence", "did not answer within 0.2 s"),
         ("foreign", "did not answer within 0.2 s"),
         ("garbage", "did not answer within 0.2 s"),
@@ -80,22 +90,3 @@ async def test_an_unusable_answer_is_reported(kind: str, message: str) -> None:
         with pytest.raises(RpcError, match=message) as caught:
             await query("127.0.0.1", lambda: NOW, port=port, max_wait=0.2)
     assert caught.value.code is Code.UNAVAILABLE
-
-
-async def test_time_takes_the_first_server_that_answers() -> None:
-    async def servers() -> list[str]:
-        return ["dead", "alive"]
-
-    async def query_twin(name: str) -> Answer:
-        if name == "dead":
-            raise RpcError(Code.UNAVAILABLE, "dead")
-        return Answer(server=name, local=NOW, remote=NOW + 1, offset=1.0)
-
-    service = TimeService(servers, query_twin)
-    message = (await service.time(Empty(), CALL)).messages[0]
-    assert (message.server, message.localtime.seconds) == ("alive", 1_800_000_000)
-    assert message.remotetime.ToNanoseconds() - message.localtime.ToNanoseconds() == 1_000_000_000
-    with pytest.raises(RpcError, match="dead"):
-        await service.check(TimeRequest(server="dead"), CALL)
-    with pytest.raises(RpcError, match="no time server is named"):
-        await service.check(TimeRequest(), CALL)

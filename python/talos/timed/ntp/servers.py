@@ -1,0 +1,118 @@
+"""The servers that are asked regularly: one address after the other, with pauses for those that refuse."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+import trio
+
+from talos.api.rpc import RpcError
+from talos.system.logging import Log
+from talos.timed.ntp.client import PLAIN, Address, Now, Protection, query_address, resolve
+from talos.timed.ntp.packet import RefusedError, Sample
+
+MAX_SERVERS = 8
+"""Of a longer list only so many are asked."""
+TRIES = 2
+"""Failures in a row after which another address of the name is asked."""
+RATE_PAUSE = 64.0
+"""Seconds for which a server is left alone that asked for it; doubled with every further time."""
+MAX_PAUSE = 3600.0
+"""Seconds for which a server is left alone that denies access; the longest pause of the others."""
+RETRY = 2.0
+"""Seconds until silent servers are asked again; doubled with every round in vain."""
+MAX_RETRY = 64.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """Where a server answers, and what protects the packets."""
+
+    addresses: Sequence[Address]
+    make_protection: Callable[[], Awaitable[Protection]]
+
+
+type OpenSession = Callable[[str], Awaitable[Session]]
+
+
+async def open_plain(server: str) -> Session:
+    """A server without authentication. RpcError."""
+
+    async def plain() -> Protection:
+        return PLAIN
+
+    return Session(addresses=await resolve(server), make_protection=plain)
+
+
+@dataclass(slots=True)
+class _Server:
+    name: str
+    session: Session | None = None
+    next_address: int = 0
+    failures: int = 0
+    refusals: int = 0
+    silent_until: float = field(default=0.0)
+
+
+class Servers:
+    """Asks all servers at once; each answers for itself and delays no other by more than its time-out."""
+
+    def __init__(self, names: Sequence[str], open_session: OpenSession, now: Now, log: Log) -> None:
+        self._servers = [_Server(name) for name in dict.fromkeys(names[:MAX_SERVERS])]
+        self._open_session = open_session
+        self._now = now
+        self._log = log
+        self._rounds_in_vain = 0
+
+    async def ask(self) -> list[Sample]:
+        """One sample of each server that answers."""
+        samples: list[Sample] = []
+
+        async def ask_one(server: _Server) -> None:
+            sample = await self._ask(server)
+            if sample is not None:
+                samples.append(sample)
+
+        async with trio.open_nursery() as nursery:
+            for server in self._servers:
+                if server.silent_until <= trio.current_time():
+                    nursery.start_soon(ask_one, server)
+        self._rounds_in_vain = 0 if samples else self._rounds_in_vain + 1
+        return samples
+
+    @property
+    def retry(self) -> float:
+        """Seconds until servers that did not answer are asked again."""
+        return min(RETRY * 2 ** max(self._rounds_in_vain - 1, 0), MAX_RETRY)
+
+    async def _ask(self, server: _Server) -> Sample | None:
+        try:
+            if server.session is None:
+                server.session = await self._open_session(server.name)
+            address = server.session.addresses[server.next_address]
+            protection = await server.session.make_protection()
+            sample = await query_address(server.name, address, self._now, protection=protection)
+        except RefusedError as refusal:
+            # RFC 5905, section 7.4: RATE asks for longer pauses, DENY and RSTR for none at all.
+            pause = RATE_PAUSE * 2**server.refusals if refusal.kiss == "RATE" else MAX_PAUSE
+            server.silent_until = trio.current_time() + min(pause, MAX_PAUSE)
+            server.refusals += 1
+            self._log.once(refusal.message, key=server.name, level="warning")
+            self._move_on(server)
+            return None
+        except RpcError as error:
+            self._log.once(error.message, key=server.name, level="warning")
+            server.failures += 1
+            if server.failures >= TRIES:
+                self._move_on(server)
+            return None
+        server.failures = server.refusals = 0
+        self._log.forget(server.name)
+        return sample
+
+    @staticmethod
+    def _move_on(server: _Server) -> None:
+        """Take the next address; after the last one the name is resolved anew."""
+        server.failures = 0
+        server.next_address += 1
+        if server.session is None or server.next_address >= len(server.session.addresses):
+            server.session, server.next_address = None, 0
