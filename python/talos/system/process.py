@@ -10,6 +10,7 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -144,6 +145,15 @@ def spawn(
             number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP)
         ],
     )
+
+
+def set_oom_score(pid: int, score: int) -> None:
+    """Set how likely the kernel kills a process when memory is short.
+
+    The process may have ended already, and a kernel refuses scores below its launcher's.
+    """
+    with suppress(OSError):
+        Path(f"/proc/{pid}/oom_score_adj").write_text(str(score), encoding="ascii")
 
 
 def describe_exit(code: int) -> str:

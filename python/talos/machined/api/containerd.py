@@ -4,14 +4,14 @@ from contextlib import AbstractAsyncContextManager
 
 from talos.api.rpc import Code, RpcError, Transport
 from talos.machined.api.pump import in_thread
+from talos.machined.containerd.client import CRI_SOCKET, PODS, SYSTEM, SYSTEM_SOCKET, TIMEOUT
 from talos.machined.node.ports import Node
-from talos.machined.services.containerd import SOCKET as SYSTEM_SOCKET
 
-TIMEOUT = 10.0
-SYSTEM, PODS = "system", "k8s.io"
+__all__ = ["PODS", "SYSTEM", "TIMEOUT"]
+
 SOCKETS = {
     SYSTEM: SYSTEM_SOCKET,
-    PODS: "/run/containerd/containerd.sock",
+    PODS: CRI_SOCKET,
 }
 
 

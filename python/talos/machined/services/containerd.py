@@ -3,13 +3,17 @@
 from pathlib import Path
 
 from talos.daemon.daemons import RUN
+from talos.machined.containerd.client import SYSTEM_SOCKET
 from talos.machined.services.health import HealthCheck, ServingProbe
 from talos.machined.services.spec import Directory, Execute, ServiceContext, ServiceSpec
 from talos.system.cgroups import MIB, Limits
 
-SOCKET = f"{RUN}/containerd/containerd.sock"
 CONFIG = "/system/etc/containerd/config.toml"
 ROOT = "/system/var/lib/containerd"
+DEAD_AFTER = 60.0
+"""Seconds without an answer after which an instance is taken for hung and replaced; containers go on."""
+START_LIMIT = 300.0
+"""Seconds for its first answer: it opens its database first, perhaps on a slow disk."""
 
 
 async def _configure(_context: ServiceContext) -> None:
@@ -39,7 +43,7 @@ disabled_plugins = [
 ]
 
 [grpc]
-address = "{SOCKET}"
+address = "{SYSTEM_SOCKET}"
 
 [debug]
 format = "json"
@@ -49,7 +53,7 @@ format = "json"
 CONTAINERD = ServiceSpec(
     id="containerd",
     start=Execute(argv=("/usr/bin/containerd", "--config", CONFIG)),
-    health=HealthCheck(probe=ServingProbe(SOCKET)),
+    health=HealthCheck(probe=ServingProbe(SYSTEM_SOCKET), silence=DEAD_AFTER, start_limit=START_LIMIT),
     prepare=_configure,
     directories=(Directory(path=f"{RUN}/containerd", mode=0o711),),
     group="system/runtime",

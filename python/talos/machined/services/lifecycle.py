@@ -14,14 +14,14 @@ FOLLOWERS: Mapping[ServiceState, frozenset[ServiceState]] = {
     S.INITIALIZED: frozenset({S.STARTING, S.SKIPPED}),
     S.STARTING: frozenset({S.WAITING, S.PREPARING, S.SKIPPED, S.STOPPING, S.FAILED}),
     S.WAITING: frozenset({S.WAITING, S.PREPARING, S.STOPPING, S.FAILED}),
-    S.PREPARING: frozenset({S.RUNNING, S.WAITING, S.STOPPING, S.FAILED}),
+    S.PREPARING: frozenset({S.PREPARING, S.RUNNING, S.WAITING, S.STOPPING, S.FAILED}),
     S.RUNNING: frozenset({S.RUNNING, S.WAITING, S.STOPPING, S.FINISHED, S.FAILED}),
     S.STOPPING: frozenset({S.FINISHED, S.FAILED}),
     S.FINISHED: frozenset({S.STARTING}),
     S.FAILED: frozenset({S.STARTING}),
     S.SKIPPED: frozenset({S.STARTING}),
 }
-"""RUNNING and WAITING may be repeated with another message."""
+"""RUNNING, PREPARING and WAITING may be repeated with another message."""
 MAX_EVENTS = 64
 """Events kept of each service."""
 

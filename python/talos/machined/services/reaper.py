@@ -1,7 +1,9 @@
 """The one place where PID 1 reaps processes."""
 
+import os
+import signal
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import trio
 
@@ -71,6 +73,12 @@ class Child:
     def has_ended(self) -> bool:
         """Whether it has ended. While it hasn't, its pid is its own and may be signalled."""
         return self._ended.is_set()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, unless it has ended."""
+        if not self.has_ended:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     async def wait(self) -> int:
         """Wait for its end: its exit code, negative for a signal."""

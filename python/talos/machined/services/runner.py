@@ -11,6 +11,7 @@ from pathlib import Path
 
 import trio
 
+from talos.api.rpc import RpcError
 from talos.daemon.ready import READY_MESSAGE
 from talos.machined.logs.store import AUDIT, LineSplitter, LogStore, split_records
 from talos.machined.node.ports import ServiceState, ServiceStatus
@@ -23,14 +24,16 @@ from talos.machined.services.spec import (
     Execute,
     Fork,
     InProcess,
+    RunContainer,
     ServiceContext,
     ServiceSpec,
 )
 from talos.machined.services.zygote import ForkRequest
 from talos.machined.services.zygote_client import Zygote, ZygoteLostError
 from talos.system.cgroups import Groups
+from talos.system.errors import UserError
 from talos.system.logging import Log
-from talos.system.process import describe_exit, spawn
+from talos.system.process import describe_exit, set_oom_score, spawn
 
 FIRST_BACKOFF = 0.2
 """Seconds before a service that ended is restarted; doubled with every restart."""
@@ -112,7 +115,7 @@ class Runner:
     def terminate(self) -> None:
         """Send SIGTERM to the process, if there is one; the runner starts the next."""
         if self._child is not None:
-            _signal(self._child, signal.SIGTERM)
+            self._child.signal(signal.SIGTERM)
 
     async def _end_process(self) -> None:
         child = self._child
@@ -120,12 +123,12 @@ class Runner:
             return
         if self.life.state is not ServiceState.STOPPING:
             self.life.step(ServiceState.STOPPING, f"Sending SIGTERM to PID {child.pid}")
-        _signal(child, signal.SIGTERM)
+        child.signal(signal.SIGTERM)
         with trio.move_on_after(self.spec.stop_timeout):
             await child.wait()
         if not child.has_ended:
             self._context.log.warning("a service had to be killed", id=self.spec.id)
-            _signal(child, signal.SIGKILL)
+            child.signal(signal.SIGKILL)
             await child.wait()
 
     async def _wait_for_conditions(self, dependencies: Sequence[Lifecycle]) -> None:
@@ -156,7 +159,7 @@ class Runner:
             began = trio.current_time()
             try:
                 end = await self._run_once()
-            except (OSError, ZygoteLostError) as error:
+            except (OSError, ZygoteLostError, UserError, RpcError) as error:
                 end = f"Could not start: {error}"
             except Exception as error:
                 self._context.log.exception("a service did not start", id=self.spec.id)
@@ -181,24 +184,44 @@ class Runner:
             self.life.set_health(healthy=True, message="")
             await self._watch(None, -1)
             return "ended"
+        if isinstance(self.spec.start, RunContainer):
+            return await self._run_container(self.spec.start)
         reading, writing = os.pipe()
         try:
             try:
-                child = await self._start(writing)
+                child = await self._start(self.spec.start, writing)
             finally:
                 os.close(writing)
-            self._child = child
             self._settle_process(child.pid)
-            self.life.pid = child.pid
-            self.life.step(ServiceState.RUNNING, f"Process started with PID {child.pid}")
-            await self._watch(child, reading)
-            return f"Process {child.pid} ended with {describe_exit(await child.wait())}"
+            return await self._accompany(child, reading, f"Process started with PID {child.pid}")
         finally:
             os.close(reading)
 
-    async def _start(self, ready: int) -> Child:
-        match self.spec.start:
-            case Fork() as start:
+    async def _run_container(self, start: RunContainer) -> str:
+        # Most nodes' daemons are no containers, and none is while a node is in maintenance.
+        from talos.machined.services.container import start_container
+
+        def report(message: str) -> None:
+            self.life.step(ServiceState.PREPARING, message)
+
+        context = self._context
+        async with start_container(
+            start, self.spec, context.service, context.connect, context.groups, self._output, report
+        ) as child:
+            text = f"Started task {self.spec.id} (PID {child.pid}) for container {self.spec.id}"
+            return await self._accompany(child, -1, text)
+
+    async def _accompany(self, child: Child, ready: int, message: str) -> str:
+        """From the start of a process to its end; how it ended."""
+        self._child = child
+        self.life.pid = child.pid
+        self.life.step(ServiceState.RUNNING, message)
+        await self._watch(child, ready)
+        return f"Process {child.pid} ended with {describe_exit(await child.wait())}"
+
+    async def _start(self, start: Fork | Execute, ready: int) -> Child:
+        match start:
+            case Fork():
                 request = ForkRequest(
                     module=start.module,
                     title=self.spec.id,
@@ -210,19 +233,16 @@ class Runner:
                     environment=ENVIRONMENT,
                 )
                 return await self._context.zygote.fork(request, self._output, ready)
-            case Execute() as start:
+            case Execute():
                 pid = spawn(start.argv, env=start.environment, stdout=self._output, stderr=self._output)
                 return self._context.reaper.register(pid)
-            case InProcess():
-                raise AssertionError(self.spec.id)
 
     def _settle_process(self, pid: int) -> None:
         """Put a process into its group; it may have ended already, and a kernel may refuse."""
         with suppress(OSError):
             if self.spec.group:
                 self._context.groups.join(self.spec.group, pid)
-        with suppress(OSError):
-            Path(f"/proc/{pid}/oom_score_adj").write_text(str(self.spec.oom_score_adj), encoding="ascii")
+        set_oom_score(pid, self.spec.oom_score_adj)
 
     async def _watch(self, child: Child | None, ready: int) -> None:
         """Run health checks until the process has ended."""
@@ -269,7 +289,7 @@ class Runner:
                     seconds=round(silent),
                     reason=message,
                 )
-                _signal(child, signal.SIGKILL)
+                child.signal(signal.SIGKILL)
                 return
             await trio.sleep(check.initial_delay if failures == 1 or not has_answered else check.period)
 
@@ -313,12 +333,6 @@ class Runner:
 
 def _is_up(life: Lifecycle) -> bool:
     return life.is_up
-
-
-def _signal(child: Child, number: signal.Signals) -> None:
-    if not child.has_ended:
-        with suppress(ProcessLookupError):
-            os.kill(child.pid, number)
 
 
 def make_directory(directory: Directory) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from talos.machined.containerd.client import CRI_SOCKET
+from talos.machined.containerd.spec import ContainerSpec
 from talos.machined.node.ports import Platform
 from talos.machined.services.conditions import Condition
 from talos.machined.services.health import HealthCheck
@@ -60,6 +62,19 @@ class InProcess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunContainer:
+    """A container in namespace ``system`` of a containerd instance; its id is the service's.
+
+    ``make`` is called at every start, so that a restarted service follows what the State holds by then. A
+    UserError of it is the reason why the service does not start. The service depends on the one that is
+    behind ``socket``. The container's control group is the service's.
+    """
+
+    make: "Callable[[ServiceContext], Awaitable[ContainerSpec]]"
+    socket: str = CRI_SOCKET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceContext:
     """What ``prepare`` and ``skip`` of a service may use."""
 
@@ -90,7 +105,7 @@ class ServiceSpec:
     """
 
     id: str
-    start: Fork | Execute | InProcess
+    start: Fork | Execute | RunContainer | InProcess
     depends: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
     health: HealthCheck | None = None

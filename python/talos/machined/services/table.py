@@ -1,10 +1,11 @@
-"""The table of services. ``cri``, ``etcd`` and ``kubelet`` join it with Kubernetes."""
+"""The table of services."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from talos.daemon.daemons import DAEMONS, MACHINE_SOCKET, MACHINED, ROUTERD
 from talos.machined.services.containerd import CONTAINERD
+from talos.machined.services.cri import CRI
 from talos.machined.services.daemons import make_daemon_service
 from talos.machined.services.health import HealthCheck, MethodProbe
 from talos.machined.services.spec import Directory, InProcess, ServiceSpec
@@ -16,6 +17,7 @@ MACHINE_DIRECTORY = Directory(path=str(Path(MACHINE_SOCKET).parent), gid=ROUTERD
 GROUPS: Mapping[str, Limits] = {
     "system": Limits(minimum=128 * MIB, low=256 * MIB, millicores=1500, swap=True),
     "podruntime": Limits(minimum=340 * MIB, low=936 * MIB, millicores=4000),
+    "podruntime/shim": Limits(minimum=48 * MIB, low=96 * MIB, millicores=500),
 }
 """Groups that only hold other groups: the limits of children are capped by these."""
 
@@ -30,6 +32,7 @@ SERVICES = (
         limits=Limits(minimum=96 * MIB, low=192 * MIB, millicores=2000),
     ),
     CONTAINERD,
+    CRI,
     *map(make_daemon_service, DAEMONS),
 )
 """Every service of the node. The State is there before the first of them starts."""

@@ -1,0 +1,175 @@
+"""A container of the system: made from an image, run, and removed with all that is left of it."""
+
+import json
+import os
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import override
+
+import trio
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.empty_pb2 import Empty
+
+from talos.api.containerd import containers_pb2, runc_options_pb2, snapshots_pb2, tasks_pb2
+from talos.api.rpc import Code, RpcError
+from talos.machined.containerd.client import SNAPSHOTTER, WORK_TIMEOUT, Containerd
+from talos.machined.containerd.spec import SPEC_TYPE, ContainerSpec, make_oci_spec
+from talos.machined.containerd.store import Image, has_snapshot, remove_snapshot, unpack
+from talos.machined.services.reaper import Child
+from talos.system.process import set_oom_score
+
+RUNTIME = "io.containerd.runc.v2"
+SHIM_GROUP = "podruntime/shim"
+REMOVE_LIMIT = 30.0
+"""Seconds until what is left of a container is left to the next start."""
+KILL_LIMIT = 10.0
+"""Seconds for the processes of a container that was killed to end."""
+EXIT_RETRY = 1.0
+"""Seconds between two attempts to ask for an exit code, while containerd is away."""
+EXIT_LIMIT = 30.0
+"""Seconds after which the exit code of a container stays unknown."""
+UNKNOWN_EXIT = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where a container runs: its id, its control group, and the file that takes its output."""
+
+    id: str
+    group: str
+    oom_score_adj: int
+    output: str
+    shim_group: str = ""
+    """Empty: the shim stays in containerd's group."""
+
+
+class Contained(Child):
+    """The first process of a container.
+
+    It is its shim's child: a pidfd is how PID 1 signals it and learns of its end, also while containerd
+    itself is away.
+    """
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(pid)
+        self.pidfd = os.pidfd_open(pid)
+
+    @override
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, unless it has ended."""
+        if not self.has_ended:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.pidfd, number)
+
+
+@asynccontextmanager
+async def run_container(
+    containerd: Containerd, spec: ContainerSpec, image: Image, placement: Placement
+) -> AsyncGenerator[Contained]:
+    """Run a container for as long as the context is open; then nothing of it is left.
+
+    Raises:
+        UserError: the image can't be run so.
+        RpcError: containerd reports an error, or isn't there.
+    """
+    await remove_container(containerd, placement.id)
+    try:
+        child = await _create(containerd, spec, image, placement)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_watch, containerd, placement.id, child)
+                yield child
+                nursery.cancel_scope.cancel()
+        finally:
+            os.close(child.pidfd)
+    finally:
+        with trio.move_on_after(REMOVE_LIMIT, shield=True), suppress(RpcError):
+            await remove_container(containerd, placement.id)
+
+
+async def _create(
+    containerd: Containerd, spec: ContainerSpec, image: Image, placement: Placement
+) -> Contained:
+    document = make_oci_spec(spec, image.config, placement.group)
+    async with containerd.leased() as leased:
+        if not await has_snapshot(leased, image.snapshot):
+            await unpack(leased, image)
+        prepared = await leased.call(
+            "snapshots.v1.Snapshots/Prepare",
+            snapshots_pb2.PrepareSnapshotRequest(
+                snapshotter=SNAPSHOTTER, key=placement.id, parent=image.snapshot
+            ),
+            snapshots_pb2.PrepareSnapshotResponse,
+        )
+        container = containers_pb2.Container(
+            id=placement.id,
+            image=spec.image,
+            runtime=containers_pb2.Container.Runtime(name=RUNTIME),
+            spec=AnyMessage(type_url=SPEC_TYPE, value=json.dumps(document).encode()),
+            snapshotter=SNAPSHOTTER,
+            snapshot_key=placement.id,
+        )
+        create = containers_pb2.CreateContainerRequest(container=container)
+        await leased.call("containers.v1.Containers/Create", create, containers_pb2.CreateContainerResponse)
+    options = runc_options_pb2.Options(shim_cgroup=placement.shim_group and f"/{placement.shim_group}")
+    task = await containerd.call(
+        "tasks.v1.Tasks/Create",
+        tasks_pb2.CreateTaskRequest(
+            container_id=placement.id,
+            rootfs=prepared.mounts,
+            stdout=placement.output,
+            stderr=placement.output,
+            options=AnyMessage(type_url=options.DESCRIPTOR.full_name, value=options.SerializeToString()),
+        ),
+        tasks_pb2.CreateTaskResponse,
+        timeout=WORK_TIMEOUT,
+    )
+    child = Contained(task.pid)
+    try:
+        set_oom_score(task.pid, placement.oom_score_adj)
+        start = tasks_pb2.StartRequest(container_id=placement.id)
+        await containerd.call("tasks.v1.Tasks/Start", start, tasks_pb2.StartResponse, timeout=WORK_TIMEOUT)
+    except BaseException:
+        os.close(child.pidfd)
+        raise
+    return child
+
+
+async def _watch(containerd: Containerd, id: str, child: Contained) -> None:
+    """Wait for the end of the process, and for its exit code."""
+    await trio.lowlevel.wait_readable(child.pidfd)
+    code = UNKNOWN_EXIT
+    request = tasks_pb2.WaitRequest(container_id=id)
+    with trio.move_on_after(EXIT_LIMIT):
+        while True:
+            try:
+                reply = await containerd.call("tasks.v1.Tasks/Wait", request, tasks_pb2.WaitResponse)
+            except RpcError as error:
+                if error.code is Code.NOT_FOUND:
+                    break
+                await trio.sleep(EXIT_RETRY)
+            else:
+                code = reply.exit_status
+                break
+    child.finish(code)
+
+
+async def remove_container(containerd: Containerd, id: str) -> None:
+    """Remove a container with its processes and its files, as far as they are there."""
+    kill = tasks_pb2.KillRequest(container_id=id, signal=signal.SIGKILL, all=True)
+    await containerd.remove("tasks.v1.Tasks/Kill", kill)
+    with trio.move_on_after(KILL_LIMIT):
+        wait = tasks_pb2.WaitRequest(container_id=id)
+        await containerd.remove("tasks.v1.Tasks/Wait", wait, tasks_pb2.WaitResponse)
+    await containerd.remove(
+        "tasks.v1.Tasks/Delete",
+        tasks_pb2.DeleteTaskRequest(container_id=id),
+        tasks_pb2.DeleteResponse,
+        WORK_TIMEOUT,
+    )
+    await containerd.remove(
+        "containers.v1.Containers/Delete", containers_pb2.DeleteContainerRequest(id=id), Empty
+    )
+    await remove_snapshot(containerd, id)

@@ -1,0 +1,152 @@
+"""Images in containerd: what their manifests say, and their layers unpacked."""
+
+from dataclasses import dataclass
+
+from google.protobuf.empty_pb2 import Empty
+
+from talos.api.containerd import content_pb2, diff_pb2, images_pb2, snapshots_pb2
+from talos.api.containerd.descriptor_pb2 import Descriptor
+from talos.api.rpc import Code, RpcError
+from talos.machined.containerd.client import SNAPSHOTTER, TIMEOUT, WORK_TIMEOUT, Containerd
+from talos.machined.containerd.manifest import (
+    MAX_MANIFEST,
+    ImageConfig,
+    Manifest,
+    find_form,
+    parse_config,
+    parse_index,
+    parse_manifest,
+)
+from talos.system.errors import UserError
+
+SNAPSHOT_LABEL = f"containerd.io/gc.ref.snapshot.{SNAPSHOTTER}"
+"""On a config: the snapshot of its layers, which the collector of garbage then spares."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """An image that is complete in containerd."""
+
+    name: str
+    manifest: Manifest
+    config: ImageConfig
+
+    @property
+    def snapshot(self) -> str:
+        """The snapshot of all of its layers; none of an image without any."""
+        chain = self.config.chain_ids
+        return chain[-1] if chain else ""
+
+
+async def find_image(containerd: Containerd, name: str) -> Image | None:
+    """An image by its full name; None when it isn't there or not complete."""
+    request = images_pb2.GetImageRequest(name=name)
+    found = await containerd.find("images.v1.Images/Get", request, images_pb2.GetImageResponse)
+    if found is None:
+        return None
+    try:
+        return await read_image(containerd, name, found.image.target)
+    except RpcError as error:
+        if error.code is Code.NOT_FOUND:
+            return None
+        raise
+
+
+async def read_image(containerd: Containerd, name: str, target: Descriptor) -> Image:
+    """What the manifest behind a descriptor says; UserError, RpcError."""
+    where = f"image {name}"
+    data = await read_content(containerd, target, where)
+    if find_form(data, target.media_type, where) == "index":
+        target = parse_index(data, where)
+        data = await read_content(containerd, target, where)
+    manifest = parse_manifest(data, where)
+    config = parse_config(await read_content(containerd, manifest.config, where), where)
+    if len(config.diff_ids) != len(manifest.layers):
+        raise UserError("its config has another number of layers than its manifest", where=where)
+    return Image(name=name, manifest=manifest, config=config)
+
+
+async def read_content(containerd: Containerd, descriptor: Descriptor, where: str) -> bytes:
+    """A small piece of content; UserError when it is large, RpcError when it isn't there."""
+    if descriptor.size > MAX_MANIFEST:
+        raise UserError(f"a manifest or config of {descriptor.size} bytes", where=where)
+    request = content_pb2.ReadContentRequest(digest=descriptor.digest, size=descriptor.size)
+    parts: list[bytes] = []
+    async with containerd.transport.stream(
+        "/containerd.services.content.v1.Content/Read",
+        request,
+        content_pb2.ReadContentResponse,
+        metadata=containerd.metadata,
+        timeout=TIMEOUT,
+    ) as chunks:
+        async for chunk in chunks:
+            parts.append(chunk.data)  # noqa: PERF401 - it is a stream
+    return b"".join(parts)
+
+
+async def unpack(containerd: Containerd, image: Image) -> None:
+    """Make the snapshots of an image's layers, those that are missing; under a lease. UserError, RpcError."""
+    parent = ""
+    for chain_id, diff_id, layer in zip(
+        image.config.chain_ids, image.config.diff_ids, image.manifest.layers, strict=True
+    ):
+        if not await has_snapshot(containerd, chain_id):
+            await _unpack_layer(containerd, layer, diff_id, chain_id, parent, f"image {image.name}")
+        parent = chain_id
+    if parent:
+        request = content_pb2.UpdateRequest(
+            info=content_pb2.Info(digest=image.manifest.config.digest, labels={SNAPSHOT_LABEL: parent})
+        )
+        request.update_mask.paths.append(f"labels.{SNAPSHOT_LABEL}")
+        await containerd.call("content.v1.Content/Update", request, content_pb2.UpdateResponse)
+
+
+async def has_snapshot(containerd: Containerd, key: str) -> bool:
+    """Whether there is a snapshot."""
+    request = snapshots_pb2.StatSnapshotRequest(snapshotter=SNAPSHOTTER, key=key)
+    reply = snapshots_pb2.StatSnapshotResponse
+    return await containerd.find("snapshots.v1.Snapshots/Stat", request, reply) is not None
+
+
+async def _unpack_layer(
+    containerd: Containerd, layer: Descriptor, diff_id: str, chain_id: str, parent: str, where: str
+) -> None:
+    key = f"extract-{containerd.lease} {chain_id}"
+    prepare = snapshots_pb2.PrepareSnapshotRequest(
+        snapshotter=SNAPSHOTTER, key=key, parent=parent, labels={"containerd.io/snapshot.ref": chain_id}
+    )
+    reply = snapshots_pb2.PrepareSnapshotResponse
+    prepared = await containerd.call("snapshots.v1.Snapshots/Prepare", prepare, reply)
+    try:
+        applied = await containerd.call(
+            "diff.v1.Diff/Apply",
+            diff_pb2.ApplyRequest(diff=layer, mounts=prepared.mounts),
+            diff_pb2.ApplyResponse,
+            timeout=WORK_TIMEOUT,
+        )
+        _check_digest(layer, applied.applied.digest, diff_id, where)
+        commit = snapshots_pb2.CommitSnapshotRequest(
+            snapshotter=SNAPSHOTTER,
+            name=chain_id,
+            key=key,
+            labels={"containerd.io/snapshot.ref": chain_id},
+        )
+        await containerd.call("snapshots.v1.Snapshots/Commit", commit, Empty)
+    except RpcError as error:
+        await remove_snapshot(containerd, key)
+        if error.code is not Code.ALREADY_EXISTS:  # made meanwhile by somebody else's pull
+            raise
+    except UserError:
+        await remove_snapshot(containerd, key)
+        raise
+
+
+def _check_digest(layer: Descriptor, unpacked: str, expected: str, where: str) -> None:
+    if unpacked != expected:
+        raise UserError(f"layer {layer.digest} unpacks to {unpacked}, not {expected}", where=where)
+
+
+async def remove_snapshot(containerd: Containerd, key: str) -> None:
+    """Remove a snapshot, if it is there."""
+    request = snapshots_pb2.RemoveSnapshotRequest(snapshotter=SNAPSHOTTER, key=key)
+    await containerd.remove("snapshots.v1.Snapshots/Remove", request)

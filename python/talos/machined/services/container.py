@@ -1,0 +1,50 @@
+"""A service whose process is a container: its image is there, its group is there, then it runs."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from os import getpid
+
+from talos.machined.containerd.client import SYSTEM, Connect, Containerd
+from talos.machined.containerd.container import SHIM_GROUP, Contained, Placement, run_container
+from talos.machined.containerd.images import pull
+from talos.machined.containerd.reference import parse_reference
+from talos.machined.containerd.store import find_image
+from talos.machined.services.spec import RunContainer, ServiceContext, ServiceSpec
+from talos.system.cgroups import Groups, SplitGroups
+
+
+@asynccontextmanager
+async def start_container(
+    start: RunContainer,
+    service: ServiceSpec,
+    context: ServiceContext,
+    connect: Connect,
+    groups: Groups,
+    output: int,
+    report: Callable[[str], None],
+) -> AsyncGenerator[Contained]:
+    """Run a service's container for as long as the context is open; UserError, RpcError, OSError.
+
+    ``output`` is the pipe that takes what it writes; ``report`` is called before what takes long.
+    """
+    spec = await start.make(context)
+    name = str(parse_reference(spec.image))
+    async with connect(start.socket) as transport:
+        containerd = Containerd(transport, SYSTEM)
+        image = await find_image(containerd, name)
+        if image is None:
+            report(f"Pulling image {name}")
+            image = await pull(containerd, name, context.state)
+        # The runtime removes the group with every container.
+        groups.create(service.group, service.limits)
+        placement = Placement(
+            id=service.id,
+            group=service.group,
+            oom_score_adj=service.oom_score_adj,
+            # The shim opens the pipe by its name here, and so needs no file that could be left behind.
+            output=f"/proc/{getpid()}/fd/{output}",
+            # Version 1 has hierarchies in which no group of ours exists: a shim could not join them.
+            shim_group="" if isinstance(groups, SplitGroups) else SHIM_GROUP,
+        )
+        async with run_container(containerd, spec, image, placement) as child:
+            yield child
