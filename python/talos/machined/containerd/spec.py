@@ -87,9 +87,10 @@ class ContainerSpec:
 
     ``arguments`` follow the image's entrypoint; ``argv`` replaces both. The image's user and environment
     count where nothing is given here. ``host_namespaces`` are those of the node that it stays in
-    (``network``, ``pid``, …). ``mounts`` come after :data:`DEFAULT_MOUNTS`, of which one with the same target is replaced.
+    (``network``, ``pid``, …). ``mounts`` come after :data:`DEFAULT_MOUNTS`, of which one with the same
+    target is replaced.
     ``devices``: may it use every device? ``propagation`` is that of its root (``shared``, ``rslave``).
-    ``resources`` are the OCI spec's own; limits of memory and processor are those of the service's group.
+    Limits of memory and processor are those of the service's group.
     """
 
     image: str
