@@ -16,6 +16,7 @@ export NIX_CONFIG
 
 TALOSCTL := build/bin/talosctl
 IMAGE := build/image.squashfs
+IMAGES := build/images
 DEV := build/workstation/bin/python3.13
 PYTEST := PATH="$(CURDIR)/build/workstation/sbin:$$PATH" PYTHONPATH=python $(DEV) -B -m pytest
 CHECK := .\#checks.$(SYSTEM)
@@ -23,7 +24,7 @@ VM_TESTS := $(basename $(notdir $(wildcard nixos-tests/*.py) $(patsubst %/test.p
 
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
-.PHONY: help grants tools fetch lock build size kernel assets kernel-hardening api cluster destroy test lint types unit node cluster-tests soak bench reproducible clean
+.PHONY: help grants tools fetch lock build images size kernel assets kernel-hardening api cluster destroy test lint types unit node cluster-tests soak bench reproducible clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -43,6 +44,11 @@ build: fetch ## Build the image and talosctl
 	nix build .#talosctl --print-build-logs --out-link build/talosctl
 	@ln -sfn ../talosctl/bin/talosctl $(TALOSCTL)
 	@ls -lL $(IMAGE) | awk '{ printf "%s: %.1f MB\n", "$(IMAGE)", $$5 / 1000000 }'
+
+images: tools ## Build the container images that local clusters are served
+	@$(PYTHON) pkgs/fetch fetch etcd
+	@mkdir -p build
+	nix build .#images --print-build-logs --out-link $(IMAGES)
 
 size: fetch ## Show what the image is made of, largest first
 	@nix build .#size --out-link build/size-report

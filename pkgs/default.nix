@@ -6,6 +6,8 @@ let
   buildRoot = import ./build-root.nix { inherit (inputs) busybox; };
   roots = builtins.mapAttrs buildRoot.unpack inputs.debs;
   python = import ./python { inherit inputs buildRoot roots version rev; };
+  go = import ./go { inherit inputs buildRoot roots; };
+  images = import ./images { inherit buildRoot roots go; };
   kernel = import ../kernel { inherit buildRoot roots; };
   modules = import ../modules { inherit inputs buildRoot roots python kernel version rev; };
   pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ] [ ];
@@ -26,6 +28,8 @@ in
     inherit (modules) rootfs squashfs initramfs sbom size;
     inherit (modules.media) disk-image iso netboot;
     inherit (kernel) kernel init;
+    images = images.cluster;
+    inherit (go) kubernetes etcd;
     root-vm = roots.vm;
     kernel-config = kernel.config;
     kernel-hardening = kernel.hardening;

@@ -3,7 +3,7 @@ let
   lock = builtins.fromJSON (builtins.readFile ./locks/debian.json);
 
   # pkgs/fetch/locks.py `legal` gives the files the same names.
-  legal = builtins.replaceStrings [ "%3a" "~" ] [ "-" "-" ];
+  legal = builtins.replaceStrings [ "%3a" "~" "/" ] [ "-" "-" "-" ];
 
   fixed = { name, sha256, mode ? "flat" }: derivation {
     inherit name;
@@ -26,8 +26,21 @@ let
       found = builtins.filter (line: line != null) (map parse lines);
     in
     map (fields: fixed { name = builtins.elemAt fields 3; sha256 = builtins.elemAt fields 2; }) found;
+
+  go = builtins.fromJSON (builtins.readFile ./locks/go.json);
+  module = name:
+    let
+      parts = builtins.match "(.+)@(.+)" name;
+      path = builtins.elemAt parts 0;
+      version = builtins.elemAt parts 1;
+      file = kind: fixed { name = legal "${path}-${version}.${kind}"; sha256 = go.modules.${name}.${kind}; };
+    in
+    { inherit path version; zip = file "zip"; mod = file "mod"; };
 in
 {
+  # By set, the modules that its programs are made of: path, version, and the two files a proxy has of each.
+  modules = builtins.mapAttrs (_: map module) go.sets;
+
   # Lists of .deb files, by root, and of .whl files, by set.
   debs = builtins.mapAttrs (_: map deb) lock.roots;
   wheels = { image = wheelsOf "image"; tools = wheelsOf "tools"; };

@@ -3,6 +3,7 @@ set -eu
 missing=""
 command -v nix >/dev/null || missing="$missing nix-bin"
 command -v git >/dev/null || missing="$missing git"
+command -v go >/dev/null || missing="$missing golang-go"
 command -v "$1" >/dev/null || missing="$missing python3"
 "$1" -m pip --version >/dev/null 2>&1 || missing="$missing python3-pip"
 [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || missing="$missing debian-archive-keyring"

@@ -3,6 +3,7 @@
     python3 pkgs/fetch               fetch what the locks name and the store lacks
     python3 pkgs/fetch fetch ROOT …  the same, with these roots that are only fetched on demand
     python3 pkgs/fetch lock          resolve roots.toml again and rewrite the locks
+    python3 pkgs/fetch lock go       the same for the Go modules alone
     python3 pkgs/fetch check         fail unless everything is in the store
 
 Runs on the host's own Python (3.11 or newer) with nothing but the standard library, because it runs before
@@ -15,6 +16,7 @@ import os
 import sys
 
 import debian
+import gomodules
 import locks
 import store
 import wheels
@@ -23,6 +25,7 @@ from report import FetchError, log
 
 def run_fetch(roots: list[str]) -> None:
     """Fetch what is missing; a package the archive has replaced is re-locked unless LOCKED=1."""
+    locks.check_known(roots)
     locked = os.environ.get("LOCKED") == "1"
     debian_lock = locks.read_debian()
     names = locks.packages_of(debian_lock, roots)
@@ -30,6 +33,7 @@ def run_fetch(roots: list[str]) -> None:
     if changed:
         locks.write_debian(debian_lock)
     wheels.fetch(locks.read_wheels())
+    gomodules.fetch(locks.read_go(), locks.go_sets_of(roots))
     store.add_bootstrap(debian_lock, may_relock=not locked)
     inputs = locks.inputs_of(roots)
     missing = store.missing(inputs)
@@ -38,11 +42,18 @@ def run_fetch(roots: list[str]) -> None:
     log(f"fetch: all {len(inputs)} inputs are in the store")
 
 
-def run_lock(roots: list[str]) -> None:
-    """Resolve the closures of roots.toml and write the locks."""
-    locks.write_debian(debian.resolve())
-    locks.write_wheels(wheels.resolve())
-    run_fetch(roots)
+def run_lock(parts: list[str]) -> None:
+    """Resolve what roots.toml asks for, all of it or these parts, and write the locks."""
+    resolvers = {
+        "debian": lambda: locks.write_debian(debian.resolve()),
+        "wheels": lambda: locks.write_wheels(wheels.resolve()),
+        "go": lambda: locks.write_go(gomodules.resolve()),
+    }
+    if unknown := set(parts) - resolvers.keys():
+        raise FetchError(f"no such lock: {', '.join(sorted(unknown))}; known: {', '.join(resolvers)}")
+    for part in parts or resolvers:
+        resolvers[part]()
+    run_fetch([])
 
 
 def run_check(roots: list[str]) -> None:

@@ -16,6 +16,8 @@ PKGS = Path(__file__).resolve().parent.parent
 REPOSITORY = PKGS.parent
 SCRATCH = REPOSITORY / "build" / "fetch"
 DEBIAN = PKGS / "locks" / "debian.json"
+GO = PKGS / "locks" / "go.json"
+GO_SETS = PKGS / "locks" / "go"  # a folder for each set, with its go.mod and go.sum
 WHEELS = {name: PKGS / "locks" / f"wheels-{name}.txt" for name in ("image", "tools")}
 
 WHEEL_LINE = re.compile(
@@ -43,9 +45,43 @@ class Wheel:
     file: str
 
 
+@dataclass(frozen=True)
+class GoModule:
+    """A module as a proxy serves it; `zip` and `mod` are the sha256 of its archive and its go.mod."""
+
+    path: str
+    version: str
+    zip: str
+    mod: str
+
+    @property
+    def name(self) -> str:
+        """The go command's own notation."""
+        return f"{self.path}@{self.version}"
+
+    def inputs(self) -> tuple[Input, Input]:
+        """The archive and the go.mod."""
+        file = legal(f"{self.path}-{self.version}")
+        return Input(f"{file}.zip", self.zip), Input(f"{file}.mod", self.mod)
+
+
+@dataclass(frozen=True)
+class GoLock:
+    """Modules by `path@version`, and which of them the programs of each set are compiled from."""
+
+    modules: dict[str, GoModule]
+    sets: dict[str, list[str]]
+
+    def modules_of(self, sets: Iterable[str]) -> list[GoModule]:
+        """List what these sets need, each module once; every set needs the compiler."""
+        chosen = [name for name in sets if name in self.sets]
+        names = {name for each in chosen for name in [*self.sets[each], *self.sets["toolchain"]]}
+        return [self.modules[name] for name in sorted(names)]
+
+
 def legal(file: str) -> str:
     """Give a file a name the Nix store takes; pkgs/inputs.nix does the same."""
-    return file.replace("%3a", "-").replace("~", "-")
+    return file.replace("%3a", "-").replace("~", "-").replace("/", "-")
 
 
 def read_roots() -> dict[str, Any]:
@@ -86,14 +122,38 @@ def write_wheels(sets: dict[str, list[Wheel]]) -> None:
         WHEELS[name].write_text(WHEEL_HEAD + "".join(lines))
 
 
+def read_go() -> GoLock:
+    """Read the Go lock."""
+    lock = json.loads(GO.read_text())
+    modules = {name: GoModule(*name.split("@"), **entry) for name, entry in lock["modules"].items()}
+    return GoLock(modules=modules, sets=lock["sets"])
+
+
+def write_go(lock: GoLock) -> None:
+    """Write the Go lock, sorted, so that a difference shows what changed."""
+    modules = {name: {"zip": found.zip, "mod": found.mod} for name, found in sorted(lock.modules.items())}
+    GO.write_text(json.dumps({"modules": modules, "sets": dict(sorted(lock.sets.items()))}, indent=1) + "\n")
+
+
+def check_known(on_demand: Iterable[str]) -> None:
+    """Refuse the name of a root or of a set of Go programs that roots.toml does not have."""
+    asked = read_roots()
+    known = asked["debian"]["roots"].keys() | asked["go"]["sets"].keys()
+    if unknown := set(on_demand) - known:
+        raise FetchError(f"no such root: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}")
+
+
 def packages_of(lock: dict[str, Any], on_demand: Iterable[str]) -> list[str]:
     """Name the packages of every root that is always fetched, and of these that are not."""
     roots = read_roots()["debian"]["roots"]
-    unknown = set(on_demand) - roots.keys()
-    if unknown:
-        raise FetchError(f"no such root: {', '.join(sorted(unknown))}; known: {', '.join(sorted(roots))}")
     chosen = {name for name, asked in roots.items() if not asked.get("on_demand")} | set(on_demand)
     return sorted({package for root in chosen for package in lock["roots"].get(root, ())})
+
+
+def go_sets_of(on_demand: Iterable[str]) -> list[str]:
+    """Name the sets of Go programs that are always fetched, and of these that are not."""
+    sets = read_roots()["go"]["sets"]
+    return [name for name, asked in sets.items() if not asked.get("on_demand") or name in set(on_demand)]
 
 
 def inputs_of(on_demand: Iterable[str]) -> list[Input]:
@@ -102,5 +162,6 @@ def inputs_of(on_demand: Iterable[str]) -> list[Input]:
     entries = [lock["packages"][name] for name in packages_of(lock, on_demand)]
     found = [Input(legal(entry["file"]), entry["sha256"]) for entry in entries]
     found += [Input(wheel.file, wheel.sha256) for wheels in read_wheels().values() for wheel in wheels]
+    found += [item for module in read_go().modules_of(go_sets_of(on_demand)) for item in module.inputs()]
     found.append(Input("bootstrap", lock["bootstrap"]["sha256"], recursive=True))
     return found

@@ -1,0 +1,197 @@
+"""Go modules: the go command resolves and downloads them, through the proxy configured on this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from locks import GO_SETS, SCRATCH, GoLock, GoModule, read_roots
+from report import FetchError, batches, log, run
+from store import add_files, check_sha256, missing, real_path, store_path
+
+WORK = SCRATCH / "go"
+BATCH = 20
+STAGING_LINE = re.compile(r"^\s+(\S+) => \./staging/", re.MULTILINE)
+
+
+def find_client() -> str:
+    """Find the machine's go command; any since 1.16 can download, the pinned toolchain does the rest."""
+    client = shutil.which("go")
+    if client is None:
+        raise FetchError(
+            "there is no go command on this machine; run `make tools` as root, or install golang-go"
+        )
+    return client
+
+
+def environment(cache: Path, **more: str) -> dict[str, str]:
+    """Have the go command use a module cache of its own, and no toolchain but the one that is started."""
+    return {
+        **os.environ,
+        "GO111MODULE": "on",
+        "GOFLAGS": "-modcacherw",
+        "GOMODCACHE": str(cache),
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+        **more,
+    }
+
+
+def toolchain_module() -> str:
+    """Name the pinned compiler as the module it is published as."""
+    return f"golang.org/toolchain@v0.0.1-go{read_roots()['go']['toolchain']}.linux-amd64"
+
+
+def download(modules: Iterable[str]) -> dict[str, GoModule]:
+    """Download modules (`path@version`) into the scratch cache; return each with its files' hashes."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    found: dict[str, GoModule] = {}
+    text = run(
+        [find_client(), "mod", "download", "-json", *modules], env=environment(WORK / "cache"), cwd=WORK
+    )
+    for entry in read_json_stream(text):
+        found[f"{entry['Path']}@{entry['Version']}"] = GoModule(
+            path=entry["Path"],
+            version=entry["Version"],
+            zip=sha256(Path(entry["Zip"])),
+            mod=sha256(Path(entry["GoMod"])),
+        )
+    return found
+
+
+def fetch(lock: GoLock, sets: Iterable[str]) -> None:
+    """Bring the missing files of these sets into the store."""
+    wanted = lock.modules_of(sets)
+    absent = set(missing(item for module in wanted for item in module.inputs()))
+    names = [module.name for module in wanted if absent.intersection(module.inputs())]
+    done = 0
+    for batch in batches(names, BATCH):
+        log(f"fetch: Go modules {done + 1}-{done + len(batch)} of {len(names)}: {batch[0]} …")
+        download(batch)
+        for name in batch:
+            add(lock.modules[name], WORK / "cache")
+        done += len(batch)
+    if names:
+        shutil.rmtree(WORK / "cache")
+
+
+def add(module: GoModule, cache: Path) -> None:
+    """Check a module's two files against the lock and hand them to the store."""
+    folder = WORK / "files"
+    folder.mkdir(parents=True, exist_ok=True)
+    for item, suffix in zip(module.inputs(), (".zip", ".mod"), strict=True):
+        file = folder / item.store_name
+        shutil.copyfile(cache_file(cache, module, suffix), file)
+        check_sha256(file, item.sha256)
+        add_files([file])
+        file.unlink()
+
+
+def cache_file(cache: Path, module: GoModule, suffix: str) -> Path:
+    """Return where a module cache, and a proxy, has a module's file: capitals are written !small."""
+    path, version = (
+        re.sub("[A-Z]", lambda found: "!" + found[0].lower(), word) for word in (module.path, module.version)
+    )
+    return cache / "cache" / "download" / path / "@v" / (version + suffix)
+
+
+def resolve() -> GoLock:
+    """Write each set's go.mod and go.sum, and lock the modules that its programs are compiled from."""
+    asked = read_roots()["go"]
+    compiler = download([toolchain_module()])
+    modules, sets = dict(compiler), {"toolchain": sorted(compiler)}
+    for module in compiler.values():
+        add(module, WORK / "cache")
+    client = unpack_toolchain(next(iter(compiler.values())))
+    for name, wanted in asked["sets"].items():
+        folder = GO_SETS / name
+        tidy(client, name, wanted, folder)
+        found = find_needed(client, wanted, folder)
+        for module in found:
+            add(module, WORK / "cache")
+        modules |= {module.name: module for module in found}
+        sets[name] = sorted(module.name for module in found)
+        log(f"lock: Go modules of {name}: {len(found)}")
+    return GoLock(modules=modules, sets=sets)
+
+
+def unpack_toolchain(compiler: GoModule) -> Path:
+    """Unpack the pinned compiler and return its go command. The archive has no x bits."""
+    folder = WORK / f"toolchain-{compiler.version}"
+    root = folder / compiler.name
+    if not root.exists():
+        with zipfile.ZipFile(real_path(store_path(compiler.inputs()[0]))) as archive:
+            archive.extractall(folder)
+        for tool in [*(root / "bin").iterdir(), *(root / "pkg/tool").rglob("*")]:
+            tool.chmod(0o755)
+    return root / "bin/go"
+
+
+def tidy(client: Path, name: str, wanted: Mapping[str, Any], folder: Path) -> None:
+    """Write go.mod from what roots.toml asks for and have the go command complete it.
+
+    A `tool` line makes a program of another module a thing that this one needs, so no Go of ours is in it.
+    """
+    required = dict(module.split("@") for module in wanted["modules"])
+    lines = [f"module {name}.build", f"go {wanted['go']}"]
+    lines += [f"tool {package}" for package in wanted["programs"].values()]
+    lines += [f"require {path} {version}" for path, version in required.items()]
+    if staging := wanted.get("staging"):
+        (upstream,) = download([f"{staging['of']}@{required[staging['of']]}"]).values()
+        text = cache_file(WORK / "cache", upstream, ".mod").read_text()
+        lines += [f"replace {path} => {path} {staging['version']}" for path in STAGING_LINE.findall(text)]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "go.mod").write_text("\n".join(lines) + "\n")
+    (folder / "go.sum").unlink(missing_ok=True)
+    run([client, "mod", "tidy"], env=environment(WORK / "cache"), cwd=folder)
+
+
+def find_needed(client: Path, wanted: Mapping[str, Any], folder: Path) -> list[GoModule]:
+    """List the modules that the programs are made of: the ones that end up in an empty cache."""
+    needed = WORK / "needed"
+    shutil.rmtree(needed, ignore_errors=True)
+    offline = {"GOPROXY": f"file://{WORK}/cache/cache/download", "GOSUMDB": "off"}
+    target = {"GOOS": "linux", "GOARCH": "amd64", "CGO_ENABLED": "0"}
+    command = [
+        client,
+        "list",
+        "-deps",
+        "-tags",
+        ",".join(wanted.get("tags", ())),
+        *wanted["programs"].values(),
+    ]
+    run(command, env=environment(needed, **offline, **target), cwd=folder)
+    files = sorted((needed / "cache/download").rglob("*.zip"))
+    return [read_cached(needed / "cache/download", file) for file in files]
+
+
+def read_cached(cache: Path, file: Path) -> GoModule:
+    """Name and hash a module by its archive in a cache."""
+    path, version = (
+        re.sub("!(.)", lambda found: found[1].upper(), word)
+        for word in (str(file.parent.parent.relative_to(cache)), file.stem)
+    )
+    return GoModule(path=path, version=version, zip=sha256(file), mod=sha256(file.with_suffix(".mod")))
+
+
+def read_json_stream(text: str) -> list[dict[str, Any]]:
+    """Parse JSON values that follow each other, as the go command prints them."""
+    decoder, found, at = json.JSONDecoder(), list[dict[str, Any]](), 0
+    while at < len(text.rstrip()):
+        value, end = decoder.raw_decode(text, at)
+        found.append(value)
+        at = end + len(text[end:]) - len(text[end:].lstrip())
+    return found
+
+
+def sha256(file: Path) -> str:
+    """Hash a file."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

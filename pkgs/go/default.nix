@@ -1,0 +1,27 @@
+# Programs compiled from locked Go modules: for each set of roots.toml a derivation with an output for each program.
+{ inputs, buildRoot, roots }:
+let
+  asked = (builtins.fromTOML (builtins.readFile ../roots.toml)).go;
+  build = buildRoot.runIn roots.build;
+
+  toolchain = build {
+    name = "go-${asked.toolchain}";
+    command = [ "python3.13" ./unpack_toolchain.py ];
+    archive = (builtins.head inputs.modules.toolchain).zip;
+  };
+
+  set = name: wanted: build {
+    name = "go-${name}";
+    command = [ "python3.13" ./build.py ];
+    outputs = builtins.attrNames wanted.programs;
+    inherit toolchain;
+    folder = ../locks/go + "/${name}";
+    tags = builtins.concatStringsSep "," (wanted.tags or [ ]);
+    programs = builtins.toJSON (builtins.mapAttrs (name: package: { inherit package; out = builtins.placeholder name; }) wanted.programs);
+    stamps = builtins.toJSON (wanted.stamps or { });
+    modules = builtins.toJSON inputs.modules.${name};
+    # Too long for the environment.
+    passAsFile = [ "modules" ];
+  };
+in
+builtins.mapAttrs set asked.sets
