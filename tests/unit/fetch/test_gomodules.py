@@ -41,7 +41,7 @@ def test_the_lock_has_every_set_that_is_asked_for() -> None:
 
 
 def test_an_unknown_root_is_named_with_the_known_ones() -> None:
-    with pytest.raises(FetchError, match="no such root: nonsense; known: .*etcd"):
+    with pytest.raises(FetchError, match=r"no such root: nonsense; known: .*etcd"):
         check_known(["kernel", "nonsense"])
 
 
