@@ -24,7 +24,7 @@ VM_TESTS := $(basename $(notdir $(wildcard nixos-tests/*.py) $(patsubst %/test.p
 
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
-.PHONY: help grants tools fetch lock build images size kernel assets kernel-hardening api cluster destroy test lint types unit node cluster-tests soak bench reproducible clean
+.PHONY: help peers grants tools fetch lock build images size kernel assets kernel-hardening api cluster destroy test lint types unit node cluster-tests soak bench reproducible clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -101,11 +101,11 @@ unit: fetch ## Unit tests, without root
 	@nix build $(CHECK).unit --no-link --print-build-logs
 	@nix log $(CHECK).unit | tail -n 3
 
-node: build api devenv ## Tests on one running container node, as root
+node: build api devenv peers ## Tests on one running container node, as root
 	$(PYTEST) -m root tests/unit
 	$(PYTEST) tests/node
 
-cluster-tests: build api devenv ## Tests on several nodes, as root
+cluster-tests: build api devenv peers ## Tests on several nodes, as root
 	$(PYTEST) tests/cluster
 
 vm-inputs: fetch
@@ -131,8 +131,12 @@ SOAK := 180
 soak: api devenv ## Fuzz every parser for SOAK seconds (180)
 	FUZZ_SECONDS=$(SOAK) $(PYTEST) tests/unit/fuzz
 
-bench: build api devenv ## Benchmarks; they print tables and never fail on time
+bench: build api devenv peers ## Benchmarks; they print tables and never fail on time
 	$(PYTEST) -s tests/bench
+
+peers: fetch ## The servers that tests let nodes talk to: dnsmasq, chrony, radvd
+	@$(PYTHON) pkgs/fetch fetch peers
+	@nix build .\#root-peers --out-link build/peers
 
 .PHONY: devenv
 devenv: fetch

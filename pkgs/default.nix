@@ -31,6 +31,7 @@ in
     images = images.cluster;
     inherit (go) kubernetes etcd;
     root-vm = roots.vm;
+    root-peers = roots.peers;
     kernel-config = kernel.config;
     kernel-hardening = kernel.hardening;
     image = modules.squashfs;

@@ -54,7 +54,8 @@ def copy_python(out: Path, debian: Path, wheels: Path, contents: dict[str, Any])
     copy_tree(debian / STDLIB, out / STDLIB, leave_out=tuple(rules["without"]))
     leave_out = tuple(rules["wheels_without"])
     copy_tree(wheels / "site", out / WHEELS, leave_out=leave_out)
-    copy_tree(debian / WHEELS / "cryptography", out / WHEELS / "cryptography", leave_out=leave_out)
+    for name in ("cryptography", "OpenSSL"):
+        copy_tree(debian / WHEELS / name, out / WHEELS / name, leave_out=leave_out)
     fix_cryptography(out / WHEELS)
     shutil.copy(debian / WHEELS / CFFI, out / WHEELS / CFFI)
     for library in sorted((out / WHEELS).rglob("*.so")):

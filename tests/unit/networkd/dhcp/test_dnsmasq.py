@@ -3,7 +3,6 @@
 import asyncio
 import ctypes
 import os
-import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 import trio
 from pyroute2 import AsyncIPRoute
+from tests.harness.peers import find_peer
 
 from talos.networkd.dhcp.client import Client
 from talos.networkd.dhcp.lease import Lease
@@ -41,30 +41,6 @@ group=root
 """
 
 
-def find_dnsmasq() -> list[str]:
-    """dnsmasq of the machine, or of the tree that the VM tests use, by its own loader."""
-    here = shutil.which("dnsmasq")
-    if here is not None:
-        return [here]
-    root = os.environ.get("TALOS_VM_ROOT")
-    if root is None:
-        found = sorted(Path("/nix/store").glob("*-root-vm/usr/sbin/dnsmasq"))
-        if not found:
-            pytest.skip("no dnsmasq: neither on the machine nor among the tools of the VM tests")
-        root = str(found[-1].parents[2])
-    libraries = f"{root}/usr/lib/x86_64-linux-gnu:{root}/usr/lib"
-    loader = next(
-        str(path)
-        for path in (
-            Path(root, "lib64/ld-linux-x86-64.so.2"),
-            Path(root, "usr/lib64/ld-linux-x86-64.so.2"),
-            Path(root, "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"),
-        )
-        if path.exists()
-    )
-    return [loader, "--library-path", libraries, f"{root}/usr/sbin/dnsmasq"]
-
-
 async def make_wires() -> None:
     """Two ends of a cable, up."""
     async with AsyncIPRoute() as opened:
@@ -89,7 +65,7 @@ async def dnsmasq(folder: Path) -> AsyncGenerator[trio.Process]:
     config = folder / "dnsmasq.conf"
     config.write_text(f"{OPTIONS}dhcp-leasefile={folder}/leases\npid-file={folder}/pid\n")
     async with trio.open_nursery() as nursery:
-        process = await nursery.start(trio.run_process, [*find_dnsmasq(), f"--conf-file={config}"])
+        process = await nursery.start(trio.run_process, [*find_peer("dnsmasq"), f"--conf-file={config}"])
         try:
             yield process
         finally:
@@ -97,7 +73,6 @@ async def dnsmasq(folder: Path) -> AsyncGenerator[trio.Process]:
 
 
 def test_a_lease_of_dnsmasq(tmp_path: Path) -> None:
-    find_dnsmasq()
     child = os.fork()
     if child == 0:
         code = 1
