@@ -2,6 +2,7 @@
 
 import ssl
 from collections.abc import Mapping
+from typing import cast
 from urllib.parse import urlsplit
 
 import trio
@@ -16,27 +17,27 @@ class ProbeError(Exception):
     """A check failed; the text is the reason, on one line."""
 
 
-async def check_tcp(endpoint: str, timeout: float) -> None:
+async def check_tcp(endpoint: str, seconds: float) -> None:
     """Connect to ``host:port``; ProbeError."""
     host, port = split_endpoint(endpoint)
-    with trio.move_on_after(timeout) as scope:
+    with trio.move_on_after(seconds) as scope:
         stream = await _connect(host, port)
         await trio.aclose_forcefully(stream)
     if scope.cancelled_caught:
-        raise ProbeError(f"no connection within {timeout:g} s")
+        raise ProbeError(f"no connection within {seconds:g} s")
 
 
-async def check_http(url: str, timeout: float, environment: Mapping[str, str]) -> None:
+async def check_http(url: str, seconds: float, environment: Mapping[str, str]) -> None:
     """Request a URL; a status from 200 to 399 is a success. A redirection is not followed. ProbeError.
 
     ``environment`` may name a proxy: HTTP_PROXY, HTTPS_PROXY, NO_PROXY.
     """
-    with trio.move_on_after(timeout) as scope:
+    with trio.move_on_after(seconds) as scope:
         status = await _request(url, environment)
         if not _FIRST_SUCCESS <= status < _FIRST_FAILURE:
             raise ProbeError(f"HTTP status {status}")
     if scope.cancelled_caught:
-        raise ProbeError(f"no answer within {timeout:g} s")
+        raise ProbeError(f"no answer within {seconds:g} s")
 
 
 def split_endpoint(endpoint: str) -> tuple[str, int]:
@@ -115,13 +116,15 @@ async def _exchange(stream: trio.abc.Stream, request: str) -> int:
 
 def _describe(error: BaseException) -> str:
     """The innermost reason; a connection that fails on several addresses has one for each."""
-    cause: BaseException = error
-    while True:
-        if isinstance(cause, BaseExceptionGroup) and cause.exceptions:
-            cause = cause.exceptions[0]
-        elif cause.__cause__ is not None:
-            cause = cause.__cause__
-        else:
-            break
-    text = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+    cause = error
+    while (inner := _find_inner(cause)) is not None:
+        cause = inner
+    text: object = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
     return " ".join(str(text).split())
+
+
+def _find_inner(error: BaseException) -> BaseException | None:
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return group.exceptions[0]
+    return error.__cause__

@@ -1,5 +1,6 @@
 """RoutingRuleSpec: routing rules of the machine config, applied to the kernel."""
 
+from collections.abc import Sequence
 from ipaddress import IPv6Interface
 
 from talos.api.definitions import enums_pb2
@@ -72,13 +73,16 @@ class RoutingRuleSpecController(KernelReconciler):
                 continue
             if self.name not in resource.metadata.finalizers:
                 await runtime.add_finalizer(kinds.ROUTING_RULE_SPEC, resource.id)
-            for rule in here:
-                if rule != wanted:
-                    await self._remove(resource.id, rule)
-            if wanted not in here and await self.attempt(
-                f"routing rule {resource.id}", self.links.add_rule(wanted)
-            ):
-                self.log.info(f"routing rule {resource.id} added")
+            await self._set(resource.id, wanted, here)
+
+    async def _set(self, rule_id: str, wanted: RuleState, here: Sequence[RuleState]) -> None:
+        for rule in here:
+            if rule != wanted:
+                await self._remove(rule_id, rule)
+        if wanted in here:
+            return
+        if await self.attempt(f"routing rule {rule_id}", self.links.add_rule(wanted)):
+            self.log.info(f"routing rule {rule_id} added")
 
     async def _remove(self, rule_id: str, rule: RuleState) -> None:
         self.log.info(f"routing rule {rule_id} removed")
