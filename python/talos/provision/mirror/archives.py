@@ -1,4 +1,4 @@
-"""Container images in OCI archives (image-spec, image-layout.md): names, and where the blobs lie in the files."""
+"""Container images in OCI archives (image-spec, image-layout.md): names, and where blobs lie in the files."""
 
 import json
 import re
