@@ -6,7 +6,8 @@ launcher.log    the launcher's output
 discovery.log   that of the cluster's discovery server
 mirror.log      that of its mirror of registries
 root/           empty; where each node mounts its root, in its own mount namespace
-<node>/         config.yaml, console.log, state/ (STATE), var.img (EPHEMERAL)
+<node>/         config.yaml, console.log
+                of a container: state/ (STATE), var.img (EPHEMERAL); of a machine: disk0.img and so on
 """
 
 import os
@@ -18,10 +19,8 @@ from typing import Any, cast
 
 import yaml
 
-from talos.provision.cluster import ClusterRequest, NodeRequest, Role
+from talos.provision.cluster import ClusterRequest, Disk, NodeRequest, Provider, Role
 from talos.system.errors import UserError
-
-PROVIDER = "container"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +86,10 @@ class ClusterFolder:
     def disk(self, name: str) -> Path:
         """The disk image the node sees as /var."""
         return self.node(name) / "var.img"
+
+    def machine_disk(self, name: str, number: int) -> Path:
+        """The image of a machine's disk, the first being 0."""
+        return self.node(name) / f"disk{number}.img"
 
 
 def check_free(folder: ClusterFolder, name: str) -> None:
@@ -158,7 +161,7 @@ def write_private(path: Path, text: str) -> None:
 
 def _to_data(request: ClusterRequest) -> dict[str, Any]:
     return {
-        "provider": PROVIDER,
+        "provider": request.provider.value,
         "name": request.name,
         "subnet": str(request.subnet),
         "gateway": str(request.gateway),
@@ -177,6 +180,7 @@ def _to_data(request: ClusterRequest) -> dict[str, Any]:
                 "cpus": node.cpus,
                 "memory": node.memory,
                 "disk": node.disk,
+                "disks": [{"driver": disk.driver, "size": disk.size} for disk in node.disks],
             }
             for node in request.nodes
         ],
@@ -186,6 +190,7 @@ def _to_data(request: ClusterRequest) -> dict[str, Any]:
 def _from_data(folder: ClusterFolder, data: Any) -> ClusterRequest:
     return ClusterRequest(
         name=data["name"],
+        provider=Provider(data["provider"]),
         subnet=IPv4Network(data["subnet"]),
         gateway=IPv4Address(data["gateway"]),
         services=IPv4Address(data["services"]),
@@ -204,6 +209,7 @@ def _from_data(folder: ClusterFolder, data: Any) -> ClusterRequest:
                 cpus=node["cpus"],
                 memory=node["memory"],
                 disk=node["disk"],
+                disks=tuple(Disk(disk["driver"], disk["size"]) for disk in node.get("disks", ())),
             )
             for node in data["nodes"]
         ),

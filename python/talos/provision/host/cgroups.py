@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, override
 
-from talos.provision.container.processes import identify
+from talos.provision.host.processes import identify
 
 TOP = "talos"
 LAUNCHER = "launcher"

@@ -4,15 +4,31 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from talos.provision.container.launcher import Launcher
+from talos.provision.cluster import ClusterRequest, Provider
+from talos.provision.host.cgroups import Hierarchy, mounted_hierarchies
+from talos.provision.launcher import Launcher, Nodes
 from talos.provision.store import ClusterFolder, read_request
 from talos.system import kernel
 
 log = logging.getLogger(__name__)
+
+
+def make_nodes(folder: ClusterFolder, request: ClusterRequest, hierarchies: Sequence[Hierarchy]) -> Nodes:
+    """What runs the nodes of the request's provider."""
+    match request.provider:
+        case Provider.CONTAINER:
+            from talos.provision.container.nodes import ContainerNodes
+
+            return ContainerNodes(folder, request, hierarchies)
+        case Provider.QEMU:
+            from talos.provision.qemu.nodes import MachineNodes
+
+            return MachineNodes(folder, request, hierarchies)
 
 
 def main() -> None:
@@ -42,7 +58,9 @@ def main() -> None:
             open_report = False
 
     try:
-        Launcher(folder, read_request(folder), report).run()
+        request, hierarchies = read_request(folder), mounted_hierarchies()
+        nodes = make_nodes(folder, request, hierarchies)
+        Launcher(folder, request, nodes, hierarchies, report).run()
     except Exception as error:
         log.exception("the launcher ends")
         report({"event": "failed", "message": str(error)})

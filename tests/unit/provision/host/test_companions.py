@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from talos.provision.container.companions import Companion, Companions, make_companions
+from talos.provision.host.companions import Companion, Companions, make_companions
 from talos.provision.plan import ClusterOptions, make_request
 from talos.provision.store import ClusterFolder
 from talos.system.process import run_command

@@ -1,10 +1,9 @@
-"""The process that carries a cluster: it holds the network and is the parent of every node's PID 1.
+"""The process that carries a cluster: it holds the network and is the parent of every node's process.
 
 It is one thread that waits for signals:
 
-- SIGCHLD: a node's PID 1 ended. ``reboot(2)`` in a pid namespace ends it with SIGHUP for a
-  restart and SIGINT for power off; any other end is what a kernel panic is on metal, and is
-  followed by a restart after the same ten seconds.
+- SIGCHLD: a node's process ended: PID 1 of a container, QEMU of a machine. What the end means is the
+  provider's to say; a crash is followed by a restart after the ten seconds of a kernel panic on metal.
 - SIGUSR1: end and start again the nodes that have a mark in their folder.
 - SIGTERM, SIGINT: stop the nodes in an orderly way, then end.
 - SIGQUIT: kill the nodes, then end.
@@ -15,23 +14,19 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from talos.provision.cluster import ClusterRequest, NodeRequest, NodeState
-from talos.provision.container import cgroups
-from talos.provision.container.cgroups import Hierarchy, Limits
-from talos.provision.container.companions import Companions, make_companions
-from talos.provision.container.handover import make_cmdline, make_network
-from talos.provision.container.init import StartError, start_init
-from talos.provision.container.links import ClusterNetwork
-from talos.provision.container.mounts import NodeMounts
-from talos.provision.container.names import cluster_group, host_link, launcher_group, node_group
-from talos.provision.container.processes import identify
+from talos.provision.host import cgroups
+from talos.provision.host.cgroups import Hierarchy, Limits
+from talos.provision.host.companions import Companion, Companions, make_companions
+from talos.provision.host.links import ClusterNetwork
+from talos.provision.host.names import cluster_group, host_link, launcher_group, node_group
+from talos.provision.host.processes import identify
 from talos.provision.store import ClusterFolder, write_record
-from talos.system.block.loop import LoopDevice
 
 log = logging.getLogger(__name__)
 
@@ -47,22 +42,16 @@ MAX_CONSOLE = 16 << 20
 type Report = Callable[[dict[str, Any]], None]
 
 
+class StartError(Exception):
+    """A node could not be started; the text says why."""
+
+
 class Outcome(enum.Enum):
-    """How a node's PID 1 ended."""
+    """How a node's process ended."""
 
     RESTART = "restart"
     POWER_OFF = "power off"
     CRASH = "crash"
-
-
-def parse_status(status: int) -> Outcome:
-    """What a wait status of PID 1 means, see ``reboot(2)``."""
-    if os.WIFSIGNALED(status):
-        if os.WTERMSIG(status) == signal.SIGHUP:
-            return Outcome.RESTART
-        if os.WTERMSIG(status) == signal.SIGINT:
-            return Outcome.POWER_OFF
-    return Outcome.CRASH
 
 
 def rotate(console: Path) -> None:
@@ -74,22 +63,57 @@ def rotate(console: Path) -> None:
 @dataclass(slots=True)
 class _Node:
     request: NodeRequest
-    disk: LoopDevice
     state: NodeState = NodeState.STOPPED
     pid: int = 0
     restart_at: float | None = field(default=None)
 
 
+class Nodes(Protocol):
+    """What a provider does for the launcher, in the cluster's network namespace."""
+
+    def companions(self) -> list[Companion]:
+        """Programs that nodes of this kind need beside them."""
+        ...
+
+    def open(self, network: ClusterNetwork) -> None:
+        """Before the first node: what all nodes need."""
+        ...
+
+    def start(self, node: NodeRequest, group: Sequence[str]) -> int:
+        """Start a node in a control group; the pid of its process. StartError or OSError when it fails."""
+        ...
+
+    def limits(self, node: NodeRequest) -> Limits:
+        """The limits of the node's control group."""
+        ...
+
+    def parse_status(self, status: int) -> Outcome:
+        """What a wait status of the process means."""
+        ...
+
+    def close(self) -> None:
+        """After the last node; safe without :meth:`open`."""
+        ...
+
+
 class Launcher:
     """One cluster's nodes, from first start to clean end."""
 
-    def __init__(self, folder: ClusterFolder, request: ClusterRequest, report: Report) -> None:
+    def __init__(
+        self,
+        folder: ClusterFolder,
+        request: ClusterRequest,
+        nodes: Nodes,
+        hierarchies: Sequence[Hierarchy],
+        report: Report,
+    ) -> None:
         self._folder = folder
         self._request = request
         self._report = report
-        self._hierarchies: list[Hierarchy] = cgroups.mounted_hierarchies()
-        self._nodes: list[_Node] = []
-        self._companions = Companions(make_companions(request), folder)
+        self._provider = nodes
+        self._hierarchies = hierarchies
+        self._nodes = [_Node(node) for node in request.nodes]
+        self._companions = Companions([*make_companions(request), *nodes.companions()], folder)
 
     def run(self) -> None:
         """Start every node, serve until a signal, leave nothing behind."""
@@ -101,9 +125,7 @@ class Launcher:
         self._network = ClusterNetwork(request, host_link(folder))
         try:
             self._companions.start_due()
-            self._image = LoopDevice(request.image, read_only=True)
-            for node in request.nodes:
-                self._nodes.append(_Node(node, LoopDevice(folder.disk(node.name), read_only=False)))
+            self._provider.open(self._network)
             for node in self._nodes:
                 self._start(node)
             self._record()
@@ -115,27 +137,13 @@ class Launcher:
 
     def _start(self, node: _Node) -> None:
         began = time.monotonic()
-        request, folder, name = self._request, self._folder, node.request.name
+        folder, name, address = self._folder, node.request.name, node.request.address
         group = node_group(folder, name)
-        limits = Limits(cpus=node.request.cpus, memory=node.request.memory)
         rotate(folder.console(name))
         # What the node before a restart left behind.
         cgroups.remove(self._hierarchies, group)
-        cgroups.make_group(self._hierarchies, group, limits)
-        mounts = NodeMounts(
-            root=folder.root,
-            image=self._image.path,
-            disk=node.disk.path,
-            state_partition=folder.state_partition(name),
-            hierarchies=tuple(self._hierarchies),
-            cmdline=make_cmdline(node.request),
-            network=make_network(request, node.request),
-            config=node.request.config,
-        )
-        address = node.request.address
-        node.pid = start_init(
-            mounts, group, folder.console(name), lambda pid: self._network.plug(address, pid)
-        )
+        cgroups.make_group(self._hierarchies, group, self._provider.limits(node.request))
+        node.pid = self._provider.start(node.request, group)
         node.state, node.restart_at = NodeState.RUNNING, None
         milliseconds = 1000 * (time.monotonic() - began)
         log.info("node %s started in %.0f ms, pid %d", name, milliseconds, node.pid)
@@ -173,7 +181,7 @@ class Launcher:
             self._companions.note_end(pid, status)
             for node in self._nodes:
                 if node.pid == pid:
-                    self._ended(node, parse_status(status))
+                    self._ended(node, self._provider.parse_status(status))
 
     def _ended(self, node: _Node, outcome: Outcome) -> None:
         log.info("node %s ended: %s", node.request.name, outcome.value)
@@ -231,8 +239,8 @@ class Launcher:
 
     def _clean(self) -> None:
         self._network.close()
+        self._provider.close()
         for node in self._nodes:
-            node.disk.close()
             cgroups.remove(self._hierarchies, node_group(self._folder, node.request.name))
         self._folder.record.unlink(missing_ok=True)
         # The launcher itself has to leave its group before that can go.

@@ -1,4 +1,4 @@
-"""Clusters of nodes that are containers on this machine: create, show, list, destroy."""
+"""Clusters on this machine, of containers or of machines: create, show, list, destroy."""
 
 import json
 import os
@@ -8,19 +8,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from talos.provision.cluster import ClusterInfo, ClusterRequest, NodeInfo, NodeState
-from talos.provision.container.checks import check_machine, check_root, tool_path
-from talos.provision.container.leftovers import (
+from talos.provision.cluster import ClusterInfo, ClusterRequest, NodeInfo, NodeState, Provider
+from talos.provision.container.checks import check_machine as check_containers
+from talos.provision.host.checks import check_root, check_subnet, tool_path
+from talos.provision.host.leftovers import (
     launcher_of,
     remove_folder,
     remove_leftovers,
     stop_launcher,
 )
-from talos.provision.container.processes import from_data
+from talos.provision.host.processes import from_data
 from talos.provision.interpreter import interpreter_command
 from talos.provision.progress import Progress, Silent
+from talos.provision.qemu.checks import check_machine as check_qemu
 from talos.provision.store import (
-    PROVIDER,
     ClusterFolder,
     check_free,
     folders,
@@ -31,7 +32,7 @@ from talos.provision.store import (
 from talos.system.errors import UserError
 from talos.system.process import run_command
 
-LAUNCHER_MODULE = "talos.provision.container.main"
+LAUNCHER_MODULE = "talos.provision.main"
 
 
 def create(request: ClusterRequest, directory: Path, progress: Progress) -> ClusterInfo:
@@ -44,8 +45,7 @@ def create(request: ClusterRequest, directory: Path, progress: Progress) -> Clus
     write_request(folder, request)
     try:
         progress.begin("making disks")
-        for node in request.nodes:
-            make_disk(folder.disk(node.name), node.disk)
+        make_disks(folder, request)
         progress.begin(f"starting {len(request.nodes)} nodes")
         _launch(folder, progress)
     except BaseException:
@@ -60,7 +60,11 @@ def check(request: ClusterRequest, directory: Path) -> None:
     """Whether the cluster can be created here; UserError names what is in the way, and the remedy."""
     check_root()
     check_free(ClusterFolder(directory.resolve() / request.name), request.name)
-    check_machine(request)
+    if request.provider is Provider.QEMU:
+        check_qemu(request)
+    else:
+        check_containers(request)
+    check_subnet(request.subnet, Path("/proc/net/route").read_text(encoding="ascii"))
 
 
 def destroy(name: str, directory: Path, progress: Progress) -> bool:
@@ -115,15 +119,24 @@ def list_clusters(directory: Path) -> list[ClusterInfo]:
     return [_info(folder) for folder in folders(directory.resolve())]
 
 
-def make_disk(path: Path, size: int) -> None:
-    """A sparse file with an empty XFS on it."""
+def make_disks(folder: ClusterFolder, request: ClusterRequest) -> None:
+    """Every node's disks: files that take room as they fill."""
+    for node in request.nodes:
+        if request.provider is Provider.CONTAINER:
+            make_file(folder.disk(node.name), node.disk)
+            program = shutil.which("mkfs.xfs", path=tool_path()) or "mkfs.xfs"
+            run_command([program, "-q", "-L", "EPHEMERAL", str(folder.disk(node.name))])
+        for number, disk in enumerate(node.disks):
+            make_file(folder.machine_disk(node.name, number), disk.size)
+
+
+def make_file(path: Path, size: int) -> None:
+    """A sparse file."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         os.truncate(descriptor, size)
     finally:
         os.close(descriptor)
-    program = shutil.which("mkfs.xfs", path=tool_path()) or "mkfs.xfs"
-    run_command([program, "-q", "-L", "EPHEMERAL", str(path)])
 
 
 def _launch(folder: ClusterFolder, progress: Progress) -> None:
@@ -188,7 +201,7 @@ def _info(folder: ClusterFolder) -> ClusterInfo:
         )
     return ClusterInfo(
         name=request.name,
-        provider=PROVIDER,
+        provider=request.provider.value,
         directory=folder.path,
         subnet=request.subnet,
         gateway=request.gateway,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from talos.provision.container.cgroups import Hierarchy, Limits, make_group, parse_hierarchies
+from talos.provision.host.cgroups import Hierarchy, Limits, make_group, parse_hierarchies
 
 V1 = """\
 30 25 0:26 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct

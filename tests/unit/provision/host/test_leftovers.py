@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from talos.provision.container.leftovers import mounts_below
+from talos.provision.host.leftovers import mounts_below
 
 
 def test_mounts_of_a_folder_are_found_by_their_unescaped_names() -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from talos.provision.container.cgroups import LAUNCHER, TOP
+from talos.provision.host.cgroups import LAUNCHER, TOP
 from talos.provision.store import ClusterFolder
 
 

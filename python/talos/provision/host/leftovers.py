@@ -9,9 +9,9 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from talos.provision.container import cgroups
-from talos.provision.container.names import cluster_group, host_link
-from talos.provision.container.processes import ProcessId, from_data, wait_until_empty
+from talos.provision.host import cgroups
+from talos.provision.host.names import cluster_group, host_link
+from talos.provision.host.processes import ProcessId, from_data, wait_until_empty
 from talos.provision.store import ClusterFolder, read_record
 from talos.system import kernel
 from talos.system.block import loop
@@ -50,7 +50,7 @@ def remove_leftovers(folder: ClusterFolder, report: Report) -> None:
     cgroups.remove_if_empty(hierarchies, (cgroups.TOP,))
     link = host_link(folder)
     if Path("/sys/class/net", link).exists():
-        from talos.provision.container.links import delete_host_link
+        from talos.provision.host.links import delete_host_link
 
         if delete_host_link(link):
             report(f"interface {link} removed")

@@ -16,7 +16,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from talos.provision.cluster import ClusterRequest
 
-_BRIDGE = "br0"
+BRIDGE = "br0"
 _UPLINK = "uplink"
 # Between two questions who has an address. The kernel's own second would be the time for which a
 # node that has just got its address stays out of reach for who asked a moment too early.
@@ -46,8 +46,8 @@ class ClusterNetwork:
 
     def _build(self, host_namespace: int) -> None:
         request = self._request
-        self._inner.link("add", ifname=_BRIDGE, kind="bridge", mtu=request.mtu)
-        self._bridge: int = self._inner.link_lookup(ifname=_BRIDGE)[0]
+        self._inner.link("add", ifname=BRIDGE, kind="bridge", mtu=request.mtu)
+        self._bridge: int = self._inner.link_lookup(ifname=BRIDGE)[0]
         self._inner.addr(
             "add", index=self._bridge, address=str(request.services), prefixlen=request.subnet.prefixlen
         )
@@ -92,6 +92,15 @@ class ClusterNetwork:
         )
         index = self._inner.link_lookup(ifname=name)[0]
         self._inner.link("set", index=index, master=self._bridge, state="up")
+
+    def add_tap(self, address: IPv4Address) -> str:
+        """A tap in the bridge for a machine; its name."""
+        name = f"tap{int(address) - int(self._request.subnet.network_address)}"
+        delete_link(self._inner, name)
+        self._inner.link("add", ifname=name, kind="tuntap", mode="tap")
+        index = self._inner.link_lookup(ifname=name)[0]
+        self._inner.link("set", index=index, mtu=self._request.mtu, master=self._bridge, state="up")
+        return name
 
     def close(self) -> None:
         """Take the host's interface away; the rest goes with the namespace."""

@@ -3,7 +3,7 @@
 import os
 import signal
 
-from talos.provision.container.processes import ProcessId, identify
+from talos.provision.host.processes import ProcessId, identify
 
 
 def test_a_pid_of_another_process_is_not_touched() -> None:
