@@ -1,10 +1,7 @@
 """A port measures frames as they arrive, however they are cut."""
 
 import asyncio
-import itertools
-import json
 from collections.abc import Callable
-from typing import Any, cast
 
 import hyperframe.frame
 import pytest
@@ -13,15 +10,11 @@ from talos.api.rpc import RpcError
 from talos.rpc.http2.frames import Kind
 from talos.rpc.http2.headers import encode_headers
 from talos.rpc.port import frames
-from talos.rpc.port.connection import PortConnection
 from talos.rpc.port.frames import FloodError, FrameMeter
-from talos.rpc.port.limits import RESETS_PER_SECOND, Limits, Shares
-from talos.rpc.port.refusals import Refusals
-from talos.rpc.port.tls import Client
-from talos.rpc.proxy.raw import OK, Peer, Status
-from talos.system.logging import Log
+from talos.rpc.port.limits import RESETS_PER_SECOND
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+from .world import PREFACE, World
+
 HEADERS = (
     (":method", "POST"),
     (":scheme", "https"),
@@ -39,73 +32,10 @@ class Clock:
         return self.now
 
 
-class Transport:
-    """Keeps what is written."""
-
-    def __init__(self) -> None:
-        self.written = b""
-        self.closing = False
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-
-    def close(self) -> None:
-        self.closing = True
-
-    abort = close
-
-    def is_closing(self) -> bool:
-        return self.closing
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def set_write_buffer_limits(self, high: int) -> None:
-        del high
-
-
-class World:
-    """A port's connection without a network; its calls wait for ever."""
-
-    def __init__(self, header_size: int = 1000) -> None:
-        self.lines: list[str] = []
-        self.transport = Transport()
-        self.memory = Shares(total=200_000, what="large requests")
-        log = Log(write=self.lines.append)
-        self.connection = PortConnection(
-            self.handle,
-            admit=lambda _: Client(peer=Peer(address="10.5.0.9:1"), key="a"),
-            limits=Limits(header_size=header_size),
-            memory=self.memory,
-            calls=Shares(total=1000, what="calls"),
-            refusals=Refusals(log),
-            log=log,
-            leave=lambda _: None,
-        )
-        self.connection.connection_made(cast("asyncio.Transport", self.transport))
-        self.connection.data_received(PREFACE)
-
-    async def handle(self, call: object) -> Status:
-        del call
-        await asyncio.Event().wait()
-        return OK
-
-    def feed(self, data: bytes, step: int = 1 << 20) -> None:
-        for piece in itertools.batched(data, step, strict=False):
-            self.connection.data_received(bytes(piece))
-
-    @property
-    def refusals(self) -> list[str]:
-        return [cast("dict[str, Any]", json.loads(line)).get("reason", "") for line in self.lines]
-
-    def end(self) -> None:
-        self.connection.abort()
-        self.connection.connection_lost(None)
-
-
 def in_world(test: Callable[[World], None]) -> None:
     async def run() -> None:
         world = World()
+        world.feed(PREFACE)
         try:
             test(world)
         finally:
@@ -283,6 +213,7 @@ def test_data_beyond_the_windows_ends_the_connection() -> None:
 def test_memory_of_requests_comes_back_with_their_end() -> None:
     async def run() -> None:
         world = World()
+        world.feed(PREFACE)
         data = hyperframe.frame.DataFrame(1, b"\0\0\1\0\0".ljust(16000, b"x")).serialize()
         world.feed(headers(300, "END_HEADERS") + data * 4)
         with pytest.raises(RpcError):
