@@ -5,7 +5,7 @@ import ssl
 import struct
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -117,7 +117,7 @@ class LeanClient:
 
 
 @contextmanager
-def connect(host: str, authority: bytes, client: PemPair, method: str) -> Iterator[LeanClient]:
+def connect(host: str, authority: bytes, client: PemPair, method: str) -> Generator[LeanClient]:
     """A client of a node's API."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=authority.decode())

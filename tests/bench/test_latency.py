@@ -1,8 +1,8 @@
 """What a unary call costs on each path: to machined's socket, through apid and routerd, through two apids.
 
 The client runs on the same processors as the nodes and is part of what is measured: a column has its own
-processor time. It is Python's grpc.aio, for which the first rows have an echo server on gRPC's C core, but in
-the last rows, which the budgets are for: there it sends prepared frames and costs no more than a compiled one.
+processor time. It is Python's grpc.aio, for which the first rows have an echo server on gRPC's C core. In the
+last rows, which the budgets are for, it sends prepared frames and costs no more than a compiled one.
 """
 
 # gRPC's type stubs know no channels of bytes.
