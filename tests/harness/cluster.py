@@ -12,10 +12,10 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 from talos.config.talosconfig.places import save
-from talos.provision import provider
 from talos.provision.cluster import ClusterInfo, NodeInfo
 from talos.provision.configs import ConfigOptions, generate_configs
-from talos.provision.host.checks import suggest_subnet
+from talos.provision.container import provider
+from talos.provision.container.checks import suggest_subnet
 from talos.provision.local import CreateOptions, create_cluster, destroy_cluster, show_cluster
 from talos.provision.plan import ClusterOptions, make_request
 from talos.provision.progress import Silent

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from talos.config.contract import DISCOVERY_ENDPOINT, DNS_DOMAIN, TIME_SERVERS
+from talos.config.contract import API_SERVER_PORT, DISCOVERY_ENDPOINT, DNS_DOMAIN, TIME_SERVERS
 from talos.config.documents.certificate import CertificateAndKey, PEMEncodedCertificateAndKey
 from talos.config.documents.cluster.discovery_identity import DiscoveryIdentityConfig
 from talos.config.documents.cluster.discovery_service import DiscoveryServiceConfig
 from talos.config.documents.kubernetes.aggregator_ca import KubeAggregatorCAConfig
+from talos.config.documents.kubernetes.api_server import KubeAPIServerConfig
 from talos.config.documents.kubernetes.api_server_ca import KubeAPIServerCAConfig
 from talos.config.documents.kubernetes.cluster import KubeClusterConfig
 from talos.config.documents.kubernetes.etcd_encryption import KubeEtcdEncryptionConfig
@@ -224,6 +225,33 @@ def has_discovery(config: Config) -> bool:
     """Whether discovery of the cluster's members is on."""
     discovery = _cluster(config).discovery
     return config.find(DiscoveryServiceConfig) is not None or bool(discovery and discovery.enabled)
+
+
+def api_server_port(config: Config) -> int:
+    """The port of the Kubernetes API on a control plane node itself."""
+    document = config.find(KubeAPIServerConfig)
+    if document is not None:
+        return document.api_port or API_SERVER_PORT
+    control_plane = _cluster(config).control_plane
+    return (control_plane.local_api_server_port if control_plane else None) or API_SERVER_PORT
+
+
+def registers_with_fqdn(config: Config) -> bool:
+    """Whether the node's name in Kubernetes is its full domain name."""
+    document = config.find(KubeNodeConfig)
+    if document is not None:
+        return bool(document.register_with_fqdn)
+    kubelet = _machine(config).kubelet
+    return bool(kubelet and kubelet.register_with_fqdn)
+
+
+def skips_node_registration(config: Config) -> bool:
+    """Whether the kubelet does not register with the Kubernetes API."""
+    document = config.find(KubeNodeConfig)
+    if document is not None:
+        return bool(document.skip_node_registration)
+    kubelet = _machine(config).kubelet
+    return bool(kubelet and kubelet.skip_node_registration)
 
 
 def bootstrap_token(config: Config) -> str:

@@ -12,7 +12,7 @@ from talos.config.secrets.bundle import SecretsBundle
 from talos.config.talosconfig.model import TalosConfig
 from talos.provision.cluster import ClusterRequest, Role
 from talos.provision.mirror.archives import read_images
-from talos.provision.plan import DISK_PATHS, with_configs
+from talos.provision.plan import with_configs
 
 _TYPES = {Role.CONTROL_PLANE: MachineType.CONTROL_PLANE, Role.WORKER: MachineType.WORKER}
 
@@ -51,7 +51,7 @@ def generate_configs(request: ClusterRequest, chosen: ConfigOptions) -> Generate
         kubernetes_version=chosen.kubernetes_version,
         additional_sans=[str(address) for address in request.endpoints],
         # A container is not installed: it runs from the image the host has.
-        install_disk=DISK_PATHS[request.nodes[0].disks[0].driver] if request.nodes[0].disks else "",
+        install_disk="",
         registry_mirrors=[
             *chosen.registry_mirrors,
             *(f"{registry}={request.mirror_endpoint}" for registry in mirrored),

@@ -6,8 +6,7 @@ launcher.log    the launcher's output
 discovery.log   that of the cluster's discovery server
 mirror.log      that of its mirror of registries
 root/           empty; where each node mounts its root, in its own mount namespace
-<node>/         config.yaml, console.log
-                of a container: state/ (STATE), var.img (EPHEMERAL); of a machine: disk0.img and so on
+<node>/         config.yaml, console.log, state/ (STATE), var.img (EPHEMERAL)
 """
 
 import os
@@ -19,8 +18,10 @@ from typing import Any, cast
 
 import yaml
 
-from talos.provision.cluster import ClusterRequest, Disk, NodeRequest, Provider, Role
+from talos.provision.cluster import ClusterRequest, NodeRequest, Role
 from talos.system.errors import UserError
+
+PROVIDER = "container"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +87,6 @@ class ClusterFolder:
     def disk(self, name: str) -> Path:
         """The disk image the node sees as /var."""
         return self.node(name) / "var.img"
-
-    def machine_disk(self, name: str, number: int) -> Path:
-        """The image of a machine's disk, the first being 0."""
-        return self.node(name) / f"disk{number}.img"
 
 
 def check_free(folder: ClusterFolder, name: str) -> None:
@@ -161,7 +158,7 @@ def write_private(path: Path, text: str) -> None:
 
 def _to_data(request: ClusterRequest) -> dict[str, Any]:
     return {
-        "provider": request.provider.value,
+        "provider": PROVIDER,
         "name": request.name,
         "subnet": str(request.subnet),
         "gateway": str(request.gateway),
@@ -180,7 +177,6 @@ def _to_data(request: ClusterRequest) -> dict[str, Any]:
                 "cpus": node.cpus,
                 "memory": node.memory,
                 "disk": node.disk,
-                "disks": [{"driver": disk.driver, "size": disk.size} for disk in node.disks],
             }
             for node in request.nodes
         ],
@@ -190,7 +186,6 @@ def _to_data(request: ClusterRequest) -> dict[str, Any]:
 def _from_data(folder: ClusterFolder, data: Any) -> ClusterRequest:
     return ClusterRequest(
         name=data["name"],
-        provider=Provider(data["provider"]),
         subnet=IPv4Network(data["subnet"]),
         gateway=IPv4Address(data["gateway"]),
         services=IPv4Address(data["services"]),
@@ -209,7 +204,6 @@ def _from_data(folder: ClusterFolder, data: Any) -> ClusterRequest:
                 cpus=node["cpus"],
                 memory=node["memory"],
                 disk=node["disk"],
-                disks=tuple(Disk(disk["driver"], disk["size"]) for disk in node.get("disks", ())),
             )
             for node in data["nodes"]
         ),
