@@ -79,10 +79,10 @@ api: fetch ## Generate the modules of the .proto files into the work tree, for e
 	@cp -r --no-preserve=mode build/api/talos python/
 
 # Requests for other nodes are passed on by control plane nodes only, so the first three are such.
-cluster: build images ## Start a cluster of NODES nodes on this machine, up to three of them control plane nodes
+cluster: build ## Start a cluster of NODES nodes on this machine, up to three of them control plane nodes
 	@controlplanes=$$(( $(NODES) < 3 ? $(NODES) : 3 )); set -x; \
 	$(TALOSCTL) cluster create --name $(CLUSTER) --controlplanes $$controlplanes \
-		--workers $$(( $(NODES) - controlplanes )) --image $(IMAGE) --images $(IMAGES)
+		--workers $$(( $(NODES) - controlplanes )) --image $(IMAGE)
 	@echo
 	@echo "talosctl is $(TALOSCTL); to have it on the PATH:  export PATH=\"$(CURDIR)/build/bin:\$$PATH\""
 
@@ -105,7 +105,7 @@ node: build api devenv peers ## Tests on one running container node, as root
 	$(PYTEST) -m root tests/unit
 	$(PYTEST) tests/node
 
-cluster-tests: build images api devenv peers ## Tests on several nodes, as root
+cluster-tests: build api devenv peers ## Tests on several nodes, as root
 	$(PYTEST) tests/cluster
 
 vm-inputs: fetch

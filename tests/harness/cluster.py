@@ -23,7 +23,6 @@ from talos.system.process import CommandResult, run_command
 
 REPOSITORY = Path(__file__).parents[2]
 IMAGE_VARIABLE = "TALOS_IMAGE"
-IMAGES_VARIABLE = "TALOS_IMAGES"
 # A slow machine may take its time; only what is measured has a tight limit.
 PATIENCE = 60.0
 
@@ -32,13 +31,6 @@ def image() -> Path:
     """The image under test."""
     path = Path(os.environ.get(IMAGE_VARIABLE) or REPOSITORY / "build/image.squashfs")
     assert path.exists(), f"there is no image at {path}: make build, or set {IMAGE_VARIABLE}"
-    return path.resolve()
-
-
-def images() -> Path:
-    """The OCI archives from which a cluster's mirror serves."""
-    path = Path(os.environ.get(IMAGES_VARIABLE) or REPOSITORY / "build/images")
-    assert path.exists(), f"there are no images at {path}: make images, or set {IMAGES_VARIABLE}"
     return path.resolve()
 
 
@@ -164,19 +156,12 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(
-    directory: Path, *, controlplanes: int = 1, workers: int = 0, images: Path | None = None
-) -> Generator[Cluster]:
+def running_cluster(directory: Path, *, controlplanes: int = 1, workers: int = 0) -> Generator[Cluster]:
     """A cluster for as long as the context is open."""
     name = f"t{uuid.uuid4().hex[:8]}"
     talosconfig = directory / "talosconfig"
     chosen = ClusterOptions(
-        name=name,
-        subnet=free_subnet(),
-        controlplanes=controlplanes,
-        workers=workers,
-        image=image(),
-        images=images,
+        name=name, subnet=free_subnet(), controlplanes=controlplanes, workers=workers, image=image()
     )
     options = CreateOptions(directory=directory, talosconfig=str(talosconfig), wait=0)
     cluster = Cluster(name, directory, talosconfig)

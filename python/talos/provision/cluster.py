@@ -6,7 +6,6 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 
 DISCOVERY_PORT = 3000
-MIRROR_PORT = 5000
 
 
 class Role(enum.Enum):
@@ -38,8 +37,7 @@ class ClusterRequest:
     """A cluster to be made. ``gateway`` is the host's own address in the subnet.
 
     ``services`` is the address, inside the cluster's network, of what the launcher serves to the nodes;
-    ``discovery`` says whether a discovery server is among that. ``images`` is a folder of OCI archives
-    that a mirror offers there, in place of the registries in their names.
+    ``discovery`` says whether a discovery server is among that.
     """
 
     name: str
@@ -49,7 +47,6 @@ class ClusterRequest:
     discovery: bool = True
     mtu: int
     image: Path
-    images: Path | None = None
     nameservers: tuple[IPv4Address, ...] = ()
     time_servers: tuple[str, ...] = ()
     nodes: tuple[NodeRequest, ...]
@@ -62,11 +59,6 @@ class ClusterRequest:
     def discovery_endpoint(self) -> str:
         """The URL of the cluster's own discovery server."""
         return f"http://{self.services}:{DISCOVERY_PORT}/"
-
-    @property
-    def mirror_endpoint(self) -> str:
-        """The URL of the cluster's own mirror of registries."""
-        return f"http://{self.services}:{MIRROR_PORT}"
 
     @property
     def endpoints(self) -> tuple[IPv4Address, ...]:

@@ -26,7 +26,6 @@ class ClusterOptions:
     controlplanes: int = 1
     workers: int = 1
     image: Path
-    images: Path | None = None
     mtu: int = 1500
     nameservers: Sequence[str] = ()
     time_servers: Sequence[str] = ()
@@ -81,7 +80,6 @@ def make_request(chosen: ClusterOptions) -> ClusterRequest:
         discovery=chosen.discovery,
         mtu=chosen.mtu,
         image=chosen.image,
-        images=chosen.images,
         nameservers=tuple(parse_nameserver(server) for server in chosen.nameservers),
         time_servers=tuple(chosen.time_servers),
         nodes=tuple(nodes),

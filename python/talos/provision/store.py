@@ -4,7 +4,6 @@ state.yaml      the request, without the machine configs
 launcher.yaml   what runs: processes with their start times, written by the launcher
 launcher.log    the launcher's output
 discovery.log   that of the cluster's discovery server
-mirror.log      that of its mirror of registries
 root/           empty; where each node mounts its root, in its own mount namespace
 <node>/         config.yaml, console.log, state/ (STATE), var.img (EPHEMERAL)
 """
@@ -166,7 +165,6 @@ def _to_data(request: ClusterRequest) -> dict[str, Any]:
         "discovery": request.discovery,
         "mtu": request.mtu,
         "image": str(request.image),
-        "images": str(request.images) if request.images else "",
         "nameservers": [str(server) for server in request.nameservers],
         "timeServers": list(request.time_servers),
         "nodes": [
@@ -192,7 +190,6 @@ def _from_data(folder: ClusterFolder, data: Any) -> ClusterRequest:
         discovery=data["discovery"],
         mtu=data["mtu"],
         image=Path(data["image"]),
-        images=Path(data["images"]) if data["images"] else None,
         nameservers=tuple(IPv4Address(server) for server in data["nameservers"]),
         time_servers=tuple(data["timeServers"]),
         nodes=tuple(

@@ -26,7 +26,14 @@ def make_source(clock: Clock, log: Log, settings: Settings) -> Source:
     """What the settings name."""
     if settings.devices:
         return PtpDevices(settings.devices, log)
-    return Servers(settings.servers, open_plain, clock.now, log)
+    if not settings.use_nts:
+        return Servers(settings.servers, open_plain, clock.now, log)
+    # By need: with it comes a second interface to OpenSSL, of several MiB.
+    from talos.timed.nts.key_exchange import judge_by
+    from talos.timed.nts.session import open_nts
+
+    moment = judge_by(clock.now, lambda: clock.read().synced)
+    return Servers(settings.servers, open_nts(moment), clock.now, log)
 
 
 async def serve_time(daemon: Daemon) -> None:

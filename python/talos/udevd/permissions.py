@@ -45,6 +45,7 @@ _TABLE = (
     ("scsi_generic", "*", 0o660, "disk"),
     ("nvme", "*", 0o600, "root"),
     ("misc", "loop-control", 0o660, "disk"),
+    ("ptp", "ptp[0-9]*", 0o644, "root"),  # timed reads it
     ("misc", "kvm", 0o666, "kvm"),
     ("misc", "vhost-net", 0o666, "kvm"),
     ("misc", "vhost-vsock", 0o666, "kvm"),

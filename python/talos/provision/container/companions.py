@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from talos.provision.cluster import DISCOVERY_PORT, MIRROR_PORT, ClusterRequest
+from talos.provision.cluster import DISCOVERY_PORT, ClusterRequest
 from talos.provision.interpreter import interpreter_command
 from talos.provision.store import ClusterFolder
 from talos.system.process import describe_exit
@@ -30,18 +30,11 @@ class Companion:
 
 def make_companions(request: ClusterRequest) -> list[Companion]:
     """What a cluster needs."""
-    found: list[Companion] = []
-    if request.discovery:
-        argv = [
-            *interpreter_command("talos.discovery.main"),
-            "--addr",
-            f"{request.services}:{DISCOVERY_PORT}",
-        ]
-        found.append(Companion("discovery", [*argv, "--metrics-addr", f"{request.services}:2122"]))
-    if request.images is not None:
-        argv = [*interpreter_command("talos.provision.mirror.server"), "--images", str(request.images)]
-        found.append(Companion("mirror", [*argv, "--addr", f"{request.services}:{MIRROR_PORT}"]))
-    return found
+    if not request.discovery:
+        return []
+    address = f"{request.services}:{DISCOVERY_PORT}"
+    argv = [*interpreter_command("talos.discovery.main"), "--addr", address]
+    return [Companion("discovery", [*argv, "--metrics-addr", f"{request.services}:2122"])]
 
 
 class Companions:

@@ -17,7 +17,6 @@ from talos.talosctl.commands.cluster_ready import show_services, wait_for_servic
 from talos.talosctl.output import console
 
 IMAGE_VARIABLE = "TALOS_IMAGE"
-IMAGES_VARIABLE = "TALOS_IMAGES"
 WAIT_TIMEOUT = "1m0s"
 DEFAULT_NAME = "talos-default"
 
@@ -63,7 +62,6 @@ def make_options(flags: Flags) -> ClusterOptions:
     if not image:
         hint = f"give the squashfs, or set {IMAGE_VARIABLE}"
         raise UserError("no image is named", where="--image", hint=hint)
-    images = flags.text("images") or os.environ.get(IMAGES_VARIABLE, "")
     cpus: dict[Role, float] = {}
     memory: dict[Role, int] = {}
     for role, ending in ((Role.CONTROL_PLANE, "controlplanes"), (Role.WORKER, "workers")):
@@ -75,7 +73,6 @@ def make_options(flags: Flags) -> ClusterOptions:
         controlplanes=flags.number("controlplanes"),
         workers=flags.number("workers"),
         image=Path(image).resolve(),
-        images=Path(images).resolve() if images else None,
         mtu=flags.number("mtu"),
         nameservers=flags.texts("nameservers"),
         cpus=cpus,
@@ -89,7 +86,6 @@ def make_config_options(flags: Flags) -> ConfigOptions:
     """The machine configs of the flags."""
     return ConfigOptions(
         kubernetes_version=flags.text("kubernetes-version").removeprefix("v"),
-        registry_mirrors=flags.texts("registry-mirror"),
         patches=parse_patches(flags.texts("config-patch")),
         control_plane_patches=parse_patches(flags.texts("config-patch-controlplanes")),
         worker_patches=parse_patches(flags.texts("config-patch-workers")),
@@ -131,12 +127,6 @@ def parse_cpus(text: str, where: str) -> float:
 
 FLAGS = (
     Flag(name="image", help=f"the node's squashfs; {IMAGE_VARIABLE} names it otherwise"),
-    Flag(
-        name="images",
-        help="a folder of OCI archives that the nodes get images from before they ask a registry; "
-        f"{IMAGES_VARIABLE} names it otherwise",
-    ),
-    Flag(name="registry-mirror", type=Type.STRINGS, help="mirrors as <registry host>=<mirror URL>"),
     Flag(name="controlplanes", type=Type.INT, default="1", help="how many control plane nodes"),
     Flag(name="workers", type=Type.INT, default="1", help="how many workers"),
     Flag(name="subnet", default="10.5.0.0/24", help="the cluster's subnet; the host has its first address"),

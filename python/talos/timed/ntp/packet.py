@@ -7,8 +7,8 @@ from talos.api.rpc import Code, RpcError
 from talos.system.clock import Leap
 
 PORT = 123
-MAX_PACKET = 2048
-"""Bytes; a reply with eight NTS cookies has about 1000."""
+MAX_PACKET = 8192
+"""Bytes; a reply with eight NTS cookies of the longest kind has 5000, of the usual kind 1000."""
 NONCE = 8
 """Bytes of a request's nonce."""
 _ERA_START = 1_577_836_800
