@@ -24,7 +24,7 @@ VM_TESTS := $(basename $(notdir $(wildcard nixos-tests/*.py) $(patsubst %/test.p
 
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
-.PHONY: help peers grants tools fetch lock build images size kernel assets kernel-hardening api cluster destroy test lint types unit node cluster-tests soak bench reproducible clean
+.PHONY: help peers grants tools fetch lock build images size kernel assets kernel-hardening api cluster machines destroy test lint types unit node cluster-tests soak bench reproducible clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -79,12 +79,18 @@ api: fetch ## Generate the modules of the .proto files into the work tree, for e
 	@cp -r --no-preserve=mode build/api/talos python/
 
 # Requests for other nodes are passed on by control plane nodes only, so the first three are such.
-cluster: build ## Start a cluster of NODES nodes on this machine, up to three of them control plane nodes
+cluster: build images ## Start a cluster of NODES nodes on this machine, up to three of them control plane nodes
 	@controlplanes=$$(( $(NODES) < 3 ? $(NODES) : 3 )); set -x; \
 	$(TALOSCTL) cluster create --name $(CLUSTER) --controlplanes $$controlplanes \
-		--workers $$(( $(NODES) - controlplanes )) --image $(IMAGE)
+		--workers $$(( $(NODES) - controlplanes )) --image $(IMAGE) --images $(IMAGES)
 	@echo
 	@echo "talosctl is $(TALOSCTL); to have it on the PATH:  export PATH=\"$(CURDIR)/build/bin:\$$PATH\""
+
+machines: build assets ## Start a cluster of NODES virtual machines on this machine
+	nix build .\#root-vm --out-link build/root-vm
+	@controlplanes=$$(( $(NODES) < 3 ? $(NODES) : 3 )); set -x; TALOS_VM_ROOT=$(CURDIR)/build/root-vm \
+	$(TALOSCTL) cluster create qemu --name $(CLUSTER) --controlplanes $$controlplanes \
+		--workers $$(( $(NODES) - controlplanes )) --iso-path build/talos.iso
 
 destroy: ## Remove the cluster
 	$(TALOSCTL) cluster destroy --name $(CLUSTER)
@@ -105,7 +111,7 @@ node: build api devenv peers ## Tests on one running container node, as root
 	$(PYTEST) -m root tests/unit
 	$(PYTEST) tests/node
 
-cluster-tests: build api devenv peers ## Tests on several nodes, as root
+cluster-tests: build images api devenv peers ## Tests on several nodes, as root
 	$(PYTEST) tests/cluster
 
 vm-inputs: fetch

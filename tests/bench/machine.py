@@ -15,9 +15,9 @@ from talos.config.secrets.bundle import SecretsBundle
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import PemPair
 from talos.provision.configs import ConfigOptions
-from talos.provision.container.cgroups import mounted_hierarchies
-from talos.provision.container.checks import check_subnet
-from talos.provision.container.names import cluster_group
+from talos.provision.host.cgroups import mounted_hierarchies
+from talos.provision.host.checks import check_subnet
+from talos.provision.host.names import cluster_group
 from talos.provision.local import CreateOptions, create_cluster, destroy_cluster
 from talos.provision.plan import ClusterOptions
 from talos.provision.progress import Silent

@@ -12,10 +12,10 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 from talos.config.talosconfig.places import save
+from talos.provision import provider
 from talos.provision.cluster import ClusterInfo, NodeInfo
 from talos.provision.configs import ConfigOptions, generate_configs
-from talos.provision.container import provider
-from talos.provision.container.checks import suggest_subnet
+from talos.provision.host.checks import suggest_subnet
 from talos.provision.local import CreateOptions, create_cluster, destroy_cluster, show_cluster
 from talos.provision.plan import ClusterOptions, make_request
 from talos.provision.progress import Silent
@@ -23,6 +23,7 @@ from talos.system.process import CommandResult, run_command
 
 REPOSITORY = Path(__file__).parents[2]
 IMAGE_VARIABLE = "TALOS_IMAGE"
+IMAGES_VARIABLE = "TALOS_IMAGES"
 # A slow machine may take its time; only what is measured has a tight limit.
 PATIENCE = 60.0
 
@@ -31,6 +32,13 @@ def image() -> Path:
     """The image under test."""
     path = Path(os.environ.get(IMAGE_VARIABLE) or REPOSITORY / "build/image.squashfs")
     assert path.exists(), f"there is no image at {path}: make build, or set {IMAGE_VARIABLE}"
+    return path.resolve()
+
+
+def images() -> Path:
+    """The OCI archives from which a cluster's mirror serves."""
+    path = Path(os.environ.get(IMAGES_VARIABLE) or REPOSITORY / "build/images")
+    assert path.exists(), f"there are no images at {path}: make images, or set {IMAGES_VARIABLE}"
     return path.resolve()
 
 
@@ -156,12 +164,19 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(directory: Path, *, controlplanes: int = 1, workers: int = 0) -> Generator[Cluster]:
+def running_cluster(
+    directory: Path, *, controlplanes: int = 1, workers: int = 0, images: Path | None = None
+) -> Generator[Cluster]:
     """A cluster for as long as the context is open."""
     name = f"t{uuid.uuid4().hex[:8]}"
     talosconfig = directory / "talosconfig"
     chosen = ClusterOptions(
-        name=name, subnet=free_subnet(), controlplanes=controlplanes, workers=workers, image=image()
+        name=name,
+        subnet=free_subnet(),
+        controlplanes=controlplanes,
+        workers=workers,
+        image=image(),
+        images=images,
     )
     options = CreateOptions(directory=directory, talosconfig=str(talosconfig), wait=0)
     cluster = Cluster(name, directory, talosconfig)

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from talos.provision.container.cgroups import mounted_hierarchies
-from talos.provision.container.leftovers import mounts_below
-from talos.provision.container.names import cluster_group, host_link
+from talos.provision.host.cgroups import mounted_hierarchies
+from talos.provision.host.leftovers import mounts_below
+from talos.provision.host.names import cluster_group, host_link
 from talos.provision.store import ClusterFolder
 from talos.system.block import loop
 

@@ -13,7 +13,7 @@ from talos.apid.peers import Peers
 from talos.apid.routes import NODE, NODES, Local, OneToMany, OneToOne, Routing, choose_route, values_of
 from talos.apid.wire import code_name
 from talos.rpc.http2.client import LocalChannel
-from talos.rpc.port.call import Http2Call
+from talos.rpc.port.call import PortCall
 from talos.rpc.port.limits import Shares
 from talos.rpc.proxy.local import forward_local
 from talos.rpc.proxy.raw import Metadata, RawCall, Status
@@ -37,7 +37,7 @@ class Proxy:
     peers: Peers | None = None
     maintenance: bool = False
 
-    async def handle(self, call: Http2Call) -> Status:
+    async def handle(self, call: PortCall) -> Status:
         """Answer one call. A call that readers may not make is recorded."""
         roles = roles_of(call.peer, call.metadata, anonymous=self.maintenance)
         known = methods().get(call.method)
@@ -62,7 +62,7 @@ class Proxy:
             )
         return status
 
-    async def _pass_on(self, call: Http2Call, roles: tuple[str, ...]) -> Status:
+    async def _pass_on(self, call: PortCall, roles: tuple[str, ...]) -> Status:
         check_roles(call.method, roles, maintenance=self.maintenance)
         routing = Routing(
             enabled=not self.maintenance, may_forward=self.peers is not None, is_own=self.is_own

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from talos.config.contract import DISCOVERY_ENDPOINT, DNS_DOMAIN, TIME_SERVERS
+from talos.config.contract import API_SERVER_PORT, DISCOVERY_ENDPOINT, DNS_DOMAIN, TIME_SERVERS
 from talos.config.documents.certificate import CertificateAndKey, PEMEncodedCertificateAndKey
 from talos.config.documents.cluster.discovery_identity import DiscoveryIdentityConfig
 from talos.config.documents.cluster.discovery_service import DiscoveryServiceConfig
 from talos.config.documents.kubernetes.aggregator_ca import KubeAggregatorCAConfig
+from talos.config.documents.kubernetes.api_server import KubeAPIServerConfig
 from talos.config.documents.kubernetes.api_server_ca import KubeAPIServerCAConfig
 from talos.config.documents.kubernetes.cluster import KubeClusterConfig
 from talos.config.documents.kubernetes.etcd_encryption import KubeEtcdEncryptionConfig
@@ -21,7 +22,8 @@ from talos.config.documents.kubernetes.node import KubeNodeConfig
 from talos.config.documents.kubernetes.service_account import KubeServiceAccountConfig
 from talos.config.documents.network import resolver
 from talos.config.documents.network.hostname import HostnameConfig
-from talos.config.documents.network.resolver import ResolverConfig
+from talos.config.documents.network.resolver import NameserverConfig, ResolverConfig
+from talos.config.documents.network.static_host import StaticHostConfig
 from talos.config.documents.network.time_sync import TimeSyncConfig
 from talos.config.documents.runtime.environment import EnvironmentConfig
 from talos.config.documents.runtime.sysctl import SysctlConfig
@@ -33,7 +35,7 @@ from talos.config.documents.v1alpha1.cluster import ClusterConfig
 from talos.config.documents.v1alpha1.machine import MachineConfig
 from talos.config.documents.v1alpha1.network import NetworkConfig
 from talos.config.model import Config
-from talos.config.values import Url
+from talos.config.values import Address, Url
 from talos.pki.certificate import PemPair
 
 _NO_MACHINE = MachineConfig()
@@ -76,12 +78,22 @@ def auto_hostname(config: Config) -> str:
     return "stable" if features and features.stable_hostname else ""
 
 
-def nameservers(config: Config) -> tuple[str, ...]:
-    """Addresses of the DNS servers."""
+def static_hosts(config: Config) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Addresses with their names, those of documents after the main document's."""
+    entries = _network(config).extra_host_entries or ()
+    documents = config.find_all(StaticHostConfig)
+    return (
+        *((entry.ip, entry.aliases) for entry in entries),
+        *((document.name, document.hostnames or ()) for document in documents),
+    )
+
+
+def nameservers(config: Config) -> tuple[NameserverConfig, ...]:
+    """The DNS servers; those of the main document have an address only."""
     document = config.find(ResolverConfig)
     if document and document.nameservers is not None:
-        return tuple(server.address for server in document.nameservers if server.address)
-    return _network(config).nameservers or ()
+        return tuple(server for server in document.nameservers if server.address)
+    return tuple(NameserverConfig(address=Address(text)) for text in _network(config).nameservers or ())
 
 
 def search_domains(config: Config) -> tuple[str, ...]:
@@ -90,6 +102,14 @@ def search_domains(config: Config) -> tuple[str, ...]:
     if document and document.search_domains and document.search_domains.domains is not None:
         return document.search_domains.domains
     return _network(config).search_domains or ()
+
+
+def has_default_search_domain(config: Config) -> bool:
+    """Whether the node's own domain is a search domain when none is configured."""
+    document = config.find(ResolverConfig)
+    if document and document.search_domains and document.search_domains.disable_default is not None:
+        return not document.search_domains.disable_default
+    return not _network(config).disable_search_domain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +225,33 @@ def has_discovery(config: Config) -> bool:
     """Whether discovery of the cluster's members is on."""
     discovery = _cluster(config).discovery
     return config.find(DiscoveryServiceConfig) is not None or bool(discovery and discovery.enabled)
+
+
+def api_server_port(config: Config) -> int:
+    """The port of the Kubernetes API on a control plane node itself."""
+    document = config.find(KubeAPIServerConfig)
+    if document is not None:
+        return document.api_port or API_SERVER_PORT
+    control_plane = _cluster(config).control_plane
+    return (control_plane.local_api_server_port if control_plane else None) or API_SERVER_PORT
+
+
+def registers_with_fqdn(config: Config) -> bool:
+    """Whether the node's name in Kubernetes is its full domain name."""
+    document = config.find(KubeNodeConfig)
+    if document is not None:
+        return bool(document.register_with_fqdn)
+    kubelet = _machine(config).kubelet
+    return bool(kubelet and kubelet.register_with_fqdn)
+
+
+def skips_node_registration(config: Config) -> bool:
+    """Whether the kubelet does not register with the Kubernetes API."""
+    document = config.find(KubeNodeConfig)
+    if document is not None:
+        return bool(document.skip_node_registration)
+    kubelet = _machine(config).kubelet
+    return bool(kubelet and kubelet.skip_node_registration)
 
 
 def bootstrap_token(config: Config) -> str:

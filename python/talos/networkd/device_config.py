@@ -34,7 +34,7 @@ from talos.config.documents.v1alpha1.device_selector import NetworkDeviceSelecto
 from talos.config.model import Config
 from talos.networkd.addresses import parse_interface, route_spec_id
 from talos.networkd.controllers.link_status import is_physical
-from talos.networkd.spec_makers import make_address, make_bond, make_dhcp4, make_route
+from talos.networkd.spec_makers import make_address, make_bond, make_dhcp4, make_route, parse_table
 
 _LAYER = enums_pb2.CONFIG_MACHINE_CONFIGURATION
 _VLAN_PROTOCOLS = {
@@ -150,7 +150,7 @@ class _Builder:
                     _LAYER,
                     metric=item.metric or 0,
                     source=ip_address(item.source) if item.source else None,
-                    table=_parse_table(item.table),
+                    table=parse_table(item.table),
                     mtu=item.mtu or 0,
                 )
             )
@@ -208,7 +208,7 @@ class _Builder:
 
     def add_vrf(self, document: VRFConfig) -> None:
         master = VRFMasterSpec()
-        setattr(master, "table", _parse_table(document.table))  # noqa: B010 - any number is a table's
+        setattr(master, "table", parse_table(document.table))  # noqa: B010 - any number is a table's
         self._link(document.name, kind="vrf").vrf_master.CopyFrom(master)
         for link in document.links:
             self._link(link).vrf_slave.CopyFrom(VRFSlave(master_name=document.name))
@@ -340,11 +340,3 @@ def _number_of(value: Any) -> Any:
 
 def _parse_hardware(text: str) -> bytes:
     return bytes.fromhex(text.replace(":", "").replace("-", ""))
-
-
-_TABLE_NAMES = {"": 0, "unspec": 0, "default": 253, "main": 254, "local": 255}
-
-
-def _parse_table(text: Any) -> int:
-    name = str(text or "")
-    return _TABLE_NAMES[name] if name in _TABLE_NAMES else int(name)

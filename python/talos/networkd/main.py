@@ -22,10 +22,13 @@ from talos.networkd.controllers.network_status import NetworkStatusController
 from talos.networkd.controllers.node_address import NodeAddressController
 from talos.networkd.controllers.operator_spec import OperatorSpecController
 from talos.networkd.controllers.platform_config import PlatformConfigApplyController
+from talos.networkd.controllers.probes import ProbeConfigController, ProbeController
 from talos.networkd.controllers.route_spec import RouteSpecController
 from talos.networkd.controllers.route_status import RouteStatusController
+from talos.networkd.controllers.rule_spec import RoutingRuleConfigController, RoutingRuleSpecController
 from talos.networkd.controllers.rule_status import RoutingRuleStatusController
 from talos.networkd.controllers.simple_status import make_simple_status_controllers
+from talos.networkd.controllers.static_host import StaticHostController
 from talos.networkd.dhcp.wire import OpenWire, open_packets
 from talos.resource import ids
 from talos.resource.changes import wait_for
@@ -50,10 +53,15 @@ def make_controllers(links: Links, log: Log, open_wire: OpenWire = open_packets)
         PlatformConfigApplyController(),
         HostnameConfigController(),
         ServersConfigController(),
+        StaticHostController(log),
+        RoutingRuleConfigController(),
+        ProbeConfigController(),
+        ProbeController(log),
         *make_merge_controllers(),
         LinkSpecController(links, log),
         AddressSpecController(links, log),
         RouteSpecController(links, log),
+        RoutingRuleSpecController(links, log),
         LinkStatusController(links, log),
         AddressStatusController(links, log),
         RouteStatusController(links, log),

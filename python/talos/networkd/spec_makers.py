@@ -77,6 +77,15 @@ def make_route(
     return spec
 
 
+_TABLE_NAMES = {"": 0, "unspec": 0, "default": 253, "main": 254, "local": 255}
+
+
+def parse_table(text: str | None) -> int:
+    """A routing table by its name or number; 0 for none."""
+    name = str(text or "")
+    return _TABLE_NAMES[name] if name in _TABLE_NAMES else int(name)
+
+
 def make_dhcp4(
     link: str,
     layer: Layer,

@@ -6,6 +6,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 
 DISCOVERY_PORT = 3000
+MIRROR_PORT = 5000
 
 
 class Role(enum.Enum):
@@ -15,12 +16,28 @@ class Role(enum.Enum):
     WORKER = "worker"
 
 
+class Provider(enum.Enum):
+    """What nodes are."""
+
+    CONTAINER = "container"
+    QEMU = "qemu"
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A disk of a machine; ``size`` is in bytes."""
+
+    driver: str
+    size: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRequest:
     """One node. ``memory`` and ``disk`` are in bytes, ``cpus`` in processors; 0 is no limit.
 
     ``config`` is the machine config the platform hands over; empty leaves the node in
-    maintenance mode.
+    maintenance mode. ``disk`` is that of /var in a container; a machine has ``disks``, the first for
+    the system.
     """
 
     name: str
@@ -30,23 +47,28 @@ class NodeRequest:
     cpus: float = 0.0
     memory: int = 0
     disk: int
+    disks: tuple[Disk, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRequest:
     """A cluster to be made. ``gateway`` is the host's own address in the subnet.
 
+    ``image`` is a squashfs for containers; an ISO for machines.
     ``services`` is the address, inside the cluster's network, of what the launcher serves to the nodes;
-    ``discovery`` says whether a discovery server is among that.
+    ``discovery`` says whether a discovery server is among that. ``images`` is a folder of OCI archives
+    that a mirror offers there, in place of the registries in their names.
     """
 
     name: str
+    provider: Provider = Provider.CONTAINER
     subnet: IPv4Network
     gateway: IPv4Address
     services: IPv4Address
     discovery: bool = True
     mtu: int
     image: Path
+    images: Path | None = None
     nameservers: tuple[IPv4Address, ...] = ()
     time_servers: tuple[str, ...] = ()
     nodes: tuple[NodeRequest, ...]
@@ -59,6 +81,11 @@ class ClusterRequest:
     def discovery_endpoint(self) -> str:
         """The URL of the cluster's own discovery server."""
         return f"http://{self.services}:{DISCOVERY_PORT}/"
+
+    @property
+    def mirror_endpoint(self) -> str:
+        """The URL of the cluster's own mirror of registries."""
+        return f"http://{self.services}:{MIRROR_PORT}"
 
     @property
     def endpoints(self) -> tuple[IPv4Address, ...]:

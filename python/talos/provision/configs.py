@@ -11,16 +11,21 @@ from talos.config.model import MachineType
 from talos.config.secrets.bundle import SecretsBundle
 from talos.config.talosconfig.model import TalosConfig
 from talos.provision.cluster import ClusterRequest, Role
-from talos.provision.plan import with_configs
+from talos.provision.mirror.archives import read_images
+from talos.provision.plan import DISK_PATHS, with_configs
 
 _TYPES = {Role.CONTROL_PLANE: MachineType.CONTROL_PLANE, Role.WORKER: MachineType.WORKER}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigOptions:
-    """What the configs shall hold beside what follows from the request."""
+    """What the configs shall hold beside what follows from the request.
+
+    ``registry_mirrors`` are texts ``registry=url``; the cluster's own mirror comes after them.
+    """
 
     kubernetes_version: str = contract.KUBERNETES_VERSION
+    registry_mirrors: Sequence[str] = ()
     patches: Sequence[Patch] = ()
     control_plane_patches: Sequence[Patch] = ()
     worker_patches: Sequence[Patch] = ()
@@ -38,6 +43,7 @@ class Generated:
 def generate_configs(request: ClusterRequest, chosen: ConfigOptions) -> Generated:
     """Fresh secrets and a config for each role; ConfigError when a patch doesn't fit."""
     secrets = SecretsBundle.generate()
+    mirrored = read_images(request.images).registries if request.images else []
     options = GenerateOptions(
         cluster_name=request.name,
         endpoint=f"https://{request.endpoints[0]}:{contract.API_SERVER_PORT}",
@@ -45,7 +51,11 @@ def generate_configs(request: ClusterRequest, chosen: ConfigOptions) -> Generate
         kubernetes_version=chosen.kubernetes_version,
         additional_sans=[str(address) for address in request.endpoints],
         # A container is not installed: it runs from the image the host has.
-        install_disk="",
+        install_disk=DISK_PATHS[request.nodes[0].disks[0].driver] if request.nodes[0].disks else "",
+        registry_mirrors=[
+            *chosen.registry_mirrors,
+            *(f"{registry}={request.mirror_endpoint}" for registry in mirrored),
+        ],
         with_cluster_discovery=request.discovery,
         discovery_endpoint=request.discovery_endpoint,
     )

@@ -11,10 +11,10 @@ from pathlib import Path
 from talos.config.talosconfig.model import TalosConfig
 from talos.config.talosconfig.places import save
 from talos.config.talosconfig.text import parse_talosconfig
+from talos.provision import provider
 from talos.provision.client_config import add_context, remove_context
 from talos.provision.cluster import ClusterInfo
 from talos.provision.configs import ConfigOptions, generate_configs
-from talos.provision.container import provider
 from talos.provision.plan import ClusterOptions, make_request
 from talos.provision.progress import Progress
 from talos.provision.store import ClusterFolder, write_private

@@ -6,13 +6,15 @@ from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv4Network, ip_address, ip_network
 from pathlib import Path
 
-from talos.provision.cluster import ClusterRequest, NodeRequest, Role
+from talos.provision.cluster import ClusterRequest, Disk, NodeRequest, Provider, Role
 from talos.system.errors import UserError
 from talos.system.sizes import parse_size
 
 # A node's name is its host name: one DNS label (RFC 1123), at most 63 characters. The longest
 # ending we add is "-controlplane-100".
 MAX_CLUSTER_NAME = 40
+DISK_PATHS = {"virtio": "/dev/vda", "nvme": "/dev/nvme0n1", "ahci": "/dev/sda", "scsi": "/dev/sda"}
+"""Where a machine finds its first disk, by the disk's driver."""
 # mkfs.xfs refuses less than 300 MiB.
 MIN_DISK = 512 << 20
 
@@ -26,6 +28,7 @@ class ClusterOptions:
     controlplanes: int = 1
     workers: int = 1
     image: Path
+    images: Path | None = None
     mtu: int = 1500
     nameservers: Sequence[str] = ()
     time_servers: Sequence[str] = ()
@@ -33,6 +36,8 @@ class ClusterOptions:
     memory: Mapping[Role, int] = field(default_factory=dict[Role, int])
     disk: int = 6 << 30
     discovery: bool = True
+    provider: Provider = Provider.CONTAINER
+    disks: Sequence[Disk] = ()
 
 
 def make_request(chosen: ClusterOptions) -> ClusterRequest:
@@ -54,10 +59,11 @@ def make_request(chosen: ClusterOptions) -> ClusterRequest:
             where="--subnet",
             hint="take a larger subnet, such as 10.5.0.0/16",
         )
-    if chosen.disk < MIN_DISK:
-        raise UserError(
-            f"a disk of {chosen.disk >> 20} MiB is too small", where="--disk", hint="take 512 MiB or more"
-        )
+    sizes = [disk.size for disk in chosen.disks] or [chosen.disk]
+    if min(sizes) < MIN_DISK:
+        where = "--disks" if chosen.disks else "--disk"
+        text = f"a disk of {min(sizes) >> 20} MiB is too small"
+        raise UserError(text, where=where, hint="take 512 MiB or more")
     numbers = {Role.CONTROL_PLANE: 0, Role.WORKER: 0}
     nodes: list[NodeRequest] = []
     for offset, role in enumerate(roles, start=2):
@@ -69,17 +75,20 @@ def make_request(chosen: ClusterOptions) -> ClusterRequest:
                 address=subnet[offset],
                 cpus=chosen.cpus.get(role, 0.0),
                 memory=chosen.memory.get(role, 0),
-                disk=chosen.disk,
+                disk=chosen.disks[0].size if chosen.disks else chosen.disk,
+                disks=tuple(chosen.disks),
             )
         )
     return ClusterRequest(
         name=name,
+        provider=chosen.provider,
         subnet=subnet,
         gateway=subnet[1],
         services=subnet[-2],
         discovery=chosen.discovery,
         mtu=chosen.mtu,
         image=chosen.image,
+        images=chosen.images,
         nameservers=tuple(parse_nameserver(server) for server in chosen.nameservers),
         time_servers=tuple(chosen.time_servers),
         nodes=tuple(nodes),
@@ -131,3 +140,15 @@ def parse_flag_size(text: str, *, where: str) -> int:
         return parse_size(text, bare=1 << 20)
     except ValueError as error:
         raise UserError(str(error), where=where, hint="write it like 2GiB or 512MiB") from None
+
+
+def parse_disks(texts: Sequence[str]) -> tuple[Disk, ...]:
+    """Disks of a machine, ``virtio:10GiB`` each."""
+    disks: list[Disk] = []
+    for text in texts:
+        driver, colon, size = text.partition(":")
+        if not colon or driver not in DISK_PATHS:
+            hint = f"DRIVER:SIZE, such as virtio:10GiB; drivers: {', '.join(DISK_PATHS)}"
+            raise UserError(f"{text!r} is no disk", where="--disks", hint=hint)
+        disks.append(Disk(driver, parse_flag_size(size, where="--disks")))
+    return tuple(disks)

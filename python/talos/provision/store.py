@@ -4,8 +4,10 @@ state.yaml      the request, without the machine configs
 launcher.yaml   what runs: processes with their start times, written by the launcher
 launcher.log    the launcher's output
 discovery.log   that of the cluster's discovery server
+mirror.log      that of its mirror of registries
 root/           empty; where each node mounts its root, in its own mount namespace
-<node>/         config.yaml, console.log, state/ (STATE), var.img (EPHEMERAL)
+<node>/         config.yaml, console.log
+                of a container: state/ (STATE), var.img (EPHEMERAL); of a machine: disk0.img and so on
 """
 
 import os
@@ -17,10 +19,8 @@ from typing import Any, cast
 
 import yaml
 
-from talos.provision.cluster import ClusterRequest, NodeRequest, Role
+from talos.provision.cluster import ClusterRequest, Disk, NodeRequest, Provider, Role
 from talos.system.errors import UserError
-
-PROVIDER = "container"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,10 @@ class ClusterFolder:
     def disk(self, name: str) -> Path:
         """The disk image the node sees as /var."""
         return self.node(name) / "var.img"
+
+    def machine_disk(self, name: str, number: int) -> Path:
+        """The image of a machine's disk, the first being 0."""
+        return self.node(name) / f"disk{number}.img"
 
 
 def check_free(folder: ClusterFolder, name: str) -> None:
@@ -157,7 +161,7 @@ def write_private(path: Path, text: str) -> None:
 
 def _to_data(request: ClusterRequest) -> dict[str, Any]:
     return {
-        "provider": PROVIDER,
+        "provider": request.provider.value,
         "name": request.name,
         "subnet": str(request.subnet),
         "gateway": str(request.gateway),
@@ -165,6 +169,7 @@ def _to_data(request: ClusterRequest) -> dict[str, Any]:
         "discovery": request.discovery,
         "mtu": request.mtu,
         "image": str(request.image),
+        "images": str(request.images) if request.images else "",
         "nameservers": [str(server) for server in request.nameservers],
         "timeServers": list(request.time_servers),
         "nodes": [
@@ -175,6 +180,7 @@ def _to_data(request: ClusterRequest) -> dict[str, Any]:
                 "cpus": node.cpus,
                 "memory": node.memory,
                 "disk": node.disk,
+                "disks": [{"driver": disk.driver, "size": disk.size} for disk in node.disks],
             }
             for node in request.nodes
         ],
@@ -184,12 +190,14 @@ def _to_data(request: ClusterRequest) -> dict[str, Any]:
 def _from_data(folder: ClusterFolder, data: Any) -> ClusterRequest:
     return ClusterRequest(
         name=data["name"],
+        provider=Provider(data["provider"]),
         subnet=IPv4Network(data["subnet"]),
         gateway=IPv4Address(data["gateway"]),
         services=IPv4Address(data["services"]),
         discovery=data["discovery"],
         mtu=data["mtu"],
         image=Path(data["image"]),
+        images=Path(data["images"]) if data["images"] else None,
         nameservers=tuple(IPv4Address(server) for server in data["nameservers"]),
         time_servers=tuple(data["timeServers"]),
         nodes=tuple(
@@ -201,6 +209,7 @@ def _from_data(folder: ClusterFolder, data: Any) -> ClusterRequest:
                 cpus=node["cpus"],
                 memory=node["memory"],
                 disk=node["disk"],
+                disks=tuple(Disk(disk["driver"], disk["size"]) for disk in node.get("disks", ())),
             )
             for node in data["nodes"]
         ),

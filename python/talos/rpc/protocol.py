@@ -14,6 +14,8 @@ _TIMEOUT = re.compile(r"(\d{1,8})([HMSmun])")
 _UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _UNQUOTED = bytes(byte for byte in range(0x20, 0x7F) if byte != ord("%"))
 _MAX_DIGITS = 99_999_999
+_MAX_STATUS = 4096
+"""Bytes of a status' message: clients refuse replies with more than 8 KiB of headers."""
 
 MAX_TIMEOUT = 365 * 86400.0
 """Seconds; a longer timeout is this one. Much longer ones overflow in gRPC."""
@@ -72,7 +74,7 @@ def make_headers(metadata: Iterable[tuple[str, str | bytes]]) -> Headers:
     )
 
 
-def make_trailers(status: Status, *, max_message: int | None = None) -> Headers:
+def make_trailers(status: Status, *, max_message: int = _MAX_STATUS) -> Headers:
     """A status as the headers that end a call, its message cut to ``max_message`` bytes."""
     if not status.code and not status.trailers:
         return OK_TRAILERS

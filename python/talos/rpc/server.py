@@ -9,7 +9,8 @@ import trio
 from talos.api.rpc import Code, Service
 from talos.rpc.bridge import Host
 from talos.rpc.handlers import ServeCall, make_method_handlers
-from talos.rpc.http2.server import STOPPING, LocalServer, ServerCall
+from talos.rpc.http2.call import STOPPING, ServerCall
+from talos.rpc.http2.server import LocalServer
 from talos.rpc.http2.stream import TRIO
 from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.proxy.raw import Status

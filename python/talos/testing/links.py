@@ -49,6 +49,11 @@ class MemoryLinks(Links):
         self._links = {link.index: link for link in links}
         self._addresses: list[AddressState] = []
         self._routes: list[RouteState] = []
+        tables = ((0, 255), (32766, 254), (32767, 253))
+        self._rules = [
+            RuleState(family=2, priority=priority, table=table, action=1, protocol=2)
+            for priority, table in tables
+        ]
         self._watchers: list[_Watcher] = []
         self.changes: list[str] = []
         """Every change made, as text."""
@@ -72,10 +77,24 @@ class MemoryLinks(Links):
         del name
         return DriverState(has_link=True, speed=1000, port=0, duplex=1, wake_on=1 << 5)
 
+    @override
     async def rules(self) -> Sequence[RuleState]:
-        """The rules that every kernel begins with."""
-        tables = ((0, 255), (32766, 254), (32767, 253))
-        return [RuleState(family=2, priority=priority, table=table, action=1) for priority, table in tables]
+        """Those that every kernel begins with, and what was added."""
+        return tuple(self._rules)
+
+    @override
+    async def add_rule(self, rule: RuleState) -> None:
+        """Add a rule."""
+        if rule not in self._rules:
+            self._rules.append(rule)
+            self._changed(Topic.RULE, f"rule {rule.priority}")
+
+    @override
+    async def remove_rule(self, rule: RuleState) -> None:
+        """Remove a rule."""
+        if rule in self._rules:
+            self._rules.remove(rule)
+            self._changed(Topic.RULE, f"unrule {rule.priority}")
 
     @override
     async def set_link(

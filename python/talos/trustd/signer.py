@@ -12,7 +12,7 @@ from talos.api.rpc import Code, RpcError
 from talos.api.security.security_pb2 import CertificateRequest, CertificateResponse
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.csr import parse_csr
-from talos.rpc.port.call import Http2Call
+from talos.rpc.port.call import PortCall
 from talos.rpc.port.refusals import Refusals
 from talos.rpc.proxy.raw import OK, Metadata, Status, receive_one
 from talos.system.errors import UserError
@@ -41,7 +41,7 @@ class Signer:
         self._log = log
         self._refusals = Refusals(log)
 
-    async def handle(self, call: Http2Call) -> Status:
+    async def handle(self, call: PortCall) -> Status:
         """Answer one call."""
         service, method = split_path(call.method)
         if service != SERVICE:

@@ -15,7 +15,7 @@ import h2.connection
 import h2.events
 
 from talos.pki.certificate import PemPair
-from talos.rpc.http2.server import ServerCall
+from talos.rpc.http2.call import ServerCall
 from talos.rpc.proxy.raw import Status
 
 from .world import READ, VERSION, Node, Pki, answer_with_name, call, client
@@ -168,7 +168,7 @@ class Session:
                 if isinstance(event, h2.events.StreamEnded) and event.stream_id == stream:
                     return found
                 if isinstance(event, h2.events.ConnectionTerminated):
-                    raise ConnectionError
+                    raise ConnectionError(event)
 
 
 @asynccontextmanager

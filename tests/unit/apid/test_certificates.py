@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from talos.pki.authority import Usage
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
-from talos.rpc.http2.server import ServerCall
+from talos.rpc.http2.call import ServerCall
 from talos.rpc.port import listener
 from talos.rpc.proxy.raw import OK, Status
 

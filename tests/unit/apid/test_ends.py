@@ -12,7 +12,7 @@ import pytest
 
 from talos.api.methods import max_request
 from talos.api.rpc import Code
-from talos.rpc.http2.server import ServerCall
+from talos.rpc.http2.call import ServerCall
 from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.proxy.raw import OK, Status
 

@@ -13,7 +13,7 @@ import grpc.aio
 import hyperframe.frame
 import pytest
 
-from talos.rpc.http2.server import ServerCall
+from talos.rpc.http2.call import ServerCall
 from talos.rpc.port import call as http2_call
 from talos.rpc.port import connection as http2
 from talos.rpc.port import listener, refusals
@@ -368,7 +368,7 @@ class TestLimits:
                 async with asyncio.timeout(10):
                     while not trims:  # noqa: ASYNC110 - it has no event
                         await asyncio.sleep(0.01)
-                assert not [one for one in gc.get_objects() if isinstance(one, http2.Http2Connection)]
+                assert not [one for one in gc.get_objects() if isinstance(one, http2.PortConnection)]
 
         run(test)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Code
 from talos.apid import many
-from talos.rpc.http2.server import ServerCall
+from talos.rpc.http2.call import ServerCall
 from talos.rpc.port.limits import Shares
 from talos.rpc.proxy.raw import OK, Status
 

@@ -14,7 +14,7 @@ from grpc.aio import EOF  # pyright: ignore[reportAttributeAccessIssue]
 from talos.api.common import common_pb2 as common
 from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Code, RpcError
-from talos.rpc.http2.server import ServerCall
+from talos.rpc.http2.call import ServerCall
 from talos.rpc.proxy.raw import OK, Status
 
 from .backends import tagged, tags, two_nodes, versions

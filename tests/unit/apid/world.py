@@ -23,7 +23,8 @@ from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
 from talos.routerd.router import Router
-from talos.rpc.http2.server import LocalServer, ServerCall
+from talos.rpc.http2.call import ServerCall
+from talos.rpc.http2.server import LocalServer
 from talos.rpc.limits import MESSAGE_OPTIONS
 from talos.rpc.port.limits import Limits
 from talos.rpc.proxy.local import make_server

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from talos.config import effective
+from talos.config.documents.network.resolver import NameserverConfig
 from talos.config.read.loader import load
+from talos.config.values import Address
 
 OLD = """version: v1alpha1
 machine:
@@ -65,7 +67,7 @@ EXPECTED: dict[Callable[..., Any], Any] = {
     effective.machine_token: "t",
     effective.cert_sans: ("a",),
     effective.hostname: "h",
-    effective.nameservers: ("10.0.0.53",),
+    effective.nameservers: (NameserverConfig(address=Address("10.0.0.53")),),
     effective.search_domains: ("d",),
     effective.time_sync: effective.TimeSync(enabled=False, servers=("ntp",)),
     effective.sysctls: {"a": "b"},

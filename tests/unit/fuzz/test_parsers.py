@@ -4,6 +4,7 @@ The same inputs every time, three thousand for each parser. FUZZ_SECONDS gives e
 inputs instead (``make soak``); what fails is shown as a literal to be added to its seeds.
 """
 
+import asyncio
 import itertools
 import os
 import time
@@ -15,6 +16,7 @@ import h2.config
 import h2.connection
 import pytest
 from google.protobuf.message import DecodeError
+from tests.unit.rpc.port.world import World
 
 from talos.api.cosi import resource_pb2
 from talos.api.machine import machine_pb2
@@ -34,8 +36,8 @@ from talos.pki.certificate import parse_certificates
 from talos.pki.keys import parse_key
 from talos.resource.pattern import Pattern, PatternError
 from talos.resource.remote.service import parse_query
-from talos.rpc.port import call
-from talos.rpc.port.frames import FloodError, FrameMeter
+from talos.rpc.http2.frames import ProtocolError
+from talos.rpc.port import request
 from talos.rpc.protocol import parse_metadata, parse_timeout
 from talos.system.errors import UserError
 from talos.timed.ntp.packet import is_reply as is_ntp
@@ -78,6 +80,20 @@ def _session() -> bytes:
     return bytes(connection.data_to_send())
 
 
+def _receive(data: bytes) -> None:
+    """What comes on a port's connection, after the TLS handshake; it is refused by the connection's end."""
+
+    async def run() -> None:
+        world = World(4096)
+        try:
+            world.feed(data)
+        finally:
+            world.end()
+            await asyncio.sleep(0)
+
+    asyncio.run(run())
+
+
 def _query(data: bytes) -> object:
     term = resource_pb2.LabelTerm.FromString(data)
     return parse_query([resource_pb2.LabelQuery(terms=[term])], resource_pb2.IDQuery(regexp=term.key))
@@ -85,6 +101,11 @@ def _query(data: bytes) -> object:
 
 def _pairs(data: bytes) -> tuple[tuple[str, str], ...]:
     return tuple((key, value) for key, _, value in (line.partition(":") for line in _text(data).split("\n")))
+
+
+def _headers(data: bytes) -> tuple[tuple[str, str], ...]:
+    lines = data.decode("latin-1").split("\n")
+    return tuple((name, value) for name, _, value in (line.partition("=") for line in lines))
 
 
 def _messages(tag: str) -> bytes:
@@ -191,19 +212,26 @@ PARSERS: Mapping[str, Parser] = {
         refusals=(RpcError,),
     ),
     "metadata of a client": Parser(
-        parse=lambda data: (call.parse_metadata(_pairs(data)), call.parse_authority(dict(_pairs(data)))),
-        seeds=[b"node:10.5.0.2\nx-bin:YQ==\n:authority:node", b"nodes:a\nnodes:b"],
+        parse=lambda data: (
+            request.parse_authority(dict(_pairs(data))),
+            request.parse_request_metadata(_pairs(data)),
+        ),
+        seeds=[b"node:10.5.0.2\nx-bin:YQ==\nz:z", b"nodes:a\nnodes:b"],
         refusals=(RpcError,),
     ),
+    "headers of a request": Parser(
+        parse=lambda data: request.check_headers(_headers(data)),
+        seeds=[b":method=POST\n:scheme=https\n:path=/a.B/C\n:authority=a\nte=trailers\nx=y"],
+        refusals=(ProtocolError,),
+    ),
     "timeout": Parser(
-        parse=lambda data: (call.parse_timeout(_text(data)), parse_timeout(_text(data))),
+        parse=lambda data: parse_timeout(_text(data)),
         seeds=[b"20S", b"99999999H"],
         refusals=(RpcError,),
     ),
     "frames": Parser(
-        parse=lambda data: FrameMeter(4096).feed(data),
+        parse=_receive,
         seeds=[_session(), PREFACE],
-        refusals=(FloodError,),
     ),
     "DHCP": Parser(
         parse=lambda data: parse_dhcp(data, transaction=7, hardware_address=HARDWARE),

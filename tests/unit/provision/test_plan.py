@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from talos.provision.cluster import Role
-from talos.provision.plan import ClusterOptions, make_request, parse_flag_size
+from talos.provision.cluster import Disk, Provider, Role
+from talos.provision.plan import ClusterOptions, make_request, parse_disks, parse_flag_size
 from talos.system.errors import UserError
 
 IMAGE = Path("/image.squashfs")
@@ -39,6 +39,8 @@ def test_nodes_are_named_and_addressed_in_order() -> None:
         ({"subnet": "10.5.0.0/29", "workers": 4}, "addresses for 4 nodes, not for 5"),
         ({"controlplanes": 0, "workers": 0}, "no cluster"),
         ({"disk": 1 << 20}, "too small"),
+        ({"disks": [Disk("virtio", 6 << 30), Disk("virtio", 1 << 20)]}, "1 MiB is too small"),
+        ({"subnet": "10.5.0.0/30", "workers": 0, "provider": Provider.QEMU}, "addresses for 0 nodes"),
         ({"nameservers": ["dns"]}, "dns"),
     ],
 )
@@ -59,3 +61,13 @@ def test_sizes_are_understood(text: str, size: int) -> None:
 def test_a_size_that_is_none_is_refused() -> None:
     with pytest.raises(UserError, match="'much' is no size"):
         parse_flag_size("much", where="--memory")
+
+
+def test_disks_of_machines() -> None:
+    assert parse_disks(["virtio:10GiB", "nvme:6000"]) == (
+        Disk("virtio", 10 << 30),
+        Disk("nvme", 6000 << 20),
+    )
+    for text in ("10GiB", "floppy:1GiB", "virtio:", "virtio:much"):
+        with pytest.raises(UserError, match="--disks"):
+            parse_disks([text])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from talos.provision.cluster import Role
+from talos.provision.cluster import Disk, Provider, Role
 from talos.provision.plan import ClusterOptions, make_request, with_configs
 from talos.provision.store import (
     ClusterFolder,
@@ -30,6 +30,17 @@ def test_a_request_is_read_as_it_was_written(tmp_path: Path) -> None:
     write_request(folder, REQUEST)
     assert read_request(folder) == REQUEST
     assert [found.path for found in folders(tmp_path / "clusters")] == [folder.path]
+
+
+def test_machines_come_back_with_their_disks(tmp_path: Path) -> None:
+    chosen = ClusterOptions(
+        image=Path("/iso"), provider=Provider.QEMU, disks=[Disk("virtio", 10 << 30), Disk("nvme", 6 << 30)]
+    )
+    request = make_request(chosen)
+    folder = ClusterFolder(tmp_path / request.name)
+    write_request(folder, request)
+    assert read_request(folder) == request
+    assert request.nodes[0].disk == 10 << 30
 
 
 def test_secrets_are_for_the_owner_only(tmp_path: Path) -> None:

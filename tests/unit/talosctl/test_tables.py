@@ -111,3 +111,24 @@ def test_netstat_names_its_columns_as_netstat_does(talosctl: Client, node: FakeN
     assert lines[1].split() == [
         "10.0.0.2", "tcp", "0", "0", "0.0.0.0:50000", "0.0.0.0:*", "LISTEN", "0", "7", "9/apid",
     ]  # fmt: skip
+
+
+def test_netstat_of_a_pod_asks_for_its_namespace(talosctl: Client, node: FakeNode) -> None:
+    sandbox = machine.ContainerInfo(
+        id="default/web", pod_id="default/web", pid=7, network_namespace="cni-1", namespace="k8s.io"
+    )
+    other = machine.ContainerInfo(
+        id="default/web:nginx", pod_id="default/web", pid=8, network_namespace="cni-2"
+    )
+    containers = machine.ContainersResponse(messages=[machine.Container(containers=[sandbox, other])])
+    node.on("/machine.MachineService/Containers", machine.ContainersRequest, containers)
+    reply = machine.NetstatResponse(messages=[machine.Netstat()])
+    node.on("/machine.MachineService/Netstat", machine.NetstatRequest, reply)
+    assert talosctl("netstat", "default/Web", "-n", "10.0.0.2").code == 0
+    request = node.seen[-1][2]
+    assert list(request.netns.netns) == ["cni-1"]
+    assert not request.netns.hostnetwork
+    result = talosctl("netstat", "default/db", "-n", "10.0.0.2")
+    assert (result.code, result.out) == (1, "")
+    assert "pod default/db: is on none of the nodes" in result.err
+    assert talosctl("netstat", "default/web", "-k", "-n", "10.0.0.2").code == 1

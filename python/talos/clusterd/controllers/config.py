@@ -1,6 +1,7 @@
 """Info and DiscoveryConfig: the cluster's identity, and its discovery settings."""
 
 import base64
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from talos.api.definitions.cluster_pb2 import ConfigSpec, InfoSpec, ServiceEndpoint
@@ -54,7 +55,9 @@ def make_discovery(config: Config) -> ConfigSpec:
         spec.service_endpoint_insecure = endpoints[0].insecure
         spec.service_endpoints.extend(endpoints)
         spec.service_cluster_id = effective.cluster_id(config)
-        spec.service_encryption_key = base64.b64decode(effective.cluster_secret(config))
+        # What is no base64 has no bytes of a key: who needs one reports it.
+        with suppress(ValueError):
+            spec.service_encryption_key = base64.b64decode(effective.cluster_secret(config), validate=True)
     return spec
 
 

@@ -14,7 +14,7 @@ UNREAD_KINDS = frozenset({
     "BGPInstanceConfig", "CRICustomizationConfig", "ContainerConfig", "DHCPv6Config", "EtcFileConfig",
     "EthernetConfig", "EventSinkConfig", "ExistingVolumeConfig", "ExtensionServiceConfig",
     "ExternalVolumeConfig", "FilesystemScrubConfig", "FilesystemTrimConfig", "HCloudVIPConfig",
-    "HTTPProbeConfig", "ImageCacheConfig", "ImageVerificationConfig", "KernelModuleConfig", "KmsgLogConfig",
+    "ImageCacheConfig", "ImageVerificationConfig", "KernelModuleConfig", "KmsgLogConfig",
     "KubeAPIServerCAConfig", "KubeAPIServerConfig", "KubeAdmissionControlConfig", "KubeAggregatorCAConfig",
     "KubeAuditPolicyConfig", "KubeAuthenticationConfig", "KubeAuthorizerConfig",
     "KubeControllerManagerConfig", "KubeCoreDNSConfig", "KubeCredentialProviderConfig",
@@ -24,8 +24,8 @@ UNREAD_KINDS = frozenset({
     "KubeStaticPodConfig", "KubeTalosAPIAccessConfig", "KubeletConfig", "LVMLogicalVolumeConfig",
     "LVMVolumeGroupConfig", "Layer2VIPConfig", "LinkAliasConfig", "NetworkDefaultActionConfig",
     "NetworkRuleConfig", "OOMConfig", "PCIDriverRebindConfig", "RAIDArrayConfig", "RawVolumeConfig",
-    "RoutingRuleConfig", "SecurityProfileConfig", "SideroLinkConfig", "StaticHostConfig",
-    "SwapVolumeConfig", "TCPProbeConfig", "TrustedRootsConfig", "UserVolumeConfig", "WireguardConfig",
+    "SecurityProfileConfig", "SideroLinkConfig",
+    "SwapVolumeConfig", "TrustedRootsConfig", "UserVolumeConfig", "WireguardConfig",
     "ZswapConfig",
 })  # fmt: skip
 

@@ -16,6 +16,7 @@ from talos.machined.boot.machine import STATE_DIR, Machine
 from talos.machined.boot.make_machine import make_node
 from talos.machined.controllers.block.volume_manager import VolumeContext
 from talos.machined.controllers.registry import ControllerContext, make_controllers
+from talos.machined.node.etc_files import write_pod_resolvers
 from talos.machined.platform.arguments import find_mistakes
 from talos.resource.controller.graph import dependencies
 from talos.resource.controller.runtime import run_controllers
@@ -32,6 +33,7 @@ async def run_node(
         stage=machine.stage,
         etc=machine.etc,
         set_hostname=kernel.set_hostname,
+        write_pod_resolvers=write_pod_resolvers,
         bridge=machine.daemon.bridge,
         log=machine.controllers_log,
         volumes=VolumeContext(

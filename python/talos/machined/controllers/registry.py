@@ -61,6 +61,7 @@ class ControllerContext:
     stage: MachineStage
     etc: EtcFiles
     set_hostname: Callable[[str], None]
+    write_pod_resolvers: Callable[[str], None]
     bridge: Bridge
     log: Log
     params: KernelParams
@@ -74,7 +75,7 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
     """Construct all controllers."""
     return [
         MachineTypeController(),
-        NetworkEtcFileController(),
+        NetworkEtcFileController(context.write_pod_resolvers),
         EtcFileController(context.etc, context.set_hostname),
         *make_volume_controllers(context),
         MachineStatusController(context.stage, context.node.events.publish),

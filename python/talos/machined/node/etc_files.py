@@ -7,6 +7,16 @@ from talos.system.mounts import Mounts
 
 GENERATED = Path("/system/etc")
 SHOWN = Path("/etc")
+POD_RESOLVERS = Path("/system/resolved/resolv.conf")
+"""What the kubelet gives to pods as their /etc/resolv.conf."""
+
+
+def write_pod_resolvers(text: str, path: Path = POD_RESOLVERS) -> None:
+    """Replace the resolvers of pods: a reader sees the old text or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)
 
 
 class EtcFiles:

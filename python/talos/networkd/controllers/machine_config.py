@@ -13,6 +13,7 @@ from talos.api.definitions.network_pb2 import (
 )
 from talos.config import effective
 from talos.config.active import read_config
+from talos.config.documents.network.resolver import NameserverConfig
 from talos.networkd.addresses import make_ip, parse_interface
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.spec_makers import make_hostname
@@ -21,6 +22,11 @@ from talos.resource.controller.controller import ControllerRuntime, Input, Outpu
 from talos.system.net.links import Interface
 
 _LAYER = enums_pb2.CONFIG_MACHINE_CONFIGURATION
+_DNS_PROTOCOLS = {
+    "Do53": enums_pb2.DNS_PROTOCOL_DEFAULT,
+    "DoT": enums_pb2.DNS_PROTOCOL_DNS_OVER_TLS,
+    "DoH": enums_pb2.DNS_PROTOCOL_DNS_OVER_HTTP,
+}
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -80,6 +86,7 @@ class ServersConfigController(Reconciler):
             if servers or domains:
                 spec_id = layered_id(_LAYER, ids.id_of(ids.RESOLVER_SPEC))
                 resolvers = make_resolvers(servers, domains)
+                resolvers.search_domains_overridden = bool(domains)
                 await runtime.put(kinds.RESOLVER_SPEC, spec_id, resolvers, namespace=CONFIG_NAMESPACE)
             sync = effective.time_sync(config)
             if sync.servers:
@@ -88,12 +95,19 @@ class ServersConfigController(Reconciler):
                 await runtime.put(kinds.TIME_SERVER_SPEC, spec_id, spec, namespace=CONFIG_NAMESPACE)
 
 
-def make_resolvers(servers: Sequence[str], domains: Sequence[str]) -> ResolverSpecSpec:
-    """Resolvers by address."""
-    addresses = [make_ip(ip_address(server)) for server in servers]
+def make_resolvers(servers: Sequence[NameserverConfig], domains: Sequence[str]) -> ResolverSpecSpec:
+    """Resolvers with the way in which each is asked."""
+    named = [
+        NameServerSpec(
+            addr=make_ip(ip_address(server.address or "")),
+            protocol=_DNS_PROTOCOLS[server.protocol or "Do53"],
+            tls_server_name=server.tls_server_name or "",
+        )
+        for server in servers
+    ]
     return ResolverSpecSpec(
-        dns_servers=addresses,
-        name_servers=[NameServerSpec(addr=address) for address in addresses],
+        dns_servers=[server.addr for server in named],
+        name_servers=named,
         search_domains=domains,
         config_layer=_LAYER,
     )

@@ -12,9 +12,11 @@ from talos.api.definitions.network_pb2 import (
     OperatorSpecSpec,
     ResolverSpecSpec,
     RouteSpecSpec,
+    RoutingRuleSpecSpec,
     TimeServerSpecSpec,
 )
 from talos.networkd.addresses import make_address_id, operator_id, parse_interface, route_spec_id
+from talos.networkd.controllers.rule_spec import rule_spec_id
 from talos.networkd.layers import CONFIG_NAMESPACE
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import (
@@ -129,6 +131,9 @@ def make_merge_controllers() -> list[Controller]:
             kinds.TIME_SERVER_SPEC,
             lambda _: ids.id_of(ids.TIME_SERVER_SPEC),
             take_highest,
+        ),
+        MergeController[RoutingRuleSpecSpec](
+            "network.RoutingRuleMergeController", kinds.ROUTING_RULE_SPEC, rule_spec_id, take_highest
         ),
         MergeController[OperatorSpecSpec](
             "network.OperatorMergeController", kinds.OPERATOR_SPEC, operator_id, take_highest

@@ -15,6 +15,7 @@ class NetworkStatusController(Reconciler):
     inputs = (
         Input(*ids.NODE_ADDRESS_CURRENT),
         Input(kinds.ROUTE_STATUS),
+        Input(kinds.PROBE_STATUS),
         Input(kinds.HOSTNAME_STATUS),
         Input(kinds.ETC_FILE_STATUS),
     )
@@ -24,12 +25,15 @@ class NetworkStatusController(Reconciler):
         """Recompute the status."""
         current = await runtime.get_or_none(*ids.NODE_ADDRESS_CURRENT)
         routes = await runtime.list(kinds.ROUTE_STATUS)
+        probes = await runtime.list(kinds.PROBE_STATUS)
         hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
         files = {resource.id for resource in await runtime.list(kinds.ETC_FILE_STATUS)}
         status = StatusSpec(
             address_ready=current is not None and len(current.spec.addresses) > 0,
-            # A default route; reachability beyond it is the subject of probes.
-            connectivity_ready=any(
+            # Probes decide where there are some, else a default route.
+            connectivity_ready=all(probe.spec.success for probe in probes)
+            if probes
+            else any(
                 parse_network(route.spec.destination) is None and route.spec.HasField("gateway")
                 for route in routes
             ),

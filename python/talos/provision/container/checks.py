@@ -1,11 +1,11 @@
-"""Whether this machine can carry the cluster, asked before anything is made."""
+"""Whether this machine can run nodes as containers."""
 
 import os
 import shutil
-from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 from talos.provision.cluster import ClusterRequest
+from talos.provision.host.checks import tool_path
 from talos.system.errors import UserError
 
 # The first four bytes of a squashfs image, "hsqs".
@@ -16,26 +16,9 @@ TOOLS = {"mkfs.xfs": "xfsprogs"}
 
 def check_machine(request: ClusterRequest) -> None:
     """All checks; each failure names the remedy."""
-    check_root()
     check_tools()
     check_kernel()
     check_image(request.image)
-    check_subnet(request.subnet, Path("/proc/net/route").read_text(encoding="ascii"))
-
-
-def check_root() -> None:
-    """Namespaces, mounts and devices need root."""
-    if os.geteuid() != 0:
-        raise UserError(
-            "only root can start nodes as containers",
-            where="talosctl cluster",
-            hint="run it again with: sudo -E",
-        )
-
-
-def tool_path() -> str:
-    """Where tools are looked for: users' PATHs often lack the system directories."""
-    return os.pathsep.join((os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"))
 
 
 def check_tools() -> None:
@@ -80,36 +63,3 @@ def check_image(image: Path) -> None:
             where=str(image),
             hint="build it: make image",
         )
-
-
-def check_subnet(subnet: IPv4Network, routes: str) -> None:
-    """The subnet must not hide anything this machine reaches now; ``routes`` is /proc/net/route."""
-    for line in routes.splitlines()[1:]:
-        link, destination, _, _, _, _, _, mask, *_ = line.split()
-        route = IPv4Network((_address(destination), str(_address(mask))))
-        if route.prefixlen > 0 and route.overlaps(subnet):
-            owner = "another local cluster" if link.startswith("talos-") else "this machine"
-            raise UserError(
-                f"{subnet} overlaps {route}, which {owner} reaches through {link}",
-                where="--subnet",
-                hint=f"take a free one, such as {suggest_subnet(subnet, routes)}",
-            )
-
-
-def suggest_subnet(subnet: IPv4Network, routes: str) -> IPv4Network:
-    """A subnet of the same size that overlaps no route."""
-    taken: list[IPv4Network] = []
-    for line in routes.splitlines()[1:]:
-        _, destination, _, _, _, _, _, mask, *_ = line.split()
-        taken.append(IPv4Network((_address(destination), str(_address(mask)))))
-    prefix = max(subnet.prefixlen, 16)
-    for second in range(5, 255):
-        candidate = IPv4Network((IPv4Address(f"10.{second}.0.0"), prefix))
-        if not any(route.prefixlen > 0 and route.overlaps(candidate) for route in taken):
-            return candidate
-    return IPv4Network((IPv4Address("172.20.0.0"), prefix))
-
-
-def _address(text: str) -> IPv4Address:
-    # The kernel prints the address as a number in the machine's byte order.
-    return IPv4Address(int(text, 16).to_bytes(4, "little"))

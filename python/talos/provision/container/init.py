@@ -14,9 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from talos.provision.container import cgroups
-from talos.provision.container.cgroups import WRITER, Hierarchy
 from talos.provision.container.mounts import NodeMounts, mount_node
+from talos.provision.host import cgroups
+from talos.provision.host.cgroups import WRITER, Hierarchy
+from talos.provision.launcher import StartError
 from talos.system import kernel
 
 INIT = "/sbin/init"
@@ -35,10 +36,6 @@ _NAMESPACES = (
 )
 _GO = b"g"
 _MAX_ERROR = 4096
-
-
-class StartError(Exception):
-    """A node's PID 1 could not be started; the text names the step."""
 
 
 def start_init(mounts: NodeMounts, group: Sequence[str], console: Path, plug: Callable[[int], None]) -> int:

@@ -10,7 +10,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from talos.provision.container.cgroups import Hierarchy
+from talos.provision.host.cgroups import Hierarchy
 from talos.system import kernel
 
 # <linux/kdev_t.h> numbers of Documentation/admin-guide/devices.txt, with their modes.

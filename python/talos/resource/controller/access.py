@@ -64,11 +64,13 @@ class Output:
     """A kind that a controller writes.
 
     An exclusive output has one writer. Of a shared one every writer sees all, but changes
-    only its own resources.
+    only its own resources. ``namespace`` is the one that :meth:`ControllerRuntime.track_outputs` cleans
+    up even before the first write, the kind's unless given.
     """
 
     kind: Kind[Message]
     shared: bool = False
+    namespace: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,7 @@ class ControllerRuntime:
         self._failures = 0
         self._touched: set[tuple[str, str, str]] | None = None
         self._namespaces: dict[str, set[str]] = {
-            output.kind.type: {output.kind.namespace} for output in access.outputs
+            output.kind.type: {output.namespace or output.kind.namespace} for output in access.outputs
         }
         self._ending: set[tuple[str, str, str]] = set()
 

@@ -5,15 +5,17 @@ from pathlib import Path
 from typing import override
 
 from talos.api.rpc import Code, RpcError
-from talos.rpc.http2.connection import (
-    CANCEL,
+from talos.rpc.http2.connection import Connection
+from talos.rpc.http2.frames import (
     END_STREAM,
     MAX_WINDOW,
     PREFACE,
-    Connection,
+    Bounds,
+    ErrorCode,
     Kind,
     ProtocolError,
     make_frame,
+    make_reset,
 )
 from talos.rpc.http2.stream import Stream, Waiting
 from talos.rpc.protocol import Headers, framed, make_headers, make_timeout, parse_metadata, parse_trailers
@@ -71,7 +73,7 @@ class ClientCall(Stream):
 
     def _reset(self) -> None:
         if not self.connection.closed:
-            self.connection.write(make_frame(Kind.RST_STREAM, 0, self.number, CANCEL.to_bytes(4)))
+            self.connection.write(make_reset(self.number, ErrorCode.CANCEL))
 
     def _close(self, status: Status) -> None:
         self.status = status
@@ -120,21 +122,20 @@ class _ClientConnection(Connection):
     greeting = PREFACE
 
     def __init__(self) -> None:
-        super().__init__()
-        self._next = 1
+        super().__init__(Bounds())
         self.retired = False
 
     @override
     def begin_stream(self, number: int, headers: Headers) -> Stream | None:
         del headers
-        if number >= self._next:
+        if number > self.last or number % 2 == 0:
             raise ProtocolError(f"stream {number} begun by the server")
         return None  # the end of a cancelled call
 
     @property
     def usable(self) -> bool:
         """Whether new calls may begin here."""
-        return not (self.closed or self.retired or self._next > MAX_WINDOW)
+        return not (self.closed or self.retired or self.last + 2 > MAX_WINDOW)
 
     @override
     def retire(self, last: int) -> None:
@@ -147,7 +148,7 @@ class _ClientConnection(Connection):
 
     def begin(self, headers: Headers, waiting: Waiting) -> ClientCall:
         """Begin a call."""
-        number, self._next = self._next, self._next + 2
+        number = self.last = self.last + 2 if self.last else 1
         call = self.streams[number] = ClientCall(self, number, waiting)
         self.write_headers(number, headers)
         return call

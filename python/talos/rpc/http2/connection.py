@@ -1,97 +1,57 @@
-"""HTTP/2 as gRPC uses it between this node's daemons: one connection, either end.
+"""HTTP/2 as gRPC uses it: one connection, either end, between daemons and on ports of the network.
 
 It is lean on purpose: a call costs a tenth of what it does with a general library, which keeps a state
-machine for every stream and compresses headers. Connections from the network are served by
-``talos.rpc.port``.
+machine for every stream and compresses headers. It accepts nothing that RFC 9113 forbids, and holds no
+more than its bounds allow.
 
 Everything here runs on asyncio's loop. Streams are used from asyncio or from trio, which share a thread.
 """
 
 import asyncio
-import struct
-from typing import ClassVar, Final, Protocol, cast
+from typing import ClassVar, Protocol, cast
 
 import hpack
 
 from talos.api.rpc import RpcError
-from talos.rpc.http2.headers import MAX_HEADER_LIST, HeaderDecoder, encode_headers
+from talos.rpc.http2.frames import (
+    ACK,
+    DEFAULT_WINDOW,
+    END_HEADERS,
+    END_STREAM,
+    HEAD,
+    MAX_WINDOW,
+    MIN_FRAME,
+    Bounds,
+    ErrorCode,
+    FlowControlError,
+    FrameSizeError,
+    Kind,
+    ProtocolError,
+    Setting,
+    make_frame,
+    make_settings,
+    make_window_update,
+    parse_number,
+    parse_settings,
+    strip_padding,
+    strip_priority,
+)
+from talos.rpc.http2.headers import NO_TABLE, HeaderDecoder, encode_headers
 from talos.rpc.protocol import Headers
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-
-# RFC 9113, 6
-END_STREAM, ACK, END_HEADERS, PADDED, PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
-HEADER_TABLE_SIZE, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE, MAX_HEADER_LIST_SIZE = 1, 4, 5, 6
-NO_ERROR, PROTOCOL_ERROR, FLOW_CONTROL_ERROR, REFUSED_STREAM, CANCEL = 0, 1, 3, 7, 8
-
-DEFAULT_WINDOW = 65535
-WINDOW = 64 * 1024
-"""Bytes of a stream that are held here for a slow reader before its sender waits."""
-CONNECTION_WINDOW = 1 << 30
-"""Bytes of a connection: its streams' windows are the bound."""
-MAX_FRAME = 64 * 1024
-"""Bytes of one frame."""
-MAX_STREAMS = 1024
-"""Calls of one connection at a time; apid takes half as many from all of its clients."""
-MAX_UNREAD = 32 * 1024 * 1024
-"""Bytes that may wait for a peer that does not read: answers to what it sends nevertheless."""
-MAX_WINDOW = (1 << 31) - 1
+MAX_SENT_FRAME = 64 * 1024
+"""Bytes of the largest frame that is sent, though a peer may allow 16 MiB."""
 _FLUSH_SIZE = 16 * 1024
 """Bytes that are sent at once instead of at the end of the loop's round."""
 
-_HEAD = struct.Struct(">HBBBI")  # length in 16 and 8 bits, kind, flags, stream
-_SETTING = struct.Struct(">HI")
-
-
-class Kind:
-    """Types of frames."""
-
-    DATA: Final = 0
-    HEADERS: Final = 1
-    RST_STREAM: Final = 3
-    SETTINGS: Final = 4
-    PING: Final = 6
-    GOAWAY: Final = 7
-    WINDOW_UPDATE: Final = 8
-    CONTINUATION: Final = 9
-
-
-class ProtocolError(Exception):
-    """The peer violates HTTP/2."""
-
-
-def make_frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    """A frame as bytes."""
-    size = len(payload)
-    return _HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream) + payload
-
-
-def _number(payload: bytes) -> int:
-    if len(payload) != 4:
-        raise ProtocolError("a frame of a wrong size")
-    return int.from_bytes(payload) & MAX_WINDOW
-
-
-_OUR_SETTINGS = make_frame(
-    Kind.SETTINGS,
-    0,
-    0,
-    b"".join(
-        _SETTING.pack(name, value)
-        for name, value in (
-            (HEADER_TABLE_SIZE, 0),
-            (INITIAL_WINDOW_SIZE, WINDOW),
-            (MAX_FRAME_SIZE, MAX_FRAME),
-            (MAX_HEADER_LIST_SIZE, MAX_HEADER_LIST),
-        )
-    ),
-) + make_frame(Kind.WINDOW_UPDATE, 0, 0, (CONNECTION_WINDOW - DEFAULT_WINDOW).to_bytes(4))
+_PING_SIZE, _GOAWAY_SIZE = 8, 8
 
 
 class Receiver(Protocol):
     """What a connection needs of its streams."""
 
     send_window: int
+    received_all: bool
 
     def take_headers(self, headers: Headers, *, ended: bool) -> None:
         """Take further headers: the reply's, or trailers."""
@@ -123,32 +83,42 @@ class Receiver(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """What both ends have in common. Subclasses begin streams."""
+    """What both ends have in common. Subclasses begin streams, which are numbered up to ``last``."""
 
     greeting: ClassVar[bytes] = b""
     expected: ClassVar[bytes] = b""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: Bounds) -> None:
         self.loop = asyncio.get_running_loop()
+        self.bounds = bounds
         self.streams: dict[int, Receiver] = {}
+        self.last = 0
+        self.unread = 0
         self.send_window = DEFAULT_WINDOW
         self.stream_window = DEFAULT_WINDOW
-        self.max_frame = 16384
+        self.max_frame = MIN_FRAME
         self.paused = False
         self.closed = False
-        self._transport: asyncio.Transport | None = None
-        self._decoder = HeaderDecoder()
-        self._rest = self.expected and b""
+        self.transport: asyncio.Transport | None = None
+        self._receive_window = bounds.connection_window
+        self._decoder = HeaderDecoder(bounds.headers)
+        self._encoded_before = False
+        self._rest = b""
         self._greeted = not self.expected
         self._block: tuple[int, int, bytes] | None = None
-        self._owed = 0
         self._unsent: list[bytes] = []
 
     # What subclasses do.
 
     def begin_stream(self, number: int, headers: Headers) -> Receiver | None:
-        """The peer begins a stream; None when it is refused."""
+        """The peer sends headers of no open stream; None when there is nothing to receive."""
         raise NotImplementedError
+
+    def measure(self, kind: int, flags: int, size: int) -> None:
+        """Count a frame; ProtocolError when there are too many of its kind."""
+
+    def greet(self) -> None:
+        """The peer has sent its settings."""
 
     def retire(self, last: int) -> None:
         """The peer takes no streams above a number."""
@@ -157,18 +127,22 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the preface and the settings."""
-        self._transport = cast("asyncio.Transport", transport)
-        self._transport.write(self.greeting + _OUR_SETTINGS)
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.write(self.greeting + make_settings(self.bounds))
 
     def data_received(self, data: bytes) -> None:
         """Process received data."""
+        if self.closed:
+            return
         if self._rest:
             data = self._rest + data
         try:
             self._rest = data[self._take_all(data) :]
-        except (ProtocolError, hpack.HPACKError, struct.error, ValueError, IndexError) as error:
+        except (ProtocolError, hpack.HPACKError, ValueError, IndexError) as error:
+            # For some malformed input hpack raises plain errors, not its own.
             self._rest = b""
-            self.fail(f"HTTP/2 protocol error: {error or type(error).__name__}")
+            code = error.code if isinstance(error, ProtocolError) else ErrorCode.PROTOCOL_ERROR
+            self.fail(f"HTTP/2 protocol error: {error or type(error).__name__}", code)
 
     def pause_writing(self) -> None:
         """The peer does not read."""
@@ -182,6 +156,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """The connection has ended, and with it every stream."""
         self.closed = True
+        self.transport = None  # asyncio's TLS refers to this object and the other way round
         for stream in tuple(self.streams.values()):
             stream.lose("the connection was closed")
         self.streams.clear()
@@ -192,26 +167,33 @@ class Connection(asyncio.Protocol):
         """Take all complete frames; returns where the incomplete one begins."""
         position, size = 0, len(data)
         if not self._greeted:
-            if size < len(self.expected):
-                if not self.expected.startswith(data):
-                    raise ProtocolError("no preface")
-                return 0
-            if not data.startswith(self.expected):
+            if not data.startswith(self.expected[:size]):
                 raise ProtocolError("no preface")
+            if size < len(self.expected):
+                return 0
             self._greeted, position = True, len(self.expected)
-        while size - position >= _HEAD.size:
-            high, low, kind, flags, number = _HEAD.unpack_from(data, position)
+        while size - position >= HEAD.size:
+            high, low, kind, flags, number = HEAD.unpack_from(data, position)
             length = high << 8 | low
-            if length > MAX_FRAME:
-                raise ProtocolError(f"a frame of {length} bytes")
-            end = position + _HEAD.size + length
+            self._check_size(kind, length)
+            end = position + HEAD.size + length
             if end > size:
                 break
-            self._take(kind, flags, number & MAX_WINDOW, data[position + _HEAD.size : end])
+            self.measure(kind, flags, length)
+            self._take(kind, flags, number & MAX_WINDOW, data[position + HEAD.size : end])
             if self.closed:
                 return size
             position = end
         return position
+
+    def _check_size(self, kind: int, length: int) -> None:
+        """Refuse a frame by the length that it announces, before it has arrived."""
+        if length > self.bounds.frame:
+            raise FrameSizeError(f"a frame of {length} bytes, at most {self.bounds.frame} are allowed")
+        if kind in {Kind.HEADERS, Kind.CONTINUATION}:
+            before = len(self._block[2]) if self._block is not None else 0
+            if before + length > self.bounds.headers:
+                raise ProtocolError(f"headers of more than {self.bounds.headers} bytes")
 
     def _take(self, kind: int, flags: int, number: int, payload: bytes) -> None:
         if self._block is not None and kind != Kind.CONTINUATION:
@@ -220,46 +202,79 @@ class Connection(asyncio.Protocol):
             case Kind.DATA:
                 self._take_data(flags, number, payload)
             case Kind.HEADERS:
-                payload = _unpad(flags, payload)
-                self._take_headers(flags, number, flags, payload[5:] if flags & PRIORITY else payload)
+                self._take_headers(flags, number, flags, strip_priority(flags, payload))
             case Kind.CONTINUATION:
                 self._take_continuation(flags, number, payload)
             case Kind.WINDOW_UPDATE:
-                self._open_window(number, _number(payload))
+                self._open_window(number, parse_number(payload) & MAX_WINDOW)
             case Kind.RST_STREAM:
-                if (stream := self.streams.pop(number, None)) is not None:
-                    stream.reset(_number(payload))
+                self._take_reset(number, parse_number(payload))
+            case Kind.PUSH_PROMISE:
+                raise ProtocolError("a push")
+            case Kind.SETTINGS | Kind.PING | Kind.GOAWAY:
+                self._take_control(kind, flags, number, payload)
             case _:
-                self._take_control(kind, flags, payload)
+                pass  # a priority, which means nothing any more, or what is unknown and to be ignored
 
-    def _take_control(self, kind: int, flags: int, payload: bytes) -> None:
-        """A frame of the whole connection; what is unknown is to be ignored."""
-        if kind == Kind.SETTINGS and not flags & ACK:
-            self._take_settings(payload)
-        elif kind == Kind.PING and not flags & ACK:
-            self.write(make_frame(Kind.PING, ACK, 0, payload))
-        elif kind == Kind.GOAWAY:
+    def _take_reset(self, number: int, code: int) -> None:
+        if (stream := self._find(number)) is not None:
+            del self.streams[number]
+            stream.reset(code)
+
+    def _take_control(self, kind: int, flags: int, number: int, payload: bytes) -> None:
+        """A frame of the whole connection."""
+        if number:
+            raise ProtocolError("a frame of the connection on a stream")
+        if kind == Kind.SETTINGS:
+            if not flags & ACK:
+                self._take_settings(payload)
+            elif payload:
+                raise FrameSizeError("an acknowledgement with settings")
+        elif kind == Kind.PING:
+            if len(payload) != _PING_SIZE:
+                raise FrameSizeError("a ping of a wrong size")
+            if not flags & ACK:
+                self.write(make_frame(Kind.PING, ACK, 0, payload))
+        elif len(payload) < _GOAWAY_SIZE:
+            raise FrameSizeError("a farewell of a wrong size")
+        else:
             self.retire(int.from_bytes(payload[:4]) & MAX_WINDOW)
+
+    def _find(self, number: int) -> Receiver | None:
+        """The stream of a frame; None when it has ended here, which its peer may not know yet."""
+        stream = self.streams.get(number)
+        if stream is None and not (0 < number <= self.last and number & 1):
+            raise ProtocolError(f"a frame of stream {number}, which has not begun")
+        return stream
 
     def _take_continuation(self, flags: int, number: int, payload: bytes) -> None:
         if self._block is None or self._block[0] != number:
             raise ProtocolError("a continuation of nothing")
         _, first, before = self._block
-        if len(before) + len(payload) > MAX_HEADER_LIST:
-            raise ProtocolError("too many headers")
         self._take_headers(first | flags & END_HEADERS, number, first, before + payload)
 
     def _take_data(self, flags: int, number: int, payload: bytes) -> None:
-        self._owed += len(payload)
-        if self._owed > CONNECTION_WINDOW // 2:
-            self.write(make_frame(Kind.WINDOW_UPDATE, 0, 0, self._owed.to_bytes(4)))
-            self._owed = 0
-        stream = self.streams.get(number)
-        if stream is None:
-            return  # it has ended on this side
-        stream.feed(_unpad(flags, payload), len(payload))
-        if flags & END_STREAM:
-            stream.feed_end()
+        size = len(payload)
+        self._receive_window -= size
+        if self._receive_window < 0:
+            raise FlowControlError("more data than the connection's window allows")
+        if (stream := self._find(number)) is not None:
+            if stream.received_all:
+                raise ProtocolError("data after the end of its stream")
+            stream.feed(strip_padding(flags, payload), size)
+            if flags & END_STREAM:
+                stream.feed_end()
+        self.grant()
+
+    def grant(self) -> None:
+        """Open the connection's window again, unless too much is unread.
+
+        It opens before streams are read, so that one slow reader does not stall the others.
+        """
+        owed = self.bounds.connection_window - self._receive_window
+        if owed >= self.bounds.connection_window // 2 and self.unread <= self.bounds.unread:
+            self._receive_window += owed
+            self.write(make_window_update(0, owed))
 
     def _take_headers(self, flags: int, number: int, first: int, block: bytes) -> None:
         if not flags & END_HEADERS:
@@ -268,30 +283,35 @@ class Connection(asyncio.Protocol):
         self._block = None
         headers = self._decoder.decode(block)
         stream = self.streams.get(number)
-        if stream is not None:
-            stream.take_headers(headers, ended=bool(first & END_STREAM))
-        else:
+        if stream is None:
             stream = self.begin_stream(number, headers)
+        elif stream.received_all:
+            raise ProtocolError("headers after the end of their stream")
+        else:
+            stream.take_headers(headers, ended=bool(first & END_STREAM))
         if stream is not None and first & END_STREAM:
             stream.feed_end()
 
     def _take_settings(self, payload: bytes) -> None:
-        for name, value in _SETTING.iter_unpack(payload):
-            if name == INITIAL_WINDOW_SIZE:
+        for name, value in parse_settings(payload):
+            if name == Setting.INITIAL_WINDOW_SIZE:
                 change, self.stream_window = value - self.stream_window, value
                 for stream in self.streams.values():
-                    stream.send_window += change
-            elif name == MAX_FRAME_SIZE:
-                self.max_frame = min(value, MAX_FRAME)
+                    stream.send_window = _widen(stream.send_window, change)
+            elif name == Setting.MAX_FRAME_SIZE:
+                self.max_frame = min(value, MAX_SENT_FRAME)
         self.write(make_frame(Kind.SETTINGS, ACK, 0, b""))
+        self.greet()
         self._wake_writers()
 
     def _open_window(self, number: int, size: int) -> None:
+        if not size:
+            raise ProtocolError("a window is opened by nothing")
         if number == 0:
-            self.send_window += size
+            self.send_window = _widen(self.send_window, size)
             self._wake_writers()
-        elif (stream := self.streams.get(number)) is not None:
-            stream.send_window += size
+        elif (stream := self._find(number)) is not None:
+            stream.send_window = _widen(stream.send_window, size)
             stream.wake_writer()
 
     def _wake_writers(self) -> None:
@@ -312,14 +332,20 @@ class Connection(asyncio.Protocol):
         """Send what was collected."""
         if self._unsent:
             data, self._unsent = b"".join(self._unsent), []
-            if self._transport is not None and not self._transport.is_closing():
-                self._transport.write(data)
-                if self._transport.get_write_buffer_size() > MAX_UNREAD:
-                    self.abort()
+            if self.transport is not None and not self.transport.is_closing():
+                self.transport.write(data)
+                if self.transport.get_write_buffer_size() > self.bounds.unsent:
+                    self.overflow()
+
+    def overflow(self) -> None:
+        """End a connection whose peer does not read what it makes this side answer."""
+        self.abort()
 
     def write_headers(self, number: int, headers: Headers, flags: int = 0) -> None:
         """Send headers, in several frames if they are large."""
         block = encode_headers(headers)
+        if not self._encoded_before:
+            block, self._encoded_before = NO_TABLE + block, True
         if len(block) <= self.max_frame:
             self.write(make_frame(Kind.HEADERS, flags | END_HEADERS, number, block))
             return
@@ -331,33 +357,32 @@ class Connection(asyncio.Protocol):
 
     def refuse_more(self) -> None:
         """Announce (GOAWAY) that no further streams are accepted."""
-        last = max(self.streams, default=MAX_WINDOW)
-        self.write(make_frame(Kind.GOAWAY, 0, 0, last.to_bytes(4) + NO_ERROR.to_bytes(4)))
+        payload = self.last.to_bytes(4) + ErrorCode.NO_ERROR.to_bytes(4)
+        self.write(make_frame(Kind.GOAWAY, 0, 0, payload))
 
-    def fail(self, reason: str) -> None:
+    def fail(self, reason: str, code: int) -> None:
         """End a connection because of the peer's protocol error."""
-        self.write(
-            make_frame(Kind.GOAWAY, 0, 0, bytes(4) + PROTOCOL_ERROR.to_bytes(4) + reason.encode()[:256])
-        )
+        payload = self.last.to_bytes(4) + code.to_bytes(4) + reason.encode()[:256]
+        self.write(make_frame(Kind.GOAWAY, 0, 0, payload))
         self.close()
 
     def close(self) -> None:
         """End the connection once what waits is sent."""
         self.flush()
         self.closed = True
-        if self._transport is not None:
-            self._transport.close()
+        # Closing asyncio's TLS a second time would keep it from being aborted.
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.close()
 
     def abort(self) -> None:
         """End the connection now, whether or not the peer reads."""
         self.closed = True
-        if self._transport is not None:
-            self._transport.abort()
+        if self.transport is not None:
+            self.transport.abort()
 
 
-def _unpad(flags: int, payload: bytes) -> bytes:
-    if not flags & PADDED:
-        return payload
-    if not payload or payload[0] >= len(payload):
-        raise ProtocolError("more padding than frame")
-    return payload[1 : len(payload) - payload[0]]
+def _widen(window: int, size: int) -> int:
+    window += size
+    if window > MAX_WINDOW:
+        raise FlowControlError(f"a window of {window} bytes")
+    return window

@@ -1,20 +1,22 @@
 """Header blocks of HTTP/2, without a table that changes: equal blocks mean equal headers.
 
 A server or client of ours allows its peer no dynamic table and uses none, so what was encoded or
-decoded once is looked up the next time. Calls between daemons repeat a few blocks.
+decoded once is looked up the next time. Calls repeat a few blocks. A peer may use a table until it has
+received our settings.
 """
 
 import hpack
 
 from talos.rpc.protocol import Headers
 
-MAX_HEADER_LIST = 64 * 1024
-"""Bytes of one list of headers, as HPACK counts."""
+NO_TABLE = b"\x20"
+"""Before the first block of a connection: its sender has no table, whatever size the receiver allows."""
 
 _KNOWN = 512
 """Blocks that are cached; the cache is cleared when it is full."""
 _LONGEST = 2048
-"""Bytes of the largest block that is cached."""
+"""Bytes of the largest block that is cached, and of its list as HPACK counts: with 32 for every
+pair. It is less than any connection's bound."""
 
 _STATIC = {(":method", "POST"): b"\x83", (":scheme", "http"): b"\x86", (":status", "200"): b"\x88"}
 _TABLE_SIZE = 0x20  # the first bits of a change of the table's size, RFC 7541, 6.3
@@ -30,7 +32,7 @@ def encode_headers(headers: Headers) -> bytes:
     if known is not None:
         return known
     block = b"".join(_STATIC.get(pair) or _encode(pair) for pair in headers)
-    _remember(_encoded, headers, block, len(block))
+    _remember(_encoded, headers, block, block, headers)
     return block
 
 
@@ -52,8 +54,8 @@ def _length(number: int) -> bytes:
     return bytes(out)
 
 
-def _remember[K, V](cache: dict[K, V], key: K, value: V, size: int) -> None:
-    if size <= _LONGEST:
+def _remember[K, V](cache: dict[K, V], key: K, value: V, block: bytes, headers: Headers) -> None:
+    if len(block) <= _LONGEST and sum(len(pair[0]) + len(pair[1]) + 32 for pair in headers) <= _LONGEST:
         if len(cache) >= _KNOWN:
             cache.clear()
         cache[key] = value
@@ -62,19 +64,19 @@ def _remember[K, V](cache: dict[K, V], key: K, value: V, size: int) -> None:
 class HeaderDecoder:
     """Decodes the blocks of one connection."""
 
-    def __init__(self) -> None:
-        self._decoder = hpack.Decoder(max_header_list_size=MAX_HEADER_LIST)
+    def __init__(self, max_list: int) -> None:
+        self._decoder = hpack.Decoder(max_header_list_size=max_list)
 
     def decode(self, block: bytes) -> Headers:
         """The headers of a block; HPACKError when it is none."""
-        table = self._decoder.header_table.dynamic_entries
-        if not table and (known := _decoded.get(block)) is not None:
+        # With a table, what a block means depends on those before it, and it may change the table.
+        is_alone = not self._decoder.header_table_size and block[:1] and block[0] & 0xE0 != _TABLE_SIZE
+        if is_alone and (known := _decoded.get(block)) is not None:
             return known
-        was_empty = not table and block[:1] and block[0] & 0xE0 != _TABLE_SIZE
         pairs = self._decoder.decode(block, raw=True)
         headers = tuple(
             (bytes(pair[0]).decode("latin-1"), bytes(pair[1]).decode("latin-1")) for pair in pairs
         )
-        if was_empty and not self._decoder.header_table.dynamic_entries:
-            _remember(_decoded, block, headers, len(block))
+        if is_alone:
+            _remember(_decoded, block, headers, block, headers)
         return headers

@@ -7,117 +7,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import override
 
-from talos.api.rpc import Code, RpcError
-from talos.rpc.http2.connection import (
-    END_STREAM,
-    MAX_STREAMS,
-    NO_ERROR,
-    PREFACE,
-    REFUSED_STREAM,
-    Connection,
-    Kind,
-    ProtocolError,
-    make_frame,
-)
+from talos.api.rpc import RpcError
+from talos.rpc.http2.call import STOPPING, ServerCall
+from talos.rpc.http2.connection import Connection
+from talos.rpc.http2.frames import END_STREAM, PREFACE, Bounds, ErrorCode, ProtocolError, make_reset
 from talos.rpc.http2.stream import Stream, Waiting
-from talos.rpc.protocol import (
-    REPLY_HEADERS,
-    Headers,
-    framed,
-    make_headers,
-    make_trailers,
-    parse_metadata,
-    parse_timeout,
-)
-from talos.rpc.proxy.raw import DEADLINE_EXCEEDED, Metadata, Status
+from talos.rpc.protocol import REPLY_HEADERS, Headers, make_trailers, parse_metadata
+from talos.rpc.proxy.raw import Status
 
 SOCKET_UMASK = 0o117
 """Sockets are 0660; the group comes from their directory, which is setgid."""
-
-STOPPING = Status(code=Code.UNAVAILABLE, message="the server is shutting down")
-
-
-class ServerCall(Stream):
-    """A call as its handler gets it; see :class:`talos.rpc.proxy.raw.RawCall`.
-
-    ``cancel`` is set by the code that runs the handler, and called when the caller cancels or the
-    deadline passes.
-    """
-
-    def __init__(self, connection: Connection, number: int, headers: Headers, server: "LocalServer") -> None:
-        known = dict(headers)
-        self.method = known.get(":path", "")
-        super().__init__(connection, number, server.waiting, max_message=server.max_message(self.method))
-        self.metadata: Metadata = parse_metadata(headers)
-        self.cancel: Callable[[], object] = _nothing
-        self.ended = False
-        self.deadline: float | None = None
-        self._headers_sent = False
-        self._timer: asyncio.TimerHandle | None = None
-        if (timeout := known.get("grpc-timeout")) is not None:
-            seconds = parse_timeout(timeout)
-            self.deadline = connection.loop.time() + seconds
-            self._timer = connection.loop.call_later(seconds, self._expire)
-
-    def time_remaining(self) -> float | None:
-        """Seconds until the deadline; None when the call has none."""
-        return None if self.deadline is None else max(0.0, self.deadline - self.connection.loop.time())
-
-    @override
-    def end_with(self, failure: RpcError) -> None:
-        """The caller has cancelled, or its connection has ended."""
-        super().end_with(failure)
-        self._close()
-        self.cancel()
-
-    def _expire(self) -> None:
-        self.finish(DEADLINE_EXCEEDED)
-        super().end_with(RpcError(Code.DEADLINE_EXCEEDED, DEADLINE_EXCEEDED.message))
-        self.cancel()
-
-    def _close(self) -> None:
-        self.ended = True
-        self.connection.streams.pop(self.number, None)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    async def send_headers(self, metadata: Metadata) -> None:
-        """Begin the reply; nothing happens when it has begun."""
-        if not self._headers_sent and not self.ended:
-            self._headers_sent = True
-            headers = REPLY_HEADERS + make_headers(metadata) if metadata else REPLY_HEADERS
-            self.connection.write_headers(self.number, headers)
-
-    async def send(self, message: bytes) -> None:
-        """Send a reply, waiting while the caller does not read."""
-        await self.send_headers(())
-        await self.send_data(framed(message))
-
-    def finish(self, status: Status) -> None:
-        """End the call; nothing happens when it has ended."""
-        if self.ended:
-            return
-        trailers = make_trailers(status)
-        if not self._headers_sent:
-            trailers = REPLY_HEADERS + trailers
-        self.connection.write_headers(self.number, trailers, END_STREAM)
-        if not self.received_all:
-            self.connection.write(make_frame(Kind.RST_STREAM, 0, self.number, NO_ERROR.to_bytes(4)))
-        self._close()
-
-
-def _nothing() -> None:
-    """Before a handler runs there is nothing to cancel."""
 
 
 class _ServerConnection(Connection):
     expected = PREFACE
 
     def __init__(self, server: "LocalServer") -> None:
-        super().__init__()
+        super().__init__(Bounds())
         self._server = server
-        self._last = 0
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -131,16 +38,16 @@ class _ServerConnection(Connection):
 
     @override
     def begin_stream(self, number: int, headers: Headers) -> Stream | None:
-        if number <= self._last or number % 2 == 0:
-            if number <= self._last:
-                return None  # trailers of a call that has ended here
+        if number % 2 == 0:
             raise ProtocolError("a stream of the server's kind")
-        self._last = number
-        if len(self.streams) >= MAX_STREAMS:
-            self.write(make_frame(Kind.RST_STREAM, 0, number, REFUSED_STREAM.to_bytes(4)))
+        if number <= self.last:
+            return None  # trailers of a call that has ended here
+        self.last = number
+        if len(self.streams) >= self.bounds.streams:
+            self.write(make_reset(number, ErrorCode.REFUSED_STREAM))
             return None
         try:
-            call = ServerCall(self, number, headers, self._server)
+            call = self._make_call(number, headers)
         except RpcError as error:
             trailers = make_trailers(Status.of(error))
             self.write_headers(number, REPLY_HEADERS + trailers, END_STREAM)
@@ -151,6 +58,19 @@ class _ServerConnection(Connection):
             return None
         self._server.begin(call)
         return call
+
+    def _make_call(self, number: int, headers: Headers) -> ServerCall:
+        known = dict(headers)
+        method = known.get(":path", "")
+        return ServerCall(
+            self,
+            number,
+            self._server.waiting,
+            method=method,
+            metadata=parse_metadata(headers),
+            timeout=known.get("grpc-timeout"),
+            max_message=self._server.max_message(method),
+        )
 
 
 class LocalServer:

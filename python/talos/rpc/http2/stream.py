@@ -8,15 +8,14 @@ from typing import Protocol, override
 import trio
 
 from talos.api.rpc import Code, RpcError
-from talos.rpc.http2.connection import (
-    CANCEL,
+from talos.rpc.http2.connection import Connection, Receiver
+from talos.rpc.http2.frames import (
     END_STREAM,
-    FLOW_CONTROL_ERROR,
-    WINDOW,
-    Connection,
+    ErrorCode,
+    FlowControlError,
     Kind,
-    Receiver,
     make_frame,
+    make_window_update,
 )
 from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.protocol import PREFIX, Headers
@@ -60,7 +59,8 @@ class Stream(Receiver):
         self.max_message = max_message
         self._waiting = waiting
         self._buffer = bytearray()
-        self._owed = 0
+        self._window = connection.bounds.stream_window
+        self._receive_window = self._window
         self._reader: Event | None = None
         self._writer: Event | None = None
 
@@ -72,15 +72,13 @@ class Stream(Receiver):
 
     @override
     def feed(self, data: bytes, size: int) -> None:
+        self._receive_window -= size
+        if self._receive_window < 0:
+            raise FlowControlError("more data than the stream's window allows")
         self._buffer += data
-        self._owed += size
         if self._reader is not None:
             self._grant()
             self._reader.set()
-        elif len(self._buffer) > 2 * WINDOW:
-            self.connection.streams.pop(self.number, None)
-            self.connection.write(make_frame(Kind.RST_STREAM, 0, self.number, FLOW_CONTROL_ERROR.to_bytes(4)))
-            self.lose("more data than the window allows")
 
     @override
     def feed_end(self) -> None:
@@ -89,7 +87,7 @@ class Stream(Receiver):
 
     @override
     def reset(self, code: int) -> None:
-        if code == CANCEL:
+        if code == ErrorCode.CANCEL:
             self.end_with(RpcError(Code.CANCELLED, "the call was cancelled"))
         else:
             self.end_with(RpcError(Code.UNAVAILABLE, f"the stream was reset with code {code}"))
@@ -142,7 +140,7 @@ class Stream(Receiver):
                 if held >= PREFIX + size:
                     message = bytes(memoryview(self._buffer)[PREFIX : PREFIX + size])
                     del self._buffer[: PREFIX + size]
-                    if len(self._buffer) < WINDOW // 2:
+                    if len(self._buffer) < self._window // 2:
                         self._grant()
                     return message
             if self.received_all and not held:
@@ -154,10 +152,15 @@ class Stream(Receiver):
             await self.wait()
 
     def _grant(self) -> None:
-        """Open the window by what its reader has consumed."""
-        if self._owed >= WINDOW // 2 and not self.received_all and self.failure is None:
-            self.connection.write(make_frame(Kind.WINDOW_UPDATE, 0, self.number, self._owed.to_bytes(4)))
-            self._owed = 0
+        """Open the window by what its reader has taken."""
+        owed = self._window - self._receive_window
+        if owed >= self._window // 2:
+            self._widen(owed)
+
+    def _widen(self, size: int) -> None:
+        if not self.received_all and self.failure is None:
+            self._receive_window += size
+            self.connection.write(make_window_update(self.number, size))
 
     def try_send(self, data: bytes, *, last: bool = False) -> bool:
         """Send data if that is possible at once."""

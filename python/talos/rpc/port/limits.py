@@ -9,7 +9,7 @@ TLS_BUFFER = 32 * 1024
 """Bytes that asyncio's TLS reads at a time, kept for each connection. Its default is 256 KiB."""
 
 MAX_FRAME = 16 * 1024
-"""Bytes of one frame; HTTP/2's default, which the server's settings keep."""
+"""Bytes of one frame; HTTP/2's default."""
 
 RESETS_PER_SECOND = 200
 """Calls that a client may cancel, on average; more than that is an attack (rapid reset)."""

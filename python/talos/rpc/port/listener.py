@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Coroutine
 
 from talos.rpc.port.addresses import format_address, network_of
-from talos.rpc.port.connection import CallHandler, Http2Connection
+from talos.rpc.port.connection import CallHandler, PortConnection
 from talos.rpc.port.limits import TLS_BUFFER, Limits, Shares
 from talos.rpc.port.pending import KnownNetworks, Pending
 from talos.rpc.port.refusals import Refusals
@@ -60,7 +60,7 @@ class TlsListener:
         self._known = KnownNetworks()
         self._silent = Pending(self._limits.silent, self._known)
         self._handshakes = Pending(self._limits.handshakes, self._known)
-        self._connections: set[Http2Connection] = set()
+        self._connections: set[PortConnection] = set()
         self._ended = 0
         self._serving: set[asyncio.Task[None]] = set()
         self._background: set[asyncio.Task[None]] = set()
@@ -123,7 +123,7 @@ class TlsListener:
                 self.recheck()
             if self._ended >= (TRIM_AFTER if self._connections else QUIET_TRIM_AFTER):
                 self._ended = 0
-                # h2's connections refer to themselves.
+                # A connection and its transport refer to each other.
                 gc.collect()
                 trim_heap()
 
@@ -158,7 +158,7 @@ class TlsListener:
         connection = self._make_connection(context, network, peer)
         try:
             if await self._handshake(connection, connected, context, network, peer):
-                await connection.closed.wait()
+                await connection.ended.wait()
         finally:
             self._ended += 1
             await connection.end()
@@ -185,7 +185,7 @@ class TlsListener:
             self._refusals.note(peer, reason)
         return not reason
 
-    def _make_connection(self, context: ssl.SSLContext, network: str, peer: str) -> Http2Connection:
+    def _make_connection(self, context: ssl.SSLContext, network: str, peer: str) -> PortConnection:
         wants_certificate = context.verify_mode is ssl.CERT_REQUIRED
 
         def admit(transport: asyncio.Transport) -> Client:
@@ -201,7 +201,7 @@ class TlsListener:
             self._connections.add(connection)
             return client
 
-        connection = Http2Connection(
+        connection = PortConnection(
             self._handler,
             admit=admit,
             limits=self._limits,
@@ -215,7 +215,7 @@ class TlsListener:
 
     async def _handshake(
         self,
-        connection: Http2Connection,
+        connection: PortConnection,
         connected: socket.socket,
         context: ssl.SSLContext,
         network: str,
@@ -243,7 +243,7 @@ class TlsListener:
         return False
 
     async def _shake_hands(
-        self, connection: Http2Connection, connected: socket.socket, context: ssl.SSLContext
+        self, connection: PortConnection, connected: socket.socket, context: ssl.SSLContext
     ) -> None:
         await asyncio.get_running_loop().connect_accepted_socket(
             lambda: connection,
@@ -263,7 +263,7 @@ class TlsListener:
             raise RefusedError(f"{limits.connections} connections are open")
 
 
-def _end_unused(connections: "set[Http2Connection] | list[Http2Connection]") -> bool:
+def _end_unused(connections: "set[PortConnection] | list[PortConnection]") -> bool:
     """End the connection that has had no call for longest, if there is one."""
     before = asyncio.get_running_loop().time() - RECENTLY_USED
     unused = [one for one in connections if one.unused_since is not None and one.unused_since < before]

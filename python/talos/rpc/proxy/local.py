@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable
 
 from talos.api.methods import StreamKind, max_request, stream_kind
 from talos.api.rpc import Code, RpcError
+from talos.rpc.http2.call import ServerCall
 from talos.rpc.http2.client import ClientCall, LocalChannel, NotConnectedError
-from talos.rpc.http2.server import LocalServer, ServerCall
+from talos.rpc.http2.server import LocalServer
 from talos.rpc.http2.stream import ASYNCIO
 from talos.rpc.proxy.raw import FORWARDED_LIMIT, Metadata, RawCall, Status, check_size, receive_one
 from talos.rpc.status import to_rpc_error

@@ -31,6 +31,7 @@ from talos.system.net.links import (
     Topic,
 )
 from talos.system.net.monitor import Monitor, Table, Watch
+from talos.system.net.rules import make_rule_attributes, parse_rule
 
 # IFLA_OPERSTATE as pyroute2 spells it, to the kernel's number.
 _OPER_STATES = {
@@ -137,6 +138,14 @@ class KernelLinks(Links):
         await self._change(self._route.route, "del", tolerate=errno.ESRCH, **_route_attributes(route))
 
     @override
+    async def add_rule(self, rule: RuleState) -> None:
+        await self._change(self._route.rule, "add", tolerate=errno.EEXIST, **make_rule_attributes(rule))
+
+    @override
+    async def remove_rule(self, rule: RuleState) -> None:
+        await self._change(self._route.rule, "del", tolerate=errno.ENOENT, **make_rule_attributes(rule))
+
+    @override
     def watch(self, topics: Topic) -> AbstractAsyncContextManager[Watch]:
         """Yields once per burst of changes."""
         return self.monitor.watch(topics)
@@ -183,7 +192,7 @@ class KernelLinks(Links):
                 groups=(rtnl.RTNLGRP_IPV4_RULE, rtnl.RTNLGRP_IPV6_RULE),
                 added=rtnl.RTM_NEWRULE,
                 removed=rtnl.RTM_DELRULE,
-                parse=_rule,
+                parse=parse_rule,
                 key=lambda rule: rule,
                 dump=self._dump_rules,
             ),
@@ -334,25 +343,6 @@ def _route(message: Any) -> RouteState:
         protocol=message["proto"],
         mtu=(metrics.get(_MTU_METRIC) or 0) if metrics else 0,
     )
-
-
-def _rule(message: Any) -> RuleState:
-    return RuleState(
-        family=message["family"],
-        priority=message.get("FRA_PRIORITY") or 0,
-        source=_network(message.get("FRA_SRC"), message["src_len"]),
-        destination=_network(message.get("FRA_DST"), message["dst_len"]),
-        table=message.get("FRA_TABLE") or message["table"],
-        action=message["action"],
-        input_link=message.get("FRA_IIFNAME") or "",
-        output_link=message.get("FRA_OIFNAME") or "",
-        mark=message.get("FRA_FWMARK") or 0,
-        mask=message.get("FRA_FWMASK") or 0,
-    )
-
-
-def _network(address: str | None, length: int) -> Network | None:
-    return ip_network(f"{address}/{length}") if address else None
 
 
 def _address_attributes(address: AddressState) -> dict[str, Any]:

@@ -106,6 +106,8 @@ class RuleState:
     output_link: str = ""
     mark: int = 0
     mask: int = 0
+    protocol: int = 0
+    """Who made it, RTPROT_*; the kernel's own are of RTPROT_KERNEL."""
 
 
 class Topic(enum.Flag):
@@ -178,6 +180,14 @@ class Links(Protocol):
 
     async def remove_route(self, route: RouteState) -> None:
         """Remove a route; nothing happens when it does not exist."""
+        ...
+
+    async def add_rule(self, rule: RuleState) -> None:
+        """Add a routing rule; nothing happens when it is there."""
+        ...
+
+    async def remove_rule(self, rule: RuleState) -> None:
+        """Remove a routing rule; nothing happens when it does not exist."""
         ...
 
     def watch(self, topics: Topic) -> AbstractAsyncContextManager[AsyncIterator[None]]:

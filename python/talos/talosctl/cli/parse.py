@@ -137,7 +137,7 @@ def _check(invocation: Invocation, rows: Sequence[Flag]) -> None:
     if command.run is None:
         return
     if count < command.least or (command.most >= 0 and count > command.most):
-        raise UsageError(_wrong_count(command, count), path)
+        raise UsageError(_wrong_arguments(command, invocation.args, path), path)
     missing = [row.name for row in rows if row.required and not invocation.flags.is_given(row.name)]
     if missing:
         names = ", ".join(f'"{name}"' for name in missing)
@@ -150,7 +150,10 @@ def _check(invocation: Invocation, rows: Sequence[Flag]) -> None:
             )
 
 
-def _wrong_count(command: Command, count: int) -> str:
+def _wrong_arguments(command: Command, args: Sequence[str], path: Sequence[str]) -> str:
+    count = len(args)
+    if command.most == 0:
+        return _unknown_command(command, path, args[0])
     if command.least == command.most:
         return f"accepts {command.least} arg(s), received {count}"
     if count < command.least:

@@ -36,5 +36,6 @@ COMMAND = Command(
             _STATE + "REBOOT",
         ),
         Lazy("show", (), "Show a cluster and its nodes", _STATE + "SHOW"),
+        Lazy("sync", (), "Send a kernel and initramfs to a cluster on another machine", _STATE + "SYNC"),
     ),
 )

@@ -2,21 +2,24 @@
 
 import os
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from talos.provision.cluster import Role
+from talos.provision.cluster import Disk, Provider, Role
 from talos.provision.configs import ConfigOptions
 from talos.provision.local import CreateOptions, create_cluster
 from talos.provision.plan import ClusterOptions, parse_flag_size
 from talos.provision.progress import show_progress
 from talos.system.errors import UserError
-from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.command import Command, Invocation, Lazy
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.patches import parse_patches
 from talos.talosctl.commands.cluster_ready import show_services, wait_for_services
 from talos.talosctl.output import console
 
 IMAGE_VARIABLE = "TALOS_IMAGE"
+IMAGES_VARIABLE = "TALOS_IMAGES"
 WAIT_TIMEOUT = "1m0s"
 DEFAULT_NAME = "talos-default"
 
@@ -43,7 +46,7 @@ def run_create(invocation: Invocation) -> int:
     )
     end = time.monotonic() + seconds
     with show_progress() as progress:
-        created = create_cluster(make_options(flags), make_config_options(flags), options, progress)
+        created = create_cluster(make_container_options(flags), make_config_options(flags), options, progress)
         if not seconds:
             return 0
         progress.begin("waiting for the services")
@@ -56,12 +59,25 @@ def run_create(invocation: Invocation) -> int:
     return 0
 
 
-def make_options(flags: Flags) -> ClusterOptions:
-    """Nodes and network of the flags."""
+def make_container_options(flags: Flags) -> ClusterOptions:
+    """Containers and network of the flags."""
     image = flags.text("image") or os.environ.get(IMAGE_VARIABLE, "")
     if not image:
         hint = f"give the squashfs, or set {IMAGE_VARIABLE}"
         raise UserError("no image is named", where="--image", hint=hint)
+    size = parse_flag_size(flags.text("disk"), where="--disk")
+    return replace(make_options(flags, image=Path(image).resolve()), disk=size)
+
+
+def make_options(
+    flags: Flags,
+    *,
+    image: Path,
+    provider: Provider = Provider.CONTAINER,
+    disks: Sequence[Disk] = (),
+) -> ClusterOptions:
+    """What clusters of both kinds have."""
+    images = flags.text("images") or os.environ.get(IMAGES_VARIABLE, "")
     cpus: dict[Role, float] = {}
     memory: dict[Role, int] = {}
     for role, ending in ((Role.CONTROL_PLANE, "controlplanes"), (Role.WORKER, "workers")):
@@ -69,15 +85,17 @@ def make_options(flags: Flags) -> ClusterOptions:
         memory[role] = parse_flag_size(flags.text(f"memory-{ending}"), where=f"--memory-{ending}")
     return ClusterOptions(
         name=flags.text("name"),
-        subnet=flags.text("subnet"),
+        subnet=flags.text("cidr" if provider is Provider.QEMU else "subnet"),
         controlplanes=flags.number("controlplanes"),
         workers=flags.number("workers"),
-        image=Path(image).resolve(),
+        image=image,
+        images=Path(images).resolve() if images else None,
+        provider=provider,
+        disks=disks,
         mtu=flags.number("mtu"),
         nameservers=flags.texts("nameservers"),
         cpus=cpus,
         memory=memory,
-        disk=parse_flag_size(flags.text("disk"), where="--disk"),
         discovery=flags.is_set("with-cluster-discovery"),
     )
 
@@ -86,6 +104,7 @@ def make_config_options(flags: Flags) -> ConfigOptions:
     """The machine configs of the flags."""
     return ConfigOptions(
         kubernetes_version=flags.text("kubernetes-version").removeprefix("v"),
+        registry_mirrors=flags.texts("registry-mirror"),
         patches=parse_patches(flags.texts("config-patch")),
         control_plane_patches=parse_patches(flags.texts("config-patch-controlplanes")),
         worker_patches=parse_patches(flags.texts("config-patch-workers")),
@@ -125,14 +144,17 @@ def parse_cpus(text: str, where: str) -> float:
     return cpus
 
 
-FLAGS = (
-    Flag(name="image", help=f"the node's squashfs; {IMAGE_VARIABLE} names it otherwise"),
+NODE_FLAGS = (
+    Flag(
+        name="images",
+        help="a folder of OCI archives that the nodes get images from before they ask a registry; "
+        f"{IMAGES_VARIABLE} names it otherwise",
+    ),
+    Flag(name="registry-mirror", type=Type.STRINGS, help="mirrors as <registry host>=<mirror URL>"),
     Flag(name="controlplanes", type=Type.INT, default="1", help="how many control plane nodes"),
     Flag(name="workers", type=Type.INT, default="1", help="how many workers"),
-    Flag(name="subnet", default="10.5.0.0/24", help="the cluster's subnet; the host has its first address"),
     Flag(name="mtu", type=Type.INT, default="1500", help="the size of the largest packet in the cluster"),
     Flag(name="nameservers", type=Type.STRINGS, help="the nodes' name servers"),
-    Flag(name="disk", default="6GiB", help="the size of each node's disk, which takes room as it fills"),
     Flag(name="cpus-controlplanes", default="2.0", help="processors of each control plane node"),
     Flag(name="cpus-workers", default="2.0", help="processors of each worker"),
     Flag(name="memory-controlplanes", default="2.0GiB", help="memory of each control plane node"),
@@ -156,9 +178,20 @@ FLAGS = (
         help="the client file that gets the context, instead of the usual one",
     ),
     Flag(name="wait", type=Type.BOOL, default="true", help="wait until every node serves its API"),
+)
+"""Of clusters of both kinds."""
+FLAGS = (
+    *NODE_FLAGS,
+    Flag(name="image", help=f"the node's squashfs; {IMAGE_VARIABLE} names it otherwise"),
+    Flag(name="subnet", default="10.5.0.0/24", help="the cluster's subnet; the host has its first address"),
+    Flag(name="disk", default="6GiB", help="the size of each node's disk, which takes room as it fills"),
     Flag(name="wait-timeout", type=Type.DURATION, default=WAIT_TIMEOUT, help="how long to wait"),
     Flag(name="exposed-ports", short="p", help="not needed here"),
-    Flag(name="host-ip", help="accepted: nothing listens on the host"),
+    Flag(
+        name="host-ip",
+        default="0.0.0.0",  # noqa: S104 - nothing listens there
+        help="accepted: nothing listens on the host",
+    ),
     Flag(name="mount", help="not possible here"),
 )
 
@@ -174,10 +207,16 @@ COMMAND = Command(
     run=run_create,
     commands=(
         Command(
-            name="container",
-            summary="Create a local cluster whose nodes are containers, the only kind so far",
+            name="docker",
+            summary="Create a local cluster whose nodes are containers, without Docker",
             flags=FLAGS,
             run=run_create,
+        ),
+        Lazy(
+            "qemu",
+            (),
+            "Create a local cluster whose nodes are virtual machines",
+            "talos.talosctl.commands.cluster_machines",
         ),
     ),
 )

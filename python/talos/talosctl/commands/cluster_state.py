@@ -54,7 +54,7 @@ def run_show(invocation: Invocation) -> int:
 SHOW = Command(
     name="show",
     summary="Show a cluster and its nodes",
-    flags=(Flag(name="provisioner", default="container", help="accepted: there is one"),),
+    flags=(Flag(name="provisioner", default="container", help="accepted: the cluster's own is shown"),),
     run=run_show,
 )
 
@@ -112,4 +112,18 @@ REBOOT = Command(
     summary="Reboot nodes from the outside, as by a reset button",
     flags=(Flag(name="node", short="n", type=Type.STRINGS, help="names or addresses, by default all nodes"),),
     run=run_reboot,
+)
+
+
+def run_sync(invocation: Invocation) -> int:
+    """Nothing to send: machines of this machine start from the ISO that they were created with."""
+    check_local(invocation.flags)
+    hint = "create the cluster anew with another --iso-path"
+    raise UserError("there are no clusters on other machines", where="--remote-endpoint", hint=hint)
+
+
+SYNC = Command(
+    name="sync",
+    summary="Send a kernel and initramfs to a cluster on another machine",
+    run=run_sync,
 )

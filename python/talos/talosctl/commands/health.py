@@ -1,27 +1,33 @@
 """``talosctl health``."""
 
+from collections.abc import Sequence
+
 from google.protobuf.duration_pb2 import Duration
 
 from talos.api.cluster.cluster_pb2 import ClusterInfo, HealthCheckProgress, HealthCheckRequest
+from talos.api.rpc import RpcError
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
-from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import need_one_node, raise_error, run_async
+from talos.talosctl.client.failure import describe
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.health import Nodes, find_nodes, wait_for_health
 from talos.talosctl.client.select import select_target
 from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
 
 
 def run_health(invocation: Invocation) -> int:
-    """Let a control plane node check the cluster and show what it finds."""
+    """Have the cluster checked by a control plane node, or check it from here; show what is found."""
     flags = invocation.flags
-    if not flags.is_set("server") or flags.is_set("run-e2e"):
-        raise UserError(
-            "this client leaves the checks to the node", where="--server=false", hint="use --server"
-        )
+    if flags.is_set("run-e2e"):
+        hint = "run Kubernetes' conformance tests"
+        raise UserError("this client has no end-to-end tests", where="--run-e2e", hint=hint)
     nodes = (*flags.texts("control-plane-nodes"), *filter(None, [flags.text("init-node")]))
+    if not flags.is_set("server"):
+        return run_client_checks(flags, nodes)
     request = HealthCheckRequest(
         wait_timeout=Duration(seconds=int(flags.seconds("wait-timeout"))),
         cluster_info=ClusterInfo(
@@ -47,6 +53,34 @@ def run_health(invocation: Invocation) -> int:
     return run_async(main())
 
 
+def run_client_checks(flags: Flags, control_plane: Sequence[str]) -> int:
+    """Check the named nodes, else the members that a node knows of."""
+    if flags.text("k8s-endpoint"):
+        hint = "Kubernetes is checked by the nodes: leave out --server=false"
+        raise UserError("is not asked by this client", where="--k8s-endpoint", hint=hint)
+    workers = flags.texts("worker-nodes")
+
+    async def main() -> int:
+        target = select_target(flags)
+        node = need_one_node(target, "health")
+        async with open_session(target) as session:
+            try:
+                nodes = (
+                    Nodes(control_plane=control_plane, workers=workers)
+                    if control_plane
+                    else await find_nodes(session, node)
+                )
+                await wait_for_health(
+                    session, nodes, seconds=flags.seconds("wait-timeout"), report=console.note
+                )
+            except RpcError as error:
+                console.note(f"error: {describe(error, target)}")
+                return 1
+        return 0
+
+    return run_async(main())
+
+
 COMMAND = Command(
     name="health",
     summary="Check whether the cluster is well",
@@ -55,8 +89,13 @@ COMMAND = Command(
         Flag(name="control-plane-nodes", type=Type.STRINGS, help="the control plane nodes to expect"),
         Flag(name="init-node", help="the first node of a cluster of the oldest kind"),
         Flag(name="k8s-endpoint", help="ask this Kubernetes endpoint instead of the configured one"),
-        Flag(name="run-e2e", type=Type.BOOL, default="false", help="also run Kubernetes' end-to-end tests"),
-        Flag(name="server", type=Type.BOOL, default="true", help="let the node do the checks"),
+        Flag(name="run-e2e", type=Type.BOOL, default="false", help="not possible here"),
+        Flag(
+            name="server",
+            type=Type.BOOL,
+            default="true",
+            help="let a node do the checks, instead of this client",
+        ),
         Flag(
             name="wait-timeout",
             type=Type.DURATION,

@@ -111,7 +111,19 @@ COMMAND = Command(
             "k8s-bundle",
             ("default",),
             "List the images of Kubernetes that nodes use by default",
-            "talos.talosctl.commands.image_bundle",
+            "talos.talosctl.commands.image_bundle:K8S",
+        ),
+        Lazy(
+            "talos-bundle",
+            (),
+            "List the images that a version of the system consists of",
+            "talos.talosctl.commands.image_bundle:TALOS",
+        ),
+        Lazy(
+            "cache-cert-gen",
+            (),
+            "Make certificates for a cache of images, and a config patch that trusts them",
+            "talos.talosctl.commands.image_cache",
         ),
         Command(name="list", aliases=("l", "ls"), summary="List the images on the node", run=run_list),
         Command(

@@ -1,11 +1,12 @@
-"""``talosctl image k8s-bundle``."""
+"""Lists of images: ``talosctl image k8s-bundle``, ``talos-bundle``."""
 
 import re
 
 from talos.config import contract as current
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
-from talos.talosctl.cli.flag import Flag, Flags
+from talos.talosctl.cli.flag import Flag, Flags, Type
+from talos.talosctl.client_version import client_version
 from talos.talosctl.output import console
 
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?)")
@@ -43,7 +44,7 @@ def _version(flags: Flags, name: str) -> str:
     return match[1]
 
 
-COMMAND = Command(
+K8S = Command(
     name="k8s-bundle",
     aliases=("default",),
     summary="List the images of Kubernetes that nodes use by default",
@@ -62,4 +63,52 @@ COMMAND = Command(
         ),
     ),
     run=run_bundle,
+)
+
+
+OLDEST = (1, 11)
+REGISTRY = "ghcr.io/siderolabs"
+SOURCES = ("installer", "installer-base", "imager", "talos", "talosctl-all", "overlays", "extensions")
+INDEXES = ("extensions", "overlays")
+
+
+def run_sources(invocation: Invocation) -> int:
+    """One image a line, in upstream's order."""
+    flags = invocation.flags
+    tag = invocation.args[0] if invocation.args else client_version().tag
+    check_tag(tag)
+    for name in SOURCES:
+        console.write_line(f"{REGISTRY}/{name}:{tag}")
+    unread = [name for name in INDEXES if flags.is_set(name)]
+    if any(flags.is_given(name) for name in unread):
+        hint = f"read the list in {REGISTRY}/{unread[0]}:{tag}"
+        raise UserError("this client asks no registry", where=f"--{unread[0]}", hint=hint)
+    if unread:
+        console.note(
+            f"NOTE: the images that {' and '.join(unread)}:{tag} list are left out: no registry is asked"
+        )
+    return 0
+
+
+def check_tag(tag: str) -> None:
+    """UserError unless it is a version that has these images."""
+    match = _VERSION.fullmatch(tag)
+    if match is None or not tag.startswith("v"):
+        raise UserError(f'"{tag}" is not a version', hint="with a leading v, such as v1.15.0")
+    major, minor = (int(part) for part in match[1].split(".")[:2])
+    if not OLDEST <= (major, minor) <= current.CURRENT:
+        first, last = (f"v{major}.{minor}" for major, minor in (OLDEST, current.CURRENT))
+        raise UserError(f'there is no list for "{tag}"', hint=f"give a version from {first} to {last}")
+
+
+TALOS = Command(
+    name="talos-bundle",
+    usage="[talos-version]",
+    summary="List the images that a version of the system consists of",
+    most=1,
+    flags=(
+        Flag(name="extensions", type=Type.BOOL, default="true", help="also those of the extensions"),
+        Flag(name="overlays", type=Type.BOOL, default="true", help="also those of the overlays"),
+    ),
+    run=run_sources,
 )

@@ -1,6 +1,7 @@
 """``talosctl netstat``."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from talos.api.machine.machine_pb2 import (
     ConnectRecord,
@@ -11,33 +12,68 @@ from talos.api.machine.machine_pb2 import (
     NetstatRequest,
     NetstatResponse,
 )
+from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
-from talos.talosctl.client.command import Row, parts, run_table
+from talos.talosctl.client.command import Row, need_nodes, parts, print_table, run_async
+from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.namespaces import container_place
-from talos.talosctl.client.session import Session
+from talos.talosctl.client.select import select_target
+from talos.talosctl.client.session import Session, open_session
 
 type Pods = dict[str, str]
+"""Namespaces of the network, and whose they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The sockets of a node; ``pods`` is empty where none was looked for, or the named one is not there."""
+
+    records: Sequence[ConnectRecord]
+    pods: Pods
+
 
 PROTOCOLS = ("tcp", "udp", "udplite", "raw")
 
 
 def run_netstat(invocation: Invocation) -> int:
-    """One row for each socket."""
+    """One row for each socket: of the host, of all pods, or of one."""
     flags = invocation.flags
+    pod = invocation.args[0].lower() if invocation.args else ""
+    if pod and flags.is_set("pods"):
+        raise UserError("can't be used with the name of a pod", where="--pods", hint="leave one of them out")
     request = make_request(flags)
 
-    async def ask(session: Session, node: str) -> tuple[list[ConnectRecord], Pods]:
-        reply = await session.unary(node, "/machine.MachineService/Netstat", request, NetstatResponse)
+    async def ask(session: Session, node: str) -> Answer:
+        pods = await _ask_pods(session, node) if pod or flags.is_set("pods") else {}
+        own = request
+        if pod:
+            spaces = [space for space, name in pods.items() if name == pod]
+            if not spaces:
+                return Answer(records=(), pods={})
+            own = NetstatRequest()
+            own.CopyFrom(request)
+            own.netns.CopyFrom(NetstatRequest.NetNS(netns=spaces))
+        reply = await session.unary(node, "/machine.MachineService/Netstat", own, NetstatResponse)
         records = [record for part in parts(reply, Netstat) for record in part.connectrecord]
-        return records, await _ask_pods(session, node) if flags.is_set("pods") else {}
+        return Answer(records=records, pods=pods)
 
-    def rows(node: str, answer: tuple[list[ConnectRecord], Pods]) -> Iterable[Row]:
-        records, pods = answer
-        return (_row(node, record, flags, pods) for record in records)
+    def rows(node: str, answer: Answer) -> Iterable[Row]:
+        return (_row(node, record, flags, answer.pods) for record in answer.records)
 
-    return run_table(invocation, _header(flags), ask, rows)
+    async def main() -> int:
+        target = select_target(flags)
+        async with open_session(target) as session:
+            outcomes = await ask_nodes(session, need_nodes(target), ask)
+            code = report_failures(session, outcomes)
+            if pod and not code and not any(outcome.value and outcome.value.pods for outcome in outcomes):
+                hint = "namespace/name, of a pod with a network of its own"
+                raise UserError("is on none of the nodes", where=f"pod {pod}", hint=hint)
+            print_table(outcomes, _header(flags), rows)
+            return code
+
+    return run_async(main())
 
 
 def make_request(flags: Flags) -> NetstatRequest:
@@ -68,7 +104,8 @@ async def _ask_pods(session: Session, node: str) -> Pods:
     request = ContainersRequest(namespace=namespace, driver=driver)
     reply = await session.unary(node, "/machine.MachineService/Containers", request, ContainersResponse)
     containers = (row for part in parts(reply, Container) for row in part.containers)
-    return {row.network_namespace: row.pod_id for row in containers if row.network_namespace}
+    sandboxes = (row for row in containers if row.network_namespace and row.pid and row.id == row.pod_id)
+    return {row.network_namespace: row.pod_id for row in sandboxes}
 
 
 def _header(flags: Flags) -> Row:
@@ -115,6 +152,8 @@ def _switch(name: str, short: str, text: str) -> Flag:
 COMMAND = Command(
     name="netstat",
     aliases=("ss",),
+    usage="[namespace/pod]",
+    most=1,
     summary="List network connections and sockets",
     flags=(
         *CLIENT_FLAGS,

@@ -13,7 +13,7 @@ from talos.disks.layout import GIB, MIB
 from talos.disks.volumes.blocks import KernelBlocks
 from talos.disks.volumes.mounting import make_point, mount_volume, unmount_volume
 from talos.disks.volumes.settle import Place, Progress, WantedVolume, settle
-from talos.provision.container.checks import tool_path
+from talos.provision.host.checks import tool_path
 from talos.system.block import partitions
 from talos.system.block.blkid import Partition
 from talos.system.block.partitions import NewPartition, Table

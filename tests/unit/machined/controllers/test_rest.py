@@ -75,6 +75,7 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
         stage=MachineStage(),
         etc=EtcFiles(MemoryMounts(), folder / "generated", folder / "etc"),
         set_hostname=lambda _: None,
+        write_pod_resolvers=lambda _: None,
         bridge=cast("Any", None),
         log=log,
         params=KernelParams(KernelSysctls(folder), {"proc.sys.vm.swappiness": "10"}),

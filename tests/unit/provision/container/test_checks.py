@@ -1,27 +1,11 @@
 """Checks before a container starts."""
 
-from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
 
-from talos.provision.container.checks import check_image, check_subnet
+from talos.provision.container.checks import check_image
 from talos.system.errors import UserError
-
-ROUTES = """\
-Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
-eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0
-eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
-talos-1\t0000050A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
-"""
-
-
-def test_a_subnet_in_use_is_refused_with_a_free_one() -> None:
-    check_subnet(IPv4Network("10.6.0.0/24"), ROUTES)
-    with pytest.raises(UserError, match=r"overlaps 192\.0\.2\.0/24, which this machine reaches through eth0"):
-        check_subnet(IPv4Network("192.0.0.0/16"), ROUTES)
-    with pytest.raises(UserError, match=r"another local cluster .*such as 10\.6\.0\.0/24"):
-        check_subnet(IPv4Network("10.5.0.0/24"), ROUTES)
 
 
 def test_an_image_is_looked_at(tmp_path: Path) -> None:

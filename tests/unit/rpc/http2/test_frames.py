@@ -14,19 +14,24 @@ import pytest
 from tests.unit.fuzz.mutation import mutate
 
 from talos.api.rpc import Code
-from talos.rpc.http2.connection import (
+from talos.rpc.http2.call import ServerCall
+from talos.rpc.http2.frames import (
     ACK,
     END_HEADERS,
     END_STREAM,
-    MAX_FRAME,
-    MAX_STREAMS,
+    MAX_WINDOW,
     PADDED,
     PREFACE,
+    PRIORITY,
+    Bounds,
     Kind,
+    Setting,
     make_frame,
+    make_reset,
+    make_window_update,
 )
-from talos.rpc.http2.headers import MAX_HEADER_LIST, encode_headers
-from talos.rpc.http2.server import LocalServer, ServerCall
+from talos.rpc.http2.headers import encode_headers
+from talos.rpc.http2.server import LocalServer
 from talos.rpc.proxy.local import make_server, open_local
 from talos.rpc.proxy.raw import Status
 from talos.system.logging import Log
@@ -40,9 +45,16 @@ HEADERS = (
 )
 BLOCK = encode_headers(HEADERS)
 MESSAGE = b"\0\0\0\0\2hi"
+WAITING = encode_headers(tuple((key, "/a.B/Wait" if key == ":path" else value) for key, value in HEADERS))
 CALL = make_frame(Kind.HEADERS, END_HEADERS, 1, BLOCK) + make_frame(Kind.DATA, END_STREAM, 1, MESSAGE)
 HELLO = PREFACE + make_frame(Kind.SETTINGS, 0, 0, b"")
+OPEN = HELLO + make_frame(Kind.HEADERS, END_HEADERS, 1, BLOCK)
+BOUNDS = Bounds()
 SECONDS = 20.0
+
+
+def setting(name: int, value: int) -> bytes:
+    return make_frame(Kind.SETTINGS, 0, 0, name.to_bytes(2) + value.to_bytes(4))
 
 
 class World:
@@ -106,7 +118,7 @@ def in_world(tmp_path: Path, test: Callable[[World], Awaitable[None]]) -> None:
     ("data", "reason"),
     [
         (b"GET / HTTP/1.1\r\n\r\n" + bytes(20), b"no preface"),
-        (HELLO + make_frame(Kind.DATA, 0, 1, bytes(MAX_FRAME + 1)), b"a frame of"),
+        (HELLO + make_frame(Kind.DATA, 0, 1, bytes(BOUNDS.frame + 1)), b"a frame of"),
         (
             HELLO + make_frame(Kind.HEADERS, 0, 1, BLOCK) + make_frame(Kind.PING, 0, 0, bytes(8)),
             b"interrupted",
@@ -123,7 +135,45 @@ def in_world(tmp_path: Path, test: Callable[[World], Awaitable[None]]) -> None:
             HELLO
             + make_frame(Kind.HEADERS, 0, 1, bytes(60000))
             + make_frame(Kind.CONTINUATION, 0, 1, bytes(60000)),
-            b"too many headers",
+            b"headers of more than",
+        ),
+        (HELLO + make_frame(Kind.DATA, 0, 99, b"of no call"), b"which has not begun"),
+        (HELLO + make_frame(Kind.DATA, 0, 0, b"of no call"), b"which has not begun"),
+        (HELLO + make_reset(99, 0), b"which has not begun"),
+        (HELLO + make_window_update(99, 1), b"which has not begun"),
+        (HELLO + make_window_update(0, 0), b"opened by nothing"),
+        (HELLO + make_window_update(0, MAX_WINDOW), b"a window of"),
+        (OPEN + make_window_update(1, MAX_WINDOW), b"a window of"),
+        (OPEN + setting(Setting.INITIAL_WINDOW_SIZE, MAX_WINDOW + 1), b"an initial window of"),
+        (HELLO + setting(Setting.MAX_FRAME_SIZE, 16383), b"frames of at most"),
+        (HELLO + setting(Setting.ENABLE_PUSH, 2), b"pushes"),
+        (HELLO + make_frame(Kind.SETTINGS, 0, 0, bytes(7)), b"settings of a wrong size"),
+        (HELLO + make_frame(Kind.SETTINGS, ACK, 0, bytes(6)), b"an acknowledgement with settings"),
+        (HELLO + make_frame(Kind.SETTINGS, 0, 1, b""), b"on a stream"),
+        (HELLO + make_frame(Kind.PING, 0, 0, bytes(7)), b"a ping of a wrong size"),
+        (HELLO + make_frame(Kind.GOAWAY, 0, 0, bytes(7)), b"a farewell of a wrong size"),
+        (HELLO + make_frame(Kind.PUSH_PROMISE, END_HEADERS, 1, BLOCK), b"a push"),
+        (
+            HELLO + make_frame(Kind.HEADERS, END_HEADERS | PRIORITY, 1, bytes(4)),
+            b"too short for their priority",
+        ),
+        (OPEN + make_frame(Kind.HEADERS, END_HEADERS, 1, BLOCK), b"in the middle of a request"),
+        (
+            OPEN + make_frame(Kind.DATA, END_STREAM, 1, b"") + make_frame(Kind.DATA, 0, 1, b"x"),
+            b"data after the end",
+        ),
+        (
+            OPEN
+            + make_frame(Kind.DATA, END_STREAM, 1, b"")
+            + make_frame(Kind.HEADERS, END_HEADERS | END_STREAM, 1, BLOCK),
+            b"headers after the end",
+        ),
+        (
+            HELLO
+            + make_frame(Kind.HEADERS, END_HEADERS, 1, WAITING)
+            + make_frame(Kind.DATA, 0, 1, bytes(BOUNDS.frame))
+            + make_frame(Kind.DATA, 0, 1, b"x"),
+            b"more data than the stream's window",
         ),
     ],
 )
@@ -155,8 +205,13 @@ def test_what_is_unknown_or_over_is_ignored(tmp_path: Path) -> None:
         HELLO
         + make_frame(0xFE, 0, 7, b"new")
         + make_frame(Kind.SETTINGS, ACK, 0, b"")
-        + make_frame(Kind.DATA, 0, 99, b"of no call")
-        + make_frame(Kind.RST_STREAM, 0, 99, bytes(4))
+        + make_frame(Kind.PRIORITY, 0, 5, bytes(5))
+        + make_frame(Kind.HEADERS, END_HEADERS, 1, WAITING)
+        + make_reset(1, 8)
+        + make_frame(Kind.DATA, 0, 1, b"of no call")
+        + make_window_update(1, 1)
+        + make_reset(1, 8)
+        + make_frame(Kind.HEADERS, END_HEADERS | END_STREAM, 1, encode_headers((("a", "trailer"),)))
         + make_frame(Kind.GOAWAY, 0, 0, bytes(8))
         + make_frame(Kind.HEADERS, END_HEADERS | END_STREAM, 3, encode_headers((("no", "path"),)))
         + make_frame(Kind.PING, 0, 0, b"12345678")
@@ -169,11 +224,10 @@ def test_what_is_unknown_or_over_is_ignored(tmp_path: Path) -> None:
 
 
 def test_calls_of_a_connection_are_bounded(tmp_path: Path) -> None:
-    waiting = encode_headers(tuple((key, "/a.B/Wait" if key == ":path" else value) for key, value in HEADERS))
     opened = b"".join(
-        make_frame(Kind.HEADERS, END_HEADERS, 2 * number + 1, waiting) for number in range(MAX_STREAMS + 1)
+        make_frame(Kind.HEADERS, END_HEADERS, 2 * number + 1, WAITING) for number in range(BOUNDS.streams + 1)
     )
-    refused = make_frame(Kind.RST_STREAM, 0, 2 * MAX_STREAMS + 1, (7).to_bytes(4))
+    refused = make_frame(Kind.RST_STREAM, 0, 2 * BOUNDS.streams + 1, (7).to_bytes(4))
 
     async def test(world: World) -> None:
         assert refused in await world.exchange(HELLO + opened, until=refused)
@@ -183,7 +237,7 @@ def test_calls_of_a_connection_are_bounded(tmp_path: Path) -> None:
 
 def test_header_lists_are_bounded(tmp_path: Path) -> None:
     # References to the static table: one byte each, about fifty as HPACK counts.
-    bomb = BLOCK + b"\x90" * (MAX_HEADER_LIST // 16)
+    bomb = BLOCK + b"\x90" * (BOUNDS.headers // 16)
 
     async def test(world: World) -> None:
         data = HELLO + make_frame(Kind.HEADERS, END_HEADERS, 1, bomb)

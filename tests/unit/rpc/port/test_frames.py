@@ -1,14 +1,27 @@
-"""Frames are measured as they arrive, however they are cut."""
+"""A port measures frames as they arrive, however they are cut."""
 
-import itertools
+import asyncio
+from collections.abc import Callable
 
 import hyperframe.frame
 import pytest
 
+from talos.api.rpc import RpcError
+from talos.rpc.http2.frames import Kind
+from talos.rpc.http2.headers import encode_headers
+from talos.rpc.port import frames
 from talos.rpc.port.frames import FloodError, FrameMeter
-from talos.rpc.port.limits import CONTROL_FRAMES_PER_SECOND, RESETS_PER_SECOND
+from talos.rpc.port.limits import RESETS_PER_SECOND
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+from .world import PREFACE, World
+
+HEADERS = (
+    (":method", "POST"),
+    (":scheme", "https"),
+    (":path", "/a.B/C"),
+    (":authority", "a"),
+    ("content-type", "application/grpc"),
+)
 
 
 class Clock:
@@ -19,64 +32,99 @@ class Clock:
         return self.now
 
 
-def make_meter(clock: Clock | None = None) -> FrameMeter:
-    meter = FrameMeter(1000, clock or Clock())
-    meter.feed(PREFACE)
-    return meter
+def in_world(test: Callable[[World], None]) -> None:
+    async def run() -> None:
+        world = World()
+        world.feed(PREFACE)
+        try:
+            test(world)
+        finally:
+            world.end()
+            await asyncio.sleep(0)
+
+    asyncio.run(run())
 
 
-def headers(size: int, *flags: str) -> bytes:
-    return hyperframe.frame.HeadersFrame(1, bytes(size), flags=flags).serialize()
+def headers(size: int, *flags: str, stream: int = 1) -> bytes:
+    """A frame with a block of this size, which is a request's if it is complete."""
+    block = encode_headers(HEADERS)
+    block += b"\0\1x" + encode_length(size - len(block) - 5) + bytes(b"a" * (size - len(block) - 5))
+    assert len(block) == size
+    return hyperframe.frame.HeadersFrame(stream, block, flags=flags).serialize()
 
 
-def continuation(size: int, *flags: str) -> bytes:
-    return hyperframe.frame.ContinuationFrame(1, bytes(size), flags=flags).serialize()
+def encode_length(number: int) -> bytes:
+    """A length of HPACK in two bytes."""
+    assert 127 <= number < 255
+    return bytes((0x7F, number - 127))
+
+
+def continuation(size: int, *flags: str, stream: int = 0) -> bytes:
+    return hyperframe.frame.ContinuationFrame(stream or 1, bytes(size), flags=flags).serialize()
 
 
 @pytest.mark.parametrize("step", [1, 2, 8, 9, 10, 33, 5000])
 def test_what_is_allowed_in_pieces_of_any_size(step: int) -> None:
-    data = (
-        PREFACE + (headers(900, "END_HEADERS") + hyperframe.frame.DataFrame(1, bytes(16384)).serialize()) * 3
-    )
-    meter = FrameMeter(1000, Clock())
-    for piece in itertools.batched(data, step, strict=False):
-        meter.feed(bytes(piece))
-    with pytest.raises(FloodError, match="headers of more than 1000 bytes"):
-        meter.feed(headers(900) + continuation(101))
+    def test(world: World) -> None:
+        data = b"".join(
+            headers(300, "END_HEADERS", stream=stream)
+            + hyperframe.frame.DataFrame(stream, bytes(16384)).serialize()
+            for stream in (1, 3, 5)
+        )
+        world.feed(data, step)
+        assert len(world.connection.streams) == 3
+        assert not world.lines
+        world.feed(headers(300, stream=7) + continuation(701, stream=7), step)
+        assert world.refusals == ["HTTP/2 protocol error: headers of more than 1000 bytes"]
+
+    in_world(test)
 
 
 @pytest.mark.parametrize("step", [1, 4, 9])
 def test_a_frame_is_refused_by_its_announced_length(step: int) -> None:
-    meter = make_meter()
-    *first, last = itertools.batched((16385).to_bytes(3) + bytes(6), step, strict=False)
-    for piece in first:
-        meter.feed(bytes(piece))
-    with pytest.raises(FloodError, match="a frame of 16385 bytes"):
-        meter.feed(bytes(last))
+    def test(world: World) -> None:
+        world.feed((16385).to_bytes(3) + bytes(5), step)
+        assert not world.lines
+        world.feed(b"\0")
+        assert "a frame of 16385 bytes, at most 16384 are allowed" in world.refusals[0]
+
+    in_world(test)
 
 
 def test_headers_without_an_end() -> None:
-    meter = make_meter()
-    meter.feed(headers(400) + continuation(600, "END_HEADERS") + headers(400) + continuation(600))
-    with pytest.raises(FloodError):
-        meter.feed(continuation(1))
+    def test(world: World) -> None:
+        block = encode_headers(HEADERS)
+        world.feed(hyperframe.frame.HeadersFrame(1, block[:9]).serialize())
+        world.feed(hyperframe.frame.ContinuationFrame(1, block[9:], flags=["END_HEADERS"]).serialize())
+        world.feed(headers(300, stream=3) + continuation(700, stream=3))
+        assert not world.lines
+        # Its first bytes are enough.
+        world.feed(continuation(1, stream=3)[:9])
+        assert "headers of more than 1000 bytes" in world.refusals[0]
+
+    in_world(test)
 
 
-def test_empty_continuations_count() -> None:
-    meter = make_meter()
-    with pytest.raises(FloodError, match="control frames"):
-        meter.feed(headers(1) + continuation(0) * (CONTROL_FRAMES_PER_SECOND + 1))
+def test_empty_continuations_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "CONTROL_FRAMES_PER_SECOND", 50)
+
+    def test(world: World) -> None:
+        world.feed(headers(300) + continuation(0) * 100)
+        assert "control frames a second" in world.refusals[0]
+
+    in_world(test)
 
 
 def test_rates_recover() -> None:
     clock = Clock()
-    meter = make_meter(clock)
-    reset = hyperframe.frame.RstStreamFrame(1).serialize()
-    meter.feed(reset * RESETS_PER_SECOND)
+    meter = FrameMeter(clock)
+    for _ in range(RESETS_PER_SECOND):
+        meter.count(Kind.RST_STREAM, 0, 4)
     clock.now = 0.5
-    meter.feed(reset * (RESETS_PER_SECOND // 2))
+    for _ in range(RESETS_PER_SECOND // 2):
+        meter.count(Kind.RST_STREAM, 0, 4)
     with pytest.raises(FloodError, match="cancelled calls"):
-        meter.feed(reset)
+        meter.count(Kind.RST_STREAM, 0, 4)
 
 
 @pytest.mark.parametrize(
@@ -86,11 +134,96 @@ def test_rates_recover() -> None:
         hyperframe.frame.SettingsFrame(0).serialize(),
         hyperframe.frame.PriorityFrame(1, depends_on=3).serialize(),
         hyperframe.frame.DataFrame(1).serialize(),
+        hyperframe.frame.HeadersFrame(
+            1, encode_headers((("a", "trailer"),)), flags=["END_HEADERS"]
+        ).serialize(),
         b"\0\0\1\xab\0\0\0\0\1x",
     ],
 )
-def test_floods(frame: bytes) -> None:
-    meter = make_meter()
-    meter.feed(frame * CONTROL_FRAMES_PER_SECOND)
-    with pytest.raises(FloodError, match="control frames"):
-        meter.feed(frame)
+def test_floods(frame: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "CONTROL_FRAMES_PER_SECOND", 50)
+    cancelled = hyperframe.frame.RstStreamFrame(1).serialize()
+
+    def test(world: World) -> None:
+        world.feed(headers(300, "END_HEADERS") + cancelled + frame * 50)
+        assert not world.lines
+        # Some of the time that has passed counts.
+        world.feed(frame * 50)
+        assert "more than 50 control frames a second" in world.refusals[0]
+
+    in_world(test)
+
+
+def test_refused_calls_count_as_cancelled_ones() -> None:
+    def test(world: World) -> None:
+        begin = b"".join(headers(300, "END_HEADERS", stream=2 * number + 1) for number in range(450 + 250))
+        world.feed(begin)
+        assert len(world.connection.streams) == 250
+        assert "cancelled calls a second" in world.refusals[0]
+
+    in_world(test)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ((":path", ""),),
+        ((":scheme", None),),
+        ((":method", None),),
+        ((":authority", None),),
+        (("host", "b"),),
+        ((":status", "200"),),
+        (("x", "y"), (":late", "z")),
+        (("connection", "close"),),
+        (("transfer-encoding", "chunked"),),
+        (("te", "gzip"),),
+        (("X", "y"),),
+        (("x y", "y"),),
+        (("a:b", "y"),),
+        (("x", "a\r\nb"),),
+        (("x", "a\0b"),),
+        (("x", " y"),),
+        (("x", "y\t"),),
+        (("", "y"),),
+    ],
+)
+def test_headers_that_http2_forbids_end_the_connection(changes: tuple[tuple[str, str | None], ...]) -> None:
+    values = dict[str, str | None](HEADERS) | dict(changes)
+    block = encode_headers(tuple((key, value) for key, value in values.items() if value is not None))
+
+    def test(world: World) -> None:
+        world.feed(hyperframe.frame.HeadersFrame(1, block, flags=["END_HEADERS"]).serialize())
+        assert world.refusals
+        assert world.transport.closing
+
+    in_world(test)
+
+
+def test_data_beyond_the_windows_ends_the_connection() -> None:
+    def test(world: World) -> None:
+        data = hyperframe.frame.DataFrame(1, bytes(16383)).serialize()
+        world.feed(headers(300, "END_HEADERS") + data * 4)
+        assert not world.lines
+        world.feed(data)
+        assert "more data than the stream's window allows" in world.refusals[0]
+
+    in_world(test)
+
+
+def test_memory_of_requests_comes_back_with_their_end() -> None:
+    async def run() -> None:
+        world = World()
+        world.feed(PREFACE)
+        data = hyperframe.frame.DataFrame(1, b"\0\0\1\0\0".ljust(16000, b"x")).serialize()
+        world.feed(headers(300, "END_HEADERS") + data * 4)
+        with pytest.raises(RpcError):
+            world.memory.take("b", 100_000)
+        world.feed(hyperframe.frame.RstStreamFrame(1).serialize())
+        async with asyncio.timeout(10):
+            while world.connection.unused_since is None:  # noqa: ASYNC110 - it has no event
+                await asyncio.sleep(0)
+        world.memory.take("b", 100_000)
+        assert world.connection.unread == 0
+        world.end()
+
+    asyncio.run(run())

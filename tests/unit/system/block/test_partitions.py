@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from talos.provision.container.checks import tool_path
+from talos.provision.host.checks import tool_path
 from talos.system.block import partitions
 from talos.system.block.blkid import AmbiguousContentError, probe
 from talos.system.block.meta import make_meta

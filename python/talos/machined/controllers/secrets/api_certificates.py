@@ -164,16 +164,16 @@ async def _end_maintenance(runtime: ControllerRuntime) -> None:
 
 
 async def _endpoints(runtime: ControllerRuntime) -> tuple[str, ...]:
-    """The control plane's endpoints: as discovered, else the host of the cluster's endpoint."""
+    """The control plane's endpoints: as discovered, and the host of the cluster's endpoint."""
     found: dict[str, None] = {}
     for resource in await runtime.list(kinds.ENDPOINT):
         found |= dict.fromkeys(_addresses(resource.spec.addresses))
         found |= dict.fromkeys(resource.spec.hosts)
-    if found:
-        return tuple(found)
     config = await read_config(runtime)
     url = effective.cluster_endpoint(config) if config else None
-    return (url.host,) if url is not None and url.host else ()
+    if url is not None and url.host:
+        found[url.host] = None
+    return tuple(found)
 
 
 def _addresses(addresses: Sequence[common.NetIP]) -> list[str]:

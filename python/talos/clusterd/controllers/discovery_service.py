@@ -1,0 +1,139 @@
+"""DiscoveryServiceController: publishes this node through the discovery services, and reads the others."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import trio
+
+from talos.api.definitions import enums_pb2 as enums
+from talos.api.definitions.cluster_pb2 import AffiliateSpec, ConfigSpec, ServiceEndpoint
+from talos.api.rpc import Transport
+from talos.clusterd.controllers.members import RAW_NAMESPACE
+from talos.clusterd.discovery.cipher import PayloadCipher
+from talos.clusterd.discovery.client import (
+    KEEPALIVE,
+    MAX_MESSAGE,
+    ClientSettings,
+    DiscoveryClient,
+    is_endpoint,
+)
+from talos.clusterd.discovery.payload import merge_affiliate
+from talos.resource import ids, kinds
+from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
+from talos.rpc.bridge import Bridge
+from talos.rpc.remote import RemoteTls, open_remote
+from talos.rpc.target import make_target
+from talos.system.errors import UserError
+from talos.system.logging import Log
+from talos.system.version import get_version
+
+PAUSE = 0.25
+"""Seconds between rounds: what a server sends in quick succession is written at once."""
+
+
+class DiscoveryServiceController(Controller):
+    """DiscoveryConfig, Identity, MachineStatus, own Affiliate → Affiliate of the source ``service``."""
+
+    name = "cluster.DiscoveryServiceController"
+    inputs = (
+        Input(*ids.DISCOVERY_CONFIG),
+        Input(*ids.IDENTITY),
+        Input(*ids.MACHINE_STATUS),
+        Input(kinds.AFFILIATE),
+    )
+    outputs = (Output(kinds.AFFILIATE, shared=True, namespace=RAW_NAMESPACE),)
+
+    def __init__(self, bridge: Bridge, log: Log) -> None:
+        self._bridge = bridge
+        self._log = log
+
+    async def run(self, runtime: ControllerRuntime) -> None:
+        """Run a client for every configured service, until cancelled."""
+        running: dict[ClientSettings, tuple[DiscoveryClient, trio.CancelScope]] = {}
+        async with trio.open_nursery() as nursery:
+            async for _ in runtime.events():
+                wanted = await self._find_wanted(runtime)
+                for settings in [*running]:
+                    if settings not in wanted:
+                        running.pop(settings)[1].cancel()
+                for settings in wanted:
+                    if settings not in running:
+                        client = self._make_client(settings, runtime)
+                        running[settings] = client, await nursery.start(_run_client, client)
+                clients = [client for client, _ in running.values()]
+                await self._publish(runtime, clients)
+                await self._write(runtime, clients)
+                runtime.reset_backoff()
+                await trio.sleep(PAUSE)
+
+    async def _find_wanted(self, runtime: ControllerRuntime) -> list[ClientSettings]:
+        """The settings of each client that has to run; none while discovery is off or can't work."""
+        discovery = await runtime.get_or_none(*ids.DISCOVERY_CONFIG)
+        identity = await runtime.get_or_none(*ids.IDENTITY)
+        if discovery is None or identity is None or not discovery.spec.registry_service_enabled:
+            return []
+        try:
+            PayloadCipher(discovery.spec.service_encryption_key)
+        except UserError as error:
+            self._log.once(f"discovery is off: {error}", key="secret", level="error")
+            return []
+        endpoints = [one for one in discovery.spec.service_endpoints if is_endpoint(one.endpoint)]
+        return [_make_settings(discovery.spec, one, identity.spec.node_id) for one in endpoints]
+
+    def _make_client(self, settings: ClientSettings, runtime: ControllerRuntime) -> DiscoveryClient:
+        @asynccontextmanager
+        async def connect(endpoint: str) -> AsyncGenerator[Transport]:
+            host, _, port = endpoint.rpartition(":")
+            target = make_target(host.strip("[]"), int(port))
+            tls = None if settings.is_plain else RemoteTls()
+            async with open_remote(
+                self._bridge, target, tls, max_message=MAX_MESSAGE, keepalive=KEEPALIVE
+            ) as transport:
+                yield transport
+
+        return DiscoveryClient(settings, connect, self._log, runtime.queue_reconcile)
+
+    async def _publish(self, runtime: ControllerRuntime, clients: list[DiscoveryClient]) -> None:
+        """Give the clients this node as it is now; a node that is being reset leaves its cluster."""
+        identity = await runtime.get_or_none(*ids.IDENTITY)
+        status = await runtime.get_or_none(*ids.MACHINE_STATUS)
+        local = identity and await runtime.get_or_none(kinds.AFFILIATE, identity.spec.node_id)
+        is_leaving = status is not None and status.spec.stage == enums.MACHINE_STAGE_RESETTING
+        for client in clients:
+            if is_leaving:
+                client.leave()
+            elif local is not None:
+                client.publish(local.spec)
+
+    async def _write(self, runtime: ControllerRuntime, clients: list[DiscoveryClient]) -> None:
+        """Write what the services know of the others, merged when there are several."""
+        found: dict[str, AffiliateSpec] = {}
+        for client in clients:
+            for node_id, spec in client.affiliates.items():
+                if node_id in found:
+                    merge_affiliate(found[node_id], spec)
+                else:
+                    found[node_id] = AffiliateSpec()
+                    found[node_id].CopyFrom(spec)
+        async with runtime.track_outputs():
+            for node_id, spec in found.items():
+                await runtime.put(kinds.AFFILIATE, f"service/{node_id}", spec, namespace=RAW_NAMESPACE)
+
+
+def _make_settings(discovery: ConfigSpec, endpoint: ServiceEndpoint, node_id: str) -> ClientSettings:
+    return ClientSettings(
+        endpoint=endpoint.endpoint,
+        is_plain=endpoint.insecure,
+        cluster_id=discovery.service_cluster_id,
+        node_id=node_id,
+        key=discovery.service_encryption_key,
+        version=get_version().tag,
+    )
+
+
+async def _run_client(
+    client: DiscoveryClient, *, task_status: trio.TaskStatus[trio.CancelScope] = trio.TASK_STATUS_IGNORED
+) -> None:
+    with trio.CancelScope() as scope:
+        task_status.started(scope)
+        await client.run()

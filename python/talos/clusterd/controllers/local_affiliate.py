@@ -1,0 +1,75 @@
+"""LocalAffiliateController: what this node tells the others of its cluster about itself."""
+
+from talos.api.common.common_pb2 import NetIP
+from talos.api.definitions import enums_pb2 as enums
+from talos.api.definitions.cluster_pb2 import AffiliateSpec
+from talos.api.resource import config_pb2
+from talos.config import effective
+from talos.config.active import read_config
+from talos.resource import ids, kinds
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.system.version import get_version
+
+_TYPES = {
+    config_pb2.INIT: enums.TYPE_INIT,
+    config_pb2.CONTROL_PLANE: enums.TYPE_CONTROL_PLANE,
+    config_pb2.WORKER: enums.TYPE_WORKER,
+}
+"""The same types, of one message and of the other."""
+
+CONTROL_PLANE_TYPES = (enums.TYPE_INIT, enums.TYPE_CONTROL_PLANE)
+
+
+class LocalAffiliateController(Reconciler):
+    """Identity, HostnameStatus, Nodename, NodeAddress, MachineType → Affiliate, while discovery is on."""
+
+    name = "cluster.LocalAffiliateController"
+    inputs = (
+        Input(*ids.DISCOVERY_CONFIG),
+        Input(*ids.IDENTITY),
+        Input(*ids.HOSTNAME_STATUS),
+        Input(*ids.NODENAME),
+        Input(*ids.NODE_ADDRESS_ROUTED_NO_K8S),
+        Input(*ids.MACHINE_TYPE),
+        Input(*ids.MACHINE_CONFIG),
+    )
+    outputs = (Output(kinds.AFFILIATE, shared=True),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write the one resource as soon as everything is known."""
+        discovery = await runtime.get_or_none(*ids.DISCOVERY_CONFIG)
+        if discovery is None:
+            return
+        if not discovery.spec.discovery_enabled:
+            async with runtime.track_outputs():
+                return
+        spec = await self._make(runtime)
+        if spec is not None:
+            async with runtime.track_outputs():
+                await runtime.put(kinds.AFFILIATE, spec.node_id, spec)
+
+    async def _make(self, runtime: ControllerRuntime) -> AffiliateSpec | None:
+        """The affiliate; None while something is missing: the last one stays then."""
+        config = await read_config(runtime)
+        identity = await runtime.get_or_none(*ids.IDENTITY)
+        hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
+        nodename = await runtime.get_or_none(*ids.NODENAME)
+        addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_ROUTED_NO_K8S)
+        machine_type = await runtime.get_or_none(*ids.MACHINE_TYPE)
+        if not (config and identity and hostname and nodename and addresses and machine_type):
+            return None
+        full, version = hostname.spec.hostname, get_version()
+        if hostname.spec.domainname:
+            full = f"{full}.{hostname.spec.domainname}"
+        own_type = _TYPES.get(machine_type.spec.machine_type, enums.TYPE_UNKNOWN)
+        spec = AffiliateSpec(
+            node_id=identity.spec.node_id,
+            hostname=full,
+            nodename=nodename.spec.nodename,
+            operating_system=f"Talos ({version.tag})",
+            machine_type=own_type,
+            addresses=[NetIP(ip=prefix.ip[:16]) for prefix in addresses.spec.addresses],
+        )
+        if own_type in CONTROL_PLANE_TYPES:
+            spec.control_plane.api_server_port = effective.api_server_port(config)
+        return spec

@@ -1,0 +1,214 @@
+"""The client of one discovery server: publishes this node, follows the others."""
+
+import random
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+import trio
+from google.protobuf.duration_pb2 import Duration
+
+from talos.api.definitions.cluster_pb2 import AffiliateSpec
+from talos.api.discovery.cluster_pb2 import (
+    AffiliateDeleteRequest,
+    AffiliateDeleteResponse,
+    AffiliateUpdateRequest,
+    AffiliateUpdateResponse,
+    HelloRequest,
+    HelloResponse,
+    WatchRequest,
+    WatchResponse,
+)
+from talos.api.rpc import RpcError, Transport
+from talos.clusterd.discovery.cipher import PayloadCipher
+from talos.clusterd.discovery.known import KnownAffiliates
+from talos.clusterd.discovery.payload import make_payload
+from talos.system.logging import Log
+from talos.system.wakeup import Wakeup
+
+SERVICE = "/sidero.discovery.server.Cluster/"
+
+# Seconds, as upstream.
+TTL = 1800.0
+HELLO_TIMEOUT = 10.0
+REFRESH_TIMEOUT = 30.0
+KEEPALIVE = max(10.0, TTL / 10)
+
+FIRST_WAIT, MAX_WAIT, WAIT_FACTOR = 0.5, 60.0, 1.5
+"""Seconds before a lost connection is made anew, and how they grow; half of it more or less is random."""
+
+STABLE = 30.0
+"""Seconds after which a connection counts as good: the next wait is a short one again."""
+
+STALE = 120.0
+"""Seconds for which others may take to publish themselves again to a server that has forgotten them."""
+
+PUBLISH_PAUSE = 1.0
+MAX_REDIRECTS = 5
+MESSAGES_PER_SECOND = 50
+"""Messages of a server that are read; a cluster of a thousand nodes has one per second."""
+
+MAX_MESSAGE = 8 * 1024 * 1024
+"""Bytes of a message: a snapshot of 1024 affiliates has at most 5 MiB."""
+
+_ENDPOINT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]{1,253}):([0-9]{1,5})")
+
+type Connect = Callable[[str], AbstractAsyncContextManager[Transport]]
+"""Opens a connection to an endpoint, ``HOST:PORT``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """One server and this node's name there. ``key`` is the cluster's secret."""
+
+    endpoint: str
+    is_plain: bool
+    cluster_id: str
+    node_id: str
+    key: bytes
+    version: str
+
+
+class DiscoveryClient:
+    """``notify`` is called when :attr:`affiliates` has changed."""
+
+    def __init__(
+        self, settings: ClientSettings, connect: Connect, log: Log, notify: Callable[[], None]
+    ) -> None:
+        self._settings = settings
+        self._connect = connect
+        self._log = log.bind(endpoint=settings.endpoint)
+        self._notify = notify
+        self._cipher = PayloadCipher(settings.key)
+        self._known = KnownAffiliates(self._cipher, settings.node_id, self._log)
+        self._local = AffiliateSpec()
+        self._data = b""
+        self._endpoints: Sequence[bytes] = ()
+        self._is_leaving = False
+        self._changed = Wakeup()
+        self._redirects = 0
+
+    @property
+    def affiliates(self) -> Mapping[str, AffiliateSpec]:
+        """The other nodes, by id."""
+        return self._known.affiliates
+
+    def publish(self, local: AffiliateSpec) -> None:
+        """Publish this node from now on."""
+        if local == self._local and not self._is_leaving:
+            return
+        self._local, self._is_leaving = local, False
+        payload, endpoints = make_payload(local)
+        self._known.own_hostname = local.hostname
+        # Encrypted once, not at every refresh: the server sees that nothing has changed, and wakes nobody.
+        self._data = self._cipher.seal(payload)
+        self._endpoints = [self._cipher.seal_endpoint(endpoint) for endpoint in endpoints]
+        self._changed.set()
+
+    def leave(self) -> None:
+        """Withdraw this node: it is being reset."""
+        if not self._is_leaving:
+            self._is_leaving, self._data, self._endpoints = True, b"", ()
+            self._changed.set()
+
+    async def run(self) -> None:
+        """Keep a connection until cancelled."""
+        endpoint, wait = self._settings.endpoint, FIRST_WAIT
+        while True:
+            began = trio.current_time()
+            try:
+                async with self._connect(endpoint) as transport:
+                    redirect = await self._hello(transport)
+                    if not redirect:
+                        await self._follow(transport)
+                endpoint = redirect or endpoint
+            except* RpcError as errors:
+                error = _first(errors)
+                self._log.once(f"the discovery service fails: {error}", key="failure", server=endpoint)
+                endpoint = self._settings.endpoint
+            if trio.current_time() - began > STABLE:
+                wait, self._redirects = FIRST_WAIT, 0
+            await trio.sleep(wait * random.uniform(0.5, 1.5))  # noqa: S311 - spreads load, no secret
+            wait = min(wait * WAIT_FACTOR, MAX_WAIT)
+
+    async def _hello(self, transport: Transport) -> str:
+        """Greet the server; where it sends us, empty when we stay."""
+        request = HelloRequest(cluster_id=self._settings.cluster_id, client_version=self._settings.version)
+        reply = await transport.unary(SERVICE + "Hello", request, HelloResponse, timeout=HELLO_TIMEOUT)
+        target = reply.redirect.endpoint
+        if not target:
+            return ""
+        self._redirects += 1
+        if self._redirects > MAX_REDIRECTS or not is_endpoint(target):
+            self._redirects = 0
+            self._log.once(f"the discovery service redirects in vain, at last to {target[:64]!r}")
+            return self._settings.endpoint
+        return target
+
+    async def _follow(self, transport: Transport) -> None:
+        """Publish and watch until one of the two fails."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._refresh, transport)
+            request = WatchRequest(cluster_id=self._settings.cluster_id)
+            async with transport.stream(SERVICE + "Watch", request, WatchResponse) as replies:
+                if self._known.take_snapshot(await anext(replies, WatchResponse())):
+                    self._notify()
+                self._log.once("connected to the discovery service", key="failure", level="info")
+                nursery.start_soon(self._drop_stale)
+                await self._watch(replies)
+            nursery.cancel_scope.cancel()
+
+    async def _watch(self, replies: AsyncIterator[WatchResponse]) -> None:
+        async for reply in replies:
+            if self._known.take_changes(reply):
+                self._notify()
+            # Flow control holds the server back meanwhile.
+            await trio.sleep(1 / MESSAGES_PER_SECOND)
+
+    async def _refresh(self, transport: Transport) -> None:
+        """Publish this node now, when it changes, and so often that it does not expire."""
+        self._changed.set()
+        while True:
+            with trio.move_on_after(TTL / 2):
+                await self._changed.wait()
+            await self._publish(transport)
+            # A node whose addresses come and go does not call all the time.
+            await trio.sleep(PUBLISH_PAUSE)
+
+    async def _publish(self, transport: Transport) -> None:
+        cluster_id, node_id = self._settings.cluster_id, self._settings.node_id
+        if self._is_leaving:
+            delete = AffiliateDeleteRequest(cluster_id=cluster_id, affiliate_id=node_id)
+            await transport.unary(
+                SERVICE + "AffiliateDelete", delete, AffiliateDeleteResponse, timeout=REFRESH_TIMEOUT
+            )
+        elif self._data:
+            update = AffiliateUpdateRequest(
+                cluster_id=cluster_id,
+                affiliate_id=node_id,
+                affiliate_data=self._data,
+                affiliate_endpoints=self._endpoints,
+                ttl=Duration(seconds=int(TTL)),
+            )
+            await transport.unary(
+                SERVICE + "AffiliateUpdate", update, AffiliateUpdateResponse, timeout=REFRESH_TIMEOUT
+            )
+
+    async def _drop_stale(self) -> None:
+        await trio.sleep(STALE)
+        if self._known.drop_stale():
+            self._notify()
+
+
+def is_endpoint(text: str) -> bool:
+    """Whether this is ``HOST:PORT``."""
+    found = _ENDPOINT.fullmatch(text)
+    return found is not None and 0 < int(found[2]) < 1 << 16
+
+
+def _first(errors: BaseExceptionGroup[RpcError]) -> BaseException:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,63 @@
+"""Nodes that are machines: a QEMU each, on taps in the cluster's bridge, with a DHCP server."""
+
+import logging
+import os
+from collections.abc import Sequence
+from typing import override
+
+from talos.provision.cluster import ClusterRequest, NodeRequest
+from talos.provision.host import cgroups
+from talos.provision.host.cgroups import Hierarchy, Limits
+from talos.provision.host.companions import Companion
+from talos.provision.host.links import BRIDGE, ClusterNetwork
+from talos.provision.launcher import Nodes, Outcome
+from talos.provision.qemu.accelerator import find_accelerator
+from talos.provision.qemu.arguments import make_dhcp, make_machine
+from talos.provision.qemu.programs import find_programs
+from talos.provision.store import ClusterFolder
+from talos.system.process import spawn
+
+log = logging.getLogger(__name__)
+
+
+class MachineNodes(Nodes):
+    """QEMU restarts a guest that reboots by itself, and ends when it powers off."""
+
+    def __init__(
+        self, folder: ClusterFolder, request: ClusterRequest, hierarchies: Sequence[Hierarchy]
+    ) -> None:
+        self._folder, self._request, self._hierarchies = folder, request, hierarchies
+        self._programs = find_programs()
+
+    @override
+    def companions(self) -> list[Companion]:
+        argv = make_dhcp(self._request, BRIDGE, self._folder.path / "leases")
+        return [Companion("dhcp", [*self._programs.dnsmasq, *argv])]
+
+    @override
+    def open(self, network: ClusterNetwork) -> None:
+        self._network = network
+        self._qemu = (*self._programs.qemu, *find_accelerator(self._programs.qemu))
+        log.info("processors: %s", self._qemu[-3])
+
+    @override
+    def limits(self, node: NodeRequest) -> Limits:
+        """QEMU's own arguments are the limits."""
+        return Limits()
+
+    @override
+    def start(self, node: NodeRequest, group: Sequence[str]) -> int:
+        tap = self._network.add_tap(node.address)
+        argv = [*self._qemu, *make_machine(self._folder, self._request, node, tap)]
+        pid = spawn(argv, env=dict(os.environ), stdout=1, stderr=2)
+        cgroups.join(self._hierarchies, group, pid)
+        return pid
+
+    @override
+    def parse_status(self, status: int) -> Outcome:
+        """QEMU ends well when its guest powers off."""
+        return Outcome.POWER_OFF if os.waitstatus_to_exitcode(status) == 0 else Outcome.CRASH
+
+    @override
+    def close(self) -> None:
+        """QEMU holds what it opened."""

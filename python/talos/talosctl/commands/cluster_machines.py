@@ -1,0 +1,167 @@
+"""``talosctl cluster create qemu``: nodes as virtual machines on this machine."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from talos.api.machine.machine_pb2 import ApplyConfigurationRequest
+from talos.api.rpc import Code, RpcError
+from talos.provision.cluster import Provider
+from talos.provision.local import CreateOptions, create_cluster
+from talos.provision.plan import ClusterOptions, parse_disks
+from talos.provision.progress import show_progress
+from talos.provision.wait import wait_for_api
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Flags, Type
+from talos.talosctl.client.change import send_config
+from talos.talosctl.client.failure import describe
+from talos.talosctl.client.session import open_session
+from talos.talosctl.client.target import Target
+from talos.talosctl.commands.cluster_create import (
+    NODE_FLAGS,
+    check_local,
+    make_config_options,
+    make_options,
+    show_next,
+)
+from talos.talosctl.commands.cluster_ready import show_services, wait_for_services
+from talos.talosctl.output import console
+
+ISO_VARIABLE = "TALOS_ISO"
+PAUSE = 1.0
+"""Seconds between two tries to give a machine its config."""
+TRY = 10.0
+PRESETS = ("iso", "maintenance")
+FACTORY = ("image-factory-auth", "schematic-id", "omni-api-endpoint", "talos-version")
+
+
+def run_create_machines(invocation: Invocation) -> int:
+    """Create the machines, give them their configs, wait until they are installed and run."""
+    flags = invocation.flags
+    check_local(flags)
+    is_maintenance = check_presets(flags)
+    chosen = make_machine_options(flags)
+    folder = Path(flags.text("state"))
+    options = CreateOptions(directory=folder, talosconfig=flags.text("talosconfig-destination"), wait=0)
+    end = time.monotonic() + flags.seconds("wait-timeout")
+    with show_progress() as progress:
+        created = create_cluster(chosen, make_config_options(flags), options, progress)
+        nodes = created.info.nodes
+        addresses = [str(node.address) for node in nodes]
+        if is_maintenance:
+            progress.end()
+            console.note(f"the machines boot into maintenance mode: {', '.join(addresses)}")
+            return 0
+        progress.begin("waiting for maintenance mode, then applying the configs")
+        configs = {
+            str(node.address): (created.info.directory / node.name / "config.yaml").read_bytes()
+            for node in nodes
+        }
+        asyncio.run(give_configs(configs, end, progress.detail))
+        if not flags.is_set("wait"):
+            return 0
+        progress.begin("waiting for the installation")
+        wait_for_api([node.address for node in nodes], created.client.current, left(end))
+        progress.begin("waiting for the services")
+        services = wait_for_services(created.client.current, addresses, left(end), progress.detail)
+    console.note("")
+    show_services(services)
+    show_next(addresses, created.context, flags.text("name"), flags.text("talosconfig-destination"))
+    return 0
+
+
+def left(end: float) -> float:
+    """The seconds until a point of the monotonic clock, at least one."""
+    return max(end - time.monotonic(), 1.0)
+
+
+async def give_configs(configs: Mapping[str, bytes], end: float, report: Callable[[str], None]) -> None:
+    """Apply each config by the address of its machine, as soon as that is in maintenance mode."""
+    target = Target(endpoints=(), nodes=tuple(configs), insecure=True)
+    async with asyncio.TaskGroup() as group:
+        for address, config in configs.items():
+            group.create_task(_give_config(target, address, config, end, report))
+
+
+async def _give_config(
+    target: Target, address: str, config: bytes, end: float, report: Callable[[str], None]
+) -> None:
+    request = ApplyConfigurationRequest(data=config, mode=ApplyConfigurationRequest.AUTO)
+    while True:
+        try:
+            async with asyncio.timeout(TRY), open_session(target) as session:
+                await send_config(session, address, request)
+        except (RpcError, TimeoutError) as error:
+            reason = describe(error, target) if isinstance(error, RpcError) else f"no answer in {TRY:g} s"
+            if isinstance(error, RpcError) and error.code is Code.INVALID_ARGUMENT:
+                raise UserError(reason, where=f"node {address}") from None
+            if time.monotonic() > end:
+                hint = "see its console: talosctl cluster logs"
+                text = f"is not in maintenance mode: {reason}"
+                raise UserError(text, where=f"node {address}", hint=hint) from None
+            await asyncio.sleep(PAUSE)
+        else:
+            report(f"{address} has its config")
+            return
+
+
+def check_presets(flags: Flags) -> bool:
+    """Whether the machines stay in maintenance mode; UserError for what there is no image for."""
+    for name in flags.texts("presets"):
+        if name not in PRESETS:
+            text = f'there is no preset "{name}"'
+            raise UserError(
+                text, where="--presets", hint=f"the machines start from an ISO: {' or '.join(PRESETS)}"
+            )
+    for name in FACTORY:
+        if flags.is_given(name):
+            text = "no image factory is asked"
+            raise UserError(text, where=f"--{name}", hint="give the image with --iso-path")
+    return "maintenance" in flags.texts("presets")
+
+
+def make_machine_options(flags: Flags) -> ClusterOptions:
+    """Machines and network of the flags."""
+    image = flags.text("iso-path") or os.environ.get(ISO_VARIABLE, "")
+    if not image:
+        hint = f"give the ISO, or set {ISO_VARIABLE}"
+        raise UserError("no image is named", where="--iso-path", hint=hint)
+    return make_options(
+        flags, image=Path(image).resolve(), provider=Provider.QEMU, disks=parse_disks(flags.texts("disks"))
+    )
+
+
+COMMAND = Command(
+    name="qemu",
+    summary="Create a local cluster whose nodes are virtual machines",
+    details=(
+        "Each node is a QEMU with disks of its own in the cluster's network. It starts from the ISO, gets "
+        "its config, installs itself and restarts from its disk. Root is needed, and QEMU and dnsmasq."
+    ),
+    example="talosctl cluster create qemu --iso-path build/talos.iso --workers 1",
+    flags=(
+        *NODE_FLAGS,
+        Flag(name="cidr", default="10.5.0.0/24", help="the cluster's subnet; the host has its first address"),
+        Flag(
+            name="disks",
+            type=Type.STRINGS,
+            default="virtio:10GiB,virtio:6GiB",
+            metavar="disks",
+            help="each machine's disks, the first for the system; DRIVER:SIZE",
+        ),
+        Flag(name="iso-path", help=f"what the machines start from; {ISO_VARIABLE} names it otherwise"),
+        Flag(name="presets", type=Type.STRINGS, default="iso", help=f"{' and '.join(PRESETS)}"),
+        Flag(name="wait-timeout", type=Type.DURATION, default="20m0s", help="how long to wait"),
+        Flag(name="image-factory-auth", help="not possible here"),
+        Flag(
+            name="image-factory-url", default="https://factory.talos.dev/", help="accepted: it is not asked"
+        ),
+        Flag(name="omni-api-endpoint", help="not possible here"),
+        Flag(name="schematic-id", help="not possible here"),
+        Flag(name="talos-version", default="latest", help="the ISO's, always"),
+    ),
+    run=run_create_machines,
+)

@@ -1,0 +1,283 @@
+"""clusterd's discovery with real servers, and with one that lies."""
+
+# gRPC's type stubs know no handlers of bytes.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import grpc
+import grpc.aio
+import trio
+
+from talos.api.common.common_pb2 import NetIP
+from talos.api.definitions import enums_pb2 as enums
+from talos.api.definitions.cluster_pb2 import AffiliateSpec
+from talos.api.discovery.affiliate_pb2 import Affiliate as Payload
+from talos.api.discovery.cluster_pb2 import Affiliate, WatchResponse
+from talos.api.rpc import Transport
+from talos.clusterd.discovery.cipher import PayloadCipher
+from talos.clusterd.discovery.client import ClientSettings, DiscoveryClient, is_endpoint
+from talos.daemon.run import Daemon, host
+from talos.discovery.server import DiscoveryServer, Settings
+from talos.rpc.remote import open_remote
+from talos.system.logging import Log
+from talos.system.wakeup import Signal
+
+KEY = bytes(range(32))
+
+
+@dataclass
+class Node:
+    """A client and what it has logged."""
+
+    client: DiscoveryClient
+    lines: list[str]
+    changed: Signal
+    connected: list[str]
+    connecting: Signal
+
+    async def sees(self, *names: str) -> None:
+        """Wait until it knows exactly these nodes."""
+        with trio.move_on_after(20):
+            while {spec.hostname for spec in self.client.affiliates.values()} != {*names}:
+                await self.changed.wait()
+            return
+        raise AssertionError(f"sees {self.client.affiliates} instead of {names}: {self.lines}")
+
+    async def logs(self, text: str) -> None:
+        """Wait until it has logged this, once."""
+        while not any(text in line for line in self.lines):
+            await self.changed.wait()
+        assert sum(text in line for line in self.lines) == 1
+
+    async def connects(self, times: int) -> None:
+        """Wait until it has connected so often."""
+        while len(self.connected) < times:
+            await self.connecting.wait()
+
+
+def make_local(name: str) -> AffiliateSpec:
+    return AffiliateSpec(
+        node_id=f"id-{name}",
+        hostname=name,
+        nodename=name,
+        machine_type=enums.TYPE_WORKER,
+        addresses=[NetIP(ip=b"\xc0\x00\x02\x01")],
+    )
+
+
+@asynccontextmanager
+async def running_node(daemon: Daemon, name: str, endpoint: str, *, key: bytes = KEY) -> AsyncGenerator[Node]:
+    lines: list[str] = []
+    changed = Signal()
+    connected: list[str] = []
+    connecting = Signal()
+
+    @asynccontextmanager
+    async def connect(endpoint: str) -> AsyncGenerator[Transport]:
+        connected.append(endpoint)
+        connecting.notify()
+        target = f"ipv4:{endpoint}"
+        async with open_remote(daemon.bridge, target, None, max_message=1 << 20, keepalive=180) as transport:
+            yield transport
+
+    settings = ClientSettings(
+        endpoint=endpoint, is_plain=True, cluster_id="cluster", node_id=f"id-{name}", key=key, version="v1"
+    )
+
+    def write(line: str) -> None:
+        lines.append(line)
+        changed.notify()
+
+    client = DiscoveryClient(settings, connect, Log(write=write), changed.notify)
+    client.publish(make_local(name))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client.run)
+        yield Node(client, lines, changed, connected, connecting)
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def running_server(daemon: Daemon, *, port: int = 0, redirect: str = "") -> AsyncGenerator[str]:
+    async def make() -> DiscoveryServer:
+        server = DiscoveryServer(Settings(host="127.0.0.1", port=port, metrics_port=-1, redirect=redirect))
+        await server.start()
+        return server
+
+    server = await daemon.bridge.call(make)
+    try:
+        yield f"127.0.0.1:{server.port}"
+    finally:
+        with trio.CancelScope(shield=True):
+            await daemon.bridge.call(server.stop, 0)
+
+
+class Liar:
+    """A server that answers every watch with the same messages, as often as they are read, and every call."""
+
+    def __init__(self, messages: Sequence[bytes], *, hello: bytes = b"", endless: bool = False) -> None:
+        self._messages = messages
+        self._hello = hello
+        self._endless = endless
+        self.sent = 0
+
+    async def _unary(self, request: bytes, _: object) -> bytes:
+        del request
+        return self._hello
+
+    async def _watch(self, request: bytes, _: object) -> AsyncGenerator[bytes]:
+        del request
+        while True:
+            for message in self._messages:
+                self.sent += 1
+                yield message
+            if not self._endless:
+                await asyncio.sleep(3600)
+
+    @asynccontextmanager
+    async def serve(self, daemon: Daemon) -> AsyncGenerator[str]:
+        async def start() -> tuple[grpc.aio.Server, int]:
+            server = grpc.aio.server()
+            unary = grpc.unary_unary_rpc_method_handler(self._unary)
+            handlers = {
+                "Hello": unary,
+                "AffiliateUpdate": unary,
+                "Watch": grpc.unary_stream_rpc_method_handler(self._watch),
+            }
+            name = "sidero.discovery.server.Cluster"
+            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
+            port = server.add_insecure_port("127.0.0.1:0")
+            await server.start()
+            return server, port
+
+        server, port = await daemon.bridge.call(start)
+        try:
+            yield f"127.0.0.1:{port}"
+        finally:
+            with trio.CancelScope(shield=True):
+                await daemon.bridge.call(server.stop, 0)
+
+
+def run(test: Callable[[Daemon], Awaitable[None]]) -> None:
+    async def limited(daemon: Daemon) -> None:
+        with trio.fail_after(60):
+            await test(daemon)
+
+    asyncio.run(host(limited, "test", Log(write=lambda _: None)))
+
+
+def test_nodes_find_each_other_and_see_who_leaves() -> None:
+    async def test(daemon: Daemon) -> None:
+        async with (
+            running_server(daemon) as endpoint,
+            running_node(daemon, "one", endpoint) as one,
+            running_node(daemon, "two", endpoint) as two,
+        ):
+            await one.sees("two")
+            await two.sees("one")
+            assert one.client.affiliates["id-two"] == make_local("two")
+            changed = make_local("two")
+            changed.hostname = "changed"
+            two.client.publish(changed)
+            await one.sees("changed")
+            two.client.leave()
+            await one.sees()
+
+    run(test)
+
+
+def test_a_server_that_restarts_is_told_again_and_nobody_is_forgotten() -> None:
+    async def test(daemon: Daemon) -> None:
+        async with running_server(daemon) as endpoint:
+            port = int(endpoint.rpartition(":")[2])
+        async with running_node(daemon, "one", endpoint) as one, running_node(daemon, "two", endpoint) as two:
+            async with running_server(daemon, port=port):
+                await one.sees("two")
+            async with running_server(daemon, port=port):
+                changed = make_local("two")
+                changed.hostname = "changed"
+                two.client.publish(changed)
+                await one.sees("changed")
+            assert sum("fails" in line for line in one.lines) >= 1
+
+    run(test)
+
+
+def test_a_redirect_is_followed() -> None:
+    async def test(daemon: Daemon) -> None:
+        async with (
+            running_server(daemon) as real,
+            running_server(daemon, redirect=real) as first,
+            running_node(daemon, "one", first) as one,
+            running_node(daemon, "two", real),
+        ):
+            await one.sees("two")
+            assert one.connected == [first, real]
+
+    run(test)
+
+
+def test_a_server_that_redirects_for_ever_is_left_alone() -> None:
+    assert is_endpoint("[2001:db8::1]:443")
+    assert not any(map(is_endpoint, ("", "host", "host:0", "host:99999", "a b:1", "x" * 300 + ":1", "h:1\n")))
+
+    async def test(daemon: Daemon) -> None:
+        for target in ("nonsense", "127.0.0.1:1"):
+            liar = Liar(
+                [],
+                hello=b"\x0a" + bytes([len(target) + 2]) + b"\x0a" + bytes([len(target)]) + target.encode(),
+            )
+            async with liar.serve(daemon) as endpoint, running_node(daemon, "one", endpoint) as one:
+                with trio.move_on_after(2):
+                    await one.sees("nobody at all")
+                assert len(one.connected) < 10
+                assert len(one.lines) <= 4, one.lines
+
+    run(test)
+
+
+def test_garbage_is_an_error_and_the_client_goes_on() -> None:
+    async def test(daemon: Daemon) -> None:
+        good = PayloadCipher(KEY).seal(Payload(node_id="id-two", hostname="two"))
+        message = WatchResponse(affiliates=[Affiliate(id="id-two", data=good)]).SerializeToString()
+        liar = Liar([message, b"\xff\xff\xff"])
+        async with liar.serve(daemon) as endpoint, running_node(daemon, "one", endpoint) as one:
+            await one.sees("two")
+            await one.connects(3)
+            assert [*one.client.affiliates] == ["id-two"]
+            assert (
+                sum("the reply is not a sidero.discovery.server.WatchResponse" in line for line in one.lines)
+                <= 3
+            )
+
+    run(test)
+
+
+def test_a_flood_is_read_slowly() -> None:
+    async def test(daemon: Daemon) -> None:
+        big = WatchResponse(affiliates=[Affiliate(id=f"{n}", data=bytes(2000)) for n in range(100)])
+        liar = Liar([big.SerializeToString()], endless=True)
+        async with liar.serve(daemon) as endpoint, running_node(daemon, "one", endpoint) as one:
+            with trio.move_on_after(2):
+                await one.sees("nobody at all")
+            assert len(one.lines) <= 3
+            assert liar.sent < 400, "flow control holds the server back"
+
+    run(test)
+
+
+def test_another_cluster_s_secret_is_logged_once() -> None:
+    async def test(daemon: Daemon) -> None:
+        async with (
+            running_server(daemon) as endpoint,
+            running_node(daemon, "foreign", endpoint, key=bytes(32)),
+            running_node(daemon, "two", endpoint),
+            running_node(daemon, "one", endpoint) as one,
+        ):
+            await one.sees("two")
+            await one.logs("another cluster's secret")
+
+    run(test)
