@@ -1,7 +1,7 @@
 """Links of the machine config: ``machine.network.interfaces``, and the documents that replace it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any, cast
@@ -28,13 +28,15 @@ from talos.config.documents.network.link import LinkConfig
 from talos.config.documents.network.veth import VethConfig
 from talos.config.documents.network.vlan import VLANConfig
 from talos.config.documents.network.vrf import VRFConfig
-from talos.config.documents.v1alpha1.device import Device, DHCPOptions, Vlan
+from talos.config.documents.network.wireguard import WireguardConfig
+from talos.config.documents.v1alpha1.device import Device, DeviceWireguardConfig, DHCPOptions, Vlan
 from talos.config.documents.v1alpha1.device import Route as DeviceRoute
 from talos.config.documents.v1alpha1.device_selector import NetworkDeviceSelector
 from talos.config.model import Config
 from talos.networkd.addresses import parse_interface, route_spec_id
 from talos.networkd.controllers.link_status import is_physical
 from talos.networkd.spec_makers import make_address, make_bond, make_dhcp4, make_route, parse_table
+from talos.networkd.wireguard import make_wireguard_spec
 
 _LAYER = enums_pb2.CONFIG_MACHINE_CONFIGURATION
 _VLAN_PROTOCOLS = {
@@ -67,6 +69,8 @@ class DeviceConfig:
 
     specs: PlatformConfigSpec = field(default_factory=PlatformConfigSpec)
     ignored: frozenset[str] = frozenset()
+    unicast: frozenset[str] = frozenset()
+    """Links whose multicast is switched off, which a LinkSpec can't express."""
     problems: list[str] = field(default_factory=list[str])
 
 
@@ -85,6 +89,7 @@ def make_device_config(config: Config, links: Mapping[str, LinkStatusSpec]) -> D
         (BridgeConfig, builder.add_bridge),
         (VRFConfig, builder.add_vrf),
         (VethConfig, builder.add_veth),
+        (WireguardConfig, builder.add_wireguard),
         (DHCPv4Config, builder.add_dhcp4),
         (BlackholeRouteConfig, builder.add_blackhole),
     )
@@ -97,9 +102,16 @@ def make_device_config(config: Config, links: Mapping[str, LinkStatusSpec]) -> D
 class _Builder:
     def __init__(self, links: Mapping[str, LinkStatusSpec]) -> None:
         self._there = links
+        self._aliases = {
+            alias: name
+            for name, link in links.items()
+            for alias in (*link.alt_names, link.alias)
+            if alias and alias not in links
+        }
         self._links: dict[str, LinkSpecSpec] = {}
         self._specs = PlatformConfigSpec()
         self._ignored: set[str] = set()
+        self._unicast: set[str] = set()
         self._problems: list[str] = []
 
     def attempt[T](self, where: str, add: Callable[[T], None], item: T) -> None:
@@ -113,7 +125,16 @@ class _Builder:
         _keep_last(self._specs.addresses, lambda spec: f"{spec.link_name}/{parse_interface(spec.address)}")
         _keep_last(self._specs.routes, route_spec_id)
         _keep_last(self._specs.operators, lambda spec: spec.link_name)
-        return DeviceConfig(self._specs, frozenset(self._ignored), self._problems)
+        return DeviceConfig(
+            specs=self._specs,
+            ignored=frozenset(self._ignored),
+            unicast=frozenset(self._unicast),
+            problems=self._problems,
+        )
+
+    def _resolve(self, name: str) -> str:
+        """The link that an alias or another of its names stands for."""
+        return self._aliases.get(name, name)
 
     def _link(self, name: str, *, kind: str = "") -> LinkSpecSpec:
         spec = self._links.get(name)
@@ -127,6 +148,7 @@ class _Builder:
         return spec
 
     def _common(self, name: str, document: Any) -> LinkSpecSpec:
+        name = self._resolve(name)
         spec = self._link(name)
         if document.up is not None:
             spec.up = document.up
@@ -134,6 +156,8 @@ class _Builder:
             spec.mtu = document.mtu
         if document.multicast is not None:
             spec.multicast = document.multicast
+            if not document.multicast:
+                self._unicast.add(name)
         hardware = getattr(document, "hardware_addr", None)
         if hardware:
             spec.hardware_address = _parse_hardware(hardware)
@@ -171,7 +195,7 @@ class _Builder:
         if not 1 <= vid <= 4095:
             raise ValueError(f"VLAN {vid} is not between 1 and 4095")
         spec = self._link(name, kind="vlan")
-        spec.parent_name = parent
+        spec.parent_name = self._resolve(parent)
         spec.vlan.CopyFrom(VLANSpec(vid=vid, protocol=_VLAN_PROTOCOLS[mode]))
 
     def add_bond(self, document: BondConfig) -> None:
@@ -180,7 +204,7 @@ class _Builder:
 
     def _make_bond(self, name: str, links: Iterable[str], settings: Any) -> None:
         options: dict[str, str] = {}
-        for setting in map(str, cast("Mapping[str, Any]", settings.__dataclass_fields__)):
+        for setting in (item.name for item in fields(settings)):
             value = getattr(settings, setting)
             if setting not in _NO_BOND_OPTIONS and value not in (None, "", ()):
                 key = _BOND_NAMES.get(setting, setting)
@@ -189,9 +213,11 @@ class _Builder:
                     if isinstance(value, tuple)
                     else str(_number_of(value))
                 )
+        if "primary" in options:
+            options["primary"] = self._resolve(options["primary"])
         master = make_bond(options)
         self._link(name, kind="bond").bond_master.CopyFrom(master)
-        for index, link in enumerate(links):
+        for index, link in enumerate(map(self._resolve, links)):
             self._link(link).bond_slave.CopyFrom(BondSlave(master_name=name, slave_index=index))
 
     def add_bridge(self, document: BridgeConfig) -> None:
@@ -203,14 +229,14 @@ class _Builder:
         master = BridgeMasterSpec()
         master.stp.enabled, master.vlan.filtering_enabled = stp, filtering
         self._link(name, kind="bridge").bridge_master.CopyFrom(master)
-        for link in links:
+        for link in map(self._resolve, links):
             self._link(link).bridge_slave.CopyFrom(BridgeSlave(master_name=name))
 
     def add_vrf(self, document: VRFConfig) -> None:
         master = VRFMasterSpec()
         setattr(master, "table", parse_table(document.table))  # noqa: B010 - any number is a table's
         self._link(document.name, kind="vrf").vrf_master.CopyFrom(master)
-        for link in document.links:
+        for link in map(self._resolve, document.links):
             self._link(link).vrf_slave.CopyFrom(VRFSlave(master_name=document.name))
         self._common(document.name, document)
 
@@ -222,11 +248,22 @@ class _Builder:
             self._link(name, kind="veth").veth.CopyFrom(VethSpec(peer_name=peer))
             self._common(name, half)
 
+    def add_wireguard(self, document: WireguardConfig) -> None:
+        self._make_wireguard(document.name, document)
+        self._common(document.name, document)
+
+    def _make_wireguard(self, name: str, settings: WireguardConfig | DeviceWireguardConfig) -> None:
+        wireguard = make_wireguard_spec(settings)
+        spec = self._link(name, kind="wireguard")
+        spec.type = enums_pb2.LINK_NONE
+        spec.wireguard.CopyFrom(wireguard)
+
     def add_dhcp4(self, document: DHCPv4Config) -> None:
-        self._link(document.name)
+        name = self._resolve(document.name)
+        self._link(name)
         self._specs.operators.append(
             make_dhcp4(
-                document.name,
+                name,
                 _LAYER,
                 metric=document.route_metric or 0,
                 skip_hostname=bool(document.ignore_hostname),
@@ -245,7 +282,7 @@ class _Builder:
 
     def add_device(self, device: Device) -> None:
         names = self._select(device.device_selector) if device.device_selector else [device.interface or ""]
-        for name in filter(None, names):
+        for name in map(self._resolve, filter(None, names)):
             if device.ignore:
                 self._ignored.add(name)
             else:
@@ -263,9 +300,11 @@ class _Builder:
             self._make_bridge(name, bridge.interfaces, bool(bridge.stp and bridge.stp.enabled), filtering)
         elif device.dummy:
             self._link(name, kind="dummy")
+        elif device.wireguard:
+            self._make_wireguard(name, device.wireguard)
         spec = self._link(name)
         if device.bridge_port and device.bridge_port.master:
-            spec.bridge_slave.master_name = device.bridge_port.master
+            spec.bridge_slave.master_name = self._resolve(device.bridge_port.master)
         self._legacy(name, device)
         for vlan in device.vlans or ():
             vlan_name = f"{name}.{vlan.vlan_id}"

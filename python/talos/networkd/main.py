@@ -13,7 +13,12 @@ from talos.networkd.controllers.config_layers import (
     OperatorConfigController,
 )
 from talos.networkd.controllers.defaults import DefaultsController
-from talos.networkd.controllers.ethernet_status import EthernetStatusController, HardwareAddrController
+from talos.networkd.controllers.ethernet_status import (
+    EthernetConfigController,
+    EthernetStatusController,
+    HardwareAddrController,
+)
+from talos.networkd.controllers.link_alias import LinkAliasConfigController, LinkAliasSpecController
 from talos.networkd.controllers.link_spec import LinkSpecController
 from talos.networkd.controllers.link_status import LinkStatusController
 from talos.networkd.controllers.machine_config import HostnameConfigController, ServersConfigController
@@ -62,11 +67,14 @@ def make_controllers(links: Links, log: Log, open_wire: OpenWire = open_packets)
         AddressSpecController(links, log),
         RouteSpecController(links, log),
         RoutingRuleSpecController(links, log),
+        LinkAliasConfigController(log),
+        LinkAliasSpecController(links, log),
         LinkStatusController(links, log),
         AddressStatusController(links, log),
         RouteStatusController(links, log),
         RoutingRuleStatusController(links, log),
-        EthernetStatusController(links),
+        EthernetConfigController(),
+        EthernetStatusController(links, log),
         HardwareAddrController(),
         *make_simple_status_controllers(),
         NodeAddressController(),

@@ -3,12 +3,14 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, Self, override
+from typing import Any, Self, cast, override
 
-from talos.system.net.ethtool import DriverState
+from talos.system.net.driver_settings import DriverChange
+from talos.system.net.ethtool import DriverState, Identity
 from talos.system.net.links import (
     ARPHRD_ETHER,
     IFF_LOWER_UP,
+    IFF_MULTICAST,
     IFF_RUNNING,
     IFF_UP,
     OPER_DOWN,
@@ -21,6 +23,7 @@ from talos.system.net.links import (
     RuleState,
     Topic,
 )
+from talos.system.net.wireguard import WireguardChange, WireguardState
 from talos.system.wakeup import Wakeup
 
 
@@ -54,6 +57,7 @@ class MemoryLinks(Links):
             RuleState(family=2, priority=priority, table=table, action=1, protocol=2)
             for priority, table in tables
         ]
+        self._tunnels: dict[str, WireguardState] = {}
         self._watchers: list[_Watcher] = []
         self.changes: list[str] = []
         """Every change made, as text."""
@@ -105,9 +109,20 @@ class MemoryLinks(Links):
         mtu: int | None = None,
         master: int | None = None,
         hardware_address: bytes | None = None,
+        multicast: bool | None = None,
+        alias: str | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         """Change what is given."""
         link = self._links[index]
+        if alias is not None:
+            link = replace(link, alias=alias)
+        if multicast is not None:
+            link = replace(
+                link, flags=link.flags | IFF_MULTICAST if multicast else link.flags & ~IFF_MULTICAST
+            )
+        if settings is not None:
+            link = replace(link, settings=_join(link.settings, settings))
         if mtu is not None:
             link = replace(link, mtu=mtu)
         if hardware_address is not None:
@@ -127,7 +142,8 @@ class MemoryLinks(Links):
             )
         self._links[index] = link
         joined = "" if master is None else f" master={self._links[master].name if master else None}"
-        self._changed(Topic.LINK, f"set {link.name} up={up} mtu={mtu}{joined}")
+        given = "".join(f" {key}={value}" for key, value in (settings or {}).items() if key != "kind")
+        self._changed(Topic.LINK, f"set {link.name} up={up} mtu={mtu}{joined}{given}")
 
     def plug(self, index: int, *, carrier: bool) -> None:
         """Plug a link's cable in, or pull it."""
@@ -149,7 +165,13 @@ class MemoryLinks(Links):
             parent_index=settings.get("link", 0),
             hardware_address=bytes((2, 0, 0, 0, 0, index)),
             mtu=1500,
+            settings=_join((), settings),
         )
+        peer = settings.get("peer")
+        if peer:
+            self._links[index] = replace(self._links[index], parent_index=index + 1)
+            other = replace(self._links[index], index=index + 1, name=peer["ifname"], parent_index=index)
+            self._links[index + 1] = other
         text = " ".join(f"{key}={value}" for key, value in settings.items() if key != "link")
         self._changed(Topic.LINK, f"make {name} {text}")
 
@@ -159,12 +181,45 @@ class MemoryLinks(Links):
         link = self._links.pop(index, None)
         if link is None:
             return
+        if link.kind == "veth":
+            self._links.pop(link.parent_index, None)
         for other in list(self._links.values()):
             if other.master_index == index:
                 self._links[other.index] = replace(other, master_index=0, slave_kind="")
         self._addresses = [address for address in self._addresses if address.link_index != index]
         self._routes = [route for route in self._routes if route.link_index != index]
         self._changed(Topic.LINK | Topic.ADDRESS | Topic.ROUTE, f"unmake {link.name}")
+
+    @override
+    async def identity(self, name: str) -> Identity:
+        """All are of virtio."""
+        del name
+        return Identity(driver="virtio_net", pci="1AF4:1000", speed=1000, port=0, duplex=1)
+
+    @override
+    async def set_driver(self, name: str, change: DriverChange) -> None:
+        """Record the change."""
+        self._changed(Topic(0), f"driver {name}: {change.describe()}")
+
+    @override
+    async def wireguard(self, name: str) -> WireguardState:
+        """What was set."""
+        return self._tunnels.get(name, WireguardState())
+
+    @override
+    async def set_wireguard(self, name: str, change: WireguardChange) -> None:
+        """Set keys and peers."""
+        old = self._tunnels.get(name, WireguardState())
+        peers = {peer.public_key: peer for peer in old.peers if peer.public_key not in change.removed}
+        peers |= {peer.public_key: peer for peer in change.peers}
+        self._tunnels[name] = replace(
+            old,
+            private_key=old.private_key if change.private_key is None else change.private_key,
+            listen_port=old.listen_port if change.listen_port is None else change.listen_port,
+            mark=old.mark if change.mark is None else change.mark,
+            peers=tuple(peers.values()),
+        )
+        self._changed(Topic(0), f"wireguard {name}: {change.describe()}")
 
     @override
     async def add_address(self, address: AddressState) -> None:
@@ -233,3 +288,12 @@ class MemoryLinks(Links):
     def _is_same_route(left: RouteState, right: RouteState) -> bool:
         key = (left.family, left.destination, left.table, left.priority)
         return key == (right.family, right.destination, right.table, right.priority)
+
+
+def _join(old: tuple[tuple[str, Any], ...], new: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Settings of a link's kind as the kernel reports them: lists as tuples."""
+    joined: dict[str, Any] = dict(old)
+    for key, value in new.items():
+        if key not in {"kind", "link", "peer"}:
+            joined[key] = tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+    return tuple(sorted(joined.items()))

@@ -2,6 +2,8 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from ipaddress import ip_address
 from typing import Any
 
 import trio
@@ -11,13 +13,16 @@ from trio.testing import MockClock
 
 from talos.api.definitions.runtime_pb2 import KernelCmdlineSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec
+from talos.config.read.loader import load
+from talos.networkd.device_config import make_device_config
 from talos.networkd.main import make_controllers
 from talos.resource import ids, kinds
 from talos.resource.changes import modify
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
-from talos.system.net.links import ARPHRD_ETHER, ARPHRD_LOOPBACK, LinkState, Topic
+from talos.system.net.links import ARPHRD_ETHER, ARPHRD_LOOPBACK, IFF_MULTICAST, LinkState, Topic
+from talos.system.net.wireguard import WireguardChange
 from talos.testing.links import MemoryLinks
 
 MAIN = "version: v1alpha1\nmachine:\n  type: worker\n"
@@ -222,8 +227,9 @@ async def test_a_bond_that_came_with_the_kernel_gets_our_settings() -> None:
     await node.links.add_link("bond0", {"kind": "bond"})
     await node.arguments("bond=bond0:eth0:mode=802.3ad")
     async with node.running():
-        made = [change for change in node.links.changes if change.startswith(("make", "unmake"))]
-        assert made[1:] == ["unmake bond0", "make bond0 kind=bond bond_mode=4"]
+        assert [change for change in node.links.changes if "bond_mode" in change] == [
+            "set bond0 up=None mtu=None bond_mode=4"
+        ]
     node.links.changes.clear()
     async with node.running():
         assert node.links.changes == []
@@ -314,3 +320,133 @@ addresses: [{address: 10.5.0.2/24}]
             # Five within ten seconds; it goes on, as the other program may end.
             assert 10 <= removed <= 55
             nursery.cancel_scope.cancel()
+
+
+WIREGUARD = """
+---
+apiVersion: v1alpha1
+kind: WireguardConfig
+name: wg0
+privateKey: aKJ6DwKKrFGYo3Q6W5+WJyBbJQ1kkPrMHHaF6OOCHXA=
+listenPort: 51820
+peers:
+- publicKey: 7kPMCnFlP9b3DPJMNFaQ0v4uv9P0rHT3G1Cgzr7G9nM=
+  endpoint: 192.0.2.1:51820
+  persistentKeepaliveInterval: 25s
+  allowedIPs: [10.1.0.0/16, "::/0"]
+- publicKey: QFDsbmhFNzeOoZb8hFS9CSPsXK1YWHoIhTdPjiEGOXc=
+  allowedIPs: [10.2.0.0/16]
+"""
+
+
+async def test_peers_change_one_by_one_and_may_roam() -> None:
+    node = Node(1)
+    first, second = (
+        "7kPMCnFlP9b3DPJMNFaQ0v4uv9P0rHT3G1Cgzr7G9nM=",
+        "QFDsbmhFNzeOoZb8hFS9CSPsXK1YWHoIhTdPjiEGOXc=",
+    )
+    await node.config(MAIN + WIREGUARD)
+
+    def changes() -> list[str]:
+        return [text for text in node.links.changes if text.startswith("wireguard")]
+
+    async with node.running():
+        assert changes() == [f"wireguard wg0: private key, port, peer {first}, peer {second}"]
+        state = await node.links.wireguard("wg0")
+        assert {str(network) for network in state.peers[0].networks} == {"10.1.0.0/16", "::/0"}
+        assert (state.peers[0].keepalive, state.listen_port) == (25, 51820)
+        status = (await node.state.get(kinds.LINK_STATUS, "wg0")).spec
+        assert status.wireguard.private_key == ""
+        # The peer is heard from elsewhere: that is where it is.
+        moved = replace(state.peers[0], endpoint=(ip_address("203.0.113.9"), 4000))
+        await node.links.set_wireguard("wg0", WireguardChange(peers=[moved]))
+        node.links.changes.clear()
+        await node.config(MAIN + WIREGUARD.replace("10.2.0.0/16", "10.3.0.0/16"))
+        assert changes() == [f"wireguard wg0: peer {second}"]
+        await node.config(
+            MAIN + WIREGUARD.replace("192.0.2.1", "192.0.2.7").split(f"- publicKey: {second}")[0]
+        )
+        assert changes()[1:] == [f"wireguard wg0: peer {second} removed, peer {first}"]
+        [peer] = (await node.links.wireguard("wg0")).peers
+        assert peer.endpoint == (ip_address("192.0.2.7"), 51820)
+
+
+def test_a_wrong_key_is_named_without_its_value() -> None:
+    config = load(MAIN + WIREGUARD.replace("aKJ6DwKKrF", ""))
+    problems = make_device_config(config, {}).problems
+    assert problems == ["WireguardConfig wg0 ignored: privateKey is no key of 32 bytes in base64"]
+
+
+async def test_links_by_their_aliases() -> None:
+    node = Node(3)
+    async with node.running():
+        await node.config(
+            MAIN
+            + """
+---
+apiVersion: v1alpha1
+kind: LinkAliasConfig
+name: disks
+selector: {match: 'mac(link.hardware_addr) == "02:00:00:00:01:03"'}
+---
+apiVersion: v1alpha1
+kind: LinkAliasConfig
+name: net%d
+selector: {match: link.driver.startsWith("virtio")}
+---
+apiVersion: v1alpha1
+kind: LinkConfig
+name: disks
+addresses: [{address: 10.5.0.2/24}]
+---
+apiVersion: v1alpha1
+kind: EthernetConfig
+name: net1
+channels: {combined: 4}
+wakeOnLan: [phy, magic]
+features: {tx-lro: false}
+"""
+        )
+        names = {link.name: link.alias for link in await node.links.links()}
+        assert names == {"lo": "", "eth0": "net0", "eth1": "disks", "eth2": "net1"}
+        assert "eth1 10.5.0.2/24" in await node.addresses()
+        drivers = [text for text in node.links.changes if text.startswith("driver")]
+        assert drivers == [
+            "driver eth2: combined 4",
+            "driver eth2: tx-lro off",
+            "driver eth2: wake-on-LAN",
+        ]
+        await node.config(MAIN)
+        assert {link.alias for link in await node.links.links()} == {""}
+
+
+async def test_multicast_is_switched_off_and_on() -> None:
+    node = Node(1)
+    document = "---\napiVersion: v1alpha1\nkind: LinkConfig\nname: eth0\nmulticast: "
+    async with node.running():
+        for word in ("true", "false", "true"):
+            await node.config(f"{MAIN}{document}{word}\n")
+            link = await node.link("eth0")
+            assert link is not None
+            assert bool(link.flags & IFF_MULTICAST) == (word == "true")
+
+
+async def test_a_bond_changes_in_place_and_without_ports_where_it_must() -> None:
+    node = Node(2)
+    bond = "---\napiVersion: v1alpha1\nkind: BondConfig\nname: bond0\nlinks: [eth0, eth1]\n"
+    await node.config(f"{MAIN}{bond}bondMode: active-backup\nmiimon: 100\n")
+    async with node.running():
+        [index] = [link.index for link in await node.links.links() if link.name == "bond0"]
+        node.links.changes.clear()
+        await node.config(f"{MAIN}{bond}bondMode: active-backup\nmiimon: 50\nprimary: eth1\n")
+        [eth1] = [link.index for link in await node.links.links() if link.name == "eth1"]
+        assert node.links.changes == [f"set bond0 up=None mtu=None bond_miimon=50 bond_primary={eth1}"]
+        node.links.changes.clear()
+        await node.config(f"{MAIN}{bond}bondMode: 802.3ad\nmiimon: 50\nlacpRate: fast\n")
+        freed = [f"set eth{number} up=None mtu=None master=None" for number in range(2)]
+        assert node.links.changes[:2] == freed
+        links = {link.name: link for link in await node.links.links()}
+        assert links["bond0"].index == index
+        assert dict(links["bond0"].settings)["bond_mode"] == 4
+        assert links["eth0"].master_index == links["eth1"].master_index == index
+        assert links["bond0"].is_up

@@ -62,6 +62,33 @@ apiVersion: v1alpha1
 kind: BridgeConfig
 name: eth4
 links: []
+---
+apiVersion: v1alpha1
+kind: WireguardConfig
+name: wg0
+privateKey: aKJ6DwKKrFGYo3Q6W5+WJyBbJQ1kkPrMHHaF6OOCHXA=
+peers:
+- publicKey: 7kPMCnFlP9b3DPJMNFaQ0v4uv9P0rHT3G1Cgzr7G9nM=
+  endpoint: 192.0.2.1:51820
+  allowedIPs: [10.1.0.0/16]
+addresses: [{address: 10.1.0.1/32}]
+---
+apiVersion: v1alpha1
+kind: VRFConfig
+name: vrf0
+table: "100"
+links: [va]
+---
+apiVersion: v1alpha1
+kind: LinkAliasConfig
+name: lan%d
+selector: {match: link.driver == "virtio_net"}
+---
+apiVersion: v1alpha1
+kind: EthernetConfig
+name: lan0
+rings: {rx: 256}
+wakeOnLan: [magic]
 """
 
 

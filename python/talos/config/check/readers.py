@@ -12,7 +12,7 @@ from talos.config.model import Config
 
 UNREAD_KINDS = frozenset({
     "BGPInstanceConfig", "CRICustomizationConfig", "ContainerConfig", "DHCPv6Config", "EtcFileConfig",
-    "EthernetConfig", "EventSinkConfig", "ExistingVolumeConfig", "ExtensionServiceConfig",
+    "EventSinkConfig", "ExistingVolumeConfig", "ExtensionServiceConfig",
     "ExternalVolumeConfig", "FilesystemScrubConfig", "FilesystemTrimConfig", "HCloudVIPConfig",
     "ImageCacheConfig", "ImageVerificationConfig", "KernelModuleConfig", "KmsgLogConfig",
     "KubeAPIServerCAConfig", "KubeAPIServerConfig", "KubeAdmissionControlConfig", "KubeAggregatorCAConfig",
@@ -22,10 +22,10 @@ UNREAD_KINDS = frozenset({
     "KubeInlineManifestConfig", "KubeNodeConfig", "KubePrismConfig", "KubeProxyConfig",
     "KubeSchedulerConfig", "KubeServiceAccountConfig", "KubeSpanConfig", "KubeSpanEndpointsConfig",
     "KubeStaticPodConfig", "KubeTalosAPIAccessConfig", "KubeletConfig", "LVMLogicalVolumeConfig",
-    "LVMVolumeGroupConfig", "Layer2VIPConfig", "LinkAliasConfig", "NetworkDefaultActionConfig",
+    "LVMVolumeGroupConfig", "Layer2VIPConfig", "NetworkDefaultActionConfig",
     "NetworkRuleConfig", "OOMConfig", "PCIDriverRebindConfig", "RAIDArrayConfig", "RawVolumeConfig",
     "SecurityProfileConfig", "SideroLinkConfig",
-    "SwapVolumeConfig", "TrustedRootsConfig", "UserVolumeConfig", "WireguardConfig",
+    "SwapVolumeConfig", "TrustedRootsConfig", "UserVolumeConfig",
     "ZswapConfig",
 })  # fmt: skip
 

@@ -4,11 +4,17 @@ from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import LinkStatusSpec
 from talos.networkd.addresses import number
 from talos.networkd.controllers.kernel import KernelReconciler
+from talos.networkd.link_attributes import show_settings
+from talos.networkd.wireguard import make_wireguard_status
 from talos.resource import kinds
 from talos.resource.controller.controller import ControllerRuntime, Output
-from talos.system.net.links import LinkState, Topic
+from talos.system.logging import Log
+from talos.system.net.ethtool import Identity
+from talos.system.net.links import ARPHRD_LOOPBACK, LinkError, Links, LinkState, Topic
 
 _UP_STATES = (enums_pb2.OPER_STATE_UP, enums_pb2.OPER_STATE_UNKNOWN)
+
+type _Version = tuple[str, int, int, bool]
 
 
 class LinkStatusController(KernelReconciler):
@@ -18,16 +24,47 @@ class LinkStatusController(KernelReconciler):
     outputs = (Output(kinds.LINK_STATUS),)
     topics = Topic.LINK
 
+    def __init__(self, links: Links, log: Log) -> None:
+        super().__init__(links, log)
+        self._identities: dict[int, tuple[_Version, Identity]] = {}
+        """What the drivers answered, by the link's index, and for which state of the link."""
+
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write the kernel's state."""
+        links = await self.links.links()
+        names = {link.index: link.name for link in links}
+        for index in self._identities.keys() - names.keys():
+            del self._identities[index]
         async with runtime.track_outputs():
-            for link in await self.links.links():
-                status = make_status(link)
+            for link in links:
+                status = make_status(link, await self._identify(link))
+                show_settings(status, link, names.get(link.parent_index, ""))
+                if link.kind == "wireguard":
+                    await self._show_wireguard(status, link)
                 await runtime.put(kinds.LINK_STATUS, link.name, status)
 
+    async def _identify(self, link: LinkState) -> Identity:
+        """The driver's answers; they change with the carrier, if at all, and asking takes a thread."""
+        version = link.name, link.flags, link.operational_state, link.carrier
+        known = self._identities.get(link.index)
+        if link.type == ARPHRD_LOOPBACK or (known is not None and known[0] == version):
+            return known[1] if known is not None else Identity()
+        identity = await self.links.identity(link.name)
+        self._identities[link.index] = version, identity
+        return identity
 
-def make_status(link: LinkState) -> LinkStatusSpec:
+    async def _show_wireguard(self, status: LinkStatusSpec, link: LinkState) -> None:
+        try:
+            state = await self.links.wireguard(link.name)
+        except LinkError:
+            # It is gone, or the kernel has no such links but in name.
+            return
+        status.wireguard.CopyFrom(make_wireguard_status(state))
+
+
+def make_status(link: LinkState, identity: Identity) -> LinkStatusSpec:
     """A link as the API shows it."""
+    vendor, _, product = identity.pci.lower().partition(":")
     return LinkStatusSpec(
         index=link.index,
         type=number(link.type),
@@ -42,10 +79,17 @@ def make_status(link: LinkState) -> LinkStatusSpec:
         operational_state=number(link.operational_state),
         kind=link.kind,
         slave_kind=link.slave_kind,
-        bus_path=link.bus_path,
+        bus_path=identity.bus_path or link.bus_path,
+        pciid=identity.pci,
+        driver=identity.driver,
+        driver_version=identity.version,
+        firmware_version=identity.firmware,
+        vendor_id=f"0x{vendor}" if vendor else "",
+        product_id=f"0x{product}" if product else "",
         link_state=link.carrier,
-        port=enums_pb2.OTHER,
-        duplex=enums_pb2.UNKNOWN,
+        speed_megabits=identity.speed,
+        port=number(identity.port),
+        duplex=number(identity.duplex),
         alias=link.alias,
         alt_names=link.alternative_names,
     )

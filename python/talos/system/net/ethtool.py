@@ -1,13 +1,17 @@
-"""A network interface's driver and link settings, by the ethtool ioctls."""
+"""A network interface's driver and link settings, most of them by the ethtool ioctls."""
 
 import ctypes
 import fcntl
 import socket
 import struct
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from talos.system.net.driver_settings import RingOptions, read_ring_options
 
 # <linux/sockios.h>, <linux/ethtool.h>
 _SIOCETHTOOL = 0x8946
+_GET_DRIVER = 0x03
 _GET_WOL = 0x05
 _GET_LINK = 0x0A
 _GET_RINGS = 0x10
@@ -19,6 +23,9 @@ _GET_LINK_SETTINGS = 0x4C
 _FEATURE_NAMES, _LINK_MODE_NAMES = 4, 9
 _STRING_BYTES = 32
 _NAME_BYTES = 16
+_DRIVER = struct.Struct("=I32s32s32s32s32s12x5I")
+"""``struct ethtool_drvinfo``: driver, version, firmware, bus."""
+_SYS = Path("/sys/class/net")
 _LINK_SETTINGS = struct.Struct("=IIBBBBBBBbBBBB7I")
 """``struct ethtool_link_settings`` without the masks behind it."""
 _WORDS_FIELD, _WORDS_OFFSET = 9, 15
@@ -45,6 +52,20 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Which driver an interface has, and where its hardware is. ``pci`` is ``1AF4:1000``: vendor, product."""
+
+    driver: str = ""
+    version: str = ""
+    firmware: str = ""
+    bus_path: str = ""
+    pci: str = ""
+    speed: int = 0
+    port: int = PORT_OTHER
+    duplex: int = DUPLEX_UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DriverState:
     """A driver's answers; the defaults are for what it doesn't support. ``speed`` in Mbit/s."""
 
@@ -57,6 +78,7 @@ class DriverState:
     wake_on: int = 0
     rings: Counts | None = None
     """rx, rx mini, rx jumbo, tx."""
+    ring_options: RingOptions = field(default_factory=RingOptions)
     channels: Counts | None = None
     """rx, tx, other, combined."""
     features: tuple[Feature, ...] = field(default=())
@@ -84,9 +106,29 @@ class Driver:
                 peer_modes=peer,
                 wake_on=struct.unpack_from("=III", wake)[2] if wake else 0,
                 rings=self._read_counts(control, _GET_RINGS),
+                ring_options=read_ring_options(self._name.decode()),
                 channels=self._read_counts(control, _GET_CHANNELS),
                 features=self._read_features(control),
             )
+
+    def identify(self) -> Identity:
+        """The driver, and the link's settings; empty where there are none."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as control:
+            answer = self._ask(control, _DRIVER.pack(_GET_DRIVER, *[b""] * 5, *[0] * 5))
+            settings = self._read_link_settings(control)
+        texts = [_text(field) for field in _DRIVER.unpack(answer)[1:5]] if answer else [""] * 4
+        speed, duplex, port, *_ = settings or (0, DUPLEX_UNKNOWN, PORT_OTHER)
+        driver, version, firmware, bus = texts
+        return Identity(
+            driver=driver,
+            version=version,
+            firmware="" if firmware == "N/A" else firmware,
+            bus_path="" if bus == "N/A" else bus,
+            pci=_read_pci(self._name.decode()),
+            speed=0 if speed == _UNKNOWN_SPEED else speed,
+            port=port,
+            duplex=duplex,
+        )
 
     def _ask(self, control: socket.socket, request: bytes) -> bytes | None:
         """The answer in the request's place; None when the driver has none."""
@@ -153,7 +195,25 @@ class Driver:
             answer[12 + start : 12 + start + _STRING_BYTES]
             for start in range(0, count * _STRING_BYTES, _STRING_BYTES)
         )
-        return tuple(text.split(b"\0")[0].decode(errors="replace") for text in texts)
+        return tuple(map(_text, texts))
+
+
+def _text(field: bytes) -> str:
+    return field.split(b"\0")[0].decode(errors="replace")
+
+
+def _read_pci(name: str) -> str:
+    """Vendor and product on the PCI bus. A device of virtio is a child of the one on the bus."""
+    device = _SYS / name / "device"
+    for place in (device, device / ".."):
+        try:
+            if not (place / "class").exists():
+                continue
+            vendor, product = ((place / key).read_text().strip() for key in ("vendor", "device"))
+        except OSError:
+            return ""
+        return f"{vendor.removeprefix('0x')}:{product.removeprefix('0x')}".upper()
+    return ""
 
 
 def _name_bits(masks: tuple[int, ...], names: tuple[str, ...]) -> tuple[str, ...]:

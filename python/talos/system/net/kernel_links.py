@@ -7,8 +7,8 @@ copies of its tables.
 import errno
 import os
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any, Protocol, override
@@ -18,8 +18,11 @@ from pyroute2 import AsyncIPRoute
 from pyroute2.netlink import rtnl
 from pyroute2.netlink.exceptions import NetlinkError
 
-from talos.system.net.ethtool import Driver, DriverState
+from talos.system.net.driver_settings import DriverChange, change_driver
+from talos.system.net.ethtool import Driver, DriverState, Identity
+from talos.system.net.link_messages import is_whole, parse_link
 from talos.system.net.links import (
+    IFF_MULTICAST,
     Address,
     AddressState,
     LinkError,
@@ -32,14 +35,8 @@ from talos.system.net.links import (
 )
 from talos.system.net.monitor import Monitor, Table, Watch
 from talos.system.net.rules import make_rule_attributes, parse_rule
+from talos.system.net.wireguard import WireguardChange, WireguardState, change_wireguard, read_wireguard
 
-# IFLA_OPERSTATE as pyroute2 spells it, to the kernel's number.
-_OPER_STATES = {
-    name: number
-    for number, name in enumerate(
-        ("UNKNOWN", "NOTPRESENT", "DOWN", "LOWERLAYERDOWN", "TESTING", "DORMANT", "UP")
-    )
-}
 # RTA_METRICS' RTAX_MTU.
 _MTU_METRIC = "RTAX_MTU"
 
@@ -95,8 +92,11 @@ class KernelLinks(Links):
         mtu: int | None = None,
         master: int | None = None,
         hardware_address: bytes | None = None,
+        multicast: bool | None = None,
+        alias: str | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
-        changes: dict[str, Any] = {}
+        changes: dict[str, Any] = dict(settings or {})
         if master is not None:
             changes["master"] = master
         if hardware_address is not None:
@@ -105,6 +105,10 @@ class KernelLinks(Links):
             changes["state"] = "up" if up else "down"
         if mtu is not None:
             changes["mtu"] = mtu
+        if alias is not None:
+            changes["ifalias"] = alias
+        if multicast is not None:
+            changes |= {"flags": IFF_MULTICAST if multicast else 0, "change": IFF_MULTICAST}
         if changes:
             await self._change(self._route.link, "set", index=index, **changes)
 
@@ -115,6 +119,27 @@ class KernelLinks(Links):
     @override
     async def remove_link(self, index: int) -> None:
         await self._change(self._route.link, "del", tolerate=errno.ENODEV, index=index)
+
+    @override
+    async def wireguard(self, name: str) -> WireguardState:
+        with _refusals(f"get {name}"):
+            return await self._bridge.call(read_wireguard, name)
+
+    @override
+    async def set_wireguard(self, name: str, change: WireguardChange) -> None:
+        with _refusals(f"set {name}"):
+            await self._bridge.call(change_wireguard, name, change)
+
+    @override
+    async def identity(self, name: str) -> Identity:
+        return await trio.to_thread.run_sync(Driver(name).identify)
+
+    @override
+    async def set_driver(self, name: str, change: DriverChange) -> None:
+        try:
+            await trio.to_thread.run_sync(change_driver, name, change)
+        except OSError as error:
+            raise LinkError(error.errno, f"{error}") from None
 
     @override
     async def add_address(self, address: AddressState) -> None:
@@ -158,11 +183,12 @@ class KernelLinks(Links):
                 groups=(rtnl.RTNLGRP_LINK,),
                 added=rtnl.RTM_NEWLINK,
                 removed=rtnl.RTM_DELLINK,
-                parse=_link,
+                parse=parse_link,
                 key=_link_index,
                 dump=lambda: dump(self._route.get_links),
                 # A bridge notifies of its ports in the same way, with another family.
                 family=socket.AF_UNSPEC,
+                is_told=is_whole,
                 stales=_stale_after_link,
             ),
             Table(
@@ -218,15 +244,24 @@ class KernelLinks(Links):
             await request(verb, **attributes)
 
         try:
-            async with self._turn:
-                await self._bridge.call(ask)
-        except NetlinkError as error:
+            given = ", ".join(f"{key}={value}" for key, value in attributes.items())
+            with _refusals(f"{verb} {given}"):
+                async with self._turn:
+                    await self._bridge.call(ask)
+        except LinkError as error:
             # Perhaps the copy that the change was made from is wrong.
             self.monitor.mark_stale(~Topic(0))
-            code: int = error.code  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-            if code != tolerate:
-                given = ", ".join(f"{key}={value}" for key, value in attributes.items())
-                raise LinkError(code, f"{verb} {given}: {os.strerror(code)}") from None
+            if error.errno != tolerate:
+                raise
+
+
+@contextmanager
+def _refusals(what: str) -> Generator[None]:
+    try:
+        yield
+    except NetlinkError as error:
+        code: int = error.code  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        raise LinkError(code, f"{what}: {os.strerror(code)}") from None
 
 
 @asynccontextmanager
@@ -258,31 +293,6 @@ async def open_links(bridge: Bridge) -> AsyncGenerator[KernelLinks]:
             await bridge.call(close)
 
 
-def _link(message: Any) -> LinkState:
-    info = message.get("IFLA_LINKINFO")
-    names = message.get("IFLA_PROP_LIST")
-    return LinkState(
-        index=message["index"],
-        name=message.get("IFLA_IFNAME"),
-        type=message["ifi_type"],
-        flags=message["flags"],
-        hardware_address=_hardware(message.get("IFLA_ADDRESS")),
-        permanent_address=_hardware(message.get("IFLA_PERM_ADDRESS")),
-        broadcast_address=_hardware(message.get("IFLA_BROADCAST")),
-        mtu=message.get("IFLA_MTU") or 0,
-        queue_disc=message.get("IFLA_QDISC") or "",
-        master_index=message.get("IFLA_MASTER") or 0,
-        parent_index=message.get("IFLA_LINK") or 0,
-        operational_state=_OPER_STATES.get(message.get("IFLA_OPERSTATE"), 0),
-        kind=(info.get("IFLA_INFO_KIND") or "") if info else "",
-        slave_kind=(info.get("IFLA_INFO_SLAVE_KIND") or "") if info else "",
-        alias=message.get("IFLA_IFALIAS") or "",
-        alternative_names=tuple(names.get_attrs("IFLA_ALT_IFNAME")) if names else (),
-        bus_path=message.get("IFLA_PARENT_DEV_NAME") or "",
-        carrier=bool(message.get("IFLA_CARRIER")),
-    )
-
-
 def _link_index(link: LinkState) -> int:
     return link.index
 
@@ -296,13 +306,6 @@ def _stale_after_link(old: LinkState, new: LinkState | None) -> Topic:
 
 def _route_place(route: RouteState) -> tuple[int, int, Network | None, int]:
     return route.family, route.table, route.destination, route.priority
-
-
-def _hardware(text: str | None) -> bytes:
-    try:
-        return bytes.fromhex((text or "").replace(":", ""))
-    except ValueError:
-        return b""
 
 
 def _optional(text: str | None) -> Address | None:

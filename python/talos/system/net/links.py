@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from typing import Any, Protocol
 
-from talos.system.net.ethtool import DriverState
+from talos.system.net.driver_settings import DriverChange
+from talos.system.net.ethtool import DriverState, Identity
+from talos.system.net.wireguard import WireguardChange, WireguardState
 
 type Address = IPv4Address | IPv6Address
 type Interface = IPv4Interface | IPv6Interface
@@ -16,6 +18,7 @@ type Network = IPv4Network | IPv6Network
 # <linux/if.h>
 IFF_UP = 0x1
 IFF_RUNNING = 0x40
+IFF_MULTICAST = 0x1000
 IFF_LOWER_UP = 0x10000
 # <linux/if_arp.h>
 ARPHRD_ETHER = 1
@@ -52,6 +55,8 @@ class LinkState:
     alternative_names: tuple[str, ...] = ()
     bus_path: str = ""
     carrier: bool = False
+    settings: tuple[tuple[str, Any], ...] = ()
+    """Those of its kind that a request can set, by the names that a request has for them."""
 
     @property
     def is_up(self) -> bool:
@@ -154,8 +159,11 @@ class Links(Protocol):
         mtu: int | None = None,
         master: int | None = None,
         hardware_address: bytes | None = None,
+        multicast: bool | None = None,
+        alias: str | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """Change what is given; master 0 means none."""
+        """Change what is given; master 0 means none. ``settings`` are those of the ``kind`` among them."""
         ...
 
     async def add_link(self, name: str, settings: Mapping[str, Any]) -> None:
@@ -164,6 +172,22 @@ class Links(Protocol):
 
     async def remove_link(self, index: int) -> None:
         """Remove a link; nothing happens when it does not exist."""
+        ...
+
+    async def wireguard(self, name: str) -> WireguardState:
+        """The keys and peers of a WireGuard link."""
+        ...
+
+    async def set_wireguard(self, name: str, change: WireguardChange) -> None:
+        """Change keys and peers of a WireGuard link."""
+        ...
+
+    async def identity(self, name: str) -> Identity:
+        """Which driver an interface has; empty for one that isn't there."""
+        ...
+
+    async def set_driver(self, name: str, change: DriverChange) -> None:
+        """Change a driver's settings."""
         ...
 
     async def add_address(self, address: AddressState) -> None:

@@ -37,7 +37,7 @@ async def test_statuses() -> None:
     await put(state, kinds.LINK_STATUS, "lo", LinkStatusSpec(type=enums_pb2.LINK_LOOPBCK))
     links = MemoryLinks([])
     controllers = [
-        EthernetStatusController(links),
+        EthernetStatusController(links, Log()),
         HardwareAddrController(),
         RoutingRuleStatusController(links, Log()),
     ]
