@@ -8,10 +8,10 @@ import grpc
 import grpc.aio
 
 from talos.discovery.clusters import Clusters
-from talos.discovery.limits import MAX_REQUEST, Capacity
+from talos.discovery.limits import BURST, MAX_REQUEST, REQUESTS_PER_SECOND, Capacity
 from talos.discovery.metrics import format_metrics, serve_metrics
-from talos.discovery.rates import Rates
 from talos.discovery.service import ClusterService
+from talos.rpc.port.rates import Rates
 from talos.system.errors import UserError
 
 PORT = 3000
@@ -52,7 +52,8 @@ class DiscoveryServer:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._clusters = Clusters(time.monotonic, settings.capacity)
-        self._service = ClusterService(self._clusters, Rates(time.monotonic), settings.redirect)
+        rates = Rates(REQUESTS_PER_SECOND, BURST)
+        self._service = ClusterService(self._clusters, rates, settings.redirect)
         self._tasks: set[asyncio.Task[None]] = set()
         self._metrics: asyncio.Server | None = None
         self.port = 0

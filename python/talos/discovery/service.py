@@ -32,7 +32,8 @@ from talos.discovery.limits import (
     check_update,
     seconds_of,
 )
-from talos.discovery.rates import Rates, address_of, client_of
+from talos.rpc.port.addresses import network_of, parse_peer
+from talos.rpc.port.rates import Rates
 
 SERVICE = "sidero.discovery.server.Cluster"
 
@@ -146,8 +147,8 @@ class ClusterService:
 
     async def _admit(self, context: Context) -> str:
         """Count a request, hold it back or refuse it; the caller's address."""
-        address = address_of(context.peer())
-        wait = self._rates.take(client_of(address))
+        address = parse_peer(context.peer())
+        wait = self._rates.take(network_of(address) if address else "")
         if wait > MAX_WAIT:
             self.refused["rate"] += 1
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rate limit exceeds request timeout")

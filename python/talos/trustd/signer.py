@@ -13,12 +13,19 @@ from talos.api.security.security_pb2 import CertificateRequest, CertificateRespo
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.csr import parse_csr
 from talos.rpc.port.call import PortCall
+from talos.rpc.port.rates import Rates
 from talos.rpc.port.refusals import Refusals
 from talos.rpc.proxy.raw import OK, Metadata, Status, receive_one
 from talos.system.errors import UserError
 from talos.system.logging import Log
 
 SERVICE, METHOD = "securityapi.SecurityService", "Certificate"
+
+REQUESTS_PER_SECOND, BURST = 10.0, 50.0
+"""Requests of one client: its address, behind which there may be several nodes."""
+
+WRONG_TOKEN_COST = 10.0
+"""Requests that one with a wrong token counts as: who guesses has one try a second."""
 
 MIN_RSA_BITS = 2048
 """Size of an RSA key that a certificate is signed for, as browsers and Go's TLS require."""
@@ -40,6 +47,7 @@ class Signer:
         self.secrets: Secrets | None = None
         self._log = log
         self._refusals = Refusals(log)
+        self._rates = Rates(REQUESTS_PER_SECOND, BURST)
 
     async def handle(self, call: PortCall) -> Status:
         """Answer one call."""
@@ -51,9 +59,13 @@ class Signer:
         secrets = self.secrets
         if secrets is None:
             raise RpcError(Code.UNAVAILABLE, "this node has no secrets yet")
+        if self._rates.take(call.client) > 0:
+            self._refusals.note(call.peer.address, "it sends too many requests")
+            raise RpcError(Code.RESOURCE_EXHAUSTED, "too many requests, try again later")
         try:
             check_token(call.metadata, secrets.token)
         except RpcError as error:
+            self._rates.take(call.client, WRONG_TOKEN_COST - 1)
             self._refusals.note(call.peer.address, error.message)
             raise
         request = _parse(await receive_one(call))

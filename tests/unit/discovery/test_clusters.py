@@ -7,7 +7,6 @@ import pytest
 from talos.api.discovery.cluster_pb2 import Affiliate
 from talos.discovery.clusters import Clusters, Subscription
 from talos.discovery.limits import Capacity, FullError
-from talos.discovery.rates import Rates, address_of, client_of
 
 SMALL = Capacity(
     clusters=2,
@@ -132,31 +131,3 @@ def test_a_cluster_that_is_watched_stays(clusters: Clusters) -> None:
     clusters.delete("c", "a")
     clusters.unsubscribe("c", subscription)
     assert clusters.counts.clusters == 0
-
-
-def test_a_client_has_a_burst_then_a_rate(clock: Clock) -> None:
-    rates = Rates(clock)
-    assert all(rates.take("a") == 0 for _ in range(60))
-    assert 0 < rates.take("a") < 0.1
-    assert rates.take("b") == 0
-    clock.now += 1
-    assert sum(rates.take("a") == 0 for _ in range(30)) == 14
-    for _ in range(1000):
-        rates.take("a")
-    assert rates.take("a") <= 4.1, "the debt is bounded"
-
-
-@pytest.mark.parametrize(
-    ("peer", "address", "client"),
-    [
-        ("ipv4:192.0.2.1:51234", "192.0.2.1", "192.0.2.1"),
-        ("ipv6:%5B2001:db8:1:2:3::4%5D:51234", "2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
-        ("ipv6:%5Bfe80::1%25eth0%5D:1", "fe80::1", "fe80::/64"),
-        ("ipv6:%5B::ffff:192.0.2.1%5D:1", "192.0.2.1", "192.0.2.1"),
-        ("unix:", "", ""),
-        ("ipv4:nonsense", "", ""),
-    ],
-)
-def test_a_client_is_its_address(peer: str, address: str, client: str) -> None:
-    assert address_of(peer) == address
-    assert client_of(address) == client

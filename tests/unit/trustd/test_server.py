@@ -7,6 +7,8 @@ import asyncio
 import ipaddress
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import grpc
 import grpc.aio
@@ -14,7 +16,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.x509.oid import ExtendedKeyUsageOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID
 
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.api.security.security_pb2 import CertificateRequest, CertificateResponse
@@ -43,9 +45,13 @@ class Trust:
         self.port = 0
 
     @asynccontextmanager
-    async def serve(self, *, with_root: bool = True) -> AsyncGenerator[None]:
+    async def serve(
+        self, *, with_root: bool = True, not_before: datetime | None = None
+    ) -> AsyncGenerator[None]:
         server = TrustServer(Log(write=self.lines.append))
-        pair = self.ca.issue(ips=["127.0.0.1"], usages=Usage.SERVER, key_encipherment=True)
+        pair = self.ca.issue(
+            ips=["127.0.0.1"], usages=Usage.SERVER, key_encipherment=True, not_before=not_before
+        )
         certificate = secrets.TrustdCertsSpec()
         certificate.server.crt, certificate.server.key = pair.crt, pair.key
         server.set_certificate(certificate)
@@ -173,12 +179,14 @@ def test_without_secrets() -> None:
     run(test, with_root=False)
 
 
-def as_daemon(test: Callable[[Daemon, Trust], Awaitable[None]]) -> None:
+def as_daemon(
+    test: Callable[[Daemon, Trust], Awaitable[None]], *, not_before: datetime | None = None
+) -> None:
     """Run a trio test in a daemon beside a trustd."""
 
     async def main() -> None:
         trust = Trust()
-        async with asyncio.timeout(30), trust.serve():
+        async with asyncio.timeout(30), trust.serve(not_before=not_before):
 
             async def guest(daemon: Daemon) -> None:
                 await test(daemon, trust)
@@ -209,5 +217,117 @@ def test_a_worker_gives_up_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> Non
         sign = make_remote_signer(daemon.bridge, port=trust.port)
         with pytest.raises(TrustdError, match=r"127\.0\.0\.1: UNAUTHENTICATED: invalid token"):
             await sign(signing_request(trust, "127.0.0.1", token="wrong"))
+
+    as_daemon(test)
+
+
+def test_guessing_the_token_is_slow() -> None:
+    async def test(trust: Trust) -> None:
+        codes: list[grpc.StatusCode] = []
+        for number in range(12):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await trust.call(csr(), token=f"{number}")
+            codes.append(caught.value.code())
+        assert codes[:5] == [grpc.StatusCode.UNAUTHENTICATED] * 5
+        assert grpc.StatusCode.RESOURCE_EXHAUSTED in codes
+        # Not even the right one is compared then.
+        with pytest.raises(grpc.aio.AioRpcError, match="too many requests"):
+            await trust.call(csr(), token=TOKEN)
+
+    run(test)
+
+
+def hostile_requests() -> list[tuple[bytes, grpc.StatusCode]]:
+    """Requests with what a certificate must not get, and how they are answered."""
+    key = make_key(KeyType.P256)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "worker")])
+
+    def build(*extensions: x509.ExtensionType) -> bytes:
+        builder = x509.CertificateSigningRequestBuilder().subject_name(name)
+        for extension in extensions:
+            builder = builder.add_extension(extension, critical=True)
+        return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=True,
+        key_encipherment=True,
+        data_encipherment=True,
+        key_agreement=True,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    authority = build(
+        x509.BasicConstraints(ca=True, path_length=None),
+        usage,
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE]),
+        x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"odd"),
+        x509.SubjectAlternativeName([x509.DNSName("worker"), x509.UniformResourceIdentifier("spiffe://x")]),
+    )
+    good = csr(common_name="worker")
+    other_key = csr(common_name="other")
+    middle = len(good) // 2
+    return [
+        (authority, grpc.StatusCode.OK),
+        (good[:middle], grpc.StatusCode.INVALID_ARGUMENT),
+        (good[:middle] + other_key[middle:], grpc.StatusCode.INVALID_ARGUMENT),
+        (good + b"A" * 100_000, grpc.StatusCode.INVALID_ARGUMENT),
+        (b"A" * (1 << 20), grpc.StatusCode.RESOURCE_EXHAUSTED),
+    ]
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_request_gets_no_more_than_a_server_s_certificate(number: int) -> None:
+    request, expected = hostile_requests()[number]
+
+    async def test(trust: Trust) -> None:
+        if expected is not grpc.StatusCode.OK:
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await trust.call(request, token=TOKEN)
+            assert caught.value.code() is expected
+            return
+        certificate = parse_certificate((await trust.call(request, token=TOKEN)).crt)
+        found = {extension.oid for extension in certificate.extensions}
+        assert found == {
+            ExtensionOID.KEY_USAGE,
+            ExtensionOID.EXTENDED_KEY_USAGE,
+            ExtensionOID.AUTHORITY_KEY_IDENTIFIER,
+            ExtensionOID.SUBJECT_ALTERNATIVE_NAME,
+        }
+        usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+        assert list(usages) == [ExtendedKeyUsageOID.SERVER_AUTH]
+        assert not certificate.extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("begin", "text"),
+    [
+        (timedelta(hours=2), "not valid yet: compare its clock"),
+        (timedelta(days=-2), "expired: compare its clock"),
+    ],
+)
+def test_a_skewed_clock_is_named(begin: timedelta, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("talos.machined.controllers.secrets.trustd_client.TOTAL_TIMEOUT", 0.5)
+
+    async def test(daemon: Daemon, trust: Trust) -> None:
+        sign = make_remote_signer(daemon.bridge, port=trust.port)
+        with pytest.raises(TrustdError, match=text):
+            await sign(signing_request(trust, "127.0.0.1"))
+
+    as_daemon(test, not_before=datetime.now(UTC) + begin)
+
+
+def test_another_cluster_s_control_plane_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("talos.machined.controllers.secrets.trustd_client.TOTAL_TIMEOUT", 0.5)
+
+    async def test(daemon: Daemon, trust: Trust) -> None:
+        sign = make_remote_signer(daemon.bridge, port=trust.port)
+        request = signing_request(trust, "127.0.0.1")
+        with pytest.raises(TrustdError, match="not signed by a CA of this node's config"):
+            await sign(replace(request, authorities=(trust.other.crt,)))
 
     as_daemon(test)

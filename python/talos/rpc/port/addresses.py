@@ -1,6 +1,7 @@
 """Addresses of clients: as they are logged, and as limits count them."""
 
 import ipaddress
+from urllib.parse import unquote
 
 
 def format_address(name: tuple[str, int]) -> str:
@@ -17,3 +18,17 @@ def network_of(host: str) -> str:
             return str(address.ipv4_mapped)
         return str(ipaddress.IPv6Network((address, 64), strict=False))
     return str(address)
+
+
+def parse_peer(peer: str) -> str:
+    """The address in grpc's name of a peer, such as ``ipv4:192.0.2.1:51234``; empty when it has none."""
+    family, _, rest = unquote(peer).partition(":")
+    if family not in {"ipv4", "ipv6"}:
+        return ""
+    host = rest.rpartition(":")[0].strip("[]").partition("%")[0]
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return ""
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)

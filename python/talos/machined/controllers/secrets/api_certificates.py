@@ -13,12 +13,14 @@ from talos.config.active import read_config
 from talos.machined.controllers.secrets.renewal import (
     RenewingReconciler,
     addresses_of,
+    check_clocks,
     is_current,
+    is_issued_by,
     to_proto,
 )
 from talos.machined.controllers.secrets.trustd_certificates import is_clock_right
 from talos.pki.authority import CertificateAuthority, Usage
-from talos.pki.certificate import certificate_to_pem, parse_certificates
+from talos.pki.certificate import certificate_to_pem, parse_certificate, parse_certificates
 from talos.pki.csr import make_csr
 from talos.pki.keys import KeyType, key_to_pem, make_key, parse_key
 from talos.resource import ids, kinds
@@ -68,6 +70,7 @@ class ApiCertificatesController(RenewingReconciler):
 
     def __init__(self, sign: RemoteSigner) -> None:
         self._sign = sign
+        self._asked_for = b""
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Issue the certificates, or new ones when they are due."""
@@ -135,8 +138,17 @@ class ApiCertificatesController(RenewingReconciler):
         self, runtime: ControllerRuntime, root: secrets.OSRootSpec, sans: secrets.CertSANSpec
     ) -> None:
         accepted = tuple(authority.crt for authority in root.accepted_c_as)
+        config = await read_config(runtime)
+        own = effective.os_ca(config) if config else None
+        issuing = own.crt if own else b""
         current = await runtime.get_or_none(*ids.API_CERTIFICATE)
-        if current is not None and is_current(current.spec.server, sans, accepted):
+        if (
+            current is not None
+            and is_current(current.spec.server, sans, accepted)
+            # The control plane may sign with another CA than this node's config names: it is asked once.
+            and (issuing == self._asked_for or is_issued_by(current.spec.server.crt, issuing))
+        ):
+            await runtime.modify(*ids.API_CERTIFICATE, lambda spec: _accept(spec, accepted))
             return
         # Until trustd has answered there is no certificate to serve with: neither for
         # unauthenticated callers any more, nor for authenticated ones yet.
@@ -149,12 +161,20 @@ class ApiCertificatesController(RenewingReconciler):
         request = SigningRequest(endpoints=endpoints, authorities=accepted, token=root.token, csr=csr)
         signed = await self._sign(request)
         authorities = parse_certificates(signed.authorities, where="trustd's answer")
+        check_clocks(parse_certificate(signed.certificate, where="trustd's answer"))
 
         certificates = secrets.APICertsSpec()
         certificates.server.crt, certificates.server.key = signed.certificate, key_to_pem(key)
-        for authority in authorities:
-            certificates.accepted_c_as.add(crt=certificate_to_pem(authority))
+        _accept(certificates, [*accepted, *map(certificate_to_pem, authorities)])
         await runtime.put(*ids.API_CERTIFICATE, certificates)
+        self._asked_for = issuing
+
+
+def _accept(spec: secrets.APICertsSpec, authorities: Sequence[bytes]) -> None:
+    """Accept clients of these CAs, each once, and no others."""
+    del spec.accepted_c_as[:]
+    for authority in dict.fromkeys(authorities):
+        spec.accepted_c_as.add(crt=authority)
 
 
 async def _end_maintenance(runtime: ControllerRuntime) -> None:

@@ -13,8 +13,11 @@ from talos.pki.certificate import PemPair, parse_certificate
 from talos.resource.controller.controller import ControllerRuntime, Reconciler
 from talos.system.errors import UserError
 
-RENEWAL = timedelta(hours=12)
-"""Age at which a certificate of 24 hours is renewed (as upstream)."""
+RENEWAL = 0.5
+"""Part of its life after which a certificate is renewed: of 24 hours 12, as upstream."""
+
+CLOCK_SKEW = timedelta(minutes=1)
+"""By which clocks of nodes may differ before a certificate of another node's counts as made in the future."""
 
 LOOK_EVERY = 600.0
 """Seconds between checks of the age. Not one long wait, as the clock may jump meanwhile."""
@@ -52,10 +55,42 @@ def is_current(
     except UserError:
         return False
     now = now or datetime.now(UTC)
-    begin = certificate.not_valid_before_utc
-    if not begin <= now < min(begin + RENEWAL, certificate.not_valid_after_utc):
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if not begin - CLOCK_SKEW <= now < begin + (end - begin) * RENEWAL:
         return False
     return _is_signed_by(certificate, issuers) and (sans is None or _has_names(certificate, sans))
+
+
+def check_clocks(certificate: x509.Certificate, *, now: datetime | None = None) -> None:
+    """Refuse a certificate that was made just now and yet is not valid now: the clocks of two nodes differ.
+
+    Raises:
+        UserError: when they differ too much to use it.
+    """
+    now = now or datetime.now(UTC)
+    ahead = certificate.not_valid_before_utc - now
+    if ahead <= CLOCK_SKEW and now < certificate.not_valid_after_utc:
+        return
+    direction = "ahead of" if ahead > timedelta(0) else "behind"
+    raise UserError(
+        f"the control plane's clock is {_describe(abs(ahead))} {direction} this node's",
+        where="the certificate signed by trustd",
+        hint="check the time servers of both: talosctl time",
+    )
+
+
+def _describe(duration: timedelta) -> str:
+    minutes = int(duration.total_seconds()) // 60
+    hours, days = minutes // 60, minutes // 1440
+    return f"{days} days" if days else f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"
+
+
+def is_issued_by(pem: bytes, authority: bytes) -> bool:
+    """Whether this CA has signed a certificate; both PEM."""
+    try:
+        return _is_signed_by(parse_certificate(pem), [parse_certificate(authority)])
+    except UserError:
+        return False
 
 
 def _is_signed_by(certificate: x509.Certificate, issuers: Sequence[x509.Certificate]) -> bool:

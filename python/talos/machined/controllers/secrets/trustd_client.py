@@ -18,6 +18,16 @@ from talos.system.errors import UserError
 PORT = 50001
 METHOD = "/securityapi.SecurityService/Certificate"
 
+_TLS_FAILURES = {
+    "certificate is not yet valid": "its certificate is not valid yet: compare its clock with this node's",
+    "certificate has expired": "its certificate has expired: compare its clock with this node's",
+    "certificate signature failure": "its certificate is not signed by a CA of this node's config",
+    "unable to get local issuer certificate": "its certificate is not signed by a CA of this node's config",
+    "self-signed certificate": "its certificate is not signed by a CA of this node's config",
+    "self signed certificate": "its certificate is not signed by a CA of this node's config",
+}
+"""Marks in grpc's texts, which quote OpenSSL (x509_txt.cc)."""
+
 # All in seconds, as upstream.
 TOTAL_TIMEOUT = 60.0
 ATTEMPT_TIMEOUT = 10.0
@@ -52,6 +62,14 @@ async def _sign(bridge: Bridge, port: int, request: SigningRequest) -> SignedCer
     raise TrustdError(f"trustd has not signed the certificate request: {last}")
 
 
+def explain(details: str) -> str:
+    """What grpc's text about a TLS connection that failed means; other texts stay as they are."""
+    for mark, reason in _TLS_FAILURES.items():
+        if mark in details:
+            return reason
+    return details
+
+
 async def _ask(endpoint: str, port: int, request: SigningRequest) -> SignedCertificate:
     import grpc.aio  # 10 MiB that only workers need
 
@@ -67,5 +85,6 @@ async def _ask(endpoint: str, port: int, request: SigningRequest) -> SignedCerti
                 timeout=ATTEMPT_TIMEOUT,
             )
         except grpc.aio.AioRpcError as error:
-            raise TrustdError(f"{endpoint}: {error.code().name}: {error.details()}") from None
+            reason = explain(error.details() or "")
+            raise TrustdError(f"{endpoint}: {error.code().name}: {reason}") from None
     return SignedCertificate(certificate=answer.crt, authorities=answer.ca)

@@ -23,7 +23,7 @@ from talos.machined.controllers.secrets.api_certificates import (
 )
 from talos.machined.controllers.secrets.cert_sans import CertSANsController
 from talos.machined.controllers.secrets.os_root import OSRootController
-from talos.machined.controllers.secrets.renewal import is_current
+from talos.machined.controllers.secrets.renewal import check_clocks, is_current
 from talos.machined.controllers.secrets.trustd_certificates import TrustdCertificatesController
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import parse_certificate
@@ -33,6 +33,7 @@ from talos.resource import ids, kinds
 from talos.resource.changes import modify
 from talos.resource.controller.runtime import check_controllers, run_controllers
 from talos.resource.memory.state import MemoryState
+from talos.system.errors import UserError
 
 CA = CertificateAuthority.generate(KeyType.ED25519, organizations=["talos"])
 OTHER = CertificateAuthority.generate(KeyType.ED25519, organizations=["talos"])
@@ -42,7 +43,9 @@ def _b64(text: bytes) -> str:
     return base64.b64encode(text).decode()
 
 
-def config(*, worker: bool = False, ca: CertificateAuthority = CA) -> bytes:
+def config(
+    *, worker: bool = False, ca: CertificateAuthority = CA, accepted: CertificateAuthority = OTHER
+) -> bytes:
     key = "" if worker else _b64(ca.pem.key)
     return f"""\
 version: v1alpha1
@@ -53,7 +56,7 @@ machine:
     crt: {_b64(ca.crt)}
     key: "{key}"
   acceptedCAs:
-    - crt: {_b64(OTHER.crt)}
+    - crt: {_b64(accepted.crt)}
   certSANs:
     - api.example.org
     - 192.0.2.9
@@ -280,9 +283,53 @@ async def test_an_old_certificate_is_renewed_as_time_goes_by(
         await machine.name("cp-1")
         await machine.address("10.5.0.2")
         before = await machine.api()
-        monkeypatch.setattr("talos.machined.controllers.secrets.renewal.RENEWAL", timedelta(0))
+        monkeypatch.setattr("talos.machined.controllers.secrets.renewal.RENEWAL", 0.0)
         await trio.sleep(601)
         after = await machine.api()
         assert before is not None
         assert after is not None
         assert before.server.crt != after.server.crt
+
+
+@pytest.mark.parametrize(
+    ("begin", "text"),
+    [
+        (timedelta(seconds=50), ""),
+        (timedelta(hours=-23), ""),
+        (timedelta(hours=3, minutes=5, seconds=30), "is 3 h 5 min ahead of this node's"),
+        (timedelta(days=400, hours=1), "is 400 days ahead of this node's"),
+        (timedelta(days=-2), "is 2 days behind this node's"),
+    ],
+)
+def test_clocks_that_differ_are_named(begin: timedelta, text: str) -> None:
+    now = datetime.now(UTC).replace(microsecond=0)
+    certificate = parse_certificate(CA.issue(dns_names=["a"], not_before=now + begin).crt)
+    if not text:
+        check_clocks(certificate, now=now)
+        return
+    with pytest.raises(UserError, match=text):
+        check_clocks(certificate, now=now)
+
+
+async def test_a_worker_follows_the_rotation_of_its_authority() -> None:
+    async with running() as machine:
+        await machine.configure(config(worker=True))
+        await machine.name("worker-1")
+        await machine.address("10.5.0.3")
+        before = await machine.api()
+        assert before is not None
+        assert len(machine.requests) == 1
+        # The control plane signs with another CA than the config names now: it is asked once, not for ever.
+        await machine.configure(config(worker=True, ca=OTHER, accepted=CA))
+        await settle()
+        assert len(machine.requests) == 2
+        await machine.address("10.5.0.3")
+        await machine.configure(config(worker=True, ca=OTHER, accepted=CA) + b"# the same\n")
+        await settle()
+        assert len(machine.requests) == 2
+        # A CA that is accepted, or not any more, is so at once, without another certificate.
+        third = CertificateAuthority.generate(KeyType.ED25519, organizations=["talos"])
+        await machine.configure(config(worker=True, accepted=third))
+        after = await machine.api()
+        assert after is not None
+        assert [ca.crt for ca in after.accepted_c_as] == [third.crt, CA.crt]
