@@ -36,6 +36,10 @@ class Kind(Generic[S_co]):  # noqa: UP046 - see S_co
     """Upstream has no message for the spec: it travels as YAML, beside empty protobuf bytes."""
     columns: tuple[PrintColumn, ...]
 
+    def choose_namespace(self, namespace: str | None) -> str:
+        """The given namespace, else the kind's own."""
+        return self.namespace if namespace is None else namespace
+
 
 @functools.cache
 def _rows() -> Mapping[str, Mapping[str, str]]:

@@ -77,7 +77,7 @@ def make_resource[S: Message](
 ) -> Resource[S]:
     """A new resource that was never stored; the kind's default namespace unless given."""
     metadata = Metadata(
-        namespace=kind.namespace if namespace is None else namespace,
+        namespace=kind.choose_namespace(namespace),
         type=kind.type,
         id=id,
         labels=labels,

@@ -91,7 +91,6 @@ class WatchOptions:
 
 
 FROM_NOW = WatchOptions()
-BOOTSTRAP = WatchOptions(bootstrap=True)
 
 type EventStream[S: Message] = AsyncIterator[Sequence[Event[S]]]
 

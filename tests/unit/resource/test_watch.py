@@ -12,7 +12,6 @@ from talos.resource.kinds import ADDRESS_STATUS
 from talos.resource.query import LabelTerm, Operator, Query
 from talos.resource.resource import Resource, make_resource
 from talos.resource.state import (
-    BOOTSTRAP,
     BookmarkError,
     Event,
     EventStream,
@@ -62,7 +61,7 @@ async def test_watch_from_now(state: State) -> None:
 async def test_watch_with_bootstrap(state: State) -> None:
     await put(state, "b")
     await put(state, "a")
-    async with state.watch(ADDRESS_STATUS, options=BOOTSTRAP) as events:
+    async with state.watch(ADDRESS_STATUS, options=WatchOptions(bootstrap=True)) as events:
         await put(state, "c")
         assert brief(await take(events, 4)) == [
             ("CREATED", "a"),
@@ -167,7 +166,7 @@ async def test_watch_of_one_resource(state: State) -> None:
 
 async def test_query_makes_resources_come_and_go(state: State) -> None:
     query = Query(labels=((LabelTerm(key="zone", operator=Operator.EQUAL, values=("x",)),),))
-    async with state.watch(ADDRESS_STATUS, query=query, options=BOOTSTRAP) as events:
+    async with state.watch(ADDRESS_STATUS, query=query, options=WatchOptions(bootstrap=True)) as events:
         await put(state, "other", zone="y")
         await put(state, "a", zone="y")
         await put(state, "a", zone="x")
@@ -186,7 +185,7 @@ async def test_query_makes_resources_come_and_go(state: State) -> None:
 async def test_id_query(state: State) -> None:
     await put(state, "eth0/a")
     async with state.watch(
-        ADDRESS_STATUS, query=Query(id_pattern=re.compile("^eth0/")), options=BOOTSTRAP
+        ADDRESS_STATUS, query=Query(id_pattern=re.compile("^eth0/")), options=WatchOptions(bootstrap=True)
     ) as events:
         await put(state, "eth1/a")
         await put(state, "eth0/b")

@@ -44,7 +44,7 @@ class Input:
 
     def covers(self, kind: Kind[Message], id: str | None, namespace: str | None) -> bool:
         """Whether reading this resource, or all when ``id`` is None, is declared by the input."""
-        wanted = kind.namespace if namespace is None else namespace
+        wanted = kind.choose_namespace(namespace)
         return (
             kind.type == self.kind.type
             and wanted == self.effective_namespace
@@ -105,7 +105,7 @@ class Access:
     def _refuse(
         self, deed: str, kind: Kind[Message], id: str | None, namespace: str | None, remedy: str
     ) -> None:
-        place = f"{kind.namespace if namespace is None else namespace}/{id or '*'}"
+        place = f"{kind.choose_namespace(namespace)}/{id or '*'}"
         raise UndeclaredAccessError(
             f"{self.name} {deed} {kind.type}({place}), which is not declared as {remedy}"
         )

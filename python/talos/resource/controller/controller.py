@@ -229,7 +229,7 @@ class ControllerRuntime:
 
     @staticmethod
     def _key(kind: Kind[Message], id: str, namespace: str | None) -> tuple[str, str, str]:
-        return kind.type, kind.namespace if namespace is None else namespace, id
+        return kind.type, kind.choose_namespace(namespace), id
 
 
 class _Bursts:

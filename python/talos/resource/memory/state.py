@@ -56,7 +56,7 @@ class MemoryState(State):
         self, kind: Kind[S], *, namespace: str | None = None, query: Query = ALL
     ) -> list[Resource[S]]:
         await self._checkpoint()
-        collection = self._collections.get((_namespace(kind, namespace), kind.type))
+        collection = self._collections.get((kind.choose_namespace(namespace), kind.type))
         return cast("list[Resource[S]]", collection.matching(query)) if collection else []
 
     @override
@@ -151,7 +151,7 @@ class MemoryState(State):
         the last one.
         """
         await self._checkpoint()
-        namespace = _namespace(kind, namespace)
+        namespace = kind.choose_namespace(namespace)
         collection = self._collections[namespace, kind.type]
         if id is None:
             watch = MemoryWatch.of_kind(collection, query, options)
@@ -160,7 +160,7 @@ class MemoryState(State):
         yield cast("EventStream[S]", watch)
 
     def _stored(self, kind: Kind[Message], id: str, namespace: str | None) -> Resource[Message]:
-        namespace = _namespace(kind, namespace)
+        namespace = kind.choose_namespace(namespace)
         collection = self._collections.get((namespace, kind.type))
         resource = collection.resources.get(id) if collection else None
         if resource is None:
@@ -178,10 +178,6 @@ class MemoryState(State):
 def make_tombstone[S: Message](kind: Kind[S], namespace: str, id: str) -> Resource[S]:
     """A tombstone, for a resource that does not exist: version 0 and an empty spec."""
     return Resource(metadata=Metadata(namespace=namespace, type=kind.type, id=id), spec=kind.spec())
-
-
-def _namespace(kind: Kind[Message], namespace: str | None) -> str:
-    return kind.namespace if namespace is None else namespace
 
 
 def _place(metadata: Metadata) -> str:

@@ -57,7 +57,7 @@ class MirroredState(State):
 
     @override
     async def get[S: Message](self, kind: Kind[S], id: str, *, namespace: str | None = None) -> Resource[S]:
-        key = kind.type, kind.namespace if namespace is None else namespace
+        key = kind.type, kind.choose_namespace(namespace)
         if id not in self._ids.get(key, (id,)):
             return await self._state.get(kind, id, namespace=namespace)
         copy = await self._copy(kind, namespace)
@@ -121,7 +121,7 @@ class MirroredState(State):
         self, kind: Kind[Message], id: str, *, namespace: str | None = None, owner: str = ""
     ) -> None:
         await self._state.destroy(kind, id, namespace=namespace, owner=owner)
-        copy = self._copies.get((kind.type, kind.namespace if namespace is None else namespace))
+        copy = self._copies.get((kind.type, kind.choose_namespace(namespace)))
         if copy is not None:
             copy.resources.pop(id, None)
 
@@ -150,7 +150,7 @@ class MirroredState(State):
             yield events
 
     async def _copy(self, kind: Kind[Message], namespace: str | None) -> "_Copy":
-        key = kind.type, kind.namespace if namespace is None else namespace
+        key = kind.type, kind.choose_namespace(namespace)
         copy = self._copies.get(key)
         if copy is None:
             ids = self._ids.get(key)

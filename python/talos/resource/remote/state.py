@@ -61,7 +61,7 @@ class RemoteState(State):
 
     @override
     async def get[S: Message](self, kind: Kind[S], id: str, *, namespace: str | None = None) -> Resource[S]:
-        request = state_pb2.GetRequest(namespace=_namespace(kind, namespace), type=kind.type, id=id)
+        request = state_pb2.GetRequest(namespace=kind.choose_namespace(namespace), type=kind.type, id=id)
         reply = await self._unary("Get", request, state_pb2.GetResponse, _READ_ERRORS)
         return resource_from_proto(kind, reply.resource)
 
@@ -71,7 +71,7 @@ class RemoteState(State):
     ) -> list[Resource[S]]:
         labels, ids = query_to_proto(query)
         request = state_pb2.ListRequest(
-            namespace=_namespace(kind, namespace),
+            namespace=kind.choose_namespace(namespace),
             type=kind.type,
             options=state_pb2.ListOptions(label_query=labels, id_query=ids),
         )
@@ -113,7 +113,7 @@ class RemoteState(State):
         self, kind: Kind[Message], id: str, *, namespace: str | None = None, owner: str = ""
     ) -> bool:
         request = state_pb2.TeardownRequest(
-            namespace=_namespace(kind, namespace),
+            namespace=kind.choose_namespace(namespace),
             type=kind.type,
             id=id,
             options=state_pb2.TeardownOptions(owner=owner),
@@ -126,7 +126,7 @@ class RemoteState(State):
         self, kind: Kind[Message], id: str, *, namespace: str | None = None, owner: str = ""
     ) -> None:
         request = state_pb2.DestroyRequest(
-            namespace=_namespace(kind, namespace),
+            namespace=kind.choose_namespace(namespace),
             type=kind.type,
             id=id,
             options=state_pb2.DestroyOptions(owner=owner),
@@ -146,7 +146,7 @@ class RemoteState(State):
     ) -> AsyncGenerator[EventStream[S]]:
         """Events of one resource or of a whole kind, across broken connections."""
         options.check()
-        watch = RemoteWatch(self._transport, kind, _namespace(kind, namespace), id, query, options)
+        watch = RemoteWatch(self._transport, kind, kind.choose_namespace(namespace), id, query, options)
         failure: Exception | None = None
         async with trio.open_nursery() as nursery:
             # The nursery would wrap what the caller raises into a group.
@@ -166,10 +166,6 @@ class RemoteState(State):
             return await self._transport.unary(SERVICE + method, request, reply, metadata=PLAIN_SPECS)
         except RpcError as error:
             raise errors.get(error.code, StateError)(error.message) from error
-
-
-def _namespace(kind: Kind[Message], namespace: str | None) -> str:
-    return kind.namespace if namespace is None else namespace
 
 
 def _kind[S: Message](resource: Resource[S]) -> Kind[S]:

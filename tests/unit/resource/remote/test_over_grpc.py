@@ -14,7 +14,7 @@ from talos.resource.memory.state import MemoryState
 from talos.resource.remote.service import make_state_service
 from talos.resource.remote.state import RemoteState
 from talos.resource.resource import make_resource
-from talos.resource.state import BOOTSTRAP, NotFoundError
+from talos.resource.state import NotFoundError, WatchOptions
 from talos.rpc.channel import open_channel
 from talos.rpc.server import serve
 
@@ -68,7 +68,7 @@ def test_a_watch_outlives_the_server(tmp_path: Path) -> None:
             end = trio.Event()
             await nursery.start(run_server, end)
             await put(memory, "a")
-            async with state.watch(ADDRESS_STATUS, options=BOOTSTRAP) as events:
+            async with state.watch(ADDRESS_STATUS, options=WatchOptions(bootstrap=True)) as events:
                 seen = [(await anext(events))[0] for _ in range(2)]
                 end.set()
                 # Only then: its end removes the socket.

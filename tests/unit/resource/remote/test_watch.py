@@ -18,7 +18,6 @@ from talos.resource.query import Query
 from talos.resource.remote.service import Verb, make_state_service
 from talos.resource.remote.state import RemoteState
 from talos.resource.state import (
-    BOOTSTRAP,
     Event,
     EventStream,
     NotFoundError,
@@ -86,7 +85,7 @@ async def assert_silent(events: EventStream[AddressStatusSpec]) -> None:
 async def test_nothing_is_lost_or_repeated_over_a_break(
     server: Server, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with server.remote.watch(ADDRESS_STATUS, options=BOOTSTRAP) as events:
+    async with server.remote.watch(ADDRESS_STATUS, options=WatchOptions(bootstrap=True)) as events:
         await server.put("a")
         assert await take(events, 2) == [("BOOTSTRAPPED", ""), ("CREATED", "a")]
         server.transport.is_down = True
@@ -115,7 +114,7 @@ async def test_a_follower_learns_what_differs_after_a_restart(
 ) -> None:
     for name in ("changed", "gone"):
         await server.put(name)
-    async with server.remote.watch(ADDRESS_STATUS, options=BOOTSTRAP) as events:
+    async with server.remote.watch(ADDRESS_STATUS, options=WatchOptions(bootstrap=True)) as events:
         await take(events, 3)
         server.restart(monkeypatch)
         await server.put("changed", "eth1")
@@ -140,7 +139,7 @@ async def test_a_break_longer_than_the_history(
     server: Server, autojump_clock: trio.testing.MockClock
 ) -> None:
     await server.put("b")
-    async with server.remote.watch(ADDRESS_STATUS, options=BOOTSTRAP) as events:
+    async with server.remote.watch(ADDRESS_STATUS, options=WatchOptions(bootstrap=True)) as events:
         await take(events, 2)
         server.transport.is_down = True
         server.transport.break_streams()
