@@ -42,7 +42,6 @@ NOT_BUILT = {
     "talosctl image cache-create",
     "talosctl image cache-serve",
     "talosctl remote-provision-launch",
-    "talosctl rotate-ca",
     "talosctl upgrade-k8s",
 }
 

@@ -1,0 +1,121 @@
+"""``talosctl rotate-ca``."""
+
+from pathlib import Path
+
+from talos.api.rpc import RpcError
+from talos.config.talosconfig.model import Context, TalosConfig
+from talos.config.talosconfig.places import save
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Flags, Type
+from talos.talosctl.client.command import need_one_node, run_async
+from talos.talosctl.client.failure import describe
+from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.health import Nodes, find_nodes
+from talos.talosctl.client.rotation import RotationOptions, make_new_authority, rotate_authority
+from talos.talosctl.client.select import select_target
+from talos.talosctl.client.session import open_session
+from talos.talosctl.client.target import Target
+from talos.talosctl.output import console
+
+
+def run_rotate(invocation: Invocation) -> int:
+    """Rotate the CA of the nodes' API and write a talosconfig for the new one."""
+    flags = invocation.flags
+    if flags.is_set("kubernetes"):
+        hint = "rotate the other one alone: --kubernetes=false"
+        raise UserError("the CA of Kubernetes can't be rotated yet", where="--kubernetes", hint=hint)
+    if not flags.is_set("talos"):
+        raise UserError("nothing is to be rotated", where="--talos, --kubernetes")
+    output, dry_run = Path(flags.text("output")), flags.is_set("dry-run")
+
+    async def main() -> int:
+        target = select_target(flags)
+        try:
+            nodes = await choose_nodes(flags, target)
+            await rotate_authority(
+                RotationOptions(
+                    target=target,
+                    nodes=nodes,
+                    dry_run=dry_run,
+                    docs=flags.is_set("with-docs"),
+                    examples=flags.is_set("with-examples"),
+                    report=console.write_line,
+                    save=lambda new: save(make_talosconfig(new, flags), output),
+                ),
+                make_new_authority(),
+            )
+        except RpcError as error:
+            console.flush()
+            console.note(f"error: {describe(error, target)}")
+            return 1
+        if dry_run:
+            console.write_line(
+                "> Dry-run mode enabled, no changes were made to the cluster, re-run with `--dry-run=false` "
+                "to apply the changes."
+            )
+        else:
+            console.write_line(f'> Writing new talosconfig to "{output}"')
+        return 0
+
+    return run_async(main())
+
+
+async def choose_nodes(flags: Flags, target: Target) -> Nodes:
+    """The nodes of the flags, else the members that the one node knows."""
+    node = need_one_node(target, "rotate-ca")
+    init = flags.text("init-node")
+    control_plane = (*filter(None, [init]), *flags.texts("control-plane-nodes"))
+    if control_plane:
+        return Nodes(control_plane=control_plane, workers=flags.texts("worker-nodes"))
+    async with open_session(target) as session:
+        return await find_nodes(session, node)
+
+
+def make_talosconfig(target: Target, flags: Flags) -> TalosConfig:
+    """A client's file with the one context."""
+    context = Context(
+        endpoints=tuple(str(endpoint) for endpoint in target.endpoints),
+        nodes=() if flags.texts("nodes") else target.nodes,
+        ca=target.ca,
+        crt=target.crt,
+        key=target.key,
+        proxy_url=target.proxy_url,
+        cluster=target.cluster,
+    )
+    return TalosConfig(context=target.context, contexts={target.context: context})
+
+
+COMMAND = Command(
+    name="rotate-ca",
+    summary="Replace the CA of the cluster's API by a new one",
+    details=(
+        "The new CA is accepted by all nodes before it issues, and the old one until every node has "
+        "certificates of the new one, so that the API stays reachable. Without --dry-run=false nothing is "
+        "changed. The talosconfig is written as soon as it works, trusting both CAs, and again at the end."
+    ),
+    flags=(
+        *CLIENT_FLAGS,
+        Flag(name="control-plane-nodes", type=Type.STRINGS, help="control plane nodes, if not discovered"),
+        Flag(name="dry-run", type=Type.BOOL, default="true", help="only show what would be done"),
+        Flag(name="init-node", help="the first node of a cluster of the oldest kind"),
+        Flag(name="k8s-endpoint", help="use this Kubernetes endpoint instead of the configured one"),
+        Flag(name="kubernetes", type=Type.BOOL, default="true", help="rotate the CA of Kubernetes"),
+        Flag(name="output", short="o", default="talosconfig", help="the file for the new talosconfig"),
+        Flag(name="talos", type=Type.BOOL, default="true", help="rotate the CA of the nodes' API"),
+        Flag(
+            name="with-docs",
+            type=Type.BOOL,
+            default="true",
+            help="write configs with remarks on fields",
+        ),
+        Flag(
+            name="with-examples",
+            type=Type.BOOL,
+            default="true",
+            help="write configs with examples as comments",
+        ),
+        Flag(name="worker-nodes", type=Type.STRINGS, help="the workers, if nodes are named"),
+    ),
+    run=run_rotate,
+)
