@@ -6,6 +6,7 @@ others. On request it forks twice, which makes PID 1 the daemon's parent. Its lo
 thread without an event loop; PID 1's end is in :mod:`talos.machined.services.zygote_client`.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -105,6 +106,7 @@ def main() -> None:
 def run_zygote(requests: socket.socket, parent: int, first: Sequence[str] = ()) -> NoReturn:
     """Serve requests until PID 1 closes the socket."""
     os.setsid()  # not to receive signals of a terminal or process group
+    gc.disable()  # daemons enable it
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     kernel.set_process_title("zygote")
@@ -177,7 +179,9 @@ def _become_daemon(request: ForkRequest, fds: list[int], writing: int, parent: i
         )
         enter_sandbox(request.families, request.writable)
         code = 1
-        importlib.import_module(request.module).main()
+        main = importlib.import_module(request.module).main
+        gc.enable()
+        main()
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
