@@ -132,3 +132,29 @@ class Transport(Protocol):
     ) -> AbstractAsyncContextManager[AsyncIterator[R]]:
         """One request, replies one after another."""
         ...
+
+
+class DuplexCall[R: Message](Protocol):
+    """A call whose requests and replies are both streamed."""
+
+    async def send(self, request: Message) -> None:
+        """Send a request, waiting while the server does not read. RpcError when the call has ended."""
+        ...
+
+    async def receive(self) -> R:
+        """The next reply; RpcError when the call has ended."""
+        ...
+
+
+class DuplexTransport(Transport, Protocol):
+    """A transport that can stream both ways."""
+
+    def duplex[R: Message](
+        self,
+        method: str,
+        reply: type[R],
+        *,
+        metadata: Mapping[str, Sequence[str]] | None = None,
+    ) -> AbstractAsyncContextManager[DuplexCall[R]]:
+        """Requests and replies one after another."""
+        ...

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.symbol_database import Default
 
 from talos.api.google.rpc import status_pb2
-from talos.api.rpc import Code, RpcError, Transport
+from talos.api.rpc import Code, DuplexCall, DuplexTransport, RpcError
 from talos.rpc.bridge import Host
 from talos.rpc.http2.client import ClientCall, LocalChannel
 from talos.rpc.http2.stream import TRIO
@@ -22,7 +22,7 @@ from talos.rpc.status import STATUS_DETAILS
 @asynccontextmanager
 async def open_channel(
     host: Host, path: Path | str, *, wait_for_ready: bool = False
-) -> AsyncGenerator[Transport]:
+) -> AsyncGenerator[DuplexTransport]:
     """A channel to the server on a unix socket; it connects and reconnects by itself.
 
     While nothing listens a call fails with UNAVAILABLE, or with ``wait_for_ready`` it waits.
@@ -77,6 +77,20 @@ class _Channel:
         finally:
             call.cancel()
 
+    @asynccontextmanager
+    async def duplex[R: Message](
+        self,
+        method: str,
+        reply: type[R],
+        *,
+        metadata: Mapping[str, Sequence[str]] | None = None,
+    ) -> AsyncGenerator[DuplexCall[R]]:
+        call = await self._channel.begin(method, _pairs(metadata), None)
+        try:
+            yield _Duplex(call, reply)
+        finally:
+            call.cancel()
+
     async def _begin(
         self,
         method: str,
@@ -98,6 +112,28 @@ class _Channel:
             call.cancel()
             raise
         return call
+
+
+class _Duplex[R: Message]:
+    """Requests and replies of one call."""
+
+    def __init__(self, call: ClientCall, reply: type[R]) -> None:
+        self._call = call
+        self._reply = reply
+
+    async def send(self, request: Message) -> None:
+        try:
+            await self._call.send(request.SerializeToString())
+        except RpcError:
+            _check(await self._call.end())
+            raise
+
+    async def receive(self) -> R:
+        message = await self._call.receive()
+        if message is None:
+            _check(await self._call.end())
+            raise RpcError(Code.INTERNAL, "the server ended the call early")
+        return _decode(self._reply, message)
 
 
 class _Replies[R: Message]:

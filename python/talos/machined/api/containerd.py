@@ -2,7 +2,7 @@
 
 from contextlib import AbstractAsyncContextManager
 
-from talos.api.rpc import Code, RpcError, Transport
+from talos.api.rpc import Code, DuplexTransport, RpcError
 from talos.machined.api.pump import in_thread
 from talos.machined.containerd.client import CRI_SOCKET, PODS, SYSTEM, SYSTEM_SOCKET, TIMEOUT
 from talos.machined.node.ports import Node
@@ -29,12 +29,12 @@ async def is_running(node: Node, namespace: str) -> bool:
     return await in_thread(node.ports.files.exists, get_socket(namespace))
 
 
-async def connect(node: Node, namespace: str) -> AbstractAsyncContextManager[Transport]:
+async def connect(node: Node, namespace: str) -> AbstractAsyncContextManager[DuplexTransport]:
     """A channel to the instance of a namespace; UNAVAILABLE when it doesn't run."""
     return await connect_to(node, get_socket(namespace))
 
 
-async def connect_to(node: Node, socket: str) -> AbstractAsyncContextManager[Transport]:
+async def connect_to(node: Node, socket: str) -> AbstractAsyncContextManager[DuplexTransport]:
     """A channel to the instance behind a socket; UNAVAILABLE when it doesn't run."""
     if not await in_thread(node.ports.files.exists, socket):
         # Without this the connection would be tried until the caller's deadline.

@@ -1,166 +1,143 @@
 """ImageService, and its two older methods: the images that containerd holds."""
 
-import json
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, cast
 
-from google.protobuf.any_pb2 import Any as AnyMessage
+import trio
 from google.protobuf.empty_pb2 import Empty
-from google.protobuf.message import Message
 
 from talos.api.common import common_pb2
-from talos.api.containerd import (
-    content_pb2,
-    descriptor_pb2,
-    images_pb2,
-    transfer_pb2,
-    transfer_types_pb2,
-)
+from talos.api.containerd import images_pb2
+from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.api.machine import image_pb2, machine_pb2
-from talos.api.rpc import Call, Code, Handler, RpcError, Send, Transport
-from talos.machined.api import containerd
+from talos.api.rpc import Call, Code, Handler, RpcError, Send
+from talos.machined.api import containerd as instances
+from talos.machined.containerd.archive import import_archive
+from talos.machined.containerd.client import PODS, SYSTEM, Containerd, find_root
+from talos.machined.containerd.pull import Progress, pull_image, read_registries
+from talos.machined.containerd.reference import DIGEST, parse_reference
+from talos.machined.containerd.store import read_image
 from talos.machined.node.ports import Node
+from talos.system.errors import UserError
 
-SNAPSHOTTER = "overlayfs"
-_LIST = "/containerd.services.images.v1.Images/List"
-_DELETE = "/containerd.services.images.v1.Images/Delete"
-_READ = "/containerd.services.content.v1.Content/Read"
-_TRANSFER = "/containerd.services.transfer.v1.Transfer/Transfer"
-_MAX_MANIFEST = 4 * 1024 * 1024
-_PLATFORM = descriptor_pb2.Platform(os="linux", architecture="amd64")
-_DEFAULT_REGISTRY, _OFFICIAL, _DEFAULT_TAG = "docker.io", "library", "latest"
-_NAMESPACES = {common_pb2.NS_SYSTEM: containerd.SYSTEM, common_pb2.NS_CRI: containerd.PODS}
+PROGRESS_INTERVAL = 0.2
+"""Seconds between two messages about one layer."""
+_NAMESPACES = {common_pb2.NS_SYSTEM: SYSTEM, common_pb2.NS_CRI: PODS}
 
 
-@dataclass(frozen=True, slots=True)
-class Images:
-    """The images of one namespace."""
-
-    transport: Transport
-    namespace: str
-
-    async def list(self) -> list[images_pb2.Image]:
-        """All of them, ordered by name."""
-        reply = await self.transport.unary(
-            _LIST,
-            images_pb2.ListImagesRequest(),
-            images_pb2.ListImagesResponse,
-            metadata=containerd.in_namespace(self.namespace),
-            timeout=containerd.TIMEOUT,
-        )
-        return sorted(reply.images, key=lambda image: image.name)
-
-    async def measure(self, target: descriptor_pb2.Descriptor) -> int:
-        """The bytes of an image for this machine: its manifests, its config and its layers.
-
-        Of an image that is not complete only what is known is counted.
-        """
-        try:
-            manifest = await self._read_manifest(target.digest)
-        except (RpcError, ValueError):
-            return target.size
-        if "manifests" in manifest:
-            chosen = next((one for one in manifest["manifests"] if _is_ours(one.get("platform", {}))), None)
-            if chosen is None:
-                return target.size
-            inner = descriptor_pb2.Descriptor(digest=chosen["digest"], size=chosen["size"])
-            return target.size + await self.measure(inner)
-        parts = [manifest.get("config", {}), *manifest.get("layers", ())]
-        return target.size + sum(int(part.get("size", 0)) for part in parts)
-
-    async def _read_manifest(self, digest: str) -> dict[str, Any]:
-        request = content_pb2.ReadContentRequest(digest=digest, size=_MAX_MANIFEST)
-        data = b""
-        async with self.transport.stream(
-            _READ,
-            request,
-            content_pb2.ReadContentResponse,
-            metadata=containerd.in_namespace(self.namespace),
-            timeout=containerd.TIMEOUT,
-        ) as chunks:
-            async for chunk in chunks:
-                data += chunk.data
-        return cast("dict[str, Any]", json.loads(data))
-
-    async def pull(self, reference: str) -> str:
-        """Have containerd fetch and unpack an image from its own registry; its full name.
-
-        The transfer service of containerd 1.7 reads no description of mirrors.
-        """
-        name = complete_reference(reference)
-        registry = transfer_types_pb2.OCIRegistry(reference=name)
-        unpack = transfer_types_pb2.UnpackConfiguration(platform=_PLATFORM, snapshotter=SNAPSHOTTER)
-        store = transfer_types_pb2.ImageStore(name=name, platforms=[_PLATFORM], unpacks=[unpack])
-        request = transfer_pb2.TransferRequest(source=_pack(registry), destination=_pack(store))
-        await self.transport.unary(
-            _TRANSFER, request, Empty, metadata=containerd.in_namespace(self.namespace)
-        )
-        return name
-
-    async def remove(self, reference: str) -> None:
-        """Delete an image; its unshared content is freed when this returns."""
-        await self.transport.unary(
-            _DELETE,
-            images_pb2.DeleteImageRequest(name=reference, sync=True),
-            Empty,
-            metadata=containerd.in_namespace(self.namespace),
-            timeout=containerd.TIMEOUT,
-        )
+async def list_images(containerd: Containerd) -> list[images_pb2.Image]:
+    """All of a namespace, ordered by name."""
+    request, reply = images_pb2.ListImagesRequest(), images_pb2.ListImagesResponse
+    listed = await containerd.call("images.v1.Images/List", request, reply)
+    return sorted(listed.images, key=lambda image: image.name)
 
 
-def _pack(message: Message) -> AnyMessage:
-    # containerd's type URLs are bare names.
-    return AnyMessage(type_url=message.DESCRIPTOR.full_name, value=message.SerializeToString())
+async def measure(containerd: Containerd, target: Descriptor) -> int:
+    """The bytes of an image for this machine: its manifests, its config and its layers.
 
-
-def _is_ours(platform: Mapping[str, str]) -> bool:
-    return (platform.get("os"), platform.get("architecture")) == (_PLATFORM.os, _PLATFORM.architecture)
-
-
-def complete_reference(reference: str) -> str:
-    """An image's full name: with its registry and a tag.
-
-    Raises:
-        RpcError: INVALID_ARGUMENT when it is empty or holds blanks.
+    Of an image that is not complete only what is known is counted.
     """
-    if not reference or any(character.isspace() for character in reference):
-        raise RpcError(Code.INVALID_ARGUMENT, f"{reference!r} is no reference to an image")
-    name, at, digest = reference.partition("@")
-    first, slash, _ = name.partition("/")
-    if not slash or not ("." in first or ":" in first or first == "localhost"):
-        name = f"{_DEFAULT_REGISTRY}/{name if slash else f'{_OFFICIAL}/{name}'}"
-    if not at and ":" not in name.rpartition("/")[2]:
-        name += f":{_DEFAULT_TAG}"
-    return name + at + digest
+    try:
+        image = await read_image(containerd, "", target)
+    except (RpcError, UserError):
+        return target.size
+    return image.size
+
+
+async def remove_image(containerd: Containerd, reference: str) -> None:
+    """Delete an image; its unshared content is freed when this returns. RpcError NOT_FOUND."""
+    name = str(parse_reference(reference))
+    before = await list_images(containerd)
+    await _delete(containerd, name)
+    # The plugin for Kubernetes names each image by the digest of its config, too.
+    digest = next((image.target.digest for image in before if image.name == name), "")
+    others = [image.name for image in before if image.target.digest == digest and image.name != name]
+    if all(DIGEST.fullmatch(other) for other in others):
+        for other in others:
+            await _delete(containerd, other)
+
+
+async def _delete(containerd: Containerd, name: str) -> None:
+    request = images_pb2.DeleteImageRequest(name=name, sync=True)
+    await containerd.call("images.v1.Images/Delete", request, Empty)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """A namespace of one of the two instances of containerd; ``root`` is where it keeps content."""
+
+    containerd: Containerd
+    root: str
 
 
 @asynccontextmanager
-async def open_images(
+async def open_instance(
     node: Node, namespace: common_pb2.ContainerdNamespace, *, is_cri: bool
-) -> AsyncGenerator[Images]:
-    """The images of a namespace in one of the two instances."""
+) -> AsyncGenerator[Instance]:
+    """A namespace of an instance; INVALID_ARGUMENT, UNAVAILABLE."""
     name = _NAMESPACES.get(namespace)
     if name is None:
         raise RpcError(Code.INVALID_ARGUMENT, f"namespace {namespace} is not known, use system or cri")
-    socket = containerd.SOCKETS[containerd.PODS if is_cri else containerd.SYSTEM]
-    async with await containerd.connect_to(node, socket) as transport:
-        yield Images(transport, name)
+    socket = instances.SOCKETS[PODS if is_cri else SYSTEM]
+    async with await instances.connect_to(node, socket) as transport:
+        yield Instance(containerd=Containerd(transport, name), root=find_root(socket))
+
+
+def _open(node: Node, instance: common_pb2.ContainerdInstance) -> AbstractAsyncContextManager[Instance]:
+    return open_instance(node, instance.namespace, is_cri=instance.driver == common_pb2.CRI)
+
+
+def _open_old(node: Node, namespace: common_pb2.ContainerdNamespace) -> AbstractAsyncContextManager[Instance]:
+    return open_instance(node, namespace, is_cri=namespace == common_pb2.NS_CRI)
+
+
+class ProgressFeed:
+    """Sends the state of every layer that has changed, at most a few times a second."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._changed: dict[str, Progress] = {}
+        self._began: dict[str, float] = {}
+
+    def report(self, progress: Progress) -> None:
+        """Note how far a layer is."""
+        self._began.setdefault(progress.layer, trio.current_time())
+        self._changed[progress.layer] = progress
+
+    async def run(self) -> None:
+        """Send what has been noted, until it is cancelled."""
+        while True:
+            await trio.sleep(PROGRESS_INTERVAL)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Send what has been noted."""
+        changed, self._changed = self._changed, {}
+        for progress in changed.values():
+            layer = image_pb2.ImageServicePullLayerProgress(
+                status=progress.step.value,
+                offset=progress.offset,
+                total=progress.total,
+            )
+            elapsed = trio.current_time() - self._began[progress.layer]
+            layer.elapsed.FromNanoseconds(int(elapsed * 1e9))
+            pull = image_pb2.ImageServicePullProgress(layer_id=progress.layer, progress=layer)
+            await self._send(image_pb2.ImageServicePullResponse(pull_progress=pull))
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.ImageService."""
 
-    async def list_images(request: image_pb2.ImageServiceListRequest, call: Call, send: Send) -> None:
+    async def list_all(request: image_pb2.ImageServiceListRequest, call: Call, send: Send) -> None:
         del call
-        async with _open(request.containerd) as images:
-            for image in await images.list():
+        async with _open(node, request.containerd) as instance:
+            for image in await list_images(instance.containerd):
                 await send(
                     image_pb2.ImageServiceListResponse(
                         name=image.name,
                         digest=image.target.digest,
-                        size=await images.measure(image.target),
+                        size=await measure(instance.containerd, image.target),
                         created_at=image.created_at,
                         labels=image.labels,
                     )
@@ -168,47 +145,63 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
     async def pull(request: image_pb2.ImageServicePullRequest, call: Call, send: Send) -> None:
         del call
-        async with _open(request.containerd) as images:
-            name = await images.pull(request.image_ref)
-        await send(image_pb2.ImageServicePullResponse(name=name))
+        feed = ProgressFeed(send)
+        registries = await read_registries(node.state)
+        async with _open(node, request.containerd) as instance, trio.open_nursery() as nursery:
+            nursery.start_soon(feed.run)
+            image = await pull_image(
+                instance.containerd, request.image_ref, registries, root=instance.root, report=feed.report
+            )
+            nursery.cancel_scope.cancel()
+        await feed.flush()
+        await send(image_pb2.ImageServicePullResponse(name=image.name))
+
+    async def load(
+        requests: AsyncIterator[image_pb2.ImageServiceImportRequest], call: Call
+    ) -> image_pb2.ImageServiceImportResponse:
+        del call
+        first = await anext(requests, image_pb2.ImageServiceImportRequest())
+        if not first.HasField("containerd"):
+            raise RpcError(Code.INVALID_ARGUMENT, "the first message has to name the containerd instance")
+
+        async def chunks() -> AsyncGenerator[bytes]:
+            async for request in requests:
+                yield request.image_chunk.bytes
+
+        async with _open(node, first.containerd) as instance:
+            names = await import_archive(instance.containerd, chunks(), root=instance.root)
+        return image_pb2.ImageServiceImportResponse(name=names[0])
 
     async def remove(request: image_pb2.ImageServiceRemoveRequest, call: Call) -> Empty:
         del call
-        async with _open(request.containerd) as images:
-            await images.remove(complete_reference(request.image_ref))
+        async with _open(node, request.containerd) as instance:
+            await remove_image(instance.containerd, request.image_ref)
         return Empty()
 
-    def _open(instance: common_pb2.ContainerdInstance) -> Any:
-        is_cri = instance.driver == common_pb2.CRI
-        return open_images(node, instance.namespace, is_cri=is_cri)
-
-    return {"List": list_images, "Pull": pull, "Remove": remove}
+    return {"List": list_all, "Pull": pull, "Import": load, "Remove": remove}
 
 
 def machine_handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.MachineService, for older clients."""
 
-    async def list_images(request: machine_pb2.ImageListRequest, call: Call, send: Send) -> None:
+    async def list_all(request: machine_pb2.ImageListRequest, call: Call, send: Send) -> None:
         del call
-        async with open_images(node, request.namespace, is_cri=_is_cri(request.namespace)) as images:
-            for image in await images.list():
+        async with _open_old(node, request.namespace) as instance:
+            for image in await list_images(instance.containerd):
                 await send(
                     machine_pb2.ImageListResponse(
                         name=image.name,
                         digest=image.target.digest,
-                        size=await images.measure(image.target),
+                        size=await measure(instance.containerd, image.target),
                         created_at=image.created_at,
                     )
                 )
 
     async def pull(request: machine_pb2.ImagePullRequest, call: Call) -> machine_pb2.ImagePullResponse:
         del call
-        async with open_images(node, request.namespace, is_cri=_is_cri(request.namespace)) as images:
-            await images.pull(request.reference)
+        registries = await read_registries(node.state)
+        async with _open_old(node, request.namespace) as instance:
+            await pull_image(instance.containerd, request.reference, registries, root=instance.root)
         return machine_pb2.ImagePullResponse(messages=[machine_pb2.ImagePull()])
 
-    return {"ImageList": list_images, "ImagePull": pull}
-
-
-def _is_cri(namespace: common_pb2.ContainerdNamespace) -> bool:
-    return namespace == common_pb2.NS_CRI
+    return {"ImageList": list_all, "ImagePull": pull}

@@ -10,13 +10,15 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
 
 from talos.api.containerd import leases_pb2
-from talos.api.rpc import Code, RpcError, Transport
+from talos.api.rpc import Code, DuplexTransport, RpcError
 from talos.daemon.daemons import RUN
 
 SYSTEM_SOCKET = f"{RUN}/containerd/containerd.sock"
 """The instance for the system itself; it is there without a disk."""
 CRI_SOCKET = "/run/containerd/containerd.sock"
 """The instance for Kubernetes: pods in its namespace ``k8s.io``, etcd and the kubelet in ``system``."""
+SYSTEM_ROOT, CRI_ROOT = "/system/var/lib/containerd", "/var/lib/containerd"
+"""Where the two instances keep what they have."""
 SYSTEM, PODS = "system", "k8s.io"
 SNAPSHOTTER = "overlayfs"
 TIMEOUT = 10.0
@@ -26,14 +28,14 @@ WORK_TIMEOUT = 120.0
 LEASE_LIMIT = 60 * 60.0
 """Seconds after which containerd itself drops a lease, should its owner be lost."""
 
-type Connect = Callable[[str], AbstractAsyncContextManager[Transport]]
+type Connect = Callable[[str], AbstractAsyncContextManager[DuplexTransport]]
 
 
 @dataclass(frozen=True, slots=True)
 class Containerd:
     """Calls to one namespace. What is made under a ``lease`` is kept until that ends."""
 
-    transport: Transport
+    transport: DuplexTransport
     namespace: str
     lease: str = ""
 
@@ -94,6 +96,11 @@ class Containerd:
         finally:
             with trio.CancelScope(shield=True), suppress(RpcError):
                 await self.call("leases.v1.Leases/Delete", leases_pb2.DeleteRequest(id=name), Empty)
+
+
+def find_root(socket: str) -> str:
+    """Where the instance behind a socket keeps what it has."""
+    return SYSTEM_ROOT if socket == SYSTEM_SOCKET else CRI_ROOT
 
 
 def _format_time(seconds_from_now: float) -> str:

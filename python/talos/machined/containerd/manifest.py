@@ -66,7 +66,7 @@ class ImageConfig:
 
 def parse_index(data: bytes, where: str) -> Descriptor:
     """The descriptor of this machine's manifest in an index; UserError."""
-    manifests = _list(_parse(data, where), "manifests", where, MAX_MANIFESTS)
+    manifests = _list(parse_document(data, where), "manifests", where, MAX_MANIFESTS)
     for entry in manifests:
         platform = _object(_object(entry).get("platform"))
         if (platform.get("os"), platform.get("architecture")) == (OS, ARCHITECTURE):
@@ -76,7 +76,7 @@ def parse_index(data: bytes, where: str) -> Descriptor:
 
 def parse_manifest(data: bytes, where: str) -> Manifest:
     """A manifest; UserError."""
-    document = _parse(data, where)
+    document = parse_document(data, where)
     if document.get("schemaVersion") != 2:
         raise UserError("a manifest of another version than 2", where=where, hint="push the image anew")
     layers = tuple(_make_descriptor(entry, where) for entry in _list(document, "layers", where, MAX_LAYERS))
@@ -85,7 +85,7 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
 
 def parse_config(data: bytes, where: str) -> ImageConfig:
     """An image's config; UserError."""
-    document = _parse(data, where)
+    document = parse_document(data, where)
     diff_ids = _list(_object(document.get("rootfs")), "diff_ids", where, MAX_LAYERS)
     config = _object(document.get("config"))
     pairs = [text.partition("=") for text in _texts(config, "Env", where)]
@@ -108,7 +108,7 @@ def find_form(data: bytes, media_type: str, where: str) -> str:
         return "index"
     if media_type in MANIFEST_TYPES:
         return "manifest"
-    document = _parse(data, where)
+    document = parse_document(data, where)
     if "manifests" in document:
         return "index"
     if "layers" in document:
@@ -116,7 +116,8 @@ def find_form(data: bytes, media_type: str, where: str) -> str:
     raise UserError(f"{media_type or 'it'} is neither a manifest nor an index", where=where)
 
 
-def _parse(data: bytes, where: str) -> dict[str, Any]:
+def parse_document(data: bytes, where: str) -> dict[str, Any]:
+    """A JSON object; UserError."""
     if len(data) > MAX_MANIFEST:
         raise UserError(f"larger than {MAX_MANIFEST} bytes", where=where)
     try:

@@ -1,5 +1,6 @@
 """Images in containerd: what their manifests say, and their layers unpacked."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from google.protobuf.empty_pb2 import Empty
@@ -30,6 +31,8 @@ class Image:
     name: str
     manifest: Manifest
     config: ImageConfig
+    size: int
+    """Bytes of all of its parts, as they are stored."""
 
     @property
     def snapshot(self) -> str:
@@ -56,14 +59,16 @@ async def read_image(containerd: Containerd, name: str, target: Descriptor) -> I
     """What the manifest behind a descriptor says; UserError, RpcError."""
     where = f"image {name}"
     data = await read_content(containerd, target, where)
+    size = target.size
     if find_form(data, target.media_type, where) == "index":
         target = parse_index(data, where)
+        size += target.size
         data = await read_content(containerd, target, where)
     manifest = parse_manifest(data, where)
     config = parse_config(await read_content(containerd, manifest.config, where), where)
     if len(config.diff_ids) != len(manifest.layers):
         raise UserError("its config has another number of layers than its manifest", where=where)
-    return Image(name=name, manifest=manifest, config=config)
+    return Image(name=name, manifest=manifest, config=config, size=size + manifest.size)
 
 
 async def read_content(containerd: Containerd, descriptor: Descriptor, where: str) -> bytes:
@@ -94,11 +99,14 @@ async def unpack(containerd: Containerd, image: Image) -> None:
             await _unpack_layer(containerd, layer, diff_id, chain_id, parent, f"image {image.name}")
         parent = chain_id
     if parent:
-        request = content_pb2.UpdateRequest(
-            info=content_pb2.Info(digest=image.manifest.config.digest, labels={SNAPSHOT_LABEL: parent})
-        )
-        request.update_mask.paths.append(f"labels.{SNAPSHOT_LABEL}")
-        await containerd.call("content.v1.Content/Update", request, content_pb2.UpdateResponse)
+        await label_content(containerd, image.manifest.config.digest, {SNAPSHOT_LABEL: parent})
+
+
+async def label_content(containerd: Containerd, digest: str, labels: Mapping[str, str]) -> None:
+    """Set labels of content."""
+    request = content_pb2.UpdateRequest(info=content_pb2.Info(digest=digest, labels=labels))
+    request.update_mask.paths.extend(f"labels.{name}" for name in labels)
+    await containerd.call("content.v1.Content/Update", request, content_pb2.UpdateResponse)
 
 
 async def has_snapshot(containerd: Containerd, key: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from google.protobuf.message import Message
 
-from talos.api.rpc import Transport
+from talos.api.rpc import DuplexTransport
 from talos.disks.reset import ResetPlan
 from talos.resource.state import State
 from talos.system.cgroups import Groups
@@ -292,5 +292,5 @@ class Node:
     power: Power
     processes: Processes
     meta: MetaValues
-    connect: Callable[[str], AbstractAsyncContextManager[Transport]]
+    connect: Callable[[str], AbstractAsyncContextManager[DuplexTransport]]
     """A channel to a unix socket, such as containerd's; it reconnects by itself."""

@@ -3,13 +3,12 @@
 from pathlib import Path
 
 from talos.daemon.daemons import RUN
-from talos.machined.containerd.client import SYSTEM_SOCKET
+from talos.machined.containerd.client import SYSTEM_ROOT, SYSTEM_SOCKET
 from talos.machined.services.health import HealthCheck, ServingProbe
 from talos.machined.services.spec import Directory, Execute, ServiceContext, ServiceSpec
 from talos.system.cgroups import MIB, Limits
 
 CONFIG = "/system/etc/containerd/config.toml"
-ROOT = "/system/var/lib/containerd"
 DEAD_AFTER = 60.0
 """Seconds without an answer after which an instance is taken for hung and replaced; containers go on."""
 START_LIMIT = 300.0
@@ -29,7 +28,7 @@ def write_file(path: str, text: str) -> None:
 def make_config() -> str:
     """Containerd for the system's own containers, in namespace ``system``; without Kubernetes' part."""
     return f"""version = 2
-root = "{ROOT}"
+root = "{SYSTEM_ROOT}"
 state = "{RUN}/containerd"
 disabled_plugins = [
   "io.containerd.grpc.v1.cri",

@@ -5,7 +5,7 @@ from typing import cast
 from google.protobuf.message import Message
 
 from talos.api.definitions.network_pb2 import StatusSpec
-from talos.machined.containerd.client import CRI_SOCKET
+from talos.machined.containerd.client import CRI_ROOT, CRI_SOCKET
 from talos.machined.services.conditions import ResourceReady
 from talos.machined.services.containerd import DEAD_AFTER, START_LIMIT, write_file
 from talos.machined.services.health import HealthCheck, ServingProbe
@@ -17,7 +17,6 @@ from talos.system.cgroups import MIB, Limits
 CONFIG = "/etc/cri/containerd.toml"
 HOSTS = "/etc/cri/conf.d/hosts"
 """Where containerd looks for a registry's mirrors: a folder for each registry."""
-ROOT = "/var/lib/containerd"
 SANDBOX_IMAGE = "registry.k8s.io/pause:3.10.2"
 
 
@@ -41,7 +40,7 @@ def make_config(*, restrict_oom_score: bool) -> str:
     ``restrict_oom_score``: the kernel refuses scores below the launcher's, so no container may have one.
     """
     return f"""version = 2
-root = "{ROOT}"
+root = "{CRI_ROOT}"
 state = "/run/containerd"
 disabled_plugins = [
   "io.containerd.nri.v1.nri",
@@ -60,7 +59,7 @@ address = "{CRI_SOCKET}"
 format = "json"
 
 [plugins."io.containerd.internal.v1.opt"]
-path = "{ROOT}/opt"
+path = "{CRI_ROOT}/opt"
 
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "{SANDBOX_IMAGE}"

@@ -15,7 +15,7 @@ from typing import Protocol
 import trio
 from google.protobuf.empty_pb2 import Empty
 
-from talos.api.rpc import Code, RpcError, Transport
+from talos.api.rpc import Code, DuplexTransport, RpcError
 
 INITIAL_DELAY = 1.0
 PERIOD = 5.0
@@ -28,7 +28,7 @@ _SERVING = b"\x08\x01"
 _NO_ANSWER = frozenset({Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED})
 _READ = 4096
 
-type Connect = Callable[[str], AbstractAsyncContextManager[Transport]]
+type Connect = Callable[[str], AbstractAsyncContextManager[DuplexTransport]]
 
 
 class Probe(Protocol):

@@ -24,7 +24,8 @@ from talos.talosctl.output.units import format_time
 
 NAMESPACES = {
     "cri": (ContainerDriver.CRI, ContainerdNamespace.NS_CRI),
-    "system": (ContainerDriver.CONTAINERD, ContainerdNamespace.NS_SYSTEM),
+    "system": (ContainerDriver.CRI, ContainerdNamespace.NS_SYSTEM),
+    "inmem": (ContainerDriver.CONTAINERD, ContainerdNamespace.NS_SYSTEM),
 }
 _SERVICE = "/machine.ImageService/"
 
@@ -103,7 +104,7 @@ COMMAND = Command(
         Flag(
             name="namespace",
             default="cri",
-            help="cri for Kubernetes' images, system for etcd's and the kubelet's",
+            help="cri for Kubernetes' images, system for etcd's and the kubelet's, inmem for those in memory",
         ),
     ),
     commands=(

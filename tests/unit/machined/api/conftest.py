@@ -11,7 +11,7 @@ import pytest
 import trio
 from google.protobuf.message import Message
 
-from talos.api.rpc import Call, Handler, Transport
+from talos.api.rpc import Call, DuplexTransport, Handler
 from talos.disks.reset import ResetPlan
 from talos.machined.api.services import make_services
 from talos.machined.node.meta_store import MetaStore
@@ -274,7 +274,7 @@ def _make_call(method: str) -> Call:
     return Call(method=f"/machine.MachineService/{method}", metadata={}, deadline=inf, peer="unix:")
 
 
-def _connect_to_nothing(path: str) -> AbstractAsyncContextManager[Transport]:
+def _connect_to_nothing(path: str) -> AbstractAsyncContextManager[DuplexTransport]:
     raise AssertionError(f"no connection to {path} expected")
 
 

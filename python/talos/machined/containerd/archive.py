@@ -1,0 +1,179 @@
+"""Importing images from an OCI archive: a tar of the layout that build tools write and ``docker save``, too.
+
+https://github.com/opencontainers/image-spec/blob/main/image-layout.md
+"""
+
+import tarfile
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any, cast
+
+from talos.api.containerd.descriptor_pb2 import Descriptor
+from talos.api.rpc import Code, RpcError
+from talos.machined.containerd.client import Containerd
+from talos.machined.containerd.ingest import store_content
+from talos.machined.containerd.manifest import (
+    INDEX_TYPES,
+    MAX_MANIFEST,
+    find_form,
+    parse_document,
+    parse_index,
+    parse_manifest,
+)
+from talos.machined.containerd.pull import CONTENT_LABEL, check_room, label_parts, name_image
+from talos.machined.containerd.reference import DIGEST, parse_reference
+from talos.machined.containerd.store import label_content, read_content, read_image, unpack
+from talos.system.errors import UserError
+
+WHERE = "image archive"
+MAX_ENTRIES = 65536
+MAX_IMAGES = 256
+_BLOCK = tarfile.BLOCKSIZE
+_INDEX = "index.json"
+_NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd", b"BZ": "bzip2", b"\xfd7": "xz"}
+
+
+class ChunkReader:
+    """Reads exact sizes from chunks as they come."""
+
+    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
+        self._chunks = chunks
+        self._held: bytes = b""
+
+    async def read(self, size: int) -> bytes:
+        """So many bytes; fewer at the end."""
+        parts: list[bytes] = []
+        async with aclosing(self.stream(size)) as found:
+            async for part in found:
+                parts.append(part)  # noqa: PERF401 - it is a stream
+        return b"".join(parts)
+
+    async def stream(self, size: int) -> AsyncGenerator[bytes]:
+        """So many bytes as they come; fewer at the end."""
+        while size > 0:
+            if not self._held:
+                self._held = await anext(self._chunks, b"")
+                if not self._held:
+                    return
+            part, self._held = self._held[:size], self._held[size:]
+            size -= len(part)
+            yield part
+
+
+async def import_archive(
+    containerd: Containerd, chunks: AsyncIterator[bytes], *, root: str
+) -> tuple[str, ...]:
+    """Import every image of an archive; their names. ``root`` is where containerd keeps content.
+
+    Raises:
+        UserError: it is no archive, or not complete; then nothing of it is kept.
+        RpcError: containerd reports an error.
+    """
+    reader = ChunkReader(chunks)
+    async with containerd.leased() as leased:
+        index = await _store_entries(leased, reader, root)
+        if index is None:
+            raise UserError(f"it has no {_INDEX}", where=WHERE, hint="save it as an OCI archive")
+        named = find_named(index)
+        for name, target in named:
+            await _finish(leased, name, target)
+        for name, target in named:
+            await name_image(leased, name, target)
+    return tuple(name for name, _ in named)
+
+
+async def _store_entries(containerd: Containerd, reader: ChunkReader, root: str) -> bytes | None:
+    """Store the blobs of an archive; its index."""
+    index: bytes | None = None
+    for _ in range(MAX_ENTRIES):
+        header = await reader.read(_BLOCK)
+        if not header.strip(b"\0"):
+            return index
+        entry = _parse_header(header)
+        size, digest = entry.size, _find_digest(entry)
+        if size > 0 and digest:
+            await _store_blob(containerd, reader, Descriptor(digest=digest, size=size), root)
+        elif entry.isreg() and entry.name.removeprefix("./") == _INDEX:
+            if size > MAX_MANIFEST:
+                raise UserError(f"its {_INDEX} has {size} bytes", where=WHERE)
+            index = await reader.read(size)
+        else:
+            await _skip(reader, size)
+        await reader.read(-size % _BLOCK)
+    raise UserError(f"it has more than {MAX_ENTRIES} entries", where=WHERE)
+
+
+def _parse_header(header: bytes) -> tarfile.TarInfo:
+    try:
+        entry = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        kind = _COMPRESSED.get(header[:2])
+        hint = f"it is compressed with {kind}, unpack it first" if kind else ""
+        raise UserError("it is no tar archive", where=WHERE, hint=hint) from None
+    if entry.size < 0:
+        raise UserError("an entry has a negative size", where=WHERE)
+    return entry
+
+
+def _find_digest(entry: tarfile.TarInfo) -> str:
+    """The digest that a blob's name gives; none of other entries."""
+    parts = entry.name.removeprefix("./").split("/")
+    digest = ":".join(parts[1:])
+    return digest if entry.isreg() and parts[0] == "blobs" and DIGEST.fullmatch(digest) else ""
+
+
+async def _store_blob(containerd: Containerd, reader: ChunkReader, blob: Descriptor, root: str) -> None:
+    check_room(blob.size, root, WHERE)
+    try:
+        is_new = await store_content(containerd, blob, lambda: reader.stream(blob.size))
+    except RpcError as error:
+        if error.code is Code.FAILED_PRECONDITION:
+            raise UserError(f"its blob {blob.digest} is damaged: {error.message}", where=WHERE) from None
+        raise
+    if not is_new:
+        await _skip(reader, blob.size)
+
+
+async def _skip(reader: ChunkReader, size: int) -> None:
+    async with aclosing(reader.stream(size)) as found:
+        async for _ in found:
+            pass
+
+
+def find_named(index: bytes) -> tuple[tuple[str, Descriptor], ...]:
+    """The images of an archive's index, each with its full name; UserError."""
+    entries = parse_document(index, WHERE).get("manifests")
+    found: list[tuple[str, Descriptor]] = []
+    for value in cast("list[object]", entries) if isinstance(entries, list) else []:
+        entry = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        notes = entry.get("annotations")
+        labels = cast("dict[str, Any]", notes) if isinstance(notes, dict) else {}
+        name = next((str(labels[key]) for key in _NAMES if labels.get(key)), "")
+        if not name:
+            raise UserError("an image in it has no name", where=WHERE, hint="name it when it is saved")
+        digest, size = str(entry.get("digest")), entry.get("size")
+        if not (DIGEST.fullmatch(digest) and isinstance(size, int) and 0 <= size <= MAX_MANIFEST):
+            raise UserError(f"the entry of {name!r} has no valid digest and size", where=WHERE)
+        target = Descriptor(digest=digest, size=size, media_type=str(entry.get("mediaType", INDEX_TYPES[0])))
+        found.append((str(parse_reference(name)), target))
+    if not found or len(found) > MAX_IMAGES:
+        raise UserError(f"it has {len(found)} images", where=WHERE, hint=f"1 to {MAX_IMAGES} can be imported")
+    return tuple(found)
+
+
+async def _finish(containerd: Containerd, name: str, target: Descriptor) -> None:
+    """Label an image's manifests and unpack its layers."""
+    where = f"image {name}"
+    try:
+        data, inner = await read_content(containerd, target, where), target
+        if find_form(data, target.media_type, where) == "index":
+            inner = parse_index(data, where)
+            await label_content(containerd, target.digest, {f"{CONTENT_LABEL}.m.0": inner.digest})
+            data = await read_content(containerd, inner, where)
+        await label_content(containerd, inner.digest, label_parts(parse_manifest(data, where)))
+        await unpack(containerd, await read_image(containerd, name, target))
+    except RpcError as error:
+        if error.code is Code.NOT_FOUND:
+            raise UserError("a part of it is missing in the archive", where=where) from None
+        raise

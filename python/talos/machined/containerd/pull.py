@@ -1,0 +1,186 @@
+"""Pulling an image into containerd: its parts fetched and stored, its layers unpacked, then its name.
+
+The name comes last: until then all of it is held by a lease only, and a pull that fails leaves nothing.
+"""
+
+import os
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+import trio
+
+from talos.api.containerd import images_pb2
+from talos.api.containerd.descriptor_pb2 import Descriptor
+from talos.api.definitions.cri_pb2 import RegistriesConfigSpec
+from talos.api.rpc import Code, RpcError
+from talos.machined.containerd.client import Containerd
+from talos.machined.containerd.ingest import store_content
+from talos.machined.containerd.manifest import Manifest, find_form, parse_index, parse_manifest
+from talos.machined.containerd.reference import parse_reference
+from talos.machined.containerd.registry.http import RegistryError
+from talos.machined.containerd.registry.session import Fetched, Session, open_session
+from talos.machined.containerd.store import Image, read_image, unpack
+from talos.resource import ids
+from talos.resource.state import NotFoundError, State
+from talos.system.errors import UserError
+
+PARALLEL = 3
+"""Parts of one image that are fetched at a time."""
+RESERVE = 64 * 1024 * 1024
+"""Bytes of the disk that no image may take."""
+CONTENT_LABEL = "containerd.io/gc.ref.content"
+
+
+class Step(Enum):
+    """What happens to a layer, in the API's words."""
+
+    DOWNLOADING = "DOWNLOADING"
+    DOWNLOADED = "DOWNLOAD_COMPLETE"
+    EXTRACTING = "EXTRACTING"
+    EXTRACTED = "EXTRACT_COMPLETE"
+    EXISTS = "ALREADY_EXISTS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a layer is: ``offset`` of ``total`` bytes."""
+
+    layer: str
+    step: Step
+    offset: int
+    total: int
+
+
+type Report = Callable[[Progress], None]
+
+
+async def read_registries(state: State) -> RegistriesConfigSpec:
+    """The registries as they are configured now; none before there is a config."""
+    try:
+        return (await state.get(*ids.REGISTRY_CONFIG)).spec
+    except NotFoundError:
+        return RegistriesConfigSpec()
+
+
+async def pull_image(
+    containerd: Containerd,
+    name: str,
+    registries: RegistriesConfigSpec,
+    *,
+    root: str,
+    report: Report = lambda _: None,
+) -> Image:
+    """Pull an image, whether or not there is one of this name; ``root`` is where containerd keeps content.
+
+    Raises:
+        UserError: the reference, the registries or what they send is not right.
+        RpcError: containerd reports an error.
+    """
+    reference = parse_reference(name)
+    session = open_session(reference, registries)
+    where = f"image {reference}"
+    top = await session.fetch_manifest(reference.object)
+    inner = top
+    if find_form(top.data, top.descriptor.media_type, where) == "index":
+        wanted = parse_index(top.data, where)
+        inner = await session.fetch_manifest(wanted.digest, wanted)
+    manifest = parse_manifest(inner.data, where)
+    check_room(manifest.size, root, where)
+    async with containerd.leased() as leased:
+        await _store_parts(leased, session, manifest, report)
+        await _store_manifest(leased, inner, label_parts(manifest))
+        if inner is not top:
+            await _store_manifest(leased, top, {f"{CONTENT_LABEL}.m.0": inner.descriptor.digest})
+        image = await read_image(leased, str(reference), top.descriptor)
+        for layer in manifest.layers:
+            report(_make_progress(layer, Step.EXTRACTING, 0))
+        await unpack(leased, image)
+        for layer in manifest.layers:
+            report(_make_progress(layer, Step.EXTRACTED, layer.size))
+        await name_image(leased, image.name, top.descriptor)
+    return image
+
+
+def check_room(size: int, root: str, where: str) -> None:
+    """Refuse so many bytes when the disk has no room for them, before anything is fetched; UserError."""
+    try:
+        disk = os.statvfs(root)
+    except OSError:
+        return
+    free = disk.f_bavail * disk.f_frsize - RESERVE
+    if size > free:
+        raise UserError(
+            f"it takes {size} bytes, of {max(free, 0)} that {root} has room for",
+            where=where,
+            hint="remove images, or use a larger disk",
+        )
+
+
+async def _store_parts(containerd: Containerd, session: Session, manifest: Manifest, report: Report) -> None:
+    limit = trio.CapacityLimiter(PARALLEL)
+    failures: list[UserError | RpcError] = []
+
+    async def store(part: Descriptor) -> None:
+        async with limit:
+            try:
+                await _store_part(containerd, session, part, report)
+            except (UserError, RpcError) as error:
+                failures.append(error)
+                nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        parts = {part.digest: part for part in (manifest.config, *manifest.layers)}
+        for part in parts.values():
+            nursery.start_soon(store, part)
+    if failures:
+        raise failures[0]
+
+
+async def _store_part(containerd: Containerd, session: Session, part: Descriptor, report: Report) -> None:
+    async def store(chunks: AsyncGenerator[bytes]) -> bool:
+        try:
+            return await store_content(
+                containerd,
+                part,
+                lambda: chunks,
+                progress=lambda offset: report(_make_progress(part, Step.DOWNLOADING, offset)),
+            )
+        except RpcError as error:
+            if error.code is Code.FAILED_PRECONDITION:  # another size or digest than expected
+                raise RegistryError(f"what it sends is not this blob: {error.message}") from None
+            raise
+
+    report(_make_progress(part, Step.DOWNLOADING, 0))
+    was_missing = await session.fetch_blob(part, store)
+    report(_make_progress(part, Step.DOWNLOADED if was_missing else Step.EXISTS, part.size))
+
+
+async def _store_manifest(containerd: Containerd, fetched: Fetched, labels: Mapping[str, str]) -> None:
+    async def chunks() -> AsyncGenerator[bytes]:
+        yield fetched.data
+
+    await store_content(containerd, fetched.descriptor, chunks, labels=labels)
+
+
+def label_parts(manifest: Manifest) -> Mapping[str, str]:
+    """The parts that the collector of garbage spares for as long as there is the manifest."""
+    layers = {f"{CONTENT_LABEL}.l.{number}": layer.digest for number, layer in enumerate(manifest.layers)}
+    return {f"{CONTENT_LABEL}.config": manifest.config.digest, **layers}
+
+
+async def name_image(containerd: Containerd, name: str, target: Descriptor) -> None:
+    """Give an image its name, which another one may have had."""
+    image = images_pb2.Image(name=name, target=target)
+    try:
+        create = images_pb2.CreateImageRequest(image=image)
+        await containerd.call("images.v1.Images/Create", create, images_pb2.CreateImageResponse)
+    except RpcError as error:
+        if error.code is not Code.ALREADY_EXISTS:
+            raise
+        update = images_pb2.UpdateImageRequest(image=image)
+        await containerd.call("images.v1.Images/Update", update, images_pb2.UpdateImageResponse)
+
+
+def _make_progress(layer: Descriptor, step: Step, offset: int) -> Progress:
+    return Progress(layer=layer.digest, step=step, offset=offset, total=layer.size)

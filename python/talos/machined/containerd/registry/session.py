@@ -1,0 +1,193 @@
+"""Fetching the parts of one image: from the endpoint that works, with retries and bounds of time and size."""
+
+import hashlib
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
+from urllib.parse import urlencode
+
+import trio
+
+from talos.api.containerd.descriptor_pb2 import Descriptor
+from talos.api.definitions.cri_pb2 import RegistriesConfigSpec
+from talos.machined.containerd.manifest import INDEX_TYPES, MANIFEST_TYPES, MAX_MANIFEST
+from talos.machined.containerd.reference import Reference
+from talos.machined.containerd.registry.auth import authenticate
+from talos.machined.containerd.registry.hosts import (
+    Endpoint,
+    find_credentials,
+    find_endpoints,
+    find_tls,
+)
+from talos.machined.containerd.registry.http import Abort, RegistryError, Response, check_status, request
+from talos.machined.containerd.registry.tls import make_context
+from talos.system.errors import UserError
+
+CHUNK = 256 * 1024
+"""Bytes that are handed on at once."""
+ATTEMPTS = 3
+"""For each part and endpoint, when a failure may be temporary."""
+FIRST_PAUSE = 1.0
+"""Seconds before the second attempt; doubled for the next."""
+BASE_LIMIT = 60.0
+LEAST_RATE = 16 * 1024
+"""A part has to come within 60 s and a second for each so many bytes of its announced size."""
+MAX_THREADS = 6
+"""Of all pulls together."""
+ACCEPT = ", ".join((*INDEX_TYPES, *MANIFEST_TYPES))
+
+_threads = trio.CapacityLimiter(MAX_THREADS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """A manifest or an index as it came."""
+
+    descriptor: Descriptor
+    data: bytes
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """The endpoints of one image. Tokens are kept for as long as the pull takes."""
+
+    reference: Reference
+    registries: RegistriesConfigSpec
+    endpoints: tuple[Endpoint, ...]
+    _tokens: dict[str, str] = field(default_factory=dict[str, str])
+    _contexts: dict[str, ssl.SSLContext] = field(default_factory=dict[str, ssl.SSLContext])
+
+    async def fetch_manifest(self, object: str, expected: Descriptor | None = None) -> Fetched:
+        """A manifest or an index, by a tag or its digest; UserError with what each endpoint has answered."""
+        digest = expected.digest if expected else object if ":" in object else ""
+
+        async def fetch(endpoint: Endpoint) -> Fetched:
+            with trio.fail_after(BASE_LIMIT):
+                opened = await self._open(endpoint, f"manifests/{object}", {"Accept": ACCEPT})
+                data = await self._in_thread(opened, partial(opened.response.read_all, MAX_MANIFEST))
+            algorithm = digest.partition(":")[0] or "sha256"
+            found = f"{algorithm}:{hashlib.new(algorithm, data).hexdigest()}"
+            if digest and found != digest:
+                raise RegistryError(f"what it gives as {digest} is {found}")
+            kind = opened.response.headers.get("content-type", "").partition(";")[0].strip()
+            media_type = expected.media_type if expected and expected.media_type else kind
+            descriptor = Descriptor(digest=found, size=len(data), media_type=media_type)
+            return Fetched(descriptor=descriptor, data=data)
+
+        return await self._try_endpoints(fetch, f"manifest {object}")
+
+    async def fetch_blob[T](
+        self, blob: Descriptor, store: Callable[[AsyncGenerator[bytes]], Awaitable[T]]
+    ) -> T:
+        """Hand a blob's chunks to ``store``, anew with each attempt; UserError.
+
+        Nothing is fetched before ``store`` asks for the first chunk. It checks the digest; a RegistryError
+        of it counts as the endpoint's. More or fewer bytes than announced are an error here.
+        """
+
+        async def fetch(endpoint: Endpoint) -> T:
+            with trio.fail_after(BASE_LIMIT + blob.size / LEAST_RATE):
+                async with aclosing(self._read_blob(endpoint, blob)) as chunks:
+                    return await store(chunks)
+
+        return await self._try_endpoints(fetch, f"blob {blob.digest}")
+
+    async def _read_blob(self, endpoint: Endpoint, blob: Descriptor) -> AsyncGenerator[bytes]:
+        opened = await self._open(endpoint, f"blobs/{blob.digest}", {})
+        response, left = opened.response, blob.size
+        try:
+            if response.length not in (-1, blob.size):
+                raise RegistryError(f"it sends {response.length} bytes of a blob of {blob.size}")
+            while left > 0:
+                chunk = await self._in_thread(opened, partial(response.read, min(left, CHUNK)))
+                if not chunk:
+                    raise RegistryError(f"{left} of {blob.size} bytes are missing", temporary=True)
+                left -= len(chunk)
+                yield chunk
+            if response.length < 0 and await self._in_thread(opened, partial(response.read, 1)):
+                raise RegistryError(f"it sends more than the {blob.size} bytes of the blob")
+        finally:
+            response.close()
+
+    async def _open(self, endpoint: Endpoint, path: str, headers: Mapping[str, str]) -> "_Opened":
+        """A reply of success."""
+        abort = Abort()
+        try:
+            return await trio.to_thread.run_sync(
+                self._open_now, endpoint, path, headers, abort, abandon_on_cancel=True, limiter=_threads
+            )
+        except trio.Cancelled:
+            abort()
+            raise
+
+    def _open_now(self, endpoint: Endpoint, path: str, headers: Mapping[str, str], abort: Abort) -> "_Opened":
+        query = f"?{urlencode({'ns': endpoint.namespace})}" if endpoint.namespace else ""
+        url = f"{endpoint.base}/{self.reference.repository}/{path}{query}"
+
+        def send() -> Response:
+            token = self._tokens.get(endpoint.base)
+            sent = {**headers, "Authorization": token} if token else headers
+            return request(url, context=self._find_context, headers=sent, abort=abort)
+
+        response = send()
+        if response.status == 401:
+            response.close()
+            self._tokens[endpoint.base] = authenticate(
+                response.headers.get("www-authenticate", ""),
+                find_credentials(self.registries, endpoint.host),
+                registry=url,
+                context=self._find_context,
+                abort=abort,
+            )
+            response = send()
+        check_status(response)
+        return _Opened(response=response, abort=abort)
+
+    async def _in_thread[T](self, opened: "_Opened", read: Callable[[], T]) -> T:
+        try:
+            return await trio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=_threads)
+        except trio.Cancelled:
+            opened.abort()
+            raise
+
+    def _find_context(self, host: str) -> ssl.SSLContext:
+        if host not in self._contexts:
+            self._contexts[host] = make_context(find_tls(self.registries, host), host)
+        return self._contexts[host]
+
+    async def _try_endpoints[T](self, fetch: Callable[[Endpoint], Awaitable[T]], what: str) -> T:
+        failures: list[str] = []
+        for endpoint in self.endpoints:
+            try:
+                return await self._try_often(endpoint, fetch)
+            except RegistryError as error:
+                failures.append(f"{endpoint.host}: {error}")
+            except trio.TooSlowError:
+                failures.append(f"{endpoint.host}: it takes too long")
+        raise UserError(f"{what}: {'; '.join(failures)}", where=f"image {self.reference}")
+
+    async def _try_often[T](self, endpoint: Endpoint, fetch: Callable[[Endpoint], Awaitable[T]]) -> T:
+        pause = FIRST_PAUSE
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return await fetch(endpoint)
+            except RegistryError as error:
+                if not error.temporary:
+                    raise
+            await trio.sleep(pause)
+            pause *= 2
+        return await fetch(endpoint)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    response: Response
+    abort: Abort
+
+
+def open_session(reference: Reference, registries: RegistriesConfigSpec) -> Session:
+    """The session of one pull; UserError when the config leaves no endpoint."""
+    endpoints = find_endpoints(registries, reference.registry)
+    return Session(reference=reference, registries=registries, endpoints=endpoints)
