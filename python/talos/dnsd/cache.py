@@ -1,0 +1,63 @@
+"""Answers that still hold, bounded by number and by bytes; the one that was used longest ago makes room."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from talos.dnsd.message import Reply
+
+MOST_ENTRIES = 4096
+MOST_BYTES = 4 << 20
+LONGEST_ENTRY = 16 << 10
+"""Bytes: a larger answer is passed on and not kept."""
+LONGEST_SECONDS = 3600
+"""An answer is asked for again after an hour, whatever its lifetime."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    reply: Reply
+    since: float
+    until: float
+
+
+class Cache:
+    """Times are seconds of one clock that only goes forward."""
+
+    def __init__(self, *, most_entries: int = MOST_ENTRIES, most_bytes: int = MOST_BYTES) -> None:
+        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
+        self._most_entries, self._most_bytes = most_entries, most_bytes
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def find(self, key: bytes, now: float) -> tuple[Reply, int] | None:
+        """An answer and its age in whole seconds."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        if now >= entry.until:
+            self._drop(key)
+            return None
+        self._entries.move_to_end(key)
+        return entry.reply, int(now - entry.since)
+
+    def add(self, key: bytes, reply: Reply, now: float) -> None:
+        """Keep an answer for as long as it holds."""
+        if not reply.seconds or len(reply.data) > LONGEST_ENTRY:
+            return
+        self._drop(key)
+        self._entries[key] = _Entry(reply, now, now + min(reply.seconds, LONGEST_SECONDS))
+        self._bytes += len(key) + len(reply.data)
+        while len(self._entries) > self._most_entries or self._bytes > self._most_bytes:
+            self._drop(next(iter(self._entries)))
+
+    def clear(self) -> None:
+        """Forget all: other servers may answer otherwise."""
+        self._entries.clear()
+        self._bytes = 0
+
+    def _drop(self, key: bytes) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._bytes -= len(key) + len(entry.reply.data)
