@@ -14,7 +14,7 @@ from tests.bench.machine import Measured, run_nodes
 from tests.bench.report import MEBIBYTE, Budget, Table
 
 BUDGET = Budget(limit=110, unit="MiB")
-OURS = ("machined", "zygote", "apid", "routerd", "trustd", "networkd", "timed", "clusterd", "udevd")
+OURS = ("machined", "zygote", "apid", "routerd", "trustd", "networkd", "timed", "clusterd", "dnsd", "udevd")
 PARTS = ("Pss", "Pss_Anon", "Pss_File", "Rss")
 REST_SECONDS = 5.0
 """In which what was needed for the start only is given back."""

@@ -13,6 +13,7 @@ SERVICES = {
     "apid",
     "clusterd",
     "containerd",
+    "dnsd",
     "cri",
     "machined",
     "networkd",
@@ -21,7 +22,7 @@ SERVICES = {
     "trustd",
     "udevd",
 }
-DAEMONS = ["apid", "clusterd", "containerd", "networkd", "routerd", "timed", "trustd"]
+DAEMONS = ["apid", "clusterd", "containerd", "dnsd", "networkd", "routerd", "timed", "trustd"]
 # How long a daemon may be away, in seconds.
 BACK_WITHIN = 2.0
 

@@ -59,6 +59,8 @@ DNS_DOMAIN = "cluster.local"
 POD_SUBNET, SERVICE_SUBNET = "10.244.0.0/16", "10.96.0.0/12"
 API_SERVER_PORT = 6443
 KUBE_PRISM_PORT = 7445
+HOST_DNS_FOR_PODS = ("169.254.116.108", "fd54:616c:6f73::204f:5320:444e:531")
+"""Addresses of the node's resolver for the cluster's DNS."""
 NAMESERVERS = ("1.1.1.1", "8.8.8.8")
 TIME_SERVERS = ("time.cloudflare.com",)
 

@@ -162,6 +162,16 @@ CLUSTERD = DaemonSpec(
     limits=Limits(minimum=16 * MIB, low=32 * MIB, maximum=128 * MIB, millicores=250),
 )
 
-DAEMONS = (NETWORKD, ROUTERD, TIMED, CLUSTERD, APID, TRUSTD, UDEVD)
+DNSD = DaemonSpec(
+    name="dnsd",
+    uid=57,
+    has_controllers=True,
+    waits_for=(Input(*ids.RESOLVER_STATUS),),
+    capabilities=(kernel.CAP_NET_BIND_SERVICE,),
+    families=INTERNET,
+    limits=Limits(minimum=8 * MIB, low=16 * MIB, maximum=64 * MIB, millicores=250),
+)
+
+DAEMONS = (NETWORKD, ROUTERD, TIMED, CLUSTERD, DNSD, APID, TRUSTD, UDEVD)
 """Every daemon beside PID 1, in the order in which a booting node starts them."""
 BY_NAME = {daemon.name: daemon for daemon in DAEMONS}

@@ -63,7 +63,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer without EDNS. ``lifetimes`` are the offsets of its records' TTLs, ``seconds`` how long it holds."""
+    """An answer without EDNS, valid for ``seconds``; its records' TTLs are at ``lifetimes``."""
 
     data: bytes
     lifetimes: tuple[int, ...]
@@ -112,7 +112,7 @@ def parse_query(data: bytes) -> Query:
 
 
 def parse_reply(data: bytes, query: Query, number: int) -> Reply:
-    """A server's answer to a query that was sent under a number; MalformedError, also when it is to another."""
+    """The answer to a query that was sent under a number; MalformedError, also when it is to another."""
     if len(data) < HEADER.size:
         raise MalformedError(f"{len(data)} bytes")
     found, flags, questions, answers, authorities, additional = HEADER.unpack_from(data)
@@ -203,9 +203,7 @@ def make_header_error(data: bytes, code: int) -> bytes:
 
 def make_local_reply(query: Query, addresses: Sequence[IPv4Address | IPv6Address], seconds: int) -> Reply:
     """An answer of the node's own: those of the addresses that are of the asked type."""
-    wanted = [
-        address.packed for address in addresses if (A if address.version == 4 else AAAA) == query.type
-    ]
+    wanted = [address.packed for address in addresses if (A if address.version == 4 else AAAA) == query.type]
     flags = _RESPONSE | _RECURSION_WANTED | _RECURSION_OFFERED
     data = bytearray(HEADER.pack(0, flags, 1, len(wanted), 0, 0) + query.question)
     lifetimes: list[int] = []

@@ -3,6 +3,7 @@
 import errno
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address
 
 import trio
@@ -91,11 +92,9 @@ class Listener:
             self._waiting -= 1
 
     def _send(self, answer: bytes, client: object) -> None:
-        try:
+        # The client is gone, or does not read; it asks again.
+        with suppress(OSError):
             self._udp.sendto(answer, client)  # pyright: ignore[reportArgumentType] - as recvfrom returned it
-        except OSError:
-            # The client is gone, or does not read; it asks again.
-            pass
 
     async def _serve_tcp(self, nursery: trio.Nursery) -> None:
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._tcp))

@@ -11,8 +11,8 @@ from ipaddress import IPv4Address, IPv6Address
 import trio
 
 from talos.dnsd.message import (
-    LONGEST_REPLY,
     HEADER,
+    LONGEST_REPLY,
     MalformedError,
     Query,
     Reply,
@@ -135,9 +135,7 @@ class Upstream:
 
     async def _ask_encrypted(self, query: Query) -> Reply:
         with trio.fail_after(STREAM_SECONDS):
-            exchange = (
-                self._exchange_http if self.server.transport is Transport.HTTPS else self._exchange
-            )
+            exchange = self._exchange_http if self.server.transport is Transport.HTTPS else self._exchange
             while self._idle:
                 stream = self._idle.pop()
                 # The server closes connections as it likes; that is no failure of the server's.
@@ -166,9 +164,7 @@ class Upstream:
         if self._context is None:
             self._context = self.make_context()
         plain = await trio.open_tcp_stream(str(self.server.address), self._port)
-        stream = trio.SSLStream(
-            plain, self._context, server_hostname=self.server.name, https_compatible=True
-        )
+        stream = trio.SSLStream(plain, self._context, server_hostname=self.server.name, https_compatible=True)
         try:
             await stream.do_handshake()
         except BaseException:
@@ -183,7 +179,7 @@ class Upstream:
         data = await _read(stream, b"", 2)
         size = int.from_bytes(data[:2])
         data = await _read(stream, data[2:], size)
-        return parse_reply(data[:size], query, number)
+        return _check_whole(parse_reply(data[:size], query, number))
 
     async def _exchange_http(self, stream: trio.abc.Stream, query: Query) -> Reply:
         # Number 0 lets caches between us and the server recognize the question, RFC 8484 section 4.1.
@@ -200,7 +196,13 @@ class Upstream:
             data = await _read(stream, data, len(data) + 1)
         head_data, _, body = data.partition(b"\r\n\r\n")
         size = parse_http_head(head_data)
-        return parse_reply((await _read(stream, body, size))[:size], query, 0)
+        return _check_whole(parse_reply((await _read(stream, body, size))[:size], query, 0))
+
+
+def _check_whole(reply: Reply) -> Reply:
+    if reply.is_truncated:
+        raise MalformedError("truncated on a connection")
+    return reply
 
 
 def parse_http_head(head: bytes) -> int:
@@ -209,7 +211,9 @@ def parse_http_head(head: bytes) -> int:
     version, _, status = first.partition(" ")
     if not version.startswith("HTTP/1.") or status[:3] != "200":
         raise MalformedError(f"HTTP status {status[:3]!r}")
-    fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    fields = {
+        name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)
+    }
     length = fields.get("content-length", "")
     if not (length.isascii() and length.isdigit()) or not HEADER.size <= int(length[:9]) <= LONGEST_REPLY:
         raise MalformedError(f"a reply over HTTP of {length[:9]!r} bytes")

@@ -12,7 +12,7 @@ from talos.networkd.controllers.config_layers import (
     LinkConfigController,
     OperatorConfigController,
 )
-from talos.networkd.controllers.defaults import DefaultsController
+from talos.networkd.controllers.defaults import DefaultsController, HostDNSAddressController
 from talos.networkd.controllers.ethernet_status import (
     EthernetConfigController,
     EthernetStatusController,
@@ -51,6 +51,7 @@ def make_controllers(links: Links, log: Log, open_wire: OpenWire = open_packets)
     """Every controller of this daemon."""
     return [
         DefaultsController(),
+        HostDNSAddressController(),
         CmdlineConfigController(log),
         LinkConfigController(log),
         OperatorConfigController(),

@@ -1,4 +1,4 @@
-"""Defaults without configuration: the loopback link and public servers."""
+"""Defaults without configuration: the loopback link and public servers; addresses of the host's resolver."""
 
 from ipaddress import ip_address, ip_interface
 
@@ -13,8 +13,9 @@ from talos.api.definitions.network_pb2 import (
 from talos.config.contract import NAMESERVERS, TIME_SERVERS
 from talos.networkd.addresses import make_address_id, make_ip, make_prefix
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
+from talos.networkd.spec_makers import make_address
 from talos.resource import ids, kinds
-from talos.resource.controller.controller import ControllerRuntime, Output, Reconciler
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
 LOOPBACK = "lo"
 LOOPBACK_ADDRESS = ip_interface("127.0.0.1/8")
@@ -75,3 +76,28 @@ class DefaultsController(Reconciler):
             times,
             namespace=CONFIG_NAMESPACE,
         )
+
+
+class HostDNSAddressController(Reconciler):
+    """HostDNSConfig → AddressSpec: pods reach the host's resolver by addresses on the loopback link."""
+
+    name = "network.HostDNSAddressController"
+    inputs = (Input(*ids.HOST_DNS_CONFIG),)
+    outputs = (Output(kinds.ADDRESS_SPEC, shared=True),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Follow the config."""
+        layer = enums_pb2.CONFIG_DEFAULT
+        config = await runtime.get_or_none(*ids.HOST_DNS_CONFIG)
+        async with runtime.track_outputs():
+            if config is None or not config.spec.enabled:
+                return
+            spec = config.spec
+            for item in (spec.service_host_dns_address, spec.service_host_dns_address_v6):
+                if not item.ip:
+                    continue
+                address = ip_interface(item.ip)
+                wanted = make_address(LOOPBACK, address, layer)
+                wanted.scope = enums_pb2.SCOPE_HOST
+                spec_id = layered_id(layer, make_address_id(LOOPBACK, address))
+                await runtime.put(kinds.ADDRESS_SPEC, spec_id, wanted, namespace=CONFIG_NAMESPACE)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from talos.api.definitions.network_pb2 import NodeAddressFilterSpec, NodeAddressSpec
+from talos.config.contract import HOST_DNS_FOR_PODS
 from talos.networkd.addresses import is_siderolink, make_prefix, parse_interface, parse_network
 from talos.networkd.controllers.address_status import AddressStatusController
 from talos.networkd.controllers.link_status import is_usable
@@ -66,7 +67,7 @@ class NodeAddressController(Reconciler):
 def is_node_address(address: Interface) -> bool:
     """Whether another machine can reach the node by it."""
     ip = address.ip
-    return not (ip.is_loopback or ip.is_multicast or ip.is_link_local)
+    return not (ip.is_loopback or ip.is_multicast or ip.is_link_local or str(ip) in HOST_DNS_FOR_PODS)
 
 
 def sort_addresses(addresses: Iterable[Interface]) -> list[Interface]:

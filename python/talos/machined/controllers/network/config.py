@@ -7,14 +7,13 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.network_pb2 import HostDNSConfigSpec, NodeAddressSortAlgorithmSpec
 from talos.config import effective
 from talos.config.active import read_config
+from talos.config.contract import HOST_DNS_FOR_PODS
 from talos.config.model import Config
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
 PORT = 53
 LOCAL = "127.0.0.53"
-FOR_PODS = ("169.254.116.108", "fd54:616c:6f73::204f:5320:444e:531")
-"""Addresses of the node's resolver for the cluster's DNS."""
 _ALGORITHMS = {"v1": enums.ADDRESS_SORT_ALGORITHM_V1, "v2": enums.ADDRESS_SORT_ALGORITHM_V2}
 
 
@@ -40,8 +39,8 @@ def make_host_dns(config: Config | None) -> HostDNSConfigSpec:
     spec.enabled = bool(wanted.enabled)
     spec.resolve_member_names = bool(wanted.resolve_member_names)
     if wanted.forward_kube_dns_to_host:
-        four, six = FOR_PODS
-        spec.listen_addresses.extend(_listen_on(address) for address in FOR_PODS)
+        four, six = HOST_DNS_FOR_PODS
+        spec.listen_addresses.extend(_listen_on(address) for address in HOST_DNS_FOR_PODS)
         spec.service_host_dns_address.CopyFrom(NetIP(ip=ip_address(four).packed))
         spec.service_host_dns_address_v6.CopyFrom(NetIP(ip=ip_address(six).packed))
     return spec
