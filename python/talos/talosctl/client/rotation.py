@@ -94,7 +94,7 @@ class _Rotation:
         await self._verify(options.target, "existing PKI")
 
         self._report("> Adding new Talos CA as accepted...")
-        await self._patch(options.target, lambda machine, _: _accept(machine, new.crt))
+        await self._patch(options.target, lambda machine, _: accept_authority(machine, new.crt))
         await self._verify(both, "new client cert, but old server CA")
         await self._verify_directly(both, "new client cert, but old server CA")
         # Whatever happens from here on, this file opens the cluster.
@@ -102,12 +102,14 @@ class _Rotation:
             options.save(both)
 
         self._report("> Making new Talos CA the issuing CA, old Talos CA the accepted CA...")
-        await self._patch(both, lambda machine, is_control: _swap(machine, old, new, with_key=is_control))
+        await self._patch(
+            both, lambda machine, is_control: swap_authority(machine, old, new, with_key=is_control)
+        )
         await self._verify(after, "new PKI")
         await self._verify_directly(after, "new PKI")
 
         self._report("> Removing old Talos CA from the accepted CAs...")
-        await self._patch(after, lambda machine, _: _refuse(machine, old))
+        await self._patch(after, lambda machine, _: refuse_authority(machine, old))
         await self._verify(after, "new PKI")
         if not options.dry_run:
             options.save(after)
@@ -181,22 +183,22 @@ class _Rotation:
         await session.unary(node, path, request, ApplyConfigurationResponse)
 
 
-def _accept(machine: MachineConfig, *authorities: bytes) -> MachineConfig:
+def accept_authority(machine: MachineConfig, *authorities: bytes) -> MachineConfig:
     """With further CAs accepted, each once."""
     known = [ca for ca in machine.accepted_cas or () if ca.crt not in authorities]
     return replace(machine, accepted_cas=(*known, *(PEMEncodedCertificate(crt=crt) for crt in authorities)))
 
 
-def _refuse(machine: MachineConfig, authority: bytes) -> MachineConfig:
+def refuse_authority(machine: MachineConfig, authority: bytes) -> MachineConfig:
     """With a CA accepted no more."""
     left = tuple(ca for ca in machine.accepted_cas or () if (ca.crt or b"").strip() != authority.strip())
     return replace(machine, accepted_cas=left or None)
 
 
-def _swap(machine: MachineConfig, old: bytes, new: PemPair, *, with_key: bool) -> MachineConfig:
+def swap_authority(machine: MachineConfig, old: bytes, new: PemPair, *, with_key: bool) -> MachineConfig:
     """With the new CA issuing, and the old one accepted."""
     issuing = PEMEncodedCertificateAndKey(crt=new.crt, key=new.key if with_key else b"")
-    return replace(_refuse(_accept(machine, old), new.crt), ca=issuing)
+    return replace(refuse_authority(accept_authority(machine, old), new.crt), ca=issuing)
 
 
 async def _retry[T](target: Target, ask: Callable[[Session], Awaitable[T]], what: str) -> T:
