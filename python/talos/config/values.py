@@ -11,7 +11,7 @@ from typing import Any, Self, override
 from urllib.parse import urlsplit
 
 from talos.api.durations import format_duration, parse_duration
-from talos.system.sizes import SIZE_LIMIT, parse_size
+from talos.system.sizes import SIZE_LIMIT, format_pretty_size, parse_size
 
 type Unstructured = Mapping[str, Any]
 """A free-form object, passed to another program unchecked."""
@@ -97,6 +97,19 @@ class ByteSize(Text):
     def bytes(self) -> int:
         """The size in bytes."""
         return parse_size(self)
+
+
+class RoundSize(ByteSize):
+    """A number of bytes that is written as upstream writes it, ``10 GB``, unless that is another number."""
+
+    __slots__ = ()
+
+    @override
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        value = super().parse(text)
+        rounded = format_pretty_size(value.bytes)
+        return cls(rounded) if parse_size(rounded) == value.bytes else value
 
 
 _PERCENTAGE = re.compile(r"-?\d{1,9}(?:\.\d+)?%", re.ASCII)

@@ -1,6 +1,6 @@
 import pytest
 
-from talos.config.values import AddressPort, ByteSize, Duration, PortRange, Size, Text, Url
+from talos.config.values import AddressPort, ByteSize, Duration, PortRange, RoundSize, Size, Text, Url
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,11 @@ WRITTEN = {"2m": "2m0s", "90s": "1m30s", "0.5s": "500ms", "168h": "168h0m0s", "0
 def test_durations_are_kept_in_one_form(text: str) -> None:
     assert Duration.parse(text) == WRITTEN[text]
     assert Duration.parse(WRITTEN[text]) == WRITTEN[text]
+
+
+@pytest.mark.parametrize(
+    ("text", "written"), [("10GB", "10 GB"), ("100 GiB", "100 GiB"), ("512000", "512 kB")]
+)
+def test_sizes_of_partitions_are_written_in_round_numbers(text: str, written: str) -> None:
+    assert RoundSize.parse(text) == written
+    assert RoundSize.parse(written).bytes == ByteSize.parse(text).bytes

@@ -124,6 +124,9 @@ class _Open:
     key: tuple[str, Mark] | None = None
 
 
+YAML_VERSION = (1, 1)
+
+
 class _Composer:
     """Builds nodes from events."""
 
@@ -148,6 +151,11 @@ class _Composer:
             case yaml.AliasEvent():
                 self._alias(event)
             case yaml.DocumentStartEvent():
+                # As upstream's reader, which knows 1.1 only; the versions differ in what a bare word means.
+                if event.version not in {None, YAML_VERSION}:
+                    raise self._refuse(
+                        "this is another version of YAML", self._mark(event), "write %YAML 1.1"
+                    )
                 self._anchors.clear()
             case _:
                 pass

@@ -24,6 +24,8 @@ def check_absent(*paths: Path, force: bool) -> None:
 
 def write_file(path: Path, content: str | bytes, *, force: bool, mode: int = 0o600) -> None:
     """Write a file whole or not at all; one that exists is only replaced by force."""
+    if path.is_dir():
+        raise UserError("is a folder", where=str(path), hint="name a file")
     check_absent(path, force=force)
     data = content.encode() if isinstance(content, str) else content
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")

@@ -42,6 +42,7 @@ ALIASED_DEPTH = f"a: &a {'[' * 60}{']' * 60}\nb: {'[' * 90}*a{']' * 90}\n"
         (ALIASED_DEPTH, "c:2:94: nested too deeply (at most 100 levels)"),
         ("--- 1\n" * 60_000, "c:50001:5: too many documents (at most 50000 values)"),
         ("? " + "k" * 513 + "\n: v", "c:1:3: the key is too long (at most 512 characters)"),
+        ("%YAML 1.2\n---\na: 1", "c:1:1: this is another version of YAML (write %YAML 1.1)"),
         ("a: &a {k: 1}\nb: {<<: *a}", "c:2:5: merge keys are not supported (repeat the keys instead of <<)"),
     ],
 )
@@ -64,6 +65,10 @@ def test_scalars_are_read_as_go_reads_them() -> None:
 def test_aliases_work() -> None:
     (node,) = parse_documents("a: &a {k: 1, l: 2}\nc: *a\n")
     assert plain(node) == {"a": {"k": 1, "l": 2}, "c": {"k": 1, "l": 2}}
+
+
+def test_the_version_of_yaml_may_be_written() -> None:
+    assert [plain(node) for node in parse_documents("%YAML 1.1\n---\na: yes\n")] == [{"a": "yes"}]
 
 
 def test_a_quoted_merge_key_is_a_text() -> None:

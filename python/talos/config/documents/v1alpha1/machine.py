@@ -12,14 +12,14 @@ from talos.config.documents.v1alpha1.kubelet import KubeletConfig
 from talos.config.documents.v1alpha1.network import NetworkConfig
 from talos.config.documents.v1alpha1.registries import RegistriesConfig
 from talos.config.schema import FILE_MODE, Applies, Section, setting
-from talos.config.values import ByteSize, Duration, FileMode, Unstructured, Url
+from talos.config.values import Duration, FileMode, RoundSize, Unstructured, Url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskPartition(Section):
     """Partitions to make."""
 
-    size: ByteSize | None = setting("size; the last partition may be without one and uses the rest")
+    size: RoundSize | None = setting("size; the last partition may be without one and uses the rest")
     mountpoint: str | None = setting("mount point")
 
 
