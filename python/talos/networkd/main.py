@@ -18,6 +18,7 @@ from talos.networkd.controllers.ethernet_status import (
     EthernetStatusController,
     HardwareAddrController,
 )
+from talos.networkd.controllers.firewall import NfTablesChainConfigController, NfTablesChainController
 from talos.networkd.controllers.link_alias import LinkAliasConfigController, LinkAliasSpecController
 from talos.networkd.controllers.link_spec import LinkSpecController
 from talos.networkd.controllers.link_status import LinkStatusController
@@ -70,6 +71,8 @@ def make_controllers(links: Links, log: Log, open_wire: OpenWire = open_packets)
         RoutingRuleSpecController(links, log),
         LinkAliasConfigController(log),
         LinkAliasSpecController(links, log),
+        NfTablesChainConfigController(),
+        NfTablesChainController(links, log),
         LinkStatusController(links, log),
         AddressStatusController(links, log),
         RouteStatusController(links, log),

@@ -16,6 +16,7 @@ from talos.system.net.links import (
     OPER_DOWN,
     OPER_UP,
     AddressState,
+    Damages,
     LinkError,
     Links,
     LinkState,
@@ -23,6 +24,7 @@ from talos.system.net.links import (
     RuleState,
     Topic,
 )
+from talos.system.net.nftables import Chain
 from talos.system.net.wireguard import WireguardChange, WireguardState
 from talos.system.wakeup import Wakeup
 
@@ -39,6 +41,10 @@ class _Watcher:
 
     async def __anext__(self) -> None:
         await self.event.wait()
+
+    def forget(self) -> None:
+        """Forget what has happened."""
+        self.event.clear()
 
 
 class MemoryLinks(Links):
@@ -59,6 +65,8 @@ class MemoryLinks(Links):
         ]
         self._tunnels: dict[str, WireguardState] = {}
         self._watchers: list[_Watcher] = []
+        self.filters: dict[str, tuple[Chain, ...]] = {}
+        """Chains by their table."""
         self.changes: list[str] = []
         """Every change made, as text."""
 
@@ -262,6 +270,24 @@ class MemoryLinks(Links):
         """Remove a route."""
         self._routes = [other for other in self._routes if not self._is_same_route(route, other)]
         self._changed(Topic.ROUTE, f"unroute {route.destination or 'default'} via {route.gateway}")
+
+    @override
+    async def replace_filter(self, table: str, chains: Sequence[Chain]) -> None:
+        """Keep the chains."""
+        self.filters[table] = tuple(chains)
+        self._changed(Topic(0), f"filter {table}: {', '.join(chain.name for chain in chains)}")
+
+    @override
+    async def has_filter(self, table: str) -> bool:
+        """Whether chains are kept."""
+        return bool(self.filters.get(table))
+
+    @override
+    @asynccontextmanager
+    async def watch_filter(self, table: str) -> AsyncGenerator[Damages]:
+        """Nobody else removes anything."""
+        del table
+        yield _Watcher(Topic(0))
 
     @override
     @asynccontextmanager

@@ -25,6 +25,7 @@ from talos.system.net.links import (
     IFF_MULTICAST,
     Address,
     AddressState,
+    Damages,
     LinkError,
     Links,
     LinkState,
@@ -34,6 +35,7 @@ from talos.system.net.links import (
     Topic,
 )
 from talos.system.net.monitor import Monitor, Table, Watch
+from talos.system.net.nftables import Chain, has_table, replace_table, watch_damages
 from talos.system.net.rules import make_rule_attributes, parse_rule
 from talos.system.net.wireguard import WireguardChange, WireguardState, change_wireguard, read_wireguard
 
@@ -169,6 +171,21 @@ class KernelLinks(Links):
     @override
     async def remove_rule(self, rule: RuleState) -> None:
         await self._change(self._route.rule, "del", tolerate=errno.ENOENT, **make_rule_attributes(rule))
+
+    @override
+    async def replace_filter(self, table: str, chains: Sequence[Chain]) -> None:
+        try:
+            replace_table(table, chains)
+        except OSError as error:
+            raise LinkError(error.errno, f"nftables: {error.strerror}") from None
+
+    @override
+    async def has_filter(self, table: str) -> bool:
+        return has_table(table)
+
+    @override
+    def watch_filter(self, table: str) -> AbstractAsyncContextManager[Damages]:
+        return watch_damages(table)
 
     @override
     def watch(self, topics: Topic) -> AbstractAsyncContextManager[Watch]:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from talos.system.net.driver_settings import DriverChange
 from talos.system.net.ethtool import DriverState, Identity
+from talos.system.net.nftables import Chain
 from talos.system.net.wireguard import WireguardChange, WireguardState
 
 type Address = IPv4Address | IPv6Address
@@ -124,6 +125,18 @@ class Topic(enum.Flag):
     RULE = enum.auto()
 
 
+class Damages(Protocol):
+    """Removals from a table of packet filters by anybody."""
+
+    def __aiter__(self) -> AsyncIterator[None]:
+        """Yields once per burst."""
+        ...
+
+    def forget(self) -> None:
+        """Forget what was removed so far, such as by a transaction of this process."""
+        ...
+
+
 class LinkError(OSError):
     """The kernel refused a change; ``errno`` is the reason."""
 
@@ -212,6 +225,18 @@ class Links(Protocol):
 
     async def remove_rule(self, rule: RuleState) -> None:
         """Remove a routing rule; nothing happens when it does not exist."""
+        ...
+
+    async def replace_filter(self, table: str, chains: Sequence[Chain]) -> None:
+        """Put chains in the place of those of a table of packet filters, in one transaction."""
+        ...
+
+    async def has_filter(self, table: str) -> bool:
+        """Whether there is a table of packet filters of this name."""
+        ...
+
+    def watch_filter(self, table: str) -> AbstractAsyncContextManager[Damages]:
+        """Yields when something is removed from a table, from when the context is entered."""
         ...
 
     def watch(self, topics: Topic) -> AbstractAsyncContextManager[AsyncIterator[None]]:

@@ -127,6 +127,12 @@ class Netlink:
         return int.from_bytes(number, "little")
 
 
+def split_messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The messages of a datagram: number and body."""
+    for _, number, _, body in _split(data):
+        yield number, body
+
+
 def strip_generic(body: bytes) -> bytes:
     """The attributes of an answer of generic netlink."""
     return body[_GENERIC_HEADER.size :]
