@@ -7,7 +7,7 @@ import trio
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.cluster_pb2 import AffiliateSpec, ConfigSpec, ServiceEndpoint
-from talos.api.rpc import Transport
+from talos.api.rpc import RpcError, Transport
 from talos.clusterd.controllers.members import RAW_NAMESPACE
 from talos.clusterd.discovery.cipher import PayloadCipher
 from talos.clusterd.discovery.client import (
@@ -30,6 +30,9 @@ from talos.system.version import get_version
 PAUSE = 0.25
 """Seconds between rounds: what a server sends in quick succession is written at once."""
 
+LEAVE_TIMEOUT = 2.0
+"""Seconds in which a node that is being reset leaves its cluster."""
+
 
 class DiscoveryServiceController(Controller):
     """DiscoveryConfig, Identity, MachineStatus, own Affiliate → Affiliate of the source ``service``."""
@@ -50,6 +53,18 @@ class DiscoveryServiceController(Controller):
     async def run(self, runtime: ControllerRuntime) -> None:
         """Run a client for every configured service, until cancelled."""
         running: dict[ClientSettings, tuple[DiscoveryClient, trio.CancelScope]] = {}
+        try:
+            await self._follow(runtime, running)
+        finally:
+            # A reset ends this daemon in the next moment.
+            with trio.CancelScope(shield=True), trio.move_on_after(LEAVE_TIMEOUT):
+                await self._leave_if_reset(runtime, [client for client, _ in running.values()])
+
+    async def _follow(
+        self,
+        runtime: ControllerRuntime,
+        running: dict[ClientSettings, tuple[DiscoveryClient, trio.CancelScope]],
+    ) -> None:
         async with trio.open_nursery() as nursery:
             async for _ in runtime.events():
                 wanted = await self._find_wanted(runtime)
@@ -104,6 +119,18 @@ class DiscoveryServiceController(Controller):
                 client.leave()
             elif local is not None:
                 client.publish(local.spec)
+
+    async def _leave_if_reset(self, runtime: ControllerRuntime, clients: list[DiscoveryClient]) -> None:
+        """Withdraw this node when it is being reset; what says so may arrive just after the end."""
+        await trio.sleep(PAUSE)
+        status = await runtime.get_or_none(*ids.MACHINE_STATUS)
+        if status is None or status.spec.stage != enums.MACHINE_STAGE_RESETTING:
+            return
+        for client in clients:
+            try:
+                await client.withdraw()
+            except RpcError as error:
+                self._log.warning("the discovery service still has this node", reason=str(error))
 
     async def _write(self, runtime: ControllerRuntime, clients: list[DiscoveryClient]) -> None:
         """Write what the services know of the others, merged when there are several."""

@@ -112,6 +112,12 @@ class DiscoveryClient:
             self._is_leaving, self._data, self._endpoints = True, b"", ()
             self._changed.set()
 
+    async def withdraw(self) -> None:
+        """Withdraw this node now, over a connection of its own; RpcError."""
+        self.leave()
+        async with self._connect(self._settings.endpoint) as transport:
+            await self._publish(transport)
+
     async def run(self) -> None:
         """Keep a connection until cancelled."""
         endpoint, wait = self._settings.endpoint, FIRST_WAIT

@@ -1,6 +1,7 @@
 """NodeAddress: the addresses of the node."""
 
 from collections.abc import Iterable, Sequence
+from ipaddress import ip_address
 
 from talos.api.definitions.network_pb2 import NodeAddressFilterSpec, NodeAddressSpec
 from talos.config.contract import HOST_DNS_FOR_PODS
@@ -15,6 +16,8 @@ from talos.system.net.links import Interface
 EXTERNAL_LINK = "external"
 # Addresses of link scope or narrower (RT_SCOPE_LINK) are no addresses of the node.
 _LINK_SCOPE = 253
+# Every node has these for itself; compared as addresses, which have several texts.
+_HOST_DNS = frozenset(map(ip_address, HOST_DNS_FOR_PODS))
 
 
 class NodeAddressController(Reconciler):
@@ -67,7 +70,7 @@ class NodeAddressController(Reconciler):
 def is_node_address(address: Interface) -> bool:
     """Whether another machine can reach the node by it."""
     ip = address.ip
-    return not (ip.is_loopback or ip.is_multicast or ip.is_link_local or str(ip) in HOST_DNS_FOR_PODS)
+    return not (ip.is_loopback or ip.is_multicast or ip.is_link_local or ip in _HOST_DNS)
 
 
 def sort_addresses(addresses: Iterable[Interface]) -> list[Interface]:
