@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 from functools import cache, reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.unit.config import yaml_text
@@ -19,6 +19,12 @@ from talos.config.read.loader import dump, load
 from talos.config.secrets.bundle import SecretsBundle
 
 TABLE = Path(__file__).parents[2] / "data" / "config" / "contracts.tsv"
+LAYOUTS = TABLE.with_name("layouts.tsv")
+COMPARED = [
+    *(("v1.4", "controlplane"), ("v1.9", "worker"), ("v1.12", "controlplane")),
+    *(("v1.13", "worker"), ("v1.15", "controlplane"), ("v1.15", "worker")),
+]
+"""Configs whose layout was compared with what upstream's generator writes, by its published test data."""
 VERSIONS = [*(f"v1.{minor}" for minor in range(16)), "v1.99"]
 MACHINES = {"controlplane": MachineType.CONTROL_PLANE, "worker": MachineType.WORKER}
 
@@ -119,3 +125,33 @@ def test_options_reach_old_layouts(options: GenerateOptions) -> None:
     newer = documents(dump(generate_config(replace(changed, contract=(1, 13)), MachineType.WORKER)))
     assert newer["KubeSpanConfig"]["enabled"] is True
     assert newer["RegistryMirrorConfig"]["name"] == "docker.io"
+
+
+def shape(value: Any) -> str:
+    """The keys of a value in their order, those of mappings in braces: ``ca{crt,key}``."""
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        return f"[{shape(items[0])}]" if items and isinstance(items[0], dict) else ""
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return "{" + ",".join(f"{key}{shape(below)}" for key, below in fields.items()) + "}"
+    return ""
+
+
+@pytest.mark.parametrize(("version", "machine"), COMPARED)
+def test_documents_and_keys_come_in_upstreams_order(
+    version: str, machine: str, options: GenerateOptions
+) -> None:
+    plain = replace(options, install_disk="", install_image="")
+    found = yaml_text.read_all(generate(version, machine, plain))
+    with LAYOUTS.open(encoding="utf-8") as file:
+        table = [*csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
+    wanted = [row for row in table if (row["version"], row["machine"]) == (version, machine)]
+    assert [(document.get("kind", ""), shape(document)) for document in found] == [
+        (row["kind"], row["keys"]) for row in wanted
+    ]
+
+
+def test_an_installation_without_image_leaves_it_to_the_node(options: GenerateOptions) -> None:
+    text = generate("v1.15", "worker", replace(options, install_image=""))
+    assert documents(text)["UnattendedInstallConfig"]["installer"] == {}

@@ -129,7 +129,7 @@ def _documents(options: GenerateOptions) -> Iterator[Document]:
     if options.install_disk:
         match = Expression(f'disk.dev_path == "{options.install_disk}"')
         yield UnattendedInstallConfig(
-            installer=InstallerSpec(image=options.install_image),
+            installer=InstallerSpec(image=options.install_image or None),
             provisioning=ProvisioningSpec(disk_selector=DiskSelectorSpec(match=match), wipe=False),
         )
     yield ResolverConfig(host_dns=HostDNSConfig(enabled=True, forward_kube_dns_to_host=True))
