@@ -40,7 +40,6 @@ NOT_BUILT = {
     "talosctl dashboard",
     "talosctl debug",
     "talosctl image cache-create",
-    "talosctl image cache-serve",
     "talosctl remote-provision-launch",
     "talosctl upgrade-k8s",
 }

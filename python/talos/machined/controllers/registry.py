@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from talos.machined.controllers.block.mount_request import MountRequestController
 from talos.machined.controllers.block.system_disk import SystemDiskController
@@ -10,6 +11,8 @@ from talos.machined.controllers.block.volume_manager import VolumeContext, Volum
 from talos.machined.controllers.cluster.identity import NodeIdentityController
 from talos.machined.controllers.config.machine_type import MachineTypeController
 from talos.machined.controllers.config.persistence import PersistenceController
+from talos.machined.controllers.cri.config_files import CRIConfigFilesController
+from talos.machined.controllers.cri.customization import CustomizationConfigController
 from talos.machined.controllers.cri.image_cache import ImageCacheConfigController
 from talos.machined.controllers.cri.registries import RegistriesConfigController
 from talos.machined.controllers.cri.runtime_spec import RuntimeSpecConfigController
@@ -84,7 +87,7 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
         NodeAddressSortAlgorithmController(),
         AddressFilterController(),
         *make_runtime_controllers(context),
-        *make_cri_controllers(),
+        *make_cri_controllers(context),
         ApiServiceConfigController(),
         MaintenanceConfigController(context.stage, context.log),
         *make_secrets_controllers(context.bridge),
@@ -107,9 +110,21 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
     ]
 
 
-def make_cri_controllers() -> list[Controller]:
+def make_cri_controllers(context: ControllerContext) -> list[Controller]:
     """Controllers of containerd's configuration."""
-    return [RegistriesConfigController(), ImageCacheConfigController(), RuntimeSpecConfigController()]
+    platform, services = context.node.platform, context.node.services
+    return [
+        RegistriesConfigController(),
+        ImageCacheConfigController(),
+        RuntimeSpecConfigController(),
+        CustomizationConfigController(),
+        CRIConfigFilesController(
+            context.log,
+            partial(services.terminate, "cri"),
+            root=context.etc.shown.parent,
+            restrict_oom_score=not platform.has_kernel,
+        ),
+    ]
 
 
 def make_volume_controllers(context: ControllerContext) -> list[Controller]:

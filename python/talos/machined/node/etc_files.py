@@ -25,7 +25,7 @@ class EtcFiles:
     def __init__(self, mounts: Mounts, generated: Path = GENERATED, shown: Path = SHOWN) -> None:
         self._mounts = mounts
         self._generated = generated
-        self._shown = shown
+        self.shown = shown
         self._bound: set[str] = set()
 
     def write(self, name: str, text: str, mode: int = 0o644) -> None:
@@ -40,5 +40,5 @@ class EtcFiles:
             file.truncate(len(data))
         path.chmod(mode)
         if name not in self._bound:
-            self._mounts.bind(str(path), str(self._shown / name), read_only=True)
+            self._mounts.bind(str(path), str(self.shown / name), read_only=True)
             self._bound.add(name)

@@ -3,13 +3,14 @@
 import argparse
 import json
 import re
+import ssl
 import sys
 import threading
 from collections.abc import Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from socket import socket
+from socket import AF_INET6, socket
 from typing import override
 from urllib.parse import parse_qs, urlsplit
 
@@ -27,10 +28,16 @@ class MirrorServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, address: tuple[str, int], images: Images) -> None:
+    def __init__(self, address: tuple[str, int], images: Images, tls: ssl.SSLContext | None = None) -> None:
+        """``tls`` has the server's certificate; without it the mirror speaks plain HTTP."""
         self.images = images
         self._free = threading.Semaphore(MAX_CONNECTIONS)
+        if ":" in address[0]:
+            self.address_family = AF_INET6
         super().__init__(address, _Handler)
+        if tls is not None:
+            # The handshake is the connection's own thread's: a silent client keeps nobody waiting.
+            self.socket = tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
     @override
     def process_request(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
@@ -45,6 +52,12 @@ class MirrorServer(ThreadingHTTPServer):
             super().process_request_thread(request, client_address)
         finally:
             self._free.release()
+
+    @override
+    def handle_error(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
+        """One line: a client that speaks no TLS, or goes away, is no event of ours."""
+        del request
+        sys.stderr.write(f"{client_address}: {sys.exception()}\n")
 
 
 class _Handler(BaseHTTPRequestHandler):

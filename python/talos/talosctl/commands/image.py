@@ -124,7 +124,13 @@ COMMAND = Command(
             "cache-cert-gen",
             (),
             "Make certificates for a cache of images, and a config patch that trusts them",
-            "talos.talosctl.commands.image_cache",
+            "talos.talosctl.commands.image_cache:CERT_GEN",
+        ),
+        Lazy(
+            "cache-serve",
+            (),
+            "Serve a folder of images to nodes, as a registry",
+            "talos.talosctl.commands.image_cache:SERVE",
         ),
         Command(name="list", aliases=("l", "ls"), summary="List the images on the node", run=run_list),
         Command(

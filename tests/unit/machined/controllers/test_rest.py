@@ -68,6 +68,7 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
         events=EventLog(),
         platform=MetalPlatform(arguments=parse_cmdline("")),
         ports=SimpleNamespace(files=files),
+        services=SimpleNamespace(terminate=trio.lowlevel.checkpoint),
     )
     (folder / "etc").mkdir()
     return ControllerContext(

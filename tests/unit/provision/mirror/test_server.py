@@ -4,6 +4,8 @@ import hashlib
 import http.client
 import io
 import json
+import socket
+import ssl
 import tarfile
 import threading
 from collections.abc import Generator
@@ -13,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from talos.pki.authority import CertificateAuthority, Usage
+from talos.pki.keys import KeyType
 from talos.provision.mirror import server
 from talos.provision.mirror.archives import read_images
 from talos.provision.mirror.server import MirrorServer
@@ -152,3 +156,28 @@ def test_damaged_archives_are_named(tmp_path: Path) -> None:
     write_archive(path, "registry.k8s.io/pause:3.10", broken=True)
     with pytest.raises(UserError, match=r"the manifest of registry\.k8s\.io/pause:3\.10 is missing"):
         read_images(tmp_path)
+
+
+def test_over_tls_a_silent_client_keeps_nobody_waiting(folder: Path, tmp_path: Path) -> None:
+    authority = CertificateAuthority.generate(KeyType.P256, organizations=["cache"])
+    pair = authority.issue(common_name="mirror", ips=["127.0.0.1"], usages=Usage.SERVER)
+    for name, content in (("crt", pair.crt), ("key", pair.key)):
+        (tmp_path / f"tls.{name}").write_bytes(content)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+    trust = ssl.create_default_context(cadata=authority.crt.decode())
+    with MirrorServer(("127.0.0.1", 0), read_images(folder), tls) as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            with socket.create_connection(("127.0.0.1", running.server_port)):
+                client = http.client.HTTPSConnection(
+                    "127.0.0.1", running.server_port, context=trust, timeout=10
+                )
+                client.request("GET", f"/v2/pause/blobs/{digest_of(LAYER)}")
+                answer = client.getresponse()
+                assert (answer.status, answer.read()) == (HTTPStatus.OK, LAYER)
+                client.close()
+        finally:
+            running.shutdown()
+            thread.join()

@@ -1,6 +1,5 @@
 """BaseRuntimeSpecConfig: the OCI runtime spec that every container starts from."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf.struct_pb2 import Struct
@@ -8,55 +7,18 @@ from google.protobuf.struct_pb2 import Struct
 from talos.api.definitions.cri_pb2 import BaseRuntimeSpecConfigSpec
 from talos.config.active import read_config
 from talos.config.documents.cri.base_runtime_spec import CRIBaseRuntimeSpecConfig
+from talos.machined.containerd.spec import (
+    CAPABILITIES,
+    DEFAULT_MOUNTS,
+    MASKED,
+    NAMESPACES,
+    READ_ONLY,
+    make_mounts,
+)
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
 DEFAULT, OVERRIDES = "default", "overrides"
-CAPABILITIES = (
-    "CAP_CHOWN",
-    "CAP_DAC_OVERRIDE",
-    "CAP_FSETID",
-    "CAP_FOWNER",
-    "CAP_MKNOD",
-    "CAP_NET_RAW",
-    "CAP_SETGID",
-    "CAP_SETUID",
-    "CAP_SETFCAP",
-    "CAP_SETPCAP",
-    "CAP_NET_BIND_SERVICE",
-    "CAP_SYS_CHROOT",
-    "CAP_KILL",
-    "CAP_AUDIT_WRITE",
-)
-_MASKED = (
-    "/proc/acpi",
-    "/proc/asound",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/latency_stats",
-    "/proc/timer_list",
-    "/proc/timer_stats",
-    "/proc/sched_debug",
-    "/sys/firmware",
-    "/sys/devices/virtual/powercap",
-    "/proc/scsi",
-)
-_READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
-_HARDENED = ("nosuid", "noexec", "nodev")
-_MOUNTS: Sequence[tuple[str, str, str, Sequence[str]]] = (
-    ("/proc", "proc", "proc", _HARDENED),
-    ("/dev", "tmpfs", "tmpfs", ("nosuid", "strictatime", "mode=755", "size=65536k")),
-    (
-        "/dev/pts",
-        "devpts",
-        "devpts",
-        ("nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"),
-    ),
-    ("/dev/shm", "tmpfs", "shm", (*_HARDENED, "mode=1777", "size=65536k")),
-    ("/dev/mqueue", "mqueue", "mqueue", _HARDENED),
-    ("/sys", "sysfs", "sysfs", (*_HARDENED, "ro")),
-    ("/run", "tmpfs", "tmpfs", ("nosuid", "strictatime", "mode=755", "size=65536k")),
-)
 
 
 class RuntimeSpecConfigController(Reconciler):
@@ -88,16 +50,13 @@ def make_default_spec() -> dict[str, Any]:
             "noNewPrivileges": True,
         },
         "root": {"path": "rootfs"},
-        "mounts": [
-            {"destination": target, "type": kind, "source": source, "options": list(options)}
-            for target, kind, source, options in _MOUNTS
-        ],
+        "mounts": make_mounts(DEFAULT_MOUNTS),
         "linux": {
             "resources": {"devices": [{"allow": False, "access": "rwm"}]},
             "cgroupsPath": "/default",
-            "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount", "network")],
-            "maskedPaths": list(_MASKED),
-            "readonlyPaths": list(_READ_ONLY),
+            "namespaces": [{"type": kind} for kind in NAMESPACES],
+            "maskedPaths": list(MASKED),
+            "readonlyPaths": list(READ_ONLY),
         },
     }
 

@@ -1,0 +1,62 @@
+"""TOML for containerd: the standard library reads it, this writes it."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+type Table = Mapping[str, Any]
+
+
+def merge(base: Table, over: Table) -> dict[str, Any]:
+    """One table over another: tables are merged, everything else is replaced."""
+    merged = dict(base)
+    for key, value in over.items():
+        old = merged.get(key)
+        merged[key] = merge(_table(old), _table(value)) if _is_table(old) and _is_table(value) else value
+    return merged
+
+
+def format_toml(table: Table) -> str:
+    """A table as TOML; values are texts, numbers, booleans, lists of these, and tables."""
+    return "\n".join(_format_table(table, ())) + "\n"
+
+
+def _format_table(table: Table, path: tuple[str, ...]) -> Iterator[str]:
+    plain = {key: value for key, value in table.items() if not _is_table(value)}
+    if path and (plain or not table):
+        yield f"\n[{'.'.join(map(_quote, path))}]"
+    for key, value in plain.items():
+        yield f"{_quote(key)} = {_format_value(value)}"
+    for key, value in table.items():
+        if _is_table(value):
+            yield from _format_table(_table(value), (*path, key))
+
+
+def _format_value(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return repr(value)
+        case list() | tuple():
+            return f"[{', '.join(_format_value(item) for item in cast('list[object]', value))}]"
+        case dict():
+            items = cast("dict[str, object]", value).items()
+            return "{" + ", ".join(f"{_quote(key)} = {_format_value(item)}" for key, item in items) + "}"
+        case _:
+            return _quote(str(value), bare=False)
+
+
+def _quote(text: str, *, bare: bool = True) -> str:
+    if bare and text and text.isascii() and text.replace("_", "").replace("-", "").isalnum():
+        return text
+    # JSON's escapes are among those of TOML, which has no DEL.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _table(value: object) -> Table:
+    return cast("Table", value)

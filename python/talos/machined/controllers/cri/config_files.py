@@ -1,0 +1,148 @@
+"""The files in /etc/cri, from which containerd takes its plugins' settings and where images come from.
+
+They hold passwords and keys, so no resource shows their content.
+"""
+
+import json
+import os
+import shutil
+import tomllib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from talos.api.definitions.cri_pb2 import CustomizationConfigSpec, RegistriesConfigSpec
+from talos.api.definitions.files_pb2 import EtcFileStatusSpec
+from talos.config.active import read_config
+from talos.config.documents.cri.base_runtime_spec import CRIBaseRuntimeSpecConfig
+from talos.machined.containerd.config import (
+    BASE_SPEC,
+    HOSTS,
+    MERGED,
+    STATUS,
+    make_base,
+    make_credentials,
+    make_hosts,
+)
+from talos.machined.containerd.toml import format_toml, merge
+from talos.machined.controllers.cri.runtime_spec import make_default_spec
+from talos.resource import ids, kinds
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.resource import Resource
+from talos.system.errors import UserError
+from talos.system.logging import Log
+
+
+class CRIConfigFilesController(Reconciler):
+    """RegistryConfig, CustomizationConfig and MachineConfig → files, EtcFileStatus.
+
+    ``restart`` is called when containerd has to read its settings anew; it looks for mirrors at every pull.
+    """
+
+    name = "files.CRIConfigPartsController"
+    inputs = (
+        Input(*ids.REGISTRY_CONFIG),
+        Input(kinds.CUSTOMIZATION_CONFIG),
+        Input(*ids.MACHINE_CONFIG),
+    )
+    outputs = (Output(kinds.ETC_FILE_STATUS, shared=True),)
+
+    def __init__(
+        self,
+        log: Log,
+        restart: Callable[[], Awaitable[None]],
+        *,
+        restrict_oom_score: bool,
+        root: Path,
+    ) -> None:
+        self._log = log
+        self._restart = restart
+        self._restrict_oom_score = restrict_oom_score
+        self._root = root
+        self._written: dict[str, str] = {}
+        self._version = 0
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write what has changed."""
+        registries = await runtime.get_or_none(*ids.REGISTRY_CONFIG)
+        if registries is None:
+            return
+        config = await read_config(runtime)
+        document = config.find(CRIBaseRuntimeSpecConfig) if config else None
+        overrides = document.overrides if document else None
+        base_spec = json.dumps(merge(make_default_spec(), overrides)) if overrides else ""
+        parts = await runtime.list(kinds.CUSTOMIZATION_CONFIG)
+        settings = self._make_settings(registries.spec, parts, has_base_spec=bool(base_spec))
+        self._write_hosts(self._make_hosts(registries.spec))
+        changed = self._write(BASE_SPEC, base_spec) | self._write(MERGED, settings)
+        if changed:
+            if self._version:
+                await self._restart()
+            self._version += 1
+        await runtime.put(kinds.ETC_FILE_STATUS, STATUS, EtcFileStatusSpec(spec_version=str(self._version)))
+
+    def _make_settings(
+        self,
+        registries: RegistriesConfigSpec,
+        parts: Sequence[Resource[CustomizationConfigSpec]],
+        *,
+        has_base_spec: bool,
+    ) -> str:
+        table: Mapping[str, Any] = make_base(
+            restrict_oom_score=self._restrict_oom_score, has_base_spec=has_base_spec
+        )
+        table = merge(table, make_credentials(registries))
+        for part in sorted(parts, key=lambda part: part.id):
+            try:
+                table = merge(table, tomllib.loads(part.spec.content))
+            except (tomllib.TOMLDecodeError, RecursionError) as error:
+                self._log.once(
+                    "a piece of containerd's configuration is no TOML, it is left out",
+                    document=f"CRICustomizationConfig {part.id}",
+                    reason=str(error),
+                )
+        return format_toml(table)
+
+    def _make_hosts(self, registries: RegistriesConfigSpec) -> Mapping[str, str]:
+        try:
+            return make_hosts(registries)
+        except UserError as error:
+            self._log.once("the registries' mirrors can't be used", reason=str(error))
+            return {}
+
+    def _write(self, path: str, text: str) -> bool:
+        """Write or, without content, remove a file; whether that changed anything."""
+        if self._written.get(path, "") == text:
+            return False
+        file = self._root / path.lstrip("/")
+        if text:
+            write_secret(file, text)
+        else:
+            file.unlink(missing_ok=True)
+        self._written[path] = text
+        return True
+
+    def _write_hosts(self, files: Mapping[str, str]) -> None:
+        """Write the files of registries, and remove the folders of those that are no longer configured."""
+        for name, text in files.items():
+            self._write(f"{HOSTS}/{name}", text)
+        prefix = f"{HOSTS}/"
+        for path in [path for path in self._written if path.startswith(prefix)]:
+            if path.removeprefix(prefix) not in files:
+                self._write(path, "")
+                del self._written[path]
+        kept = {name.partition("/")[0] for name in files}
+        hosts = self._root / HOSTS.lstrip("/")
+        for folder in hosts.iterdir() if hosts.is_dir() else ():
+            if folder.name not in kept:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_secret(path: Path, text: str) -> None:
+    """Replace a file that nobody but its owner may read; readers see the old or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.new")
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(fd, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
+        file.write(text)
+    fresh.replace(path)

@@ -1,0 +1,151 @@
+"""What containerd reads: the settings of its plugins, and the mirrors of registries."""
+
+import json
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from talos.api.resource.config_pb2 import MachineConfigSpec
+from talos.machined.containerd.config import make_folder_name
+from talos.machined.containerd.toml import format_toml, merge
+from talos.machined.controllers.cri.config_files import CRIConfigFilesController
+from talos.machined.controllers.cri.customization import CustomizationConfigController
+from talos.machined.controllers.cri.registries import RegistriesConfigController
+from talos.resource import ids, kinds
+from talos.resource.changes import put, wait_for
+from talos.resource.controller.runtime import run_controllers
+from talos.resource.memory.state import MemoryState
+from talos.system.logging import Log
+
+PEM = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
+REGISTRIES = """\
+version: v1alpha1
+machine:
+  registries:
+    mirrors:
+      "*": {endpoints: ["http://10.0.0.1:5000"]}
+      docker.io:
+        endpoints: ["https://a.example/path", "https://b.example/v2/x"]
+        overridePath: true
+        skipFallback: true
+    config:
+      own.example:5000: {auth: {username: u, password: "p\\"\\\\"}, tls: {insecureSkipVerify: true}}
+"""
+CUSTOM = """\
+---
+apiVersion: v1alpha1
+kind: CRICustomizationConfig
+name: mine
+content: |
+  [plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "mine.example/pause:1"
+---
+apiVersion: v1alpha1
+kind: CRICustomizationConfig
+name: wrong
+content: "[["
+---
+apiVersion: v1alpha1
+kind: CRIBaseRuntimeSpecConfig
+overrides: {process: {rlimits: [{type: RLIMIT_NOFILE, soft: 1024, hard: 1024}]}}
+"""
+CRI = "io.containerd.grpc.v1.cri"
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+async def test_files_follow_the_config(tmp_path: Path) -> None:
+    state, log, restarts = MemoryState(), Log(write=lambda _: None), list[str]()
+
+    async def restart() -> None:
+        restarts.append("cri")
+
+    async def configure(text: str) -> None:
+        await put(state, *ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=text.encode()))
+
+    async def settled(*words: str) -> None:
+        def is_written(_: object) -> bool:
+            text = (parts / "cri.toml").read_text(encoding="utf-8")
+            return all(word in text for word in words)
+
+        with trio.fail_after(10):
+            await wait_for(state, kinds.ETC_FILE_STATUS, "cri/conf.d/cri.toml", is_written)
+
+    parts = tmp_path / "etc/cri/conf.d"
+    await configure(REGISTRIES)
+    async with trio.open_nursery() as nursery:
+        controllers = [
+            RegistriesConfigController(),
+            CustomizationConfigController(),
+            CRIConfigFilesController(log, restart, restrict_oom_score=True, root=tmp_path),
+        ]
+        nursery.start_soon(run_controllers, state, controllers)
+        await settled("own.example")
+        settings = read_toml(parts / "cri.toml")["plugins"][CRI]
+        assert settings["restrict_oom_score_adj"]
+        assert settings["registry"] == {
+            "config_path": "/etc/cri/conf.d/hosts",
+            "configs": {"own.example:5000": {"auth": {"username": "u", "password": 'p"\\'}}},
+        }
+        assert stat.S_IMODE((parts / "cri.toml").stat().st_mode) == 0o600
+        assert sorted(folder.name for folder in (parts / "hosts").iterdir()) == [
+            "_default",
+            "docker.io",
+            "own.example_5000_",
+        ]
+        hub = read_toml(parts / "hosts/docker.io/hosts.toml")
+        assert list(hub["host"]) == ["https://a.example/path", "https://b.example/v2/x"]
+        assert (hub["server"], hub["override_path"]) == ("https://b.example/v2/x", True)
+        others = read_toml(parts / "hosts/_default/hosts.toml")
+        assert list(others["host"]) == ["http://10.0.0.1:5000/v2"]
+        assert "server" not in others
+        own = read_toml(parts / "hosts/own.example_5000_/hosts.toml")["host"]
+        assert list(own) == ["http://10.0.0.1:5000/v2", "https://own.example:5000/v2"]
+        assert own["https://own.example:5000/v2"]["skip_verify"]
+        assert restarts == []
+
+        await configure(f"version: v1alpha1\nmachine: {{}}\n{CUSTOM}")
+        await settled("mine.example", "base-spec.json")
+        settings = read_toml(parts / "cri.toml")["plugins"][CRI]
+        assert settings["sandbox_image"] == "mine.example/pause:1"
+        assert settings["registry"] == {"config_path": "/etc/cri/conf.d/hosts"}
+        assert (
+            settings["containerd"]["runtimes"]["runc"]["base_runtime_spec"]
+            == "/etc/cri/conf.d/base-spec.json"
+        )
+        spec = json.loads((parts / "base-spec.json").read_text(encoding="utf-8"))
+        assert spec["process"]["rlimits"] == [{"type": "RLIMIT_NOFILE", "soft": 1024, "hard": 1024}]
+        assert spec["process"]["cwd"] == "/"
+        assert list((parts / "hosts").iterdir()) == []
+        assert set(restarts) == {"cri"}
+        nursery.cancel_scope.cancel()
+
+
+def test_folders_of_registries() -> None:
+    names = ("*", "a.example", "a.example:5000", "[fd00::1]:5000", "../../etc", "")
+    assert [make_folder_name(name) for name in names] == [
+        "_default",
+        "a.example",
+        "a.example_5000_",
+        "[fd00::1]_5000_",
+        "_.._etc",
+        "_",
+    ]
+
+
+def test_what_is_written_is_what_is_read() -> None:
+    table = {
+        "a": 1,
+        "b c": [True, 'x\n"\\\x7f\x1b', 1.5, {"k": "v"}],
+        "d": {"e.f": {"g": "ü"}, "h": {}},
+    }
+    assert tomllib.loads(format_toml(table)) == table
+    assert merge({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": 3}, "d": [2]}) == {
+        "a": {"b": 3, "c": 2},
+        "d": [2],
+    }
