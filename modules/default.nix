@@ -34,13 +34,20 @@ rec {
     wheels_lock = ../pkgs/locks/wheels-image.txt;
   };
 
+  # What Python would generate while our modules load.
+  generated = build {
+    name = "generated";
+    command = [ "${python.workstation}/bin/python3.13" "-IB" ] ++ builtins.tail (run "record.py" [ ]);
+    packages = builtins.attrValues python.packages;
+  };
+
   # Ours: the one derivation of the image that knows the commit.
   layer = build {
     name = "rootfs-layer";
     command = run "make_layer.py" [ "bundle.py" ];
     PYTHONPATH = python.bytecode;
     packages = builtins.attrValues python.packages;
-    inherit sbom;
+    inherit sbom generated;
     os_release = builtins.toFile "os-release" (import ./rootfs/os-release.nix { inherit version rev; });
   };
 

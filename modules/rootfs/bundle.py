@@ -4,15 +4,20 @@ The modules' own files go: the bundle takes their place.
 """
 
 import marshal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 PYC_HEADER = 16
 """Bytes before the code in a .pyc file."""
 
 
-def make_bundle(out: Path, tree: Path, names: Iterable[str], *, runtime: str) -> None:
-    """Bundle modules of `tree`, which will be found at `runtime`; those without bytecode are passed over."""
+def make_bundle(
+    out: Path, tree: Path, names: Iterable[str], *, runtime: str, objects: Mapping[str, bytes] | None = None
+) -> None:
+    """Bundle modules of `tree`, which will be found at `runtime`; those without bytecode are passed over.
+
+    `objects` are marshalled, by names that no module has.
+    """
     index: dict[str, tuple[int, int, str, bool]] = {}
     codes = bytearray()
     for name in names:
@@ -29,6 +34,9 @@ def make_bundle(out: Path, tree: Path, names: Iterable[str], *, runtime: str) ->
         for parent in parents(name):
             if find_bytecode(tree, parent) is None:
                 index.setdefault(parent, (0, 0, f"{runtime}/{parent.replace('.', '/')}", True))
+    for name, data in (objects or {}).items():
+        index[name] = (len(codes), len(data), "", False)
+        codes += data
     head = marshal.dumps(index)
     out.write_bytes(len(head).to_bytes(8, "little") + head + codes)
 

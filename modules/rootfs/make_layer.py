@@ -1,5 +1,6 @@
 """Build the layer of the node's root that is ours: /talos, with our Python and the release's identity."""
 
+import marshal
 import os
 from pathlib import Path
 
@@ -25,7 +26,13 @@ def main() -> None:
         copy_tree(Path(package, "lib"), layer, leave_out=LEFT_OUT)
     names = [module_name(path.relative_to(layer)) for path in sorted(layer.rglob("__pycache__/*.pyc"))]
     names.remove(READER)
-    make_bundle(layer / "start.bundle", layer, names, runtime="/usr/lib/talos")
+    make_bundle(
+        layer / "start.bundle",
+        layer,
+        names,
+        runtime="/usr/lib/talos",
+        objects=marshal.loads(Path(os.environ["generated"]).read_bytes()),  # noqa: S302 - the build's own
+    )
     for folder in [path for path in layer.rglob("__pycache__") if not any(path.iterdir())]:
         folder.rmdir()
     (layer / "os-release").write_bytes(Path(os.environ["os_release"]).read_bytes())

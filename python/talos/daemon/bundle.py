@@ -6,7 +6,9 @@ one file, each block is unpacked once, and a child does that ahead on another pr
 
 ``modules/rootfs/bundle.py`` writes these files: eight bytes with the size of the index, the index,
 the modules' code. The index maps a name to offset, size (0: a namespace), path, and whether it is a
-package. Nothing is imported here that Python has not loaded at its start.
+package. Objects that are no modules are there by names that no module has.
+
+Nothing is imported here that Python has not loaded at its start.
 """
 
 import marshal
@@ -79,6 +81,13 @@ class Bundle:
         offset, size, _, _ = self._entries[name]
         return marshal.loads(os.pread(self.fd, size, self._start + offset))  # noqa: S302 - the image
 
+    def find_object(self, name: str) -> "Any":
+        """What was marshalled under a name; None when it is not here."""
+        entry = self._entries.get(name)
+        if entry is None:
+            return None
+        return marshal.loads(os.pread(self.fd, entry[1], self._start + entry[0]))  # noqa: S302 - the image
+
     def is_package(self, name: str) -> bool:
         """Whether a module holds others."""
         return self._entries[name][3]
@@ -87,6 +96,14 @@ class Bundle:
 def open_bundles() -> "list[int]":
     """The descriptors of the bundles in use: modules are still loaded from them."""
     return [finder.fd for finder in sys.meta_path if isinstance(finder, Bundle)]
+
+
+def find_object(name: str) -> "Any":
+    """What was marshalled under a name in a bundle in use; None when there is nothing."""
+    for finder in sys.meta_path:
+        if isinstance(finder, Bundle) and (found := finder.find_object(name)) is not None:
+            return found
+    return None
 
 
 def install(files: "Iterable[str]") -> None:

@@ -23,6 +23,9 @@ def _run() -> None:
     # What is imported stays: looking through it again and again would take a tenth of the time.
     gc.disable()
     # Imported here, so that a failing import is logged, too.
+    from talos.daemon.generated import use_generated
+
+    use_generated()
     from talos.machined.boot.early import boot_machine
 
     boot_machine()
