@@ -21,7 +21,7 @@ STATUS = "cri/conf.d/cri.toml"
 BASE_SPEC = f"{PARTS}/base-spec.json"
 HOSTS = f"{PARTS}/hosts"
 """Where containerd looks for a registry's mirrors at each pull: a folder for each registry."""
-SANDBOX_IMAGE = "registry.k8s.io/pause:3.10.2"
+SANDBOX_IMAGE = "registry.k8s.io/pause:3.10.1"
 _CRI = "io.containerd.grpc.v1.cri"
 _CAPABILITIES = ["pull", "resolve"]
 

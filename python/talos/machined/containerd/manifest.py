@@ -146,7 +146,7 @@ def _list(document: Mapping[str, Any], key: str, where: str, limit: int) -> Sequ
 
 def _texts(config: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
     value: object = config.get(key) or []
-    items = cast("list[object]", value) if isinstance(value, list) else [value]
+    items = cast("list[object]", value) if isinstance(value, list) else [None]
     texts = tuple(item for item in items if isinstance(item, str))
     if len(texts) != len(items):
         raise UserError(f"{key} is no list of texts", where=where)

@@ -65,6 +65,7 @@ class Response:
 
     def close(self) -> None:
         """End the connection."""
+        self._response.close()
         self._connection.close()
 
 
@@ -108,8 +109,7 @@ def request(
         if response.status not in _REDIRECTS:
             return response
         response.close()
-        target = urljoin(url, response.headers.get("location", ""))
-        _check_redirect(url, target)
+        target = _find_target(url, response.headers.get("location", ""))
         if urlsplit(target).netloc != first.netloc:
             sent = {name: value for name, value in sent.items() if name.lower() != "authorization"}
         if response.status == 303:
@@ -118,8 +118,10 @@ def request(
     raise RegistryError(f"more than {MAX_REDIRECTS} redirects")
 
 
-def _check_redirect(source: str, target: str) -> None:
+def _find_target(source: str, location: str) -> str:
+    """Where a redirect leads; RegistryError when it is not followed."""
     try:
+        target = urljoin(source, location)
         old, new = urlsplit(source), urlsplit(target)
         new.port  # noqa: B018 - it raises
     except ValueError:
@@ -130,6 +132,7 @@ def _check_redirect(source: str, target: str) -> None:
         raise RegistryError(f"a redirect from https to http on {new.netloc}, which is not followed")
     if new.username or new.password:
         raise RegistryError("a redirect with credentials in it, which is not followed")
+    return target
 
 
 def _send(

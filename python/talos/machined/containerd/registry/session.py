@@ -66,7 +66,10 @@ class Session:
         async def fetch(endpoint: Endpoint) -> Fetched:
             with trio.fail_after(BASE_LIMIT):
                 opened = await self._open(endpoint, f"manifests/{object}", {"Accept": ACCEPT})
-                data = await self._in_thread(opened, partial(opened.response.read_all, MAX_MANIFEST))
+                try:
+                    data = await self._in_thread(opened, partial(opened.response.read_all, MAX_MANIFEST))
+                finally:
+                    opened.response.close()
             algorithm = digest.partition(":")[0] or "sha256"
             found = f"{algorithm}:{hashlib.new(algorithm, data).hexdigest()}"
             if digest and found != digest:

@@ -1,0 +1,352 @@
+"""Registries as they are and as they should not be: redirects, stalls, lies, endless replies, tokens."""
+
+import base64
+import hashlib
+import time
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
+from typing import Any, ClassVar, override
+
+import pytest
+from tests.harness.registry import Handler, Registry, Store, running_registry
+
+from talos.api.containerd.descriptor_pb2 import Descriptor
+from talos.api.definitions.cri_pb2 import (
+    RegistriesConfigSpec,
+    RegistryAuthConfig,
+    RegistryEndpointConfig,
+    RegistryMirrorConfig,
+)
+from talos.machined.containerd.reference import parse_reference
+from talos.machined.containerd.registry import http, session
+from talos.machined.containerd.registry.http import RegistryError
+from talos.machined.containerd.registry.session import Session, open_session
+from talos.system.errors import UserError
+
+DATA = bytes(range(256)) * 4096
+"""A blob of 1 MiB."""
+
+
+@pytest.fixture(autouse=True)
+def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "SILENCE_LIMIT", 0.3)
+    monkeypatch.setattr(session, "BASE_LIMIT", 1.5)
+    monkeypatch.setattr(session, "FIRST_PAUSE", 0.01)
+
+
+@pytest.fixture
+def store() -> Store:
+    store = Store()
+    store.add_image("library/sample:1", {"file": b"x"})
+    store.add(DATA, "application/octet-stream")
+    return store
+
+
+def make_registries(*ports: int, auth: RegistryAuthConfig | None = None) -> RegistriesConfigSpec:
+    """Mirrors of docker.io on this machine, and no fallback."""
+    endpoints = [RegistryEndpointConfig(endpoint_endpoint=f"http://127.0.0.1:{port}") for port in ports]
+    mirror = RegistryMirrorConfig(mirror_endpoints=endpoints, mirror_skip_fallback=True)
+    spec = RegistriesConfigSpec(registry_mirrors={"docker.io": mirror})
+    if auth is not None:
+        spec.registry_auths[f"127.0.0.1:{ports[0]}"].CopyFrom(auth)
+    return spec
+
+
+@contextmanager
+def hostile(store: Store, behaviour: type[Handler]) -> Generator[tuple[Session, Registry]]:
+    with running_registry(store, behaviour) as registry:
+        yield open_session(parse_reference("sample:1"), make_registries(registry.port)), registry
+
+
+async def read_blob(session: Session, data: bytes = DATA) -> bytes:
+    """A blob as a store reads it, which checks the digest."""
+    blob = Descriptor(digest=f"sha256:{hashlib.sha256(data).hexdigest()}", size=len(data))
+
+    async def keep(chunks: AsyncGenerator[bytes]) -> bytes:
+        found = b"".join([chunk async for chunk in chunks])
+        if hashlib.sha256(found).hexdigest() != blob.digest.partition(":")[2]:
+            raise RegistryError("what it sends is not this blob")
+        return found
+
+    return await session.fetch_blob(blob, keep)
+
+
+async def fail(session: Session, *, of: str = "manifest") -> str:
+    """The error of a fetch: one line that names the image and the endpoint, soon."""
+    began = time.monotonic()
+    with pytest.raises(UserError) as caught:
+        await (session.fetch_manifest("1") if of == "manifest" else read_blob(session))
+    text = str(caught.value)
+    assert time.monotonic() - began < 10
+    assert "\n" not in text
+    assert len(text) < 600
+    assert text.startswith("image docker.io/library/sample:1: ")
+    assert session.endpoints[0].host in text
+    return text
+
+
+async def test_an_honest_one(store: Store) -> None:
+    with hostile(store, Handler) as (session, registry):
+        fetched = await session.fetch_manifest("1")
+        assert fetched.data == store.blobs[fetched.descriptor.digest]
+        assert await read_blob(session) == DATA
+        assert registry.requests[0] == "GET /v2/library/sample/manifests/1?ns=docker.io"
+
+
+async def test_the_next_endpoint_is_asked(store: Store) -> None:
+    with running_registry(Store()) as empty, running_registry(store) as full:
+        session = open_session(parse_reference("sample:1"), make_registries(empty.port, full.port))
+        assert (await session.fetch_manifest("1")).data
+        both = open_session(parse_reference("other:1"), make_registries(empty.port, full.port))
+        with pytest.raises(UserError) as caught:
+            await both.fetch_manifest("1")
+    assert str(caught.value) == (
+        f"image docker.io/library/other:1: manifest 1: 127.0.0.1:{empty.port}: it replied 404; "
+        f"127.0.0.1:{full.port}: it replied 404"
+    )
+
+
+class Redirecting(Handler):
+    """Sends everybody elsewhere."""
+
+    target: ClassVar[str] = ""
+
+    @override
+    def may_pass(self) -> bool:
+        self.answer(307, b"", "text/plain", {"Location": self.target or self.path})
+        return False
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("", "more than 5 redirects"),
+        ("file:///etc/shadow", "a redirect to file:, which is not followed"),
+        ("gopher://127.0.0.1/", "a redirect to gopher:"),
+        ("http://user:pw@127.0.0.1/", "a redirect with credentials"),
+        ("http://[::1", "a redirect to what is no URL"),
+        ("http://127.0.0.1:99999/", "a redirect to what is no URL"),
+    ],
+)
+async def test_redirects(store: Store, target: str, reason: str) -> None:
+    behaviour = type("Elsewhere", (Redirecting,), {"target": target})
+    with hostile(store, behaviour) as (session, registry):
+        assert reason in await fail(session)
+        assert len(registry.requests) <= 6
+
+
+class Silent(Handler):
+    """Takes a request and answers nothing."""
+
+    @override
+    def may_pass(self) -> bool:
+        time.sleep(2)
+        return False
+
+
+class Dripping(Handler):
+    """Sends a byte from time to time."""
+
+    @override
+    def send_content(self, kind: str, digest: str, data: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        for byte in data[:200]:
+            self.wfile.write(bytes([byte]))
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "of", "reason"),
+    [
+        (Silent, "manifest", "it did not answer in time"),
+        (Dripping, "manifest", "it takes too long"),
+        (Dripping, "blob", "it takes too long"),
+    ],
+)
+async def test_stalls(
+    store: Store, monkeypatch: pytest.MonkeyPatch, behaviour: type[Handler], of: str, reason: str
+) -> None:
+    monkeypatch.setattr(session, "LEAST_RATE", 64 * 1024 * 1024)
+    with hostile(store, behaviour) as (opened, _):
+        assert reason in await fail(opened, of=of)
+
+
+class Lying(Handler):
+    """Sends something else than it was asked for."""
+
+    @override
+    def send_content(self, kind: str, digest: str, data: bytes) -> None:
+        self.answer(200, data[:-1] + b"!", self.store.kinds[digest])
+
+
+async def test_wrong_digests(store: Store) -> None:
+    with hostile(store, Lying) as (session, _):
+        digest = store.tags["library/sample", "1"]
+        with pytest.raises(UserError, match=f"what it gives as {digest} is sha256:"):
+            await session.fetch_manifest(digest)
+        assert "what it sends is not this blob" in await fail(session, of="blob")
+
+
+class Endless(Handler):
+    """Never ends a body."""
+
+    @override
+    def send_content(self, kind: str, digest: str, data: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        piece = b"10000\r\n" + bytes(65536) + b"\r\n"
+        try:
+            while True:
+                self.wfile.write(piece)
+        except OSError:
+            self.close_connection = True
+
+
+class Oversized(Handler):
+    """Announces more than a blob has."""
+
+    @override
+    def send_content(self, kind: str, digest: str, data: bytes) -> None:
+        self.answer(200, data + b"more", self.store.kinds[digest])
+
+
+class Huge(Handler):
+    """Has manifests of 5 MiB."""
+
+    @override
+    def send_content(self, kind: str, digest: str, data: bytes) -> None:
+        self.answer(200, bytes(5 << 20), "application/json")
+
+
+class ManyHeaders(Handler):
+    """Has more headers than anybody reads."""
+
+    @override
+    def send_content(self, kind: str, digest: str, data: bytes) -> None:
+        self.answer(200, data, "text/plain", {f"X-{number}": "x" * 1000 for number in range(1000)})
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "of", "reason"),
+    [
+        (Endless, "manifest", "its reply is larger than 4194304 bytes"),
+        (Endless, "blob", "it sends more than the 1048576 bytes of the blob"),
+        (Oversized, "blob", "it sends 1048580 bytes of a blob of 1048576"),
+        (Huge, "manifest", "its reply is larger than 4194304 bytes"),
+        (ManyHeaders, "manifest", "it does not speak HTTP"),
+    ],
+)
+async def test_too_much(store: Store, behaviour: type[Handler], of: str, reason: str) -> None:
+    with hostile(store, behaviour) as (session, _):
+        assert reason in await fail(session, of=of)
+
+
+class Breaking(Handler):
+    """Breaks off the first replies."""
+
+    left: ClassVar[int] = 2
+
+    @override
+    def send_content(self, kind: str, digest: str, data: bytes) -> None:
+        if type(self).left == 0:
+            super().send_content(kind, digest, data)
+            return
+        type(self).left -= 1
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data[: len(data) // 2])
+        self.close_connection = True
+
+
+async def test_what_breaks_is_tried_again(store: Store) -> None:
+    with hostile(store, type("Breaking", (Breaking,), {})) as (session, registry):
+        assert await read_blob(session) == DATA
+        assert len(registry.requests) == 3
+
+
+class Guarded(Handler):
+    """Wants a token, which it gives to those with the right password."""
+
+    realm: ClassVar[str] = ""
+    challenge: ClassVar[str] = (
+        'Bearer realm="{realm}/v2/token/of/it?x=1",service="s",scope="repository:a:pull"'
+    )
+    reply: ClassVar[bytes] = b'{"token": "secret"}'
+
+    @override
+    def may_pass(self) -> bool:
+        given = self.headers.get("Authorization", "")
+        if "/token/" in self.path:
+            assert self.path.endswith("?x=1&service=s&scope=repository%3Aa%3Apull")
+            wanted = f"Basic {base64.b64encode(b'user:password').decode()}"
+            self.answer(200 if given == wanted else 403, self.reply, "application/json")
+            return False
+        if given == "Bearer secret":
+            return True
+        challenge = self.challenge.format(realm=f"http://127.0.0.1:{self.server.server_port}")  # type: ignore[attr-defined]
+        self.answer(401, b"", "text/plain", {"WWW-Authenticate": challenge})
+        return False
+
+
+USER = RegistryAuthConfig(registry_username="user", registry_password="password")
+ENCODED = RegistryAuthConfig(registry_auth=base64.b64encode(b"user:password").decode())
+
+
+@pytest.mark.parametrize("auth", [USER, ENCODED])
+async def test_a_token_is_fetched_once(store: Store, auth: RegistryAuthConfig) -> None:
+    with running_registry(store, Guarded) as registry:
+        session = open_session(parse_reference("sample:1"), make_registries(registry.port, auth=auth))
+        await session.fetch_manifest("1")
+        assert await read_blob(session) == DATA
+        assert sum("/token/" in request for request in registry.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "auth", "reason"),
+    [
+        ({}, None, "its server for tokens 127.0.0.1:"),
+        ({"reply": b"{}"}, USER, "its server for tokens gives none"),
+        ({"reply": b"[" * 60000}, USER, "its server for tokens gives none"),
+        ({"reply": bytes(100_000)}, USER, "its reply is larger than 65536 bytes"),
+        ({"reply": b'{"token": "a\\r\\nX: y"}'}, USER, "its server for tokens gives none"),
+        ({"challenge": 'Bearer realm="file:///etc/passwd"'}, USER, "it names no server for tokens"),
+        ({"challenge": "Basic realm=x"}, None, "it asks for a password"),
+        ({"challenge": "Basic realm=x"}, USER, "it replied 401"),
+        ({"challenge": "Negotiate"}, USER, "it refuses access without saying how to get it"),
+    ],
+)
+async def test_what_does_not_lead_in(
+    store: Store, changes: dict[str, Any], auth: RegistryAuthConfig | None, reason: str
+) -> None:
+    with running_registry(store, type("Guarded", (Guarded,), changes)) as registry:
+        session = open_session(parse_reference("sample:1"), make_registries(registry.port, auth=auth))
+        text = await fail(session)
+        assert reason in text
+        assert "password" not in text.replace("asks for a password", "")
+
+
+async def test_credentials_stay_where_they_belong(store: Store) -> None:
+    seen: list[str | None] = []
+
+    class Storage(Handler):
+        @override
+        def may_pass(self) -> bool:
+            seen.append(self.headers.get("Authorization"))
+            return True
+
+    with running_registry(store, Storage) as storage:
+
+        class Sending(Guarded):
+            @override
+            def send_content(self, kind: str, digest: str, data: bytes) -> None:
+                place = f"http://127.0.0.1:{storage.port}{self.path}"
+                self.answer(307, b"", "text/plain", {"Location": place})
+
+        with running_registry(store, Sending) as registry:
+            session = open_session(parse_reference("sample:1"), make_registries(registry.port, auth=USER))
+            assert await read_blob(session) == DATA
+    assert seen == [None]
