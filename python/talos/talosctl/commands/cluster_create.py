@@ -40,6 +40,11 @@ def run_create(invocation: Invocation) -> int:
                 "nodes have addresses of their own, reachable from this machine, and no host folders",
                 where=f"--{name}",
             )
+    if choose_provider(flags) is Provider.QEMU:
+        # Its modules are loaded by need: most clusters are of containers.
+        from talos.talosctl.commands.cluster_machines import create_machines_like_containers
+
+        return create_machines_like_containers(flags)
     seconds = flags.seconds("wait-timeout") if flags.is_set("wait") else 0.0
     options = CreateOptions(
         directory=Path(flags.text("state")), talosconfig=flags.text("talosconfig-destination"), wait=seconds
@@ -59,6 +64,18 @@ def run_create(invocation: Invocation) -> int:
     return 0
 
 
+def choose_provider(flags: Flags) -> Provider:
+    """What the nodes are."""
+    name = flags.text("provider") if flags.has("provider") else Provider.CONTAINER.value
+    try:
+        return Provider(name)
+    except ValueError:
+        names = ", ".join(provider.value for provider in Provider)
+        raise UserError(
+            f'there is no provider "{name}"', where="--provider", hint=f"one of: {names}"
+        ) from None
+
+
 def make_container_options(flags: Flags) -> ClusterOptions:
     """Containers and network of the flags."""
     image = flags.text("image") or os.environ.get(IMAGE_VARIABLE, "")
@@ -66,13 +83,15 @@ def make_container_options(flags: Flags) -> ClusterOptions:
         hint = f"give the squashfs, or set {IMAGE_VARIABLE}"
         raise UserError("no image is named", where="--image", hint=hint)
     size = parse_flag_size(flags.text("disk"), where="--disk")
-    return replace(make_options(flags, image=Path(image).resolve()), disk=size)
+    chosen = make_options(flags, image=Path(image).resolve(), subnet=flags.text("subnet"))
+    return replace(chosen, disk=size)
 
 
 def make_options(
     flags: Flags,
     *,
     image: Path,
+    subnet: str,
     provider: Provider = Provider.CONTAINER,
     disks: Sequence[Disk] = (),
 ) -> ClusterOptions:
@@ -85,7 +104,7 @@ def make_options(
         memory[role] = parse_flag_size(flags.text(f"memory-{ending}"), where=f"--memory-{ending}")
     return ClusterOptions(
         name=flags.text("name"),
-        subnet=flags.text("cidr" if provider is Provider.QEMU else "subnet"),
+        subnet=subnet,
         controlplanes=flags.number("controlplanes"),
         workers=flags.number("workers"),
         image=image,
@@ -203,7 +222,10 @@ COMMAND = Command(
         "in the cluster's subnet that this machine reaches directly. Root is needed."
     ),
     example="talosctl cluster create --image build/image.squashfs --controlplanes 1 --workers 1",
-    flags=FLAGS,
+    flags=(
+        *FLAGS,
+        Flag(name="provider", default="container", help="container, or qemu for virtual machines"),
+    ),
     run=run_create,
     commands=(
         Command(

@@ -3,15 +3,16 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from talos.api.machine.machine_pb2 import ApplyConfigurationRequest
 from talos.api.rpc import Code, RpcError
-from talos.provision.cluster import Provider
+from talos.provision.cluster import Disk, Provider
 from talos.provision.local import CreateOptions, create_cluster
-from talos.provision.plan import ClusterOptions, parse_disks
+from talos.provision.plan import ClusterOptions, parse_disks, parse_flag_size
 from talos.provision.progress import show_progress
+from talos.provision.store import ClusterFolder
 from talos.provision.wait import wait_for_api
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
@@ -34,19 +35,38 @@ ISO_VARIABLE = "TALOS_ISO"
 PAUSE = 1.0
 """Seconds between two tries to give a machine its config."""
 TRY = 10.0
+INSTALL_SECONDS = 1200.0
+"""For all machines to be installed and run, on emulated processors."""
 PRESETS = ("iso", "maintenance")
 FACTORY = ("image-factory-auth", "schematic-id", "omni-api-endpoint", "talos-version")
 
 
 def run_create_machines(invocation: Invocation) -> int:
-    """Create the machines, give them their configs, wait until they are installed and run."""
+    """Machines by the flags of ``create qemu``."""
     flags = invocation.flags
     check_local(flags)
     is_maintenance = check_presets(flags)
-    chosen = make_machine_options(flags)
-    folder = Path(flags.text("state"))
-    options = CreateOptions(directory=folder, talosconfig=flags.text("talosconfig-destination"), wait=0)
-    end = time.monotonic() + flags.seconds("wait-timeout")
+    disks, subnet = parse_disks(flags.texts("disks")), flags.text("cidr")
+    chosen = make_machine_options(flags, flags.text("iso-path"), disks, subnet, where="--iso-path")
+    return create_machines(flags, chosen, flags.seconds("wait-timeout"), is_maintenance=is_maintenance)
+
+
+def create_machines_like_containers(flags: Flags) -> int:
+    """Machines by the flags that make containers: the image is an ISO, the disk is of the usual kind."""
+    disks = (Disk("virtio", parse_flag_size(flags.text("disk"), where="--disk")),)
+    chosen = make_machine_options(flags, flags.text("image"), disks, flags.text("subnet"), where="--image")
+    seconds = flags.seconds("wait-timeout") if flags.is_given("wait-timeout") else INSTALL_SECONDS
+    return create_machines(flags, chosen, seconds)
+
+
+def create_machines(
+    flags: Flags, chosen: ClusterOptions, seconds: float, *, is_maintenance: bool = False
+) -> int:
+    """Create the machines, give them their configs, wait until they are installed and run."""
+    options = CreateOptions(
+        directory=Path(flags.text("state")), talosconfig=flags.text("talosconfig-destination"), wait=0
+    )
+    end = time.monotonic() + seconds
     with show_progress() as progress:
         created = create_cluster(chosen, make_config_options(flags), options, progress)
         nodes = created.info.nodes
@@ -56,10 +76,8 @@ def run_create_machines(invocation: Invocation) -> int:
             console.note(f"the machines boot into maintenance mode: {', '.join(addresses)}")
             return 0
         progress.begin("waiting for maintenance mode, then applying the configs")
-        configs = {
-            str(node.address): (created.info.directory / node.name / "config.yaml").read_bytes()
-            for node in nodes
-        }
+        folder = ClusterFolder(created.info.directory)
+        configs = {str(node.address): folder.config(node.name).read_bytes() for node in nodes}
         asyncio.run(give_configs(configs, end, progress.detail))
         if not flags.is_set("wait"):
             return 0
@@ -123,15 +141,16 @@ def check_presets(flags: Flags) -> bool:
     return "maintenance" in flags.texts("presets")
 
 
-def make_machine_options(flags: Flags) -> ClusterOptions:
-    """Machines and network of the flags."""
-    image = flags.text("iso-path") or os.environ.get(ISO_VARIABLE, "")
+def make_machine_options(
+    flags: Flags, image: str, disks: Sequence[Disk], subnet: str, *, where: str
+) -> ClusterOptions:
+    """Machines that start from an ISO; ``where`` is the flag that names it."""
+    image = image or os.environ.get(ISO_VARIABLE, "")
     if not image:
         hint = f"give the ISO, or set {ISO_VARIABLE}"
-        raise UserError("no image is named", where="--iso-path", hint=hint)
-    return make_options(
-        flags, image=Path(image).resolve(), provider=Provider.QEMU, disks=parse_disks(flags.texts("disks"))
-    )
+        raise UserError("no image is named", where=where, hint=hint)
+    path = Path(image).resolve()
+    return make_options(flags, image=path, subnet=subnet, provider=Provider.QEMU, disks=disks)
 
 
 COMMAND = Command(
