@@ -1,5 +1,6 @@
-"""Asynchronous tests run under trio."""
+"""Asynchronous tests run under trio, or with the mark ``asyncio`` under asyncio."""
 
+import asyncio
 import inspect
 import os
 from collections.abc import Awaitable, Callable
@@ -31,12 +32,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a coroutine function under trio, on the test's mock clock when it asks for one."""
+    """Run a coroutine function; under trio on the test's mock clock when it asks for one."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     test = cast("Callable[..., Awaitable[None]]", pyfuncitem.obj)
     names = inspect.signature(test).parameters
     values: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in names}
+    if pyfuncitem.get_closest_marker("asyncio"):
+        asyncio.run(asyncio.wait_for(test(**values), REAL_LIMIT))
+        return True
     clocks = [value for value in values.values() if isinstance(value, trio.abc.Clock)]
 
     async def run() -> None:

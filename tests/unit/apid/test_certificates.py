@@ -37,7 +37,9 @@ from .raw_clients import (
     tls,
     until_refused,
 )
-from .world import RUN, VERSION, Pki, call, client, node, run
+from .world import RUN, VERSION, Pki, call, client, node
+
+pytestmark = pytest.mark.asyncio
 
 
 def signed_without_usage(pki: Pki, usages: list[x509.ObjectIdentifier]) -> PemPair:
@@ -84,177 +86,141 @@ BAD_CERTIFICATES: dict[str, tuple[Callable[[Pki], PemPair | None], str]] = {
 class TestCertificates:
     @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
     @pytest.mark.parametrize("which", BAD_CERTIFICATES.keys() - {"self-signed"})
-    def test_bad_ones_are_refused_and_named(
-        self, tmp_path: Path, which: str, version: ssl.TLSVersion
+    async def test_bad_ones_are_refused_and_named(
+        self, tmp_path: Path, which: str, version: ssl.TLSVersion, pki: Pki
     ) -> None:
-        async def test() -> None:
-            pki = Pki()
-            make, reason = BAD_CERTIFICATES[which]
-            async with node(tmp_path, pki, answer) as a:
-                context = client_context(pki, make(pki))
-                context.maximum_version = version
-                try:
-                    async with tls(a, context) as (reader, _):
-                        assert await is_closed(reader)
-                except (OSError, ssl.SSLError):
-                    pass
-                (reported,) = await until_refused(a)
-                assert reason in reported
-                record = next(r for r in a.records if r["msg"] == "refused a connection")
-                assert record["peer"].startswith("127.0.0.1:")
-                assert record["level"] == "warning"
-                await still_serves(a, pki)
-
-        run(test)
+        make, reason = BAD_CERTIFICATES[which]
+        async with node(tmp_path, pki, answer) as a:
+            context = client_context(pki, make(pki))
+            context.maximum_version = version
+            try:
+                async with tls(a, context) as (reader, _):
+                    assert await is_closed(reader)
+            except (OSError, ssl.SSLError):
+                pass
+            (reported,) = await until_refused(a)
+            assert reason in reported
+            record = next(r for r in a.records if r["msg"] == "refused a connection")
+            assert record["peer"].startswith("127.0.0.1:")
+            assert record["level"] == "warning"
+            await still_serves(a, pki)
 
     @pytest.mark.parametrize("key_type", [KeyType.ED25519, KeyType.P256])
     @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-    def test_ed25519_and_p256_clients_are_served(
-        self, tmp_path: Path, key_type: KeyType, version: ssl.TLSVersion
+    async def test_ed25519_and_p256_clients_are_served(
+        self, tmp_path: Path, key_type: KeyType, version: ssl.TLSVersion, pki: Pki
     ) -> None:
-        async def test() -> None:
-            pki = Pki()
-            async with node(tmp_path, pki, answer) as a:
-                context = client_context(pki, pki.client("os:reader", key_type=key_type))
-                context.maximum_version = version
-                channel = grpclib.client.Channel(a.host, a.port, ssl=context, codec=Raw())
-                try:
-                    method = grpclib.client.UnaryUnaryMethod(channel, VERSION, bytes, bytes)
-                    assert b"a" in await method(b"")
-                finally:
-                    channel.close()
+        async with node(tmp_path, pki, answer) as a:
+            context = client_context(pki, pki.client("os:reader", key_type=key_type))
+            context.maximum_version = version
+            channel = grpclib.client.Channel(a.host, a.port, ssl=context, codec=Raw())
+            try:
+                method = grpclib.client.UnaryUnaryMethod(channel, VERSION, bytes, bytes)
+                assert b"a" in await method(b"")
+            finally:
+                channel.close()
 
-        run(test)
+    async def test_tls_1_1_is_refused(self, tmp_path: Path, pki: Pki) -> None:
+        async with node(tmp_path, pki, answer) as a:
+            # A hello of TLS 1.1, which today's OpenSSL no longer sends.
+            body = b"\x03\x02" + os.urandom(32) + b"\0" + b"\0\x02\xc0\x09" + b"\x01\0"
+            hello = b"\x01" + len(body).to_bytes(3) + body
+            await raw(a, b"\x16\x03\x01" + struct.pack(">H", len(hello)) + hello)
+            (reported,) = await until_refused(a)
+            assert reported == "the client's TLS is older than 1.2"
 
-    def test_tls_1_1_is_refused(self, tmp_path: Path) -> None:
-        async def test() -> None:
-            pki = Pki()
-            async with node(tmp_path, pki, answer) as a:
-                # A hello of TLS 1.1, which today's OpenSSL no longer sends.
-                body = b"\x03\x02" + os.urandom(32) + b"\0" + b"\0\x02\xc0\x09" + b"\x01\0"
-                hello = b"\x01" + len(body).to_bytes(3) + body
-                await raw(a, b"\x16\x03\x01" + struct.pack(">H", len(hello)) + hello)
-                (reported,) = await until_refused(a)
-                assert reported == "the client's TLS is older than 1.2"
-
-        run(test)
-
-    def test_without_http2_is_refused(self, tmp_path: Path) -> None:
-        async def test() -> None:
-            pki = Pki()
-            async with node(tmp_path, pki, answer) as a:
-                await expect_refusal(a, pki, pki.client("os:admin"), alpn=("http/1.1",))
-                (reported,) = await until_refused(a)
-                assert "ALPN h2" in reported
-                await still_serves(a, pki)
-
-        run(test)
+    async def test_without_http2_is_refused(self, tmp_path: Path, pki: Pki) -> None:
+        async with node(tmp_path, pki, answer) as a:
+            await expect_refusal(a, pki, pki.client("os:admin"), alpn=("http/1.1",))
+            (reported,) = await until_refused(a)
+            assert "ALPN h2" in reported
+            await still_serves(a, pki)
 
 
 class TestChange:
-    def test_new_certificates_leave_open_streams_alone(self, tmp_path: Path) -> None:
-        async def test() -> None:
-            pki = Pki()
-            new = pki.spec()
-            new.accepted_c_as.add(crt=Pki().ca.crt)
+    async def test_new_certificates_leave_open_streams_alone(self, tmp_path: Path, pki: Pki) -> None:
+        new = pki.spec()
+        new.accepted_c_as.add(crt=Pki().ca.crt)
 
-            async def echo(call: ServerCall) -> Status:
-                while (message := await call.receive()) is not None:
-                    await call.send(message)
-                return OK
+        async def echo(call: ServerCall) -> Status:
+            while (message := await call.receive()) is not None:
+                await call.send(message)
+            return OK
 
-            async with (  # noqa: SIM117
-                node(tmp_path, pki, echo) as a,
-            ):
-                async with client(a, pki, pki.client("os:admin")) as channel:
-                    rpc = channel.stream_stream(RUN)()
-                    await rpc.write(b"before")
-                    assert await rpc.read() == b"before"
-                    a.api.certificates.set(new)
-                    async with client(a, pki, pki.client("os:admin")) as fresh:
-                        assert await call(fresh, request=b"new") == b"new"
-                    await rpc.write(b"after")
-                    assert await rpc.read() == b"after"
-                    # A new call on the old connection, too.
-                    assert await call(channel, request=b"old") == b"old"
-                    await rpc.done_writing()
-                    assert await rpc.code() is grpc.StatusCode.OK
-
-        run(test)
-
-    def test_connections_end_with_their_ca(self, tmp_path: Path) -> None:
-        async def test() -> None:
-            old, new = Pki(), Pki()
-            async with node(tmp_path, old, answer) as a, http2_client(a, old) as session:
-                assert (await session.request({}))["grpc-status"] == "0"
-                both = new.spec()
-                both.accepted_c_as.add(crt=old.ca.crt)
-                a.api.certificates.set(both)
-                assert (await session.request({}))["grpc-status"] == "0"
-                a.api.certificates.set(new.spec())
-                assert await is_closed(session.reader)
-                assert "not accepted any more" in (await until_refused(a))[0]
-                await expect_refusal(a, old, old.client("os:admin"))
-                await still_serves(a, new)
-
-        run(test)
-
-    def test_connections_end_with_their_certificate(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(listener, "SWEEP", 0.1)
-
-        async def test() -> None:
-            pki = Pki()
-            short = pki.client("os:admin", ttl=timedelta(seconds=3))
-            async with node(tmp_path, pki, answer) as a:
-                async with tls(a, client_context(pki, short)) as (reader, writer):
-                    session = Session(reader, writer)
-                    assert (await session.request({}))["grpc-status"] == "0"
-                    assert await is_closed(reader)
-                assert await until_refused(a) == ["the client certificate expired"]
-                await still_serves(a, pki)
-
-        run(test)
-
-    def test_unusable_certificates_are_reported_and_not_used(self, tmp_path: Path) -> None:
-        async def test() -> None:
-            pki = Pki()
-            async with node(tmp_path, pki, answer) as a:
-                broken = pki.spec()
-                broken.server.key = b"nonsense"
-                a.api.certificates.set(broken)
-                assert a.records[-1]["level"] == "error"
-                await still_serves(a, pki)
-
-        run(test)
-
-    def test_a_stream_through_a_peer_survives_the_change(self, tmp_path: Path) -> None:
-        async def test() -> None:
-            pki = Pki()
-
-            async def echo(call: ServerCall) -> Status:
-                while (message := await call.receive()) is not None:
-                    await call.send(message)
-                return OK
-
-            from .world import free_port
-
-            port = free_port()
-            async with (
-                node(tmp_path / "a", pki, echo, port=port) as a,
-                node(tmp_path / "b", pki, echo, host="127.0.0.2", port=port),
-                client(a, pki, pki.client("os:admin")) as channel,
-            ):
-                to_b = (("node", "127.0.0.2"),)
-                rpc = channel.stream_stream(RUN)(metadata=to_b)
-                await rpc.write(b"1")
-                assert await rpc.read() == b"1"
-                a.api.certificates.set(pki.spec())
-                await rpc.write(b"2")
-                assert await rpc.read() == b"2"
-                assert await call(channel, request=b"3", metadata={"node": "127.0.0.2"}) == b"3"
+        async with (  # noqa: SIM117
+            node(tmp_path, pki, echo) as a,
+        ):
+            async with client(a, pki, pki.client("os:admin")) as channel:
+                rpc = channel.stream_stream(RUN)()
+                await rpc.write(b"before")
+                assert await rpc.read() == b"before"
+                a.api.certificates.set(new)
+                async with client(a, pki, pki.client("os:admin")) as fresh:
+                    assert await call(fresh, request=b"new") == b"new"
+                await rpc.write(b"after")
+                assert await rpc.read() == b"after"
+                # A new call on the old connection, too.
+                assert await call(channel, request=b"old") == b"old"
                 await rpc.done_writing()
                 assert await rpc.code() is grpc.StatusCode.OK
 
-        run(test)
+    async def test_connections_end_with_their_ca(self, tmp_path: Path) -> None:
+        old, new = Pki(), Pki()
+        async with node(tmp_path, old, answer) as a, http2_client(a, old) as session:
+            assert (await session.request({}))["grpc-status"] == "0"
+            both = new.spec()
+            both.accepted_c_as.add(crt=old.ca.crt)
+            a.api.certificates.set(both)
+            assert (await session.request({}))["grpc-status"] == "0"
+            a.api.certificates.set(new.spec())
+            assert await is_closed(session.reader)
+            assert "not accepted any more" in (await until_refused(a))[0]
+            await expect_refusal(a, old, old.client("os:admin"))
+            await still_serves(a, new)
+
+    async def test_connections_end_with_their_certificate(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pki: Pki
+    ) -> None:
+        monkeypatch.setattr(listener, "SWEEP", 0.1)
+        short = pki.client("os:admin", ttl=timedelta(seconds=3))
+        async with node(tmp_path, pki, answer) as a:
+            async with tls(a, client_context(pki, short)) as (reader, writer):
+                session = Session(reader, writer)
+                assert (await session.request({}))["grpc-status"] == "0"
+                assert await is_closed(reader)
+            assert await until_refused(a) == ["the client certificate expired"]
+            await still_serves(a, pki)
+
+    async def test_unusable_certificates_are_reported_and_not_used(self, tmp_path: Path, pki: Pki) -> None:
+        async with node(tmp_path, pki, answer) as a:
+            broken = pki.spec()
+            broken.server.key = b"nonsense"
+            a.api.certificates.set(broken)
+            assert a.records[-1]["level"] == "error"
+            await still_serves(a, pki)
+
+    async def test_a_stream_through_a_peer_survives_the_change(self, tmp_path: Path, pki: Pki) -> None:
+
+        async def echo(call: ServerCall) -> Status:
+            while (message := await call.receive()) is not None:
+                await call.send(message)
+            return OK
+
+        from .world import free_port
+
+        port = free_port()
+        async with (
+            node(tmp_path / "a", pki, echo, port=port) as a,
+            node(tmp_path / "b", pki, echo, host="127.0.0.2", port=port),
+            client(a, pki, pki.client("os:admin")) as channel,
+        ):
+            to_b = (("node", "127.0.0.2"),)
+            rpc = channel.stream_stream(RUN)(metadata=to_b)
+            await rpc.write(b"1")
+            assert await rpc.read() == b"1"
+            a.api.certificates.set(pki.spec())
+            await rpc.write(b"2")
+            assert await rpc.read() == b"2"
+            assert await call(channel, request=b"3", metadata={"node": "127.0.0.2"}) == b"3"
+            await rpc.done_writing()
+            assert await rpc.code() is grpc.StatusCode.OK

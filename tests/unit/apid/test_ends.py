@@ -28,170 +28,148 @@ from .world import (
     call,
     client,
     node,
-    run,
 )
+
+pytestmark = pytest.mark.asyncio
 
 
 class TestEnds:
     @pytest.mark.parametrize("target", ["127.0.0.1", "127.0.0.2"])
     @pytest.mark.parametrize("method", [VERSION, READ, RUN])
-    def test_cancelling_reaches_the_backend(self, tmp_path: Path, method: str, target: str) -> None:
-        async def test() -> None:
-            begun, cancelled = asyncio.Event(), asyncio.Event()
+    async def test_cancelling_reaches_the_backend(
+        self, tmp_path: Path, method: str, target: str, pki: Pki
+    ) -> None:
+        begun, cancelled = asyncio.Event(), asyncio.Event()
 
-            async def backend(call: ServerCall) -> Status:
-                await call.receive()
-                begun.set()
-                try:
-                    await asyncio.Event().wait()
-                finally:
-                    cancelled.set()
-                return OK
+        async def backend(call: ServerCall) -> Status:
+            await call.receive()
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
+            return OK
 
-            async with (
-                two_nodes(tmp_path, pki, backend, backend) as (a, _),
-                client(a, pki, pki.client("os:admin")) as channel,
-            ):
-                rpc = channel.stream_stream(method)(iter([b""]), metadata=(("node", target),))
+        async with (
+            two_nodes(tmp_path, pki, backend, backend) as (a, _),
+            client(a, pki, pki.client("os:admin")) as channel,
+        ):
+            rpc = channel.stream_stream(method)(iter([b""]), metadata=(("node", target),))
+            await asyncio.wait_for(begun.wait(), 10)
+            rpc.cancel()
+            await asyncio.wait_for(cancelled.wait(), 10)
+
+    async def test_a_lost_connection_cancels(self, tmp_path: Path, pki: Pki) -> None:
+        begun, cancelled = asyncio.Event(), asyncio.Event()
+
+        async def backend(call: ServerCall) -> Status:
+            await call.receive()
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
+            return OK
+
+        async with node(tmp_path, pki, backend) as a:
+            async with client(a, pki, pki.client("os:admin")) as channel:
+                rpc = channel.unary_stream(READ)(b"")
                 await asyncio.wait_for(begun.wait(), 10)
-                rpc.cancel()
-                await asyncio.wait_for(cancelled.wait(), 10)
-
-        pki = Pki()
-        run(test)
-
-    def test_a_lost_connection_cancels(self, tmp_path: Path) -> None:
-        async def test() -> None:
-            begun, cancelled = asyncio.Event(), asyncio.Event()
-
-            async def backend(call: ServerCall) -> Status:
-                await call.receive()
-                begun.set()
-                try:
-                    await asyncio.Event().wait()
-                finally:
-                    cancelled.set()
-                return OK
-
-            async with node(tmp_path, pki, backend) as a:
-                async with client(a, pki, pki.client("os:admin")) as channel:
-                    rpc = channel.unary_stream(READ)(b"")
-                    await asyncio.wait_for(begun.wait(), 10)
-                assert rpc.cancelled()
-                await asyncio.wait_for(cancelled.wait(), 10)
-
-        pki = Pki()
-        run(test)
+            assert rpc.cancelled()
+            await asyncio.wait_for(cancelled.wait(), 10)
 
     @pytest.mark.parametrize("target", ["127.0.0.1", "127.0.0.2"])
     @pytest.mark.parametrize("method", [VERSION, READ, RUN])
-    def test_deadlines_reach_the_backend_and_end_the_call(
-        self, tmp_path: Path, method: str, target: str
+    async def test_deadlines_reach_the_backend_and_end_the_call(
+        self, tmp_path: Path, method: str, target: str, pki: Pki
     ) -> None:
-        async def test() -> None:
-            remaining: list[float | None] = []
+        remaining: list[float | None] = []
 
-            async def backend(call: ServerCall) -> Status:
-                remaining.append(call.time_remaining())
-                await asyncio.Event().wait()
-                return OK
+        async def backend(call: ServerCall) -> Status:
+            remaining.append(call.time_remaining())
+            await asyncio.Event().wait()
+            return OK
 
-            async with (
-                two_nodes(tmp_path, pki, backend, backend) as (a, _),
-                client(a, pki, pki.client("os:admin")) as channel,
-            ):
-                begin = time.monotonic()
-                rpc = channel.stream_stream(method)(iter([b""]), metadata=(("node", target),), timeout=1.0)
-                assert await rpc.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-                assert 0.9 < time.monotonic() - begin < 5
-                assert remaining[0] is not None
-                assert 0.2 < remaining[0] <= 1.0
+        async with (
+            two_nodes(tmp_path, pki, backend, backend) as (a, _),
+            client(a, pki, pki.client("os:admin")) as channel,
+        ):
+            begin = time.monotonic()
+            rpc = channel.stream_stream(method)(iter([b""]), metadata=(("node", target),), timeout=1.0)
+            assert await rpc.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+            assert 0.9 < time.monotonic() - begin < 5
+            assert remaining[0] is not None
+            assert 0.2 < remaining[0] <= 1.0
 
-        pki = Pki()
-        run(test)
-
-    def test_requests_up_to_the_limit_of_their_method(self, tmp_path: Path) -> None:
+    async def test_requests_up_to_the_limit_of_their_method(self, tmp_path: Path, pki: Pki) -> None:
         async def echo(call: ServerCall) -> Status:
             await call.send(await call.receive() or b"")
             return OK
 
-        async def test() -> None:
-            async with (
-                node(tmp_path, pki, echo) as a,
-                client(a, pki, pki.client("os:admin")) as channel,
-            ):
-                for method in (APPLY, VERSION, READ, RUN, RECOVER):
-                    limit = max_request(method)
-                    message = bytes(limit)
-                    assert await channel.stream_stream(method)(iter([message])).read() == message
-                    rpc = channel.stream_stream(method)(iter([bytes(limit + 1)]))
-                    assert await rpc.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-                    assert (
-                        await rpc.details()
-                        == f"grpc: received message larger than max ({limit + 1} vs. {limit})"
-                    )
-                # The same connection goes on.
-                assert await call(channel, request=b"x") == b"x"
+        async with (
+            node(tmp_path, pki, echo) as a,
+            client(a, pki, pki.client("os:admin")) as channel,
+        ):
+            for method in (APPLY, VERSION, READ, RUN, RECOVER):
+                limit = max_request(method)
+                message = bytes(limit)
+                assert await channel.stream_stream(method)(iter([message])).read() == message
+                rpc = channel.stream_stream(method)(iter([bytes(limit + 1)]))
+                assert await rpc.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+                assert (
+                    await rpc.details() == f"grpc: received message larger than max ({limit + 1} vs. {limit})"
+                )
+            # The same connection goes on.
+            assert await call(channel, request=b"x") == b"x"
 
-        pki = Pki()
-        run(test)
-
-    def test_replies_up_to_the_limit(self, tmp_path: Path) -> None:
+    async def test_replies_up_to_the_limit(self, tmp_path: Path, pki: Pki) -> None:
         async def large(call: ServerCall) -> Status:
             await call.receive()
             await call.send(bytes(MAX_MESSAGE - 16))
             return OK
 
-        async def test() -> None:
-            async with (
-                node(tmp_path, pki, large) as a,
-                client(a, pki, pki.client("os:admin")) as channel,
-            ):
-                assert await call(channel) == bytes(MAX_MESSAGE - 16)
-
-        pki = Pki()
-        run(test)
+        async with (
+            node(tmp_path, pki, large) as a,
+            client(a, pki, pki.client("os:admin")) as channel,
+        ):
+            assert await call(channel) == bytes(MAX_MESSAGE - 16)
 
     @pytest.mark.parametrize("target", ["127.0.0.1", "127.0.0.2"])
-    def test_a_stream_that_is_refused_early_ends_with_the_reason(self, tmp_path: Path, target: str) -> None:
+    async def test_a_stream_that_is_refused_early_ends_with_the_reason(
+        self, tmp_path: Path, target: str, pki: Pki
+    ) -> None:
         """Writing to a call that has ended must not hide how it ended."""
 
         async def refuse(call: ServerCall) -> Status:
             return Status(code=Code.UNIMPLEMENTED, message=f"no {call.method}")
 
-        async def test() -> None:
-            # Not grpc.aio's client, which has the very fault.
-            async with (
-                two_nodes(tmp_path, pki, refuse, refuse) as (a, _),
-                http2_client(a, pki) as session,
-            ):
-                for number in range(100):
-                    method = (RUN, RECOVER)[number % 2]
-                    reply = await session.request({"node": target}, b"\0\0\0\0\1a" * 3, path=method)
-                    assert (reply["grpc-status"], reply["grpc-message"]) == ("12", f"no {method}")
-
-        pki = Pki()
-        run(test)
+        # Not grpc.aio's client, which has the very fault.
+        async with (
+            two_nodes(tmp_path, pki, refuse, refuse) as (a, _),
+            http2_client(a, pki) as session,
+        ):
+            for number in range(100):
+                method = (RUN, RECOVER)[number % 2]
+                reply = await session.request({"node": target}, b"\0\0\0\0\1a" * 3, path=method)
+                assert (reply["grpc-status"], reply["grpc-message"]) == ("12", f"no {method}")
 
 
 class TestRefusals:
-    def test_a_caller_without_the_role_is_refused_before_its_request_arrives(self, tmp_path: Path) -> None:
+    async def test_a_caller_without_the_role_is_refused_before_its_request_arrives(
+        self, tmp_path: Path, pki: Pki
+    ) -> None:
         reached: list[str] = []
 
         async def backend(call: ServerCall) -> Status:
             reached.append(call.method)
             return OK
 
-        async def test() -> None:
-            async with (
-                two_nodes(tmp_path, pki, backend, backend) as (a, _),
-                http2_client(a, pki, "os:reader") as session,
-            ):
-                for method in (APPLY, READ, RUN, "/unknown.Service/Method"):
-                    for headers in ({}, {"node": "127.0.0.2"}, {"nodes": "192.0.2.1"}):
-                        reply = await session.answer(session.begin(headers, method))
-                        assert (reply["grpc-status"], reply["grpc-message"]) == ("7", "not authorized")
-            assert not reached
-
-        pki = Pki()
-        run(test)
+        async with (
+            two_nodes(tmp_path, pki, backend, backend) as (a, _),
+            http2_client(a, pki, "os:reader") as session,
+        ):
+            for method in (APPLY, READ, RUN, "/unknown.Service/Method"):
+                for headers in ({}, {"node": "127.0.0.2"}, {"nodes": "192.0.2.1"}):
+                    reply = await session.answer(session.begin(headers, method))
+                    assert (reply["grpc-status"], reply["grpc-message"]) == ("7", "not authorized")
+        assert not reached

@@ -22,7 +22,9 @@ from .raw_clients import (
     tls,
     until_refused,
 )
-from .world import READ, Pki, node, run
+from .world import READ, Pki, node
+
+pytestmark = pytest.mark.asyncio
 
 
 def fuzzed_session(chance: random.Random) -> bytes:
@@ -58,29 +60,21 @@ def fuzzed_session(chance: random.Random) -> bytes:
 
 
 class TestGarbage:
-    def test_plain_http(self, tmp_path: Path) -> None:
-        async def test() -> None:
-            pki = Pki()
-            async with node(tmp_path, pki, answer) as a:
-                await raw(a, b"GET / HTTP/1.1\r\nHost: node\r\n\r\n")
-                assert await until_refused(a) == ["plain HTTP on a TLS port"]
-                await still_serves(a, pki)
+    async def test_plain_http(self, tmp_path: Path, pki: Pki) -> None:
+        async with node(tmp_path, pki, answer) as a:
+            await raw(a, b"GET / HTTP/1.1\r\nHost: node\r\n\r\n")
+            assert await until_refused(a) == ["plain HTTP on a TLS port"]
+            await still_serves(a, pki)
 
-        run(test)
-
-    def test_random_bytes(self, tmp_path: Path) -> None:
-        async def test() -> None:
-            pki = Pki()
-            chance = random.Random(1)
-            async with node(tmp_path, pki, answer) as a:
-                for size in (1, 5, 100, 5000, 100_000):
-                    data = b"\xff" + chance.randbytes(size) + bytes(40)
-                    await raw(a, data)
-                assert len(await until_refused(a, 5)) == 5
-                await still_serves(a, pki)
-                assert not [record for record in a.records if "traceback" in record]
-
-        run(test)
+    async def test_random_bytes(self, tmp_path: Path, pki: Pki) -> None:
+        chance = random.Random(1)
+        async with node(tmp_path, pki, answer) as a:
+            for size in (1, 5, 100, 5000, 100_000):
+                data = b"\xff" + chance.randbytes(size) + bytes(40)
+                await raw(a, data)
+            assert len(await until_refused(a, 5)) == 5
+            await still_serves(a, pki)
+            assert not [record for record in a.records if "traceback" in record]
 
     @pytest.mark.parametrize(
         "data",
@@ -93,39 +87,31 @@ class TestGarbage:
             PREFACE + b"\0\0\x08\x07\0\0\0\0\0" + bytes(4),
         ],
     )
-    def test_garbage_within_tls(self, tmp_path: Path, data: bytes) -> None:
-        async def test() -> None:
-            pki = Pki()
-            async with node(tmp_path, pki, answer) as a:
-                async with tls(a, client_context(pki, pki.client("os:admin"))) as (reader, writer):
-                    writer.write(data)
-                    if not data.endswith(bytes(4)):
-                        assert await is_closed(reader)
-                        assert "protocol error" in (await until_refused(a))[0]
-                await still_serves(a, pki)
-                assert not [record for record in a.records if "traceback" in record]
+    async def test_garbage_within_tls(self, tmp_path: Path, data: bytes, pki: Pki) -> None:
+        async with node(tmp_path, pki, answer) as a:
+            async with tls(a, client_context(pki, pki.client("os:admin"))) as (reader, writer):
+                writer.write(data)
+                if not data.endswith(bytes(4)):
+                    assert await is_closed(reader)
+                    assert "protocol error" in (await until_refused(a))[0]
+            await still_serves(a, pki)
+            assert not [record for record in a.records if "traceback" in record]
 
-        run(test)
-
-    def test_fuzzed_frames_never_break_the_server(self, tmp_path: Path) -> None:
-        async def test() -> None:
-            pki = Pki()
-            chance = random.Random(7)
-            context = client_context(pki, pki.client("os:admin"))
-            async with node(tmp_path, pki, answer) as a:
-                for _ in range(60):
-                    async with tls(a, context) as (reader, writer):
-                        writer.write(fuzzed_session(chance))
-                        writer.write_eof() if writer.can_write_eof() else None
-                        try:
-                            async with asyncio.timeout(0.05):
-                                await is_closed(reader)
-                        except TimeoutError:
-                            pass
-                await still_serves(a, pki)
-                assert not [record for record in a.records if "traceback" in record]
-
-        run(test)
+    async def test_fuzzed_frames_never_break_the_server(self, tmp_path: Path, pki: Pki) -> None:
+        chance = random.Random(7)
+        context = client_context(pki, pki.client("os:admin"))
+        async with node(tmp_path, pki, answer) as a:
+            for _ in range(60):
+                async with tls(a, context) as (reader, writer):
+                    writer.write(fuzzed_session(chance))
+                    writer.write_eof() if writer.can_write_eof() else None
+                    try:
+                        async with asyncio.timeout(0.05):
+                            await is_closed(reader)
+                    except TimeoutError:
+                        pass
+            await still_serves(a, pki)
+            assert not [record for record in a.records if "traceback" in record]
 
     @pytest.mark.parametrize(
         ("headers", "status"),
@@ -135,14 +121,12 @@ class TestGarbage:
             ({"content-type": ""}, "415"),
         ],
     )
-    def test_http2_that_is_not_grpc(self, tmp_path: Path, headers: dict[str, str], status: str) -> None:
-        async def test() -> None:
-            pki = Pki()
-            async with node(tmp_path, pki, answer) as a, http2_client(a, pki) as session:
-                reply = await session.request(headers)
-                assert reply[":status"] == status
-
-        run(test)
+    async def test_http2_that_is_not_grpc(
+        self, tmp_path: Path, headers: dict[str, str], status: str, pki: Pki
+    ) -> None:
+        async with node(tmp_path, pki, answer) as a, http2_client(a, pki) as session:
+            reply = await session.request(headers)
+            assert reply[":status"] == status
 
     @pytest.mark.parametrize(
         ("headers", "code"),
@@ -156,44 +140,30 @@ class TestGarbage:
             ({f"x{number}": "y" * 2000 for number in range(25)}, "8"),
         ],
     )
-    def test_malformed_headers(self, tmp_path: Path, headers: dict[str, str], code: str) -> None:
-        async def test() -> None:
-            pki = Pki()
-            async with node(tmp_path, pki, answer) as a, http2_client(a, pki) as session:
-                reply = await session.request(headers)
-                assert reply["grpc-status"] == code
-                assert reply["grpc-message"]
+    async def test_malformed_headers(
+        self, tmp_path: Path, headers: dict[str, str], code: str, pki: Pki
+    ) -> None:
+        async with node(tmp_path, pki, answer) as a, http2_client(a, pki) as session:
+            reply = await session.request(headers)
+            assert reply["grpc-status"] == code
+            assert reply["grpc-message"]
 
-        run(test)
+    async def test_the_longest_timeout_is_no_timeout(self, tmp_path: Path, pki: Pki) -> None:
+        async with node(tmp_path, pki, answer) as a, http2_client(a, pki) as session:
+            assert (await session.request({"grpc-timeout": "99999999H"}))["grpc-status"] == "0"
 
-    def test_the_longest_timeout_is_no_timeout(self, tmp_path: Path) -> None:
-        async def test() -> None:
-            pki = Pki()
-            async with node(tmp_path, pki, answer) as a, http2_client(a, pki) as session:
-                assert (await session.request({"grpc-timeout": "99999999H"}))["grpc-status"] == "0"
+    async def test_a_huge_header_list_ends_the_connection(self, tmp_path: Path, pki: Pki) -> None:
+        async with node(tmp_path, pki, answer) as a:
+            async with http2_client(a, pki) as session:
+                # One long value in the table, then references to it: little to send, much to hold.
+                with pytest.raises(ConnectionError):
+                    await session.request({f"x{number}": "y" * 3000 for number in range(40)})
+            assert "protocol error" in (await until_refused(a))[0]
+            await still_serves(a, pki)
 
-        run(test)
-
-    def test_a_huge_header_list_ends_the_connection(self, tmp_path: Path) -> None:
-        async def test() -> None:
-            pki = Pki()
-            async with node(tmp_path, pki, answer) as a:
-                async with http2_client(a, pki) as session:
-                    # One long value in the table, then references to it: little to send, much to hold.
-                    with pytest.raises(ConnectionError):
-                        await session.request({f"x{number}": "y" * 3000 for number in range(40)})
-                assert "protocol error" in (await until_refused(a))[0]
-                await still_serves(a, pki)
-
-        run(test)
-
-    def test_truncated_and_compressed_messages(self, tmp_path: Path) -> None:
-        async def test() -> None:
-            pki = Pki()
-            async with node(tmp_path, pki, answer) as a, http2_client(a, pki) as session:
-                assert (await session.request({}, b"\0\0\0\0\x09abc"))["grpc-status"] == "13"
-                assert (await session.request({}, b"\x01\0\0\0\x03abc"))["grpc-status"] == "12"
-                assert (await session.request({}, b""))["grpc-status"] == "13"
-                assert (await session.request({}, b"\0\0\0\0\x01a"))["grpc-status"] == "0"
-
-        run(test)
+    async def test_truncated_and_compressed_messages(self, tmp_path: Path, pki: Pki) -> None:
+        async with node(tmp_path, pki, answer) as a, http2_client(a, pki) as session:
+            assert (await session.request({}, b"\0\0\0\0\x09abc"))["grpc-status"] == "13"
+            assert (await session.request({}, b"\x01\0\0\0\x03abc"))["grpc-status"] == "12"
+            assert (await session.request({}, b""))["grpc-status"] == "13"
+            assert (await session.request({}, b"\0\0\0\0\x01a"))["grpc-status"] == "0"

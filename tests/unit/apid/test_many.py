@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Code
 from talos.apid import many
@@ -11,7 +13,10 @@ from talos.rpc.port.limits import Shares
 from talos.rpc.proxy.raw import OK, Status
 
 from .backends import tagged, two_nodes
-from .world import Backend, Pki, call, client, run
+from .world import Backend, Pki, call, client
+
+pytestmark = pytest.mark.asyncio
+
 
 BOTH = ["127.0.0.1", "127.0.0.2"]
 MEMORY = 4096
@@ -39,70 +44,58 @@ def outcomes(reply: bytes) -> dict[str, int]:
 
 
 class TestReplyMemory:
-    def test_a_reply_beyond_the_clients_part_is_an_error_element(self, tmp_path: Path) -> None:
-        async def test() -> None:
-            async with (
-                two_nodes(tmp_path, pki, tagged("a"), sized, reply_memory=MEMORY) as (a, _),
-                client(a, pki, pki.client("os:reader")) as channel,
-            ):
-                reply = await call(channel, metadata={"nodes": BOTH, "size": "3000"})
-                assert outcomes(reply) == {"127.0.0.1": 1, "127.0.0.2": -Code.RESOURCE_EXHAUSTED}
-                by_host = {m.metadata.hostname: m for m in machine.VersionResponse.FromString(reply).messages}
-                assert by_host["127.0.0.2"].metadata.error == (
-                    "rpc error: code = ResourceExhausted desc = too many large replies at a time, try again"
-                )
+    async def test_a_reply_beyond_the_clients_part_is_an_error_element(
+        self, tmp_path: Path, pki: Pki
+    ) -> None:
+        async with (
+            two_nodes(tmp_path, pki, tagged("a"), sized, reply_memory=MEMORY) as (a, _),
+            client(a, pki, pki.client("os:reader")) as channel,
+        ):
+            reply = await call(channel, metadata={"nodes": BOTH, "size": "3000"})
+            assert outcomes(reply) == {"127.0.0.1": 1, "127.0.0.2": -Code.RESOURCE_EXHAUSTED}
+            by_host = {m.metadata.hostname: m for m in machine.VersionResponse.FromString(reply).messages}
+            assert by_host["127.0.0.2"].metadata.error == (
+                "rpc error: code = ResourceExhausted desc = too many large replies at a time, try again"
+            )
 
-        pki = Pki()
-        run(test)
+    async def test_memory_is_returned_after_the_call(self, tmp_path: Path, pki: Pki) -> None:
+        async with (
+            two_nodes(tmp_path, pki, tagged("a"), sized, reply_memory=MEMORY) as (a, _),
+            client(a, pki, pki.client("os:reader")) as channel,
+        ):
+            for _ in range(5):
+                reply = await call(channel, metadata={"nodes": BOTH, "size": "1500"})
+                assert outcomes(reply) == {"127.0.0.1": 1, "127.0.0.2": 1500}
 
-    def test_memory_is_returned_after_the_call(self, tmp_path: Path) -> None:
-        async def test() -> None:
-            async with (
-                two_nodes(tmp_path, pki, tagged("a"), sized, reply_memory=MEMORY) as (a, _),
-                client(a, pki, pki.client("os:reader")) as channel,
-            ):
-                for _ in range(5):
-                    reply = await call(channel, metadata={"nodes": BOTH, "size": "1500"})
-                    assert outcomes(reply) == {"127.0.0.1": 1, "127.0.0.2": 1500}
-
-        pki = Pki()
-        run(test)
-
-    def test_calls_share_it_and_another_client_has_a_part(self, tmp_path: Path) -> None:
+    async def test_calls_share_it_and_another_client_has_a_part(self, tmp_path: Path, pki: Pki) -> None:
         """One client's call waits for its slow node; the reply of its other node is held."""
 
-        async def test() -> None:
-            held, may_answer = asyncio.Event(), asyncio.Event()
+        held, may_answer = asyncio.Event(), asyncio.Event()
 
-            def slow(answer: Backend) -> Backend:
-                async def backend(call: ServerCall) -> Status:
-                    if value_of(call, "slow"):
-                        held.set()
-                        await may_answer.wait()
-                    return await answer(call)
+        def slow(answer: Backend) -> Backend:
+            async def backend(call: ServerCall) -> Status:
+                if value_of(call, "slow"):
+                    held.set()
+                    await may_answer.wait()
+                return await answer(call)
 
-                return backend
+            return backend
 
-            async with (
-                two_nodes(tmp_path, pki, sized, slow(tagged("b")), reply_memory=MEMORY) as (a, _),
-                client(a, pki, pki.client("os:reader")) as one,
-                client(a, pki, pki.client("os:reader")) as other,
-            ):
-                first = asyncio.ensure_future(
-                    call(one, metadata={"nodes": BOTH, "size": "1500", "slow": "yes"})
-                )
-                await held.wait()
-                exhausted = {"127.0.0.1": -Code.RESOURCE_EXHAUSTED, "127.0.0.2": 1}
-                # Until the first call's reply is held this one has room.
-                while outcomes(await call(one, metadata={"nodes": BOTH, "size": "1500"})) != exhausted:
-                    pass
-                reply = await call(other, metadata={"nodes": BOTH, "size": "1000"})
-                assert outcomes(reply) == {"127.0.0.1": 1000, "127.0.0.2": 1}
-                may_answer.set()
-                assert outcomes(await first) == {"127.0.0.1": 1500, "127.0.0.2": 1}
-
-        pki = Pki()
-        run(test)
+        async with (
+            two_nodes(tmp_path, pki, sized, slow(tagged("b")), reply_memory=MEMORY) as (a, _),
+            client(a, pki, pki.client("os:reader")) as one,
+            client(a, pki, pki.client("os:reader")) as other,
+        ):
+            first = asyncio.ensure_future(call(one, metadata={"nodes": BOTH, "size": "1500", "slow": "yes"}))
+            await held.wait()
+            exhausted = {"127.0.0.1": -Code.RESOURCE_EXHAUSTED, "127.0.0.2": 1}
+            # Until the first call's reply is held this one has room.
+            while outcomes(await call(one, metadata={"nodes": BOTH, "size": "1500"})) != exhausted:
+                pass
+            reply = await call(other, metadata={"nodes": BOTH, "size": "1000"})
+            assert outcomes(reply) == {"127.0.0.1": 1000, "127.0.0.2": 1}
+            may_answer.set()
+            assert outcomes(await first) == {"127.0.0.1": 1500, "127.0.0.2": 1}
 
 
 def test_errors_have_a_place_in_a_full_reply() -> None:

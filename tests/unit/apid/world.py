@@ -3,7 +3,6 @@
 # gRPC's type stubs know no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
-import asyncio
 import json
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -176,16 +175,6 @@ async def call(
         for value in (values if isinstance(values, list) else [values])
     ]
     return await channel.unary_unary(method)(request, metadata=pairs, timeout=timeout)
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    """Run a test on asyncio, 60 s at most."""
-
-    async def limited() -> None:
-        async with asyncio.timeout(60):
-            await test()
-
-    asyncio.run(limited())
 
 
 def free_port() -> int:
