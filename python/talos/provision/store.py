@@ -7,7 +7,8 @@ discovery.log   that of the cluster's discovery server
 mirror.log      that of its mirror of registries
 root/           empty; where each node mounts its root, in its own mount namespace
 <node>/         config.yaml, console.log
-                of a container: state/ (STATE), var.img (EPHEMERAL); of a machine: disk0.img and so on
+                of a container: state/ (STATE), var.img (EPHEMERAL)
+                of a machine: disk0.img and so on, qemu.log
 """
 
 import os
@@ -86,6 +87,10 @@ class ClusterFolder:
     def disk(self, name: str) -> Path:
         """The disk image the node sees as /var."""
         return self.node(name) / "var.img"
+
+    def machine_log(self, name: str) -> Path:
+        """What the QEMU of a machine wrote."""
+        return self.node(name) / "qemu.log"
 
     def machine_disk(self, name: str, number: int) -> Path:
         """The image of a machine's disk, the first being 0."""

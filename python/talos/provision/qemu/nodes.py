@@ -2,7 +2,9 @@
 
 import logging
 import os
+import select
 from collections.abc import Sequence
+from pathlib import Path
 from typing import override
 
 from talos.provision.cluster import ClusterRequest, NodeRequest
@@ -10,14 +12,17 @@ from talos.provision.host import cgroups
 from talos.provision.host.cgroups import Hierarchy, Limits
 from talos.provision.host.companions import Companion
 from talos.provision.host.links import BRIDGE, ClusterNetwork
-from talos.provision.launcher import Nodes, Outcome
+from talos.provision.launcher import Nodes, Outcome, StartError
 from talos.provision.qemu.accelerator import find_accelerator
 from talos.provision.qemu.arguments import make_dhcp, make_machine
 from talos.provision.qemu.programs import find_programs
 from talos.provision.store import ClusterFolder
-from talos.system.process import spawn
+from talos.system.process import describe_exit, spawn
 
 log = logging.getLogger(__name__)
+
+REFUSAL_SECONDS = 0.3
+"""For QEMU to read its arguments and open its disks."""
 
 
 class MachineNodes(Nodes):
@@ -49,7 +54,7 @@ class MachineNodes(Nodes):
     def start(self, node: NodeRequest, group: Sequence[str]) -> int:
         tap = self._network.add_tap(node.address)
         argv = [*self._qemu, *make_machine(self._folder, self._request, node, tap)]
-        pid = spawn(argv, env=dict(os.environ), stdout=1, stderr=2)
+        pid = start_machine(argv, self._folder.machine_log(node.name))
         cgroups.join(self._hierarchies, group, pid)
         return pid
 
@@ -61,3 +66,23 @@ class MachineNodes(Nodes):
     @override
     def close(self) -> None:
         """QEMU holds what it opened."""
+
+
+def start_machine(argv: Sequence[str], log: Path) -> int:
+    """The pid of a QEMU; StartError with its reason when it refuses its arguments, which it does at once."""
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        pid = spawn(argv, env=dict(os.environ), stdout=output, stderr=output)
+    finally:
+        os.close(output)
+    handle = os.pidfd_open(pid)
+    try:
+        has_ended = bool(select.select([handle], [], [], REFUSAL_SECONDS)[0])
+    finally:
+        os.close(handle)
+    if has_ended:
+        _, status = os.waitpid(pid, 0)
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        reason = lines[-1] if lines else describe_exit(os.waitstatus_to_exitcode(status))
+        raise StartError(f"QEMU does not start: {reason}")
+    return pid
