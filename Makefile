@@ -107,7 +107,7 @@ unit: fetch ## Unit tests, without root
 	@nix build $(CHECK).unit --no-link --print-build-logs
 	@nix log $(CHECK).unit | tail -n 3
 
-node: build api devenv peers ## Tests on one running container node, as root
+node: build images api devenv peers ## Tests on one running container node, as root
 	$(PYTEST) -m root tests/unit
 	$(PYTEST) tests/node
 

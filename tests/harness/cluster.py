@@ -35,7 +35,7 @@ def image() -> Path:
     return path.resolve()
 
 
-def images() -> Path:
+def image_archives() -> Path:
     """The OCI archives from which a cluster's mirror serves."""
     path = Path(os.environ.get(IMAGES_VARIABLE) or REPOSITORY / "build/images")
     assert path.exists(), f"there are no images at {path}: make images, or set {IMAGES_VARIABLE}"
@@ -147,6 +147,11 @@ class Cluster:
         """What every node wrote to its console."""
         return {node.name: node.console.read_text(encoding="utf-8", errors="replace") for node in self.nodes}
 
+    def bootstrap(self) -> None:
+        """Begin etcd on the first control plane node."""
+        result = self.talosctl("bootstrap", "-n", self.addresses[0], check=False)
+        assert result.returncode == 0 or "AlreadyExists" in result.stderr, result.stderr
+
     def diagnose(self) -> str:
         """What to look at when a test has failed."""
         parts: list[str] = []
@@ -176,12 +181,14 @@ def running_cluster(
         controlplanes=controlplanes,
         workers=workers,
         image=image(),
-        images=images,
+        images=images or image_archives(),
     )
     options = CreateOptions(directory=directory, talosconfig=str(talosconfig), wait=0)
     cluster = Cluster(name, directory, talosconfig)
     try:
         create_cluster(chosen, ConfigOptions(), options, Silent())
+        if controlplanes:
+            eventually("etcd is bootstrapped", cluster.bootstrap)
         for address in cluster.addresses:
             eventually(f"{address} is up", lambda node=address: check_services(cluster, node))
         yield cluster

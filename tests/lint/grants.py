@@ -19,7 +19,7 @@ _NO_PORT = cast("Any", None)
 def make_controllers() -> Mapping[str, Sequence[Controller]]:
     """The controllers of every daemon that has some."""
     return {
-        "clusterd": clusterd.make_controllers(_NO_PORT, _NO_PORT),
+        "clusterd": clusterd.make_controllers(_NO_PORT, _NO_PORT, _NO_PORT),
         "dnsd": dnsd.make_controllers(_NO_PORT),
         "networkd": networkd.make_controllers(_NO_PORT, _NO_PORT),
         "timed": timed.make_controllers(_NO_PORT, _NO_PORT, _NO_PORT),

@@ -14,6 +14,7 @@ SERVICES = {
     "clusterd",
     "containerd",
     "dnsd",
+    "etcd",
     "cri",
     "machined",
     "networkd",

@@ -1,18 +1,27 @@
 """clusterd: the node's part in its cluster: identity, discovery, membership, etcd."""
 
+from talos.api.machine import machine_pb2
+from talos.api.rpc import Service
 from talos.clusterd.controllers.config import ClusterInfoController, DiscoveryConfigController
 from talos.clusterd.controllers.discovery_service import DiscoveryServiceController
+from talos.clusterd.controllers.etcd_certificates import EtcdCertificatesController
+from talos.clusterd.controllers.etcd_config import EtcdConfigController, EtcdSpecController
+from talos.clusterd.controllers.etcd_member import EtcdMemberController
 from talos.clusterd.controllers.local_affiliate import LocalAffiliateController
 from talos.clusterd.controllers.members import AffiliateMergeController, EndpointController, MemberController
 from talos.clusterd.controllers.nodename import NodenameController
+from talos.clusterd.etcd.access import EtcdAccess
+from talos.clusterd.etcd.membership import Membership
+from talos.clusterd.etcd.service import EtcdService
 from talos.daemon.host import mirrored_state, run_controller_daemon
 from talos.daemon.run import Daemon, run
+from talos.daemon.state import remote_state
 from talos.resource.controller.controller import Controller
 from talos.rpc.bridge import Bridge
 from talos.system.logging import Log
 
 
-def make_controllers(bridge: Bridge, log: Log) -> list[Controller]:
+def make_controllers(bridge: Bridge, access: EtcdAccess, log: Log) -> list[Controller]:
     """Every controller of this daemon."""
     return [
         ClusterInfoController(),
@@ -23,14 +32,23 @@ def make_controllers(bridge: Bridge, log: Log) -> list[Controller]:
         AffiliateMergeController(),
         MemberController(log),
         EndpointController(),
+        EtcdConfigController(),
+        EtcdSpecController(),
+        EtcdCertificatesController(),
+        EtcdMemberController(access, log),
     ]
 
 
 async def serve_cluster(daemon: Daemon) -> None:
     """Run the controllers against the node's State until the daemon stops."""
-    controllers = make_controllers(daemon.bridge, daemon.log)
-    async with mirrored_state(daemon, controllers) as state:
-        await run_controller_daemon(daemon, state, controllers)
+    async with remote_state(daemon) as remote:
+        access = EtcdAccess(daemon, remote)
+        etcd = EtcdService(remote, access, Membership(access, daemon.log))
+        machine = Service(machine_pb2.DESCRIPTOR.services_by_name["MachineService"], etcd.make_public())
+        controllers = make_controllers(daemon.bridge, access, daemon.log)
+        async with mirrored_state(daemon, controllers) as state:
+            services = (machine, etcd.make_internal())
+            await run_controller_daemon(daemon, state, controllers, services=services)
 
 
 def main() -> None:

@@ -54,6 +54,8 @@ INSTALLER_IMAGE = (
 )
 """Without its tag, which is ``latest`` or the version installed."""
 
+ETCD_IMAGE = "registry.k8s.io/etcd:v3.7.1"
+
 DISCOVERY_ENDPOINT = "https://discovery.talos.dev/"
 DNS_DOMAIN = "cluster.local"
 POD_SUBNET, SERVICE_SUBNET = "10.244.0.0/16", "10.96.0.0/12"

@@ -21,7 +21,9 @@ from talos.config.documents.kubernetes.network import KubeNetworkConfig
 from talos.config.documents.kubernetes.node import KubeNodeConfig
 from talos.config.documents.kubernetes.service_account import KubeServiceAccountConfig
 from talos.config.documents.network import resolver
+from talos.config.documents.network.hcloud_vip import HCloudVIPConfig
 from talos.config.documents.network.hostname import HostnameConfig
+from talos.config.documents.network.layer2_vip import Layer2VIPConfig
 from talos.config.documents.network.resolver import NameserverConfig, ResolverConfig
 from talos.config.documents.network.static_host import StaticHostConfig
 from talos.config.documents.network.time_sync import TimeSyncConfig
@@ -32,6 +34,7 @@ from talos.config.documents.runtime.udev_rules import UdevRulesConfig
 from talos.config.documents.runtime.watchdog_timer import WatchdogTimerConfig
 from talos.config.documents.v1alpha1 import features
 from talos.config.documents.v1alpha1.cluster import ClusterConfig
+from talos.config.documents.v1alpha1.etcd import EtcdConfig
 from talos.config.documents.v1alpha1.machine import MachineConfig
 from talos.config.documents.v1alpha1.network import NetworkConfig
 from talos.config.model import Config
@@ -257,6 +260,19 @@ def skips_node_registration(config: Config) -> bool:
 def bootstrap_token(config: Config) -> str:
     """The token with which kubelets join."""
     return _cluster(config).token or ""
+
+
+def etcd(config: Config) -> EtcdConfig | None:
+    """The settings of etcd, None where it does not run."""
+    return _cluster(config).etcd
+
+
+def virtual_addresses(config: Config) -> tuple[str, ...]:
+    """Addresses that control plane nodes share: they belong to no node."""
+    documents = (*config.find_all(Layer2VIPConfig), *config.find_all(HCloudVIPConfig))
+    devices = _network(config).interfaces or ()
+    older = [part.vip.ip for device in devices for part in (device, *(device.vlans or ())) if part.vip]
+    return tuple(filter(None, (*(document.name for document in documents), *older)))
 
 
 def etcd_ca(config: Config) -> PemPair | None:

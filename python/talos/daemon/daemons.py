@@ -8,7 +8,7 @@ and ``floors.toml`` are held against it by a test.
 
 from dataclasses import dataclass, field
 
-from talos.resource import ids
+from talos.resource import ids, kinds
 from talos.resource.controller.access import Input
 from talos.system import kernel
 from talos.system.cgroups import MIB, Limits
@@ -36,6 +36,8 @@ class DaemonSpec:
     caller: str = "routerd"
     port: int = 0
     api: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    """Single methods that it serves of services that are PID 1's otherwise."""
     has_controllers: bool = False
     depends: tuple[str, ...] = ()
     waits_for: tuple[Input, ...] = ()
@@ -150,10 +152,30 @@ UDEVD = DaemonSpec(
     limits=Limits(minimum=8 * MIB, low=16 * MIB, millicores=250),
 )
 
+ETCD_METHODS = tuple(
+    f"/machine.MachineService/Etcd{name}"
+    for name in (
+        "AlarmDisarm", "AlarmList", "Defragment", "DowngradeCancel", "DowngradeEnable", "DowngradeValidate",
+        "ForfeitLeadership", "MemberList", "RemoveMemberByID", "Snapshot", "Status",
+    )
+)  # fmt: skip
+"""What clusterd can do by itself; the rest changes etcd's data on the node, which PID 1 holds."""
+
 CLUSTERD = DaemonSpec(
     name="clusterd",
     uid=56,
+    methods=ETCD_METHODS,
     has_controllers=True,
+    reads=(
+        Input(*ids.ETCD_ROOT_SECRET),
+        Input(*ids.ETCD_SECRET),
+        Input(*ids.ETCD_SPEC),
+        Input(*ids.MACHINE_CONFIG),
+        Input(*ids.MACHINE_TYPE),
+        Input(*ids.NODE_ADDRESS_CURRENT),
+        Input(kinds.ENDPOINT),
+        Input(kinds.MEMBER),
+    ),
     families=INTERNET,
     config_secrets=(
         "talos.config.documents.cluster.",

@@ -5,11 +5,14 @@ parse_certificate(pem, where="machine.ca.crt") -> x509.Certificate
 parse_certificates(pem) -> list[x509.Certificate]
 certificate_to_pem(certificate) -> bytes
 spki_fingerprint(certificate) -> str
+is_signed_by(certificate, issuers) -> bool
+has_names(certificate, dns_names, ips) -> bool
 """
 
 import base64
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cryptography import x509
@@ -76,3 +79,24 @@ def spki_fingerprint(certificate: x509.Certificate) -> str:
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     return base64.b64encode(hashlib.sha256(spki).digest()).decode()
+
+
+def is_signed_by(certificate: x509.Certificate, issuers: Iterable[x509.Certificate]) -> bool:
+    """Whether one of these authorities has signed a certificate."""
+    for issuer in issuers:
+        try:
+            certificate.verify_directly_issued_by(issuer)
+        except Exception:  # noqa: BLE001, S112 - any failure means: not the issuer
+            continue
+        return True
+    return False
+
+
+def has_names(certificate: x509.Certificate, dns_names: Iterable[str], ips: Iterable[object]) -> bool:
+    """Whether a certificate is for exactly these names and addresses."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return False
+    found = {str(ip) for ip in names.get_values_for_type(x509.IPAddress)}
+    return set(names.get_values_for_type(x509.DNSName)) == set(dns_names) and found == set(map(str, ips))

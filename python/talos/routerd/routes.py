@@ -18,9 +18,13 @@ class Owner:
 
 OWNERS = (
     Owner(name=daemons.MACHINED, socket=Path(daemons.MACHINE_SOCKET)),
-    *(Owner(name=daemon.name, socket=Path(daemon.socket)) for daemon in daemons.DAEMONS if daemon.api),
+    *(
+        Owner(name=daemon.name, socket=Path(daemon.socket))
+        for daemon in daemons.DAEMONS
+        if daemon.api or daemon.methods
+    ),
 )
-"""PID 1, and the daemons whose row names services of the API."""
+"""PID 1, and the daemons whose row names services or methods of the API."""
 
 
 def _find_owners() -> dict[str, Owner]:
@@ -35,6 +39,10 @@ SERVICES = _find_owners()
 """Every service of the public API. What trustd serves is not part of it."""
 
 
+METHODS = {path: owner for owner in OWNERS[1:] for path in daemons.BY_NAME[owner.name].methods}
+"""Methods that are not served where the rest of their service is."""
+
+
 def owner_of(path: str) -> Owner:
     """The daemon that serves a method; RpcError when there is no such service or method."""
     service, method = split_path(path)
@@ -43,4 +51,4 @@ def owner_of(path: str) -> Owner:
         raise RpcError(Code.UNIMPLEMENTED, f"unknown service {service}")
     if path not in methods():
         raise RpcError(Code.UNIMPLEMENTED, f"unknown method {method} for service {service}")
-    return owner
+    return METHODS.get(path, owner)

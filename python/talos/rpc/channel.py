@@ -1,7 +1,9 @@
-"""A gRPC client on a unix socket, as trio sees it."""
+"""A gRPC client on a unix socket or with TLS, as trio sees it."""
 
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -13,8 +15,9 @@ from google.protobuf.symbol_database import Default
 from talos.api.google.rpc import status_pb2
 from talos.api.rpc import Code, DuplexCall, DuplexTransport, RpcError
 from talos.rpc.bridge import Host
-from talos.rpc.http2.client import ClientCall, LocalChannel
+from talos.rpc.http2.client import ClientCall, LocalChannel, TlsChannel
 from talos.rpc.http2.stream import TRIO
+from talos.rpc.port.tls import load_certificate
 from talos.rpc.proxy.raw import DEADLINE_EXCEEDED, Metadata, Status
 from talos.rpc.status import STATUS_DETAILS
 
@@ -30,6 +33,43 @@ async def open_channel(
 
     async def make() -> LocalChannel:
         return LocalChannel(path, TRIO, wait_for_ready=wait_for_ready)
+
+    channel = await host.bridge.call(make)
+    try:
+        yield _Channel(channel)
+    finally:
+        channel.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientTls:
+    """With what a client proves itself, and whose certificates of servers it accepts. All PEM."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+    authorities: tuple[bytes, ...]
+
+
+def make_client_context(settings: ClientTls) -> ssl.SSLContext:
+    """A client's TLS context: TLS 1.3, HTTP/2, the server's certificate and name are verified."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.set_alpn_protocols(["h2"])
+    # As Go does: an accepted CA is an anchor even when another CA has signed it.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(cadata="\n".join(pem.decode("ascii") for pem in settings.authorities))
+    load_certificate(context, settings.certificate, settings.key)
+    return context
+
+
+@asynccontextmanager
+async def open_tls_channel(
+    host: Host, address: str, port: int, context: ssl.SSLContext
+) -> AsyncGenerator[DuplexTransport]:
+    """A channel to a server of another node; a call fails with UNAVAILABLE while nothing answers."""
+
+    async def make() -> TlsChannel:
+        return TlsChannel(address, port, context, TRIO)
 
     channel = await host.bridge.call(make)
     try:

@@ -55,10 +55,13 @@ class KernelFiles(Files):
         return Path(path).exists()
 
 
-def replace_durably(path: Path, pieces: Iterable[bytes], *, mode: int = 0o644) -> None:
+def replace_durably(
+    path: Path, pieces: Iterable[bytes], *, mode: int = 0o644, owner: int | None = None
+) -> None:
     """Write a file as a whole: after a power cut there is the old one, or none, or the new one.
 
-    Its folder is there already. Two that write at the same time don't mix: one of them wins.
+    ``owner`` is the uid and gid of the new one. Its folder is there already. Two that write at the same
+    time don't mix: one of them wins.
 
     Raises:
         OSError: such as ENOSPC; the old file is then untouched.
@@ -68,6 +71,8 @@ def replace_durably(path: Path, pieces: Iterable[bytes], *, mode: int = 0o644) -
         # vfat refuses to change a mode, so it is given from the beginning.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with os.fdopen(os.open(temporary, flags, mode), "wb") as file:
+            if owner is not None:
+                os.fchown(file.fileno(), owner, owner)
             for piece in pieces:
                 file.write(piece)
             file.flush()

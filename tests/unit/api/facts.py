@@ -23,8 +23,8 @@ TABLES = ROOT / "tests" / "data" / "wire"
 type Fact = tuple[object, ...]
 type Table = dict[str, Any]
 
-FOREIGN = ("containerd.", "io.containerd.")
-"""Packages that are not upstream's API but containerd's."""
+FOREIGN = ("containerd.", "io.containerd.", "etcdserverpb", "mvccpb", "talos.internal")
+"""Packages that are not upstream's API: containerd's, etcd's, and that between daemons of one node."""
 
 _SCALARS = {number: name.removeprefix("TYPE_").lower() for name, number in FieldDescriptorProto.Type.items()}
 

@@ -3,6 +3,7 @@
 import tomllib
 from pathlib import Path
 
+from talos.api.methods import methods
 from talos.apid import peers
 from talos.daemon.daemons import APID, BY_NAME, DAEMONS, TRUSTD
 from talos.machined.services.spec import Fork
@@ -54,6 +55,7 @@ def test_ports_are_those_that_the_daemons_open() -> None:
 
 
 def test_what_daemons_serve_is_part_of_the_api() -> None:
-    assert {owner.name for owner in OWNERS} == {"machined", "timed"}
+    assert {owner.name for owner in OWNERS} == {"machined", "timed", "clusterd"}
     for daemon in DAEMONS:
         assert set(daemon.api) <= API_SERVICES.keys()
+        assert set(daemon.methods) <= methods().keys()

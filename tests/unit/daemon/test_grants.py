@@ -28,7 +28,12 @@ from talos.system.logging import Log
 SENSITIVE = {
     "apid": {kinds.API_CERTIFICATE.type},
     "trustd": {kinds.TRUSTD_CERTIFICATE.type, kinds.OS_ROOT_SECRET.type},
-    "clusterd": {kinds.MACHINE_CONFIG.type, kinds.DISCOVERY_CONFIG.type},
+    "clusterd": {
+        kinds.MACHINE_CONFIG.type,
+        kinds.DISCOVERY_CONFIG.type,
+        kinds.ETCD_ROOT_SECRET.type,
+        kinds.ETCD_SECRET.type,
+    },
     "networkd": {kinds.MACHINE_CONFIG.type, kinds.LINK_SPEC.type, kinds.OPERATOR_SPEC.type},
     "timed": {kinds.MACHINE_CONFIG.type},
     "udevd": {kinds.MACHINE_CONFIG.type},

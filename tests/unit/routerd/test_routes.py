@@ -11,7 +11,12 @@ from talos.api.methods import StreamKind, methods, split_path, stream_kind
 from talos.api.rpc import Code, RpcError
 from talos.routerd.routes import SERVICES, owner_of
 
-NOT_ON_NODES = ("securityapi.", "signerapi.", "sidero.", "events.", "cosi.internal.", "containerd.")
+NOT_ON_NODES = (
+    "securityapi.", "signerapi.", "sidero.", "events.", "cosi.internal.", "containerd.", "etcdserverpb.",
+    "talos.internal.",
+)  # fmt: skip
+ON_PID_1 = ("EtcdRecover", "EtcdLeaveCluster")
+"""Of etcd's methods those that change its data on the node."""
 
 
 def registered() -> dict[str, MethodDescriptor]:
@@ -40,7 +45,9 @@ def test_every_method(path: str) -> None:
         (True, True): StreamKind.BOTH,
     }
     assert stream_kind(path) is kinds[descriptor.client_streaming, descriptor.server_streaming]
-    assert owner_of(path).name == ("timed" if path.startswith("/time.") else "machined")
+    is_etcd = path.startswith("/machine.MachineService/Etcd") and not path.endswith(ON_PID_1)
+    owner = "timed" if path.startswith("/time.") else "clusterd" if is_etcd else "machined"
+    assert owner_of(path).name == owner
 
 
 def test_unknown_method_of_a_known_service() -> None:

@@ -13,7 +13,7 @@ from talos.config.model import Config
 UNREAD_KINDS = frozenset({
     "BGPInstanceConfig", "ContainerConfig", "DHCPv6Config", "EtcFileConfig",
     "EventSinkConfig", "ExistingVolumeConfig", "ExtensionServiceConfig",
-    "ExternalVolumeConfig", "FilesystemScrubConfig", "FilesystemTrimConfig", "HCloudVIPConfig",
+    "ExternalVolumeConfig", "FilesystemScrubConfig", "FilesystemTrimConfig",
     "ImageCacheConfig", "ImageVerificationConfig", "KernelModuleConfig", "KmsgLogConfig",
     "KubeAPIServerCAConfig", "KubeAdmissionControlConfig", "KubeAggregatorCAConfig",
     "KubeAuditPolicyConfig", "KubeAuthenticationConfig", "KubeAuthorizerConfig",
@@ -22,7 +22,7 @@ UNREAD_KINDS = frozenset({
     "KubeInlineManifestConfig", "KubePrismConfig", "KubeProxyConfig",
     "KubeSchedulerConfig", "KubeServiceAccountConfig", "KubeSpanConfig", "KubeSpanEndpointsConfig",
     "KubeStaticPodConfig", "KubeTalosAPIAccessConfig", "KubeletConfig", "LVMLogicalVolumeConfig",
-    "LVMVolumeGroupConfig", "Layer2VIPConfig",
+    "LVMVolumeGroupConfig",
     "OOMConfig", "PCIDriverRebindConfig", "RAIDArrayConfig", "RawVolumeConfig",
     "SecurityProfileConfig", "SideroLinkConfig",
     "SwapVolumeConfig", "TrustedRootsConfig", "UserVolumeConfig",

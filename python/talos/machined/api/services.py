@@ -16,6 +16,7 @@ from talos.machined.api import (
     client_config,
     containers,
     disks,
+    etcd,
     events,
     files,
     health,
@@ -52,6 +53,7 @@ _MACHINE: tuple[Group, ...] = (
     meta.handlers,
     client_config.handlers,
     apply_config.handlers,
+    etcd.handlers,
 )
 
 _GROUPS: Mapping[ServiceDescriptor, tuple[Group, ...]] = {

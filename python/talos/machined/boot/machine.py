@@ -11,6 +11,7 @@ from talos.machined.boot.sequence import Sequencer
 from talos.machined.logs.kernel import DeviceKernelLog
 from talos.machined.logs.store import LogStore
 from talos.machined.node.etc_files import EtcFiles
+from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.events import EventLog
 from talos.machined.node.identity import Identity
 from talos.machined.node.meta_store import MetaStore
@@ -63,6 +64,7 @@ class Machine:
     supervisor: Supervisor
     sequencer: Sequencer
     power: PowerSequences
+    etcd: EtcdControl
     etc: EtcFiles
     params: KernelParams
     processes: ProcessRunner

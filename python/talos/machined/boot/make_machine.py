@@ -16,6 +16,7 @@ from talos.machined.logs.console import make_controllers_log
 from talos.machined.logs.kernel import DeviceKernelLog
 from talos.machined.logs.store import LogStore
 from talos.machined.node.etc_files import EtcFiles
+from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.events import EventLog
 from talos.machined.node.identity import load_identity, make_identity
 from talos.machined.node.meta_store import MetaStore
@@ -63,6 +64,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
     platform = detect_platform(ports.files)
     state = MemoryState()
     events = EventLog()
+    etcd = EtcdControl()
     reaper = Reaper()
     zygote = Zygote(reaper, context.zygote, context.zygote_pid)
     runner_context = RunnerContext(
@@ -70,7 +72,9 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         zygote=zygote,
         logs=context.logs,
         groups=ports.groups,
-        service=ServiceContext(platform=platform, state=state),
+        service=ServiceContext(
+            platform=platform, state=state, connect=partial(open_channel, daemon), etcd=etcd
+        ),
         connect=partial(open_channel, daemon),
         log=daemon.log,
     )
@@ -110,6 +114,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         supervisor=supervisor,
         sequencer=sequencer,
         power=power,
+        etcd=etcd,
         etc=EtcFiles(ports.mounts),
         params=KernelParams(ports.sysctls, default_params(has_kernel=platform.has_kernel)),
         processes=ProcessRunner(reaper, context.logs),
@@ -133,5 +138,6 @@ def make_node(machine: Machine) -> Node:
         power=machine.power,
         processes=machine.processes,
         meta=machine.meta,
+        etcd=machine.etcd,
         connect=partial(open_channel, machine.daemon),
     )

@@ -16,6 +16,7 @@ from talos.machined.controllers.cri.customization import CustomizationConfigCont
 from talos.machined.controllers.cri.image_cache import ImageCacheConfigController
 from talos.machined.controllers.cri.registries import RegistriesConfigController
 from talos.machined.controllers.cri.runtime_spec import RuntimeSpecConfigController
+from talos.machined.controllers.etcd.pki import EtcdPKIController
 from talos.machined.controllers.files.etc_file import EtcFileController
 from talos.machined.controllers.k8s.address_filter import AddressFilterController
 from talos.machined.controllers.network.address_event import AddressEventController
@@ -91,6 +92,7 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
         ApiServiceConfigController(),
         MaintenanceConfigController(context.stage, context.log),
         *make_secrets_controllers(context.bridge),
+        EtcdPKIController(),
     ]
 
 

@@ -6,7 +6,7 @@ put into two processes without touching a handler.
 """
 
 import enum
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 
 from talos.api.rpc import DuplexTransport
 from talos.disks.reset import ResetPlan
+from talos.machined.node.etcd import EtcdControl
 from talos.resource.state import State
 from talos.system.cgroups import Groups
 from talos.system.files import Files
@@ -105,6 +106,14 @@ class Services(Protocol):
 
     async def terminate(self, id: str) -> None:
         """Have a service's process end; it is started again. UnknownServiceError."""
+        ...
+
+    async def halt(self, id: str) -> None:
+        """Stop a service for the system itself, whether or not users may. UnknownServiceError."""
+        ...
+
+    def start_soon(self, ids: Iterable[str]) -> None:
+        """Start services for the system itself, those that don't run. UnknownServiceError."""
         ...
 
 
@@ -292,5 +301,6 @@ class Node:
     power: Power
     processes: Processes
     meta: MetaValues
+    etcd: EtcdControl
     connect: Callable[[str], AbstractAsyncContextManager[DuplexTransport]]
     """A channel to a unix socket, such as containerd's; it reconnects by itself."""

@@ -7,9 +7,10 @@ from types import MappingProxyType
 
 from talos.machined.containerd.client import CRI_SOCKET
 from talos.machined.containerd.spec import ContainerSpec
+from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.ports import Platform
 from talos.machined.services.conditions import Condition
-from talos.machined.services.health import HealthCheck
+from talos.machined.services.health import Connect, HealthCheck
 from talos.resource.state import State
 from talos.system.cgroups import Limits
 
@@ -80,6 +81,8 @@ class ServiceContext:
 
     platform: Platform
     state: State
+    connect: Connect
+    etcd: EtcdControl
 
 
 type Prepare = Callable[[ServiceContext], Awaitable[None]]

@@ -98,12 +98,17 @@ class Supervisor(Services):
         """Have a service's process end; it is started again."""
         self._find(id).terminate()
 
+    @override
+    async def halt(self, id: str) -> None:
+        await self._find(id).stop()
+
     def _check_action(self, id: str, action: ApiAction) -> None:
         if action not in self._find(id).spec.actions:
             raise ServiceRefusedError(id)
 
     # For the sequences.
 
+    @override
     def start_soon(self, ids: Iterable[str]) -> None:
         """Start services that don't run yet; they wait for what they depend on."""
         for name in ids:

@@ -7,6 +7,7 @@ from talos.daemon.daemons import DAEMONS, MACHINE_SOCKET, MACHINED, ROUTERD
 from talos.machined.services.containerd import CONTAINERD
 from talos.machined.services.cri import CRI
 from talos.machined.services.daemons import make_daemon_service
+from talos.machined.services.etcd import ETCD_SERVICE
 from talos.machined.services.health import HealthCheck, MethodProbe
 from talos.machined.services.spec import Directory, InProcess, ServiceSpec
 from talos.system.cgroups import MIB, Limits
@@ -34,5 +35,6 @@ SERVICES = (
     CONTAINERD,
     CRI,
     *map(make_daemon_service, DAEMONS),
+    ETCD_SERVICE,
 )
 """Every service of the node. The State is there before the first of them starts."""

@@ -1,6 +1,7 @@
-"""A gRPC client on a unix socket: connects when it is needed, again after the other side was restarted."""
+"""A gRPC client on a unix socket or with TLS: connects when needed, again after the server was restarted."""
 
 import asyncio
+import ssl
 from pathlib import Path
 from typing import override
 
@@ -23,6 +24,8 @@ from talos.rpc.proxy.raw import DEADLINE_EXCEEDED, Metadata, Status
 
 FIRST_PAUSE, LAST_PAUSE = 0.02, 1.0
 """Seconds between attempts to connect; short, so that a restarted daemon is found soon."""
+DIAL_TIMEOUT = 10.0
+"""Seconds for connection and TLS handshake with another node."""
 
 _CANCELLED = RpcError(Code.CANCELLED, "the call was cancelled")
 _CLOSED = RpcError(Code.CANCELLED, "the channel was closed")
@@ -157,6 +160,9 @@ class _ClientConnection(Connection):
 class LocalChannel:
     """Calls to the server behind a unix socket. Made on asyncio; calls wait as ``waiting`` does."""
 
+    scheme = "http"
+    authority = "localhost"
+
     def __init__(self, path: Path | str, waiting: Waiting, *, wait_for_ready: bool = False) -> None:
         self._path = str(path)
         self._waiting = waiting
@@ -174,9 +180,9 @@ class LocalChannel:
             connection = await self._connect()
         headers: Headers = (
             (":method", "POST"),
-            (":scheme", "http"),
+            (":scheme", self.scheme),
             (":path", method),
-            (":authority", "localhost"),
+            (":authority", self.authority),
             ("te", "trailers"),
             ("content-type", "application/grpc"),
             *make_headers(metadata),
@@ -211,14 +217,42 @@ class LocalChannel:
 
     async def _try(self) -> None:
         try:
-            _, self._connection = await self._loop.create_unix_connection(_ClientConnection, self._path)
+            self._connection = await self._dial()
         except OSError as error:
             self._reason = error
+
+    async def _dial(self) -> _ClientConnection:
+        _, connection = await self._loop.create_unix_connection(_ClientConnection, self._path)
+        return connection
 
     def close(self) -> None:
         """End the connection and every call on it."""
         self._closed = True
+        if self._attempt is not None:
+            self._attempt.cancel()
         if self._connection is not None:
             for stream in tuple(self._connection.streams.values()):
                 stream.end_with(_CLOSED)
             self._connection.close()
+
+
+class TlsChannel(LocalChannel):
+    """The same to a server of the cluster's own on another node, which proves itself by a certificate.
+
+    ``context`` verifies the server's certificate, for the address that is dialled.
+    """
+
+    scheme = "https"
+
+    def __init__(self, host: str, port: int, context: ssl.SSLContext, waiting: Waiting) -> None:
+        super().__init__(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", waiting)
+        self.authority = self._path
+        self._host, self._port, self._context = host, port, context
+
+    @override
+    async def _dial(self) -> _ClientConnection:
+        async with asyncio.timeout(DIAL_TIMEOUT):
+            _, connection = await self._loop.create_connection(
+                _ClientConnection, self._host, self._port, ssl=self._context, server_hostname=self._host
+            )
+        return connection

@@ -51,7 +51,7 @@ def make_context(settings: TlsSettings) -> ssl.SSLContext:
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
     # A resumed session would skip the check of the client's certificate.
     context.num_tickets = 0
-    _load_certificate(context, settings)
+    load_certificate(context, settings.certificate, settings.key)
     if settings.client_authorities:
         context.verify_mode = ssl.CERT_REQUIRED
         # As Go does: an accepted CA is an anchor even when another CA has signed it.
@@ -62,11 +62,12 @@ def make_context(settings: TlsSettings) -> ssl.SSLContext:
     return context
 
 
-def _load_certificate(context: ssl.SSLContext, settings: TlsSettings) -> None:
+def load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Make a PEM certificate with its key the one that a context shows."""
     # OpenSSL's binding only reads files; this one never touches a disk.
     fd = os.memfd_create("certificate")
     try:
-        os.write(fd, settings.certificate + b"\n" + settings.key)
+        os.write(fd, certificate + b"\n" + key)
         context.load_cert_chain(f"/proc/self/fd/{fd}")
     finally:
         os.close(fd)

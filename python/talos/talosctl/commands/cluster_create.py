@@ -15,7 +15,7 @@ from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation, Lazy
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.patches import parse_patches
-from talos.talosctl.commands.cluster_ready import show_services, wait_for_services
+from talos.talosctl.commands.cluster_ready import bring_up, show_services
 from talos.talosctl.output import console
 
 IMAGE_VARIABLE = "TALOS_IMAGE"
@@ -49,15 +49,16 @@ def run_create(invocation: Invocation) -> int:
     options = CreateOptions(
         directory=Path(flags.text("state")), talosconfig=flags.text("talosconfig-destination"), wait=seconds
     )
+    chosen = make_container_options(flags)
     end = time.monotonic() + seconds
     with show_progress() as progress:
-        created = create_cluster(make_container_options(flags), make_config_options(flags), options, progress)
+        created = create_cluster(chosen, make_config_options(flags), options, progress)
         if not seconds:
             return 0
-        progress.begin("waiting for the services")
         addresses = [str(node.address) for node in created.info.nodes]
         left = max(end - time.monotonic(), 1.0)
-        services = wait_for_services(created.client.current, addresses, left, progress.detail)
+        has_images = chosen.images is not None
+        services = bring_up(created.client.current, created.info, left, progress, has_images=has_images)
     console.note("")
     show_services(services)
     show_next(addresses, created.context, flags.text("name"), flags.text("talosconfig-destination"))

@@ -1,6 +1,6 @@
 """A node whose every part is in memory, and a caller of its handlers."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from talos.api.rpc import Call, DuplexTransport, Handler
 from talos.disks.reset import ResetPlan
 from talos.machined.api.services import make_services
+from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.meta_store import MetaStore
 from talos.machined.node.ports import (
     Event,
@@ -75,6 +76,13 @@ class FakeServices:
     async def terminate(self, id: str) -> None:
         self.get(id)
         self.done.append(("terminate", id))
+
+    async def halt(self, id: str) -> None:
+        self._act("halt", id)
+
+    def start_soon(self, ids: Iterable[str]) -> None:
+        for name in ids:
+            self._act("start", name)
 
     def _act(self, verb: str, id: str) -> None:
         self.get(id)
@@ -293,6 +301,7 @@ def node(tmp_path: Path) -> Node:
         power=FakePower(),
         processes=FakeProcesses(),
         meta=MetaStore(),
+        etcd=EtcdControl(),
         connect=_connect_to_nothing,
     )
 

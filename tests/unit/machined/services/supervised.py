@@ -22,6 +22,7 @@ import trio
 from talos.api.machine.machine_pb2 import ServiceStateEvent
 from talos.daemon.run import Daemon, host
 from talos.machined.logs.store import LogStore
+from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.events import EventLog
 from talos.machined.node.ports import ServiceState
 from talos.machined.platform.platform import ContainerPlatform
@@ -81,13 +82,14 @@ class Bench:
 
     def make_supervisor(self, *specs: ServiceSpec) -> Supervisor:
         platform = ContainerPlatform(arguments=parse_cmdline(""), handover=Path("/nonexistent"))
+        connect = partial(open_channel, self.daemon)
         context = RunnerContext(
             reaper=self.reaper,
             zygote=self.zygote,
             logs=self.logs,
             groups=NoGroups(),
-            service=ServiceContext(platform=platform, state=self.state),
-            connect=partial(open_channel, self.daemon),
+            service=ServiceContext(platform=platform, state=self.state, connect=connect, etcd=EtcdControl()),
+            connect=connect,
             log=self.daemon.log,
         )
         return Supervisor(specs, context, self.events, self.state)

@@ -3,6 +3,7 @@
 from talos.machined.controllers.secrets.api_certificates import ApiCertificatesController
 from talos.machined.controllers.secrets.cert_sans import CertSANsController
 from talos.machined.controllers.secrets.encryption_salt import EncryptionSaltController
+from talos.machined.controllers.secrets.etcd_root import EtcdRootController
 from talos.machined.controllers.secrets.maintenance import (
     MaintenanceCertSANsController,
     MaintenanceRootController,
@@ -19,6 +20,7 @@ def make_controllers(bridge: Bridge) -> list[Controller]:
     return [
         EncryptionSaltController(),
         OSRootController(),
+        EtcdRootController(),
         CertSANsController(),
         MaintenanceRootController(),
         MaintenanceCertSANsController(),

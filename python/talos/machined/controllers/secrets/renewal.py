@@ -9,7 +9,7 @@ from cryptography import x509
 
 from talos.api.common import common_pb2 as common
 from talos.api.definitions import secrets_pb2 as secrets
-from talos.pki.certificate import PemPair, parse_certificate
+from talos.pki.certificate import PemPair, has_names, is_signed_by, parse_certificate
 from talos.resource.controller.controller import ControllerRuntime, Reconciler
 from talos.system.errors import UserError
 
@@ -58,7 +58,9 @@ def is_current(
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if not begin - CLOCK_SKEW <= now < begin + (end - begin) * RENEWAL:
         return False
-    return _is_signed_by(certificate, issuers) and (sans is None or _has_names(certificate, sans))
+    return is_signed_by(certificate, issuers) and (
+        sans is None or has_names(certificate, sans.dns_names, addresses_of(sans))
+    )
 
 
 def check_clocks(certificate: x509.Certificate, *, now: datetime | None = None) -> None:
@@ -88,29 +90,9 @@ def _describe(duration: timedelta) -> str:
 def is_issued_by(pem: bytes, authority: bytes) -> bool:
     """Whether this CA has signed a certificate; both PEM."""
     try:
-        return _is_signed_by(parse_certificate(pem), [parse_certificate(authority)])
+        return is_signed_by(parse_certificate(pem), [parse_certificate(authority)])
     except UserError:
         return False
-
-
-def _is_signed_by(certificate: x509.Certificate, issuers: Sequence[x509.Certificate]) -> bool:
-    for issuer in issuers:
-        try:
-            certificate.verify_directly_issued_by(issuer)
-        except Exception:  # noqa: BLE001, S112 - any failure means: not the issuer
-            continue
-        return True
-    return False
-
-
-def _has_names(certificate: x509.Certificate, sans: secrets.CertSANSpec) -> bool:
-    try:
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return False
-    dns_names = set(names.get_values_for_type(x509.DNSName))
-    ips = {str(ip) for ip in names.get_values_for_type(x509.IPAddress)}
-    return dns_names == set(sans.dns_names) and ips == set(map(str, addresses_of(sans)))
 
 
 def addresses_of(sans: secrets.CertSANSpec) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:

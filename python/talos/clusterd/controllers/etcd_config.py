@@ -1,0 +1,144 @@
+"""EtcdConfig and EtcdSpec: what etcd shall do on this node, and with which names and addresses."""
+
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from talos.api.common.common_pb2 import NetIP
+from talos.api.definitions.etcd_pb2 import ArgValues, ConfigSpec, SpecSpec
+from talos.api.definitions.network_pb2 import NodeAddressSpec
+from talos.config import effective
+from talos.config.active import read_config
+from talos.config.contract import ETCD_IMAGE
+from talos.config.documents.v1alpha1.etcd import EtcdConfig
+from talos.resource import ids, kinds
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+
+type Address = IPv4Address | IPv6Address
+type Network = IPv4Network | IPv6Network
+
+EVERYWHERE = ("0.0.0.0/0", "::/0")
+
+
+class EtcdConfigController(Reconciler):
+    """MachineConfig → EtcdConfig, on control plane nodes that run etcd."""
+
+    name = "etcd.ConfigController"
+    inputs = (Input(*ids.MACHINE_CONFIG),)
+    outputs = (Output(kinds.ETCD_CONFIG),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write the one resource."""
+        config = await read_config(runtime)
+        async with runtime.track_outputs():
+            if config is None or not config.machine_type.is_control_plane:
+                return
+            etcd = effective.etcd(config)
+            if etcd is not None:
+                await runtime.put(*ids.ETCD_CONFIG, make_config(etcd, effective.virtual_addresses(config)))
+
+
+def make_config(etcd: EtcdConfig, virtual: Sequence[str]) -> ConfigSpec:
+    """The settings as the resource has them. Addresses that nodes share are nobody's."""
+    advertised = (etcd.subnet,) if etcd.subnet else etcd.advertised_subnets or ()
+    listen = etcd.listen_subnets or advertised
+    spec = ConfigSpec(
+        image=etcd.image or ETCD_IMAGE,
+        advertise_valid_subnets=_valid(advertised),
+        advertise_exclude_subnets=[*_excluded(advertised), *virtual],
+        listen_valid_subnets=_valid(listen),
+        listen_exclude_subnets=[*_excluded(listen), *virtual],
+    )
+    for name, value in (etcd.extra_args or {}).items():
+        spec.extra_args[name].CopyFrom(ArgValues(values=[value] if isinstance(value, str) else value))
+    return spec
+
+
+def _valid(subnets: Sequence[str]) -> list[str]:
+    """The networks to be in; where there are only exceptions, all others."""
+    found = [subnet for subnet in subnets if not subnet.startswith("!")]
+    return list(EVERYWHERE) if subnets and not found else found
+
+
+def _excluded(subnets: Iterable[str]) -> list[str]:
+    return [subnet[1:] for subnet in subnets if subnet.startswith("!")]
+
+
+class EtcdSpecController(Reconciler):
+    """EtcdConfig, HostnameStatus, NodeAddress → EtcdSpec, as soon as there is an address to advertise."""
+
+    name = "etcd.SpecController"
+    inputs = (
+        Input(*ids.ETCD_CONFIG),
+        Input(*ids.HOSTNAME_STATUS),
+        Input(*ids.NODE_ADDRESS_ROUTED_NO_K8S),
+        Input(*ids.NODE_ADDRESS_CURRENT_NO_K8S),
+    )
+    outputs = (Output(kinds.ETCD_SPEC),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write the one resource; a node that has lost its addresses for a moment keeps it."""
+        config = await runtime.get_or_none(*ids.ETCD_CONFIG)
+        if config is None:
+            await runtime.remove(*ids.ETCD_SPEC)
+            return
+        hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
+        routed = await runtime.get_or_none(*ids.NODE_ADDRESS_ROUTED_NO_K8S)
+        current = await runtime.get_or_none(*ids.NODE_ADDRESS_CURRENT_NO_K8S)
+        if hostname is None or not hostname.spec.hostname or routed is None or current is None:
+            return
+        spec = make_spec(
+            config.spec, hostname.spec.hostname, addresses_of(routed.spec), addresses_of(current.spec)
+        )
+        if spec is not None:
+            await runtime.put(*ids.ETCD_SPEC, spec)
+
+
+def make_spec(
+    config: ConfigSpec, name: str, routed: Sequence[Address], current: Sequence[Address]
+) -> SpecSpec | None:
+    """Addresses to advertise and to listen on; None while there is none.
+
+    Without networks to advertise in, the first routed address is advertised and etcd listens everywhere.
+    """
+    if config.advertise_valid_subnets:
+        advertised = select(routed, config.advertise_valid_subnets, config.advertise_exclude_subnets)
+    else:
+        advertised = select(routed, EVERYWHERE, config.advertise_exclude_subnets)[:1]
+    has_ipv6 = any(address.version == 6 for address in current)
+    loopback: Address = IPv6Address("::1") if has_ipv6 else IPv4Address("127.0.0.1")
+    anywhere: Address = IPv6Address("::") if has_ipv6 else IPv4Address("0.0.0.0")  # noqa: S104 - as upstream
+    if config.listen_valid_subnets:
+        peers = select(current, config.listen_valid_subnets, config.listen_exclude_subnets)
+        clients = [loopback, *peers]
+    else:
+        peers = clients = [anywhere]
+    if not advertised or not peers:
+        return None
+    return SpecSpec(
+        name=name,
+        image=config.image,
+        advertised_addresses=_pack(advertised),
+        listen_peer_addresses=_pack(peers),
+        listen_client_addresses=_pack(clients),
+        extra_args=config.extra_args,
+    )
+
+
+def select(addresses: Iterable[Address], valid: Iterable[str], excluded: Iterable[str]) -> list[Address]:
+    """The addresses in one of some networks and in none of others."""
+    inside = [ip_network(text, strict=False) for text in valid]
+    outside = [ip_network(text, strict=False) for text in excluded]
+    return [address for address in addresses if _is_in(address, inside) and not _is_in(address, outside)]
+
+
+def _is_in(address: Address, networks: Iterable[Network]) -> bool:
+    return any(address in network for network in networks)
+
+
+def addresses_of(spec: NodeAddressSpec) -> list[Address]:
+    """The addresses without their prefix lengths."""
+    return [ip_address(prefix.ip[:16]) for prefix in spec.addresses]
+
+
+def _pack(addresses: Iterable[Address]) -> list[NetIP]:
+    return [NetIP(ip=address.packed) for address in addresses]

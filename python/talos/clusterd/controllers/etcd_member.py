@@ -1,0 +1,67 @@
+"""EtcdMemberController: this node's member of etcd, once it runs."""
+
+import trio
+
+from talos.api.definitions.etcd_pb2 import MemberSpec, SpecSpec
+from talos.api.etcd import rpc_pb2 as pb
+from talos.api.rpc import RpcError
+from talos.clusterd.etcd.access import EtcdAccess
+from talos.clusterd.etcd.arguments import peer_urls
+from talos.resource import ids, kinds
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.system.logging import Log
+
+STARTING = 1.0
+"""Seconds between attempts to reach a member that starts, and to promote a learner."""
+
+
+class EtcdMemberController(Reconciler):
+    """Service of etcd, EtcdSpec → EtcdMember; beside it, a learner is promoted and URLs are kept current."""
+
+    name = "etcd.MemberController"
+    inputs = (Input(*ids.ETCD_SERVICE), Input(*ids.ETCD_SPEC))
+    outputs = (Output(kinds.ETCD_MEMBER),)
+
+    def __init__(self, access: EtcdAccess, log: Log) -> None:
+        self._access = access
+        self._log = log
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Work until the member votes under its present addresses; another round comes with every change."""
+        service = await runtime.get_or_none(*ids.ETCD_SERVICE)
+        spec = await runtime.get_or_none(*ids.ETCD_SPEC)
+        if spec is None or service is None or not service.spec.running:
+            if spec is None or service is None:
+                await runtime.remove(*ids.ETCD_MEMBER)
+            return
+        try:
+            async with self._access.local() as client:
+                status = await client.status()
+                own = status.header.member_id
+                await runtime.put(*ids.ETCD_MEMBER, MemberSpec(member_id=f"{own:016x}"))
+                # A learner does not answer who the members are.
+                members = [] if status.isLearner else await client.members(linearizable=False)
+            if status.isLearner:
+                await self._promote(own)
+                runtime.queue_reconcile()
+            for member in members:
+                if own == member.ID:
+                    await self._announce(member, spec.spec)
+        except RpcError as error:
+            self._log.once(f"etcd's member is not ready: {error.message}", key="member", level="info")
+            await trio.sleep(STARTING)
+            runtime.queue_reconcile()
+
+    async def _promote(self, own: int) -> None:
+        # A learner does not promote itself, nor pass the request on.
+        async with self._access.other() as client:
+            await client.promote(own)
+        self._log.info("this node votes in etcd now", member=f"{own:016x}")
+
+    async def _announce(self, member: pb.Member, spec: SpecSpec) -> None:
+        """Tell the others under which addresses this member is reached now."""
+        urls = peer_urls(spec)
+        if set(member.peerURLs) != set(urls):
+            async with self._access.any() as client:
+                await client.update_member(member.ID, urls)
+            self._log.info("the addresses of this node's member have changed", urls=", ".join(urls))

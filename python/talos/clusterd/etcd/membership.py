@@ -1,0 +1,207 @@
+"""How this node becomes a member of etcd's cluster, and how it ceases to be one."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import trio
+
+from talos.api.definitions.etcd_pb2 import SpecSpec
+from talos.api.etcd import rpc_pb2 as pb
+from talos.api.rpc import Code, RpcError
+from talos.clusterd.etcd import client as etcd
+from talos.clusterd.etcd.access import EtcdAccess
+from talos.clusterd.etcd.arguments import make_initial_cluster, peer_urls
+from talos.system.logging import Log
+
+# All in seconds, as upstream.
+JOIN_TIMEOUT = 30 * 60.0
+LEAVE_TIMEOUT = 5 * 60.0
+LEAVE_PAUSE = 10.0
+
+JOIN_PAUSE = 1.0
+"""Between two attempts: members become learners one after another, each for a second."""
+LOOK_TIMEOUT = 5.0
+"""For all members together to say how they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What the members of a cluster answer. ``healthy`` are the ids of those that do, with a leader."""
+
+    members: Sequence[pb.Member]
+    healthy: frozenset[int]
+
+
+class Membership:
+    """This node's part in etcd's cluster."""
+
+    def __init__(self, access: EtcdAccess, log: Log) -> None:
+        self._access = access
+        self._log = log
+
+    async def join(self, spec: SpecSpec) -> str:
+        """Wait until this node is a learner of the cluster; the value of ``--initial-cluster``.
+
+        DEADLINE_EXCEEDED with the last reason after :data:`JOIN_TIMEOUT`.
+        """
+        reason = "no control plane node has answered"
+        with trio.move_on_after(JOIN_TIMEOUT):
+            while True:
+                try:
+                    async with self._access.other() as client:
+                        return await self._add(client, spec)
+                except RpcError as error:
+                    reason = error.message
+                    shown = "no member answers" if error.code is Code.UNAVAILABLE else reason
+                    self._log.once(f"waiting to join etcd: {shown}", key="join", level="info")
+                await trio.sleep(JOIN_PAUSE)
+        raise RpcError(Code.DEADLINE_EXCEEDED, f"could not join etcd: {reason}")
+
+    async def _add(self, client: etcd.EtcdClient, spec: SpecSpec) -> str:
+        urls = peer_urls(spec)
+        members = await client.members()
+        own = await self._clear_way(client, members, spec.name, urls)
+        if own is None:
+            added = await client.add_learner(urls)
+            own, members = added.member.ID, list(added.members)
+            self._log.info("added to etcd as a learner", member=f"{own:016x}", through=client.endpoint)
+        return ",".join(
+            make_initial_cluster(
+                spec.name if own == member.ID else member.name or f"{member.ID:016x}", member.peerURLs
+            )
+            for member in members
+        )
+
+    async def _clear_way(
+        self, client: etcd.EtcdClient, members: Iterable[pb.Member], name: str, urls: Sequence[str]
+    ) -> int | None:
+        """Remove what is left of an earlier life of this node; the member that was added but never started.
+
+        The data directory is empty: a member that once ran here must not come back under its old id.
+        """
+        for member in members:
+            is_here = bool(set(member.peerURLs) & set(urls))
+            if is_here and not member.name and set(member.peerURLs) == set(urls):
+                return member.ID
+            if not is_here and member.name != name:
+                continue
+            if not is_here and await self._answers(member):
+                raise RpcError(
+                    Code.FAILED_PRECONDITION,
+                    f'another node named "{name}" runs etcd at {", ".join(member.clientURLs)}: '
+                    "give this node a hostname of its own",
+                )
+            await self.check_removal(client, member.ID)
+            await client.remove_member(member.ID)
+            self._log.info("removed the former member of this node", member=f"{member.ID:016x}", name=name)
+            members = await client.members()
+            return await self._clear_way(client, members, name, urls)
+        return None
+
+    async def _answers(self, member: pb.Member) -> bool:
+        for url in member.clientURLs:
+            try:
+                async with self._access.member(urlsplit(url).hostname or "") as client:
+                    await client.status(etcd.FIND_TIMEOUT)
+            except RpcError:
+                continue
+            return True
+        return False
+
+    async def look(self, client: etcd.EtcdClient) -> Look:
+        """Ask every member how it is."""
+        members, healthy = await client.members(linearizable=False), set[int]()
+
+        async def ask(member: pb.Member) -> None:
+            if await self._answers(member):
+                healthy.add(member.ID)
+
+        with trio.move_on_after(LOOK_TIMEOUT):
+            async with trio.open_nursery() as nursery:
+                for member in members:
+                    nursery.start_soon(ask, member)
+        return Look(members=members, healthy=frozenset(healthy))
+
+    async def check_removal(self, client: etcd.EtcdClient, member: int) -> None:
+        """Refuse to remove a member when those that stay would have no quorum."""
+        look = await self.look(client)
+        check_removal(look, member)
+
+    async def remove(self, member: int) -> None:
+        """Remove any member; NOT_FOUND, FAILED_PRECONDITION when that would cost the quorum."""
+        async with self._access.any() as client:
+            await self.check_removal(client, member)
+            await client.remove_member(member)
+        self._log.info("removed a member of etcd", member=f"{member:016x}")
+
+    async def leave(self) -> None:
+        """Remove this node's own member; tried again while the cluster is not healthy enough for it."""
+        async with self._access.local() as client:
+            own = (await client.status()).header.member_id
+        reason = ""
+        with trio.move_on_after(LEAVE_TIMEOUT):
+            while True:
+                try:
+                    await self.remove(own)
+                except RpcError as error:
+                    if error.code is Code.NOT_FOUND:
+                        return
+                    if error.message != etcd.UNHEALTHY and error.code is not Code.UNAVAILABLE:
+                        raise
+                    reason = error.message
+                else:
+                    return
+                await trio.sleep(LEAVE_PAUSE)
+        raise RpcError(Code.DEADLINE_EXCEEDED, f"could not leave etcd: {reason}")
+
+    async def forfeit(self) -> str:
+        """Have another member lead if this one does; the new leader's name, empty when nothing changed."""
+        async with self._access.local() as client:
+            status = await client.status()
+            own = status.header.member_id
+            if status.leader != own:
+                return ""
+            look = await self.look(client)
+            heirs = [
+                member
+                for member in look.members
+                if own != member.ID and not member.isLearner and member.ID in look.healthy
+            ]
+            if not heirs:
+                raise RpcError(Code.FAILED_PRECONDITION, "no other member of etcd is healthy and may lead")
+            await client.move_leader(heirs[0].ID)
+            return heirs[0].name
+
+    async def survey(self) -> None:
+        """Refuse when another control plane node runs etcd: that cluster is the one to join."""
+        for address in await self._access.peers():
+            try:
+                async with self._access.member(address) as client:
+                    await client.status(etcd.FIND_TIMEOUT)
+            except RpcError:
+                continue
+            raise RpcError(
+                Code.ALREADY_EXISTS,
+                f"etcd runs on {address} already, this node joins it by itself: bootstrap only one node",
+            )
+
+
+def check_removal(look: Look, member: int) -> None:
+    """RpcError when a member is not there, is the only one, or is needed for the quorum."""
+    found = {one.ID: one for one in look.members}
+    if member not in found:
+        raise RpcError(Code.NOT_FOUND, etcd.MEMBER_NOT_FOUND)
+    if found[member].isLearner:
+        return
+    staying = [one.ID for one in look.members if member != one.ID and not one.isLearner]
+    if not staying:
+        text = "it is the only voting member of etcd: without it the cluster's data is lost"
+        raise RpcError(Code.FAILED_PRECONDITION, text)
+    needed, healthy = len(staying) // 2 + 1, len(look.healthy & set(staying))
+    if healthy < needed:
+        raise RpcError(
+            Code.FAILED_PRECONDITION,
+            f"without it etcd has {len(staying)} voting members of which {healthy} are healthy, "
+            f"its quorum needs {needed}: repair or replace the others first",
+        )

@@ -1,0 +1,155 @@
+"""etcd as a service. How it starts, clusterd decides: it talks to the other members."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
+
+import trio
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import Message
+
+from talos.api.definitions.time_pb2 import StatusSpec
+from talos.api.internal.membership_pb2 import PlanRequest, PlanResponse
+from talos.api.rpc import RpcError
+from talos.daemon.daemons import CLUSTERD
+from talos.disks.volumes.folders import ETCD_USER
+from talos.machined.containerd.client import CRI_SOCKET, SYSTEM, Containerd, find_root
+from talos.machined.containerd.oneshot import run_to_end
+from talos.machined.containerd.pull import pull_image, read_registries
+from talos.machined.containerd.reference import parse_reference
+from talos.machined.containerd.spec import ContainerSpec, Mount
+from talos.machined.containerd.store import find_image
+from talos.machined.controllers.etcd.pki import DIRECTORY as SECRETS
+from talos.machined.node.etcd import BootstrapOrder
+from talos.machined.services import etcd_data
+from talos.machined.services.conditions import ResourceReady
+from talos.machined.services.cri import NETWORK_READY
+from talos.machined.services.health import Connect, HealthCheck
+from talos.machined.services.spec import Directory, RunContainer, ServiceContext, ServiceSpec
+from talos.resource import ids
+from talos.resource.resource import Resource
+from talos.system.cgroups import MIB, Limits
+from talos.system.errors import UserError
+
+ETCD = "etcd"
+MEMBERSHIP = "/talos.internal.Membership/"
+GROUP = "podruntime/etcd"
+RESTORE_ID = "etcd-restore"
+CHECK_TIMEOUT = 15.0
+STOP_TIMEOUT = 30.0
+"""Seconds for a leader to hand over."""
+
+_DATA = Mount(target=str(etcd_data.DATA), source=str(etcd_data.DATA), options=("rbind", "rw"))
+_SECRETS = Mount(target=SECRETS, source=SECRETS)
+_SNAPSHOT = Mount(target=str(etcd_data.SNAPSHOT), source=str(etcd_data.SNAPSHOT))
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdProbe:
+    """A key can be read through the cluster's quorum."""
+
+    async def __call__(self, connect: Connect) -> None:
+        """Have clusterd read it, which has the certificate."""
+        async with connect(CLUSTERD.socket) as transport:
+            await transport.unary(MEMBERSHIP + "Check", Empty(), Empty)
+
+
+async def plan_etcd(connect: Connect, request: PlanRequest) -> PlanResponse:
+    """How etcd is to be started; UserError with the reason why it can't be."""
+    async with connect(CLUSTERD.socket) as transport:
+        try:
+            return await transport.unary(MEMBERSHIP + "Plan", request, PlanResponse)
+        except RpcError as error:
+            raise UserError(error.message) from None
+
+
+async def make_etcd(context: ServiceContext) -> ContainerSpec:
+    """Etcd's container: with its data, as a new member, or as the first one of a new cluster."""
+    if await trio.to_thread.run_sync(etcd_data.has_data):
+        plan = await plan_etcd(context.connect, PlanRequest(start=PlanRequest.DATA))
+    else:
+        await trio.to_thread.run_sync(etcd_data.prepare)
+        plan = await _join_or_begin(context)
+    return _make_container(plan.image, plan.argv, _SECRETS)
+
+
+def _make_container(image: str, argv: Iterable[str], *mounts: Mount) -> ContainerSpec:
+    return ContainerSpec(
+        image=image,
+        argv=tuple(argv),
+        uid=ETCD_USER,
+        gid=ETCD_USER,
+        mounts=(_DATA, *mounts),
+    )
+
+
+async def _join_or_begin(context: ServiceContext) -> PlanResponse:
+    """Wait until this node is a member of a cluster, or is told to begin one."""
+    plans: list[PlanResponse] = []
+    orders: list[BootstrapOrder] = []
+    async with trio.open_nursery() as nursery:
+
+        async def join() -> None:
+            plans.append(await plan_etcd(context.connect, PlanRequest(start=PlanRequest.JOIN)))
+            nursery.cancel_scope.cancel()
+
+        async def begin() -> None:
+            orders.append(await context.etcd.wait())
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(join)
+        nursery.start_soon(begin)
+    if plans:
+        return plans[0]
+    (order,) = orders
+    if order.plan.restore_argv:
+        await _restore(context, order.plan)
+    return order.plan
+
+
+async def _restore(context: ServiceContext, plan: PlanResponse) -> None:
+    """Make the data directory from the snapshot; nothing of a failed attempt stays."""
+    name = str(parse_reference(plan.image))
+    async with context.connect(CRI_SOCKET) as transport:
+        containerd = Containerd(transport, SYSTEM)
+        image = await find_image(containerd, name)
+        if image is None:
+            registries = await read_registries(context.state)
+            image = await pull_image(containerd, name, registries, root=find_root(CRI_SOCKET))
+        spec = _make_container(plan.image, plan.restore_argv, _SNAPSHOT)
+        code, output = await run_to_end(containerd, spec, image, id=RESTORE_ID, group=GROUP)
+    if code:
+        await trio.to_thread.run_sync(etcd_data.prepare)
+        reason = output.strip().splitlines()[-1:] or [f"exit code {code}"]
+        raise UserError(
+            f"can't be restored: {reason[0]}",
+            where="snapshot",
+            hint="upload another one: talosctl bootstrap --recover-from",
+        )
+    await trio.to_thread.run_sync(etcd_data.adopt)
+
+
+def _is_synced(resource: Resource[Message]) -> bool:
+    status = cast("StatusSpec", resource.spec)
+    return status.synced or status.sync_disabled
+
+
+ETCD_SERVICE = ServiceSpec(
+    id=ETCD,
+    start=RunContainer(make=make_etcd),
+    depends=("cri", CLUSTERD.name),
+    conditions=(
+        NETWORK_READY,
+        ResourceReady(text="time sync", kind=ids.TIME_STATUS[0], id=ids.TIME_STATUS[1], predicate=_is_synced),
+        ResourceReady(text="etcd spec", kind=ids.ETCD_SPEC[0], id=ids.ETCD_SPEC[1]),
+        ResourceReady(text="etcd certificates", kind=ids.ETCD_PKI_STATUS[0], id=ids.ETCD_PKI_STATUS[1]),
+    ),
+    health=HealthCheck(probe=EtcdProbe(), period=20.0, timeout=CHECK_TIMEOUT),
+    control_plane_only=True,
+    directories=(Directory(path=str(etcd_data.DATA), uid=ETCD_USER, gid=ETCD_USER, mode=0o700),),
+    group=GROUP,
+    limits=Limits(low=256 * MIB, millicores=2000),
+    oom_score_adj=-998,
+    stop_timeout=STOP_TIMEOUT,
+)
+"""Every member of the control plane has one."""
