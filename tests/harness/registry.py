@@ -16,7 +16,7 @@ from typing import Any, override
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
-LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
+LAYER = "application/vnd.oci.image.layer.v1.tar"
 
 
 def digest_of(data: bytes) -> str:
@@ -63,22 +63,25 @@ class Store:
         self.kinds[descriptor["digest"]] = kind
         return descriptor
 
-    def add_image(
-        self, name: str, *layers: Mapping[str, bytes], config: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
+    def add_image(self, name: str, *layers: Mapping[str, bytes], compress: bool = True) -> dict[str, Any]:
         """Add an image as ``repository:tag``, behind an index; the index' descriptor."""
         raw = [make_layer(layer) for layer in layers]
         document = {
             "architecture": "amd64",
             "os": "linux",
-            "config": config or {},
+            "config": {},
             "rootfs": {"type": "layers", "diff_ids": [digest_of(layer) for layer in raw]},
         }
         manifest = {
             "schemaVersion": 2,
             "mediaType": MANIFEST,
             "config": self.add(encode(document), CONFIG),
-            "layers": [self.add(gzip.compress(layer, mtime=0), LAYER) for layer in raw],
+            "layers": [
+                self.add(gzip.compress(layer, mtime=0), f"{LAYER}+gzip")
+                if compress
+                else self.add(layer, LAYER)
+                for layer in raw
+            ],
         }
         return self.tag(name, self.add(encode(manifest), MANIFEST))
 
@@ -89,6 +92,19 @@ class Store:
         repository, _, tag = name.rpartition(":")
         self.tags[repository, tag] = index["digest"]
         return index
+
+
+def make_archive(store: Store, names: Mapping[str, str]) -> bytes:
+    """An OCI archive of images, by full names and what the store calls them."""
+    entries: list[dict[str, Any]] = []
+    for name, place in names.items():
+        repository, _, tag = place.rpartition(":")
+        digest = store.tags[repository, tag]
+        entry = describe(store.blobs[digest], INDEX)
+        entries.append({**entry, "annotations": {"io.containerd.image.name": name}})
+    files = {f"blobs/{digest.replace(':', '/')}": data for digest, data in store.blobs.items()}
+    index = encode({"schemaVersion": 2, "manifests": entries})
+    return make_layer({"oci-layout": b'{"imageLayoutVersion": "1.0.0"}', **files, "index.json": index})
 
 
 class Handler(BaseHTTPRequestHandler):

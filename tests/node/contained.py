@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,10 +20,12 @@ import trio
 from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryEndpointConfig, RegistryMirrorConfig
 from talos.daemon.run import Daemon, host
 from talos.machined.containerd import client
+from talos.machined.containerd.archive import import_archive
 from talos.machined.containerd.client import SYSTEM, Containerd
 from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.containerd.store import find_image
 from talos.machined.logs.store import LogStore
+from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.events import EventLog
 from talos.machined.platform.platform import ContainerPlatform
 from talos.machined.services.reaper import Reaper
@@ -35,6 +37,7 @@ from talos.resource.changes import put
 from talos.resource.memory.state import MemoryState
 from talos.rpc.channel import open_channel
 from talos.system.cgroups import NoGroups
+from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
 
@@ -62,13 +65,14 @@ def make_spec(image: str, script: str) -> ContainerSpec:
 class Bench:
     """A supervisor with one service ``sample``."""
 
-    def __init__(self, daemon: Daemon, port: int, image: str, script: str) -> None:
+    def __init__(self, daemon: Daemon, port: int, image: str) -> None:
         self.daemon, self.logs, self.state = daemon, LogStore(), MemoryState()
         self.port, self.image = port, image
 
         async def make(_context: ServiceContext) -> ContainerSpec:
-            return make_spec(image, script)
+            return make_spec(image, SCRIPT)
 
+        connect = partial(open_channel, daemon)
         service = ServiceSpec(id="sample", start=RunContainer(make=make, socket=SOCKET), group=GROUP)
         context = RunnerContext(
             reaper=Reaper(),
@@ -78,8 +82,10 @@ class Bench:
             service=ServiceContext(
                 platform=ContainerPlatform(arguments=parse_cmdline(""), handover=Path("/nonexistent")),
                 state=self.state,
+                connect=connect,
+                etcd=EtcdControl(),
             ),
-            connect=partial(open_channel, daemon),
+            connect=connect,
             log=daemon.log,
         )
         self.supervisor = Supervisor([replace(service, stop_timeout=5.0)], context, EventLog(), self.state)
@@ -163,6 +169,40 @@ async def broken(bench: Bench) -> dict[str, Any]:
     return result
 
 
+async def imported(bench: Bench) -> dict[str, Any]:
+    """An archive, the fourth argument: imported, damaged, truncated; nothing of the latter is kept."""
+    archive = await trio.Path(sys.argv[4]).read_bytes()
+    texts: dict[str, str] = {}
+    async with open_channel(bench.daemon, SOCKET) as transport:
+        containerd = Containerd(transport, SYSTEM)
+        for name, data in make_archives(archive).items():
+            try:
+                texts[name] = " ".join(await import_archive(containerd, cut(data), root="/"))
+            except UserError as error:
+                texts[name] = str(error)
+        found = await find_image(containerd, bench.image)
+    return {"texts": texts, "layers": len(found.manifest.layers) if found else 0}
+
+
+def make_archives(archive: bytes) -> dict[str, bytes]:
+    """The archive and what may become of it."""
+    middle = archive.index(b"in the middle")
+    return {
+        "damaged": archive[:middle] + b"IN" + archive[middle + 2 :],
+        "truncated": archive[: middle + 2],
+        "compressed": b"\x1f\x8b" + bytes(510),
+        "no archive": b"x" * 512,
+        "empty": b"",
+        "whole": archive,
+    }
+
+
+async def cut(data: bytes) -> AsyncGenerator[bytes]:
+    """Chunks of odd sizes."""
+    for start in range(0, len(data), 777):
+        yield data[start : start + 777]
+
+
 async def list_left(containerd: Containerd) -> list[str]:
     from talos.api.containerd import containers_pb2, tasks_pb2
 
@@ -201,16 +241,16 @@ def is_serving(old: int) -> bool:
         return sock.connect_ex(SOCKET) == 0
 
 
-SCENARIOS = {"lifecycle": (lifecycle, SCRIPT), "broken": (broken, SCRIPT)}
+SCENARIOS = {"lifecycle": lifecycle, "broken": broken, "imported": imported}
 
 
 def main() -> None:
     port, name, image = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-    scenario, script = SCENARIOS[name]
+    scenario = SCENARIOS[name]
     result: dict[str, Any] = {}
 
     async def run(daemon: Daemon) -> None:
-        bench = Bench(daemon, port, image, script)
+        bench = Bench(daemon, port, image)
         await bench.configure()
         result.update(await scenario(bench))
 

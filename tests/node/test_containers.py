@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.harness.cluster import REPOSITORY, Cluster
-from tests.harness.registry import Handler, Store, running_registry
+from tests.harness.registry import Handler, Store, make_archive, running_registry
 
 from talos.system.process import run_command
 
@@ -24,7 +24,7 @@ def store() -> Store:
     return store
 
 
-def run_in_node(cluster: Cluster, port: int, scenario: str, image: str) -> dict[str, Any]:
+def run_in_node(cluster: Cluster, port: int, scenario: str, image: str, *more: str) -> dict[str, Any]:
     """Run a scenario in the node's pid namespace, with a /proc that fits."""
     init = cluster.nodes[0].pid
     enter = (
@@ -39,7 +39,7 @@ def run_in_node(cluster: Cluster, port: int, scenario: str, image: str) -> dict[
         'mount -t proc proc /proc && exec "$@"',
     )
     environment = {**cluster.environment, "PYTHONPATH": ":".join(sys.path)}
-    argv = [*enter, "sh", sys.executable, "-B", str(SCRIPT), str(port), scenario, image]
+    argv = [*enter, "sh", sys.executable, "-B", str(SCRIPT), str(port), scenario, image, *more]
     done = run_command(argv, env=environment, cwd=REPOSITORY, check=False, timeout=150)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
@@ -88,3 +88,20 @@ def test_an_image_that_is_not_there_is_one_line(cluster: Cluster, store: Store) 
     assert message.startswith("Could not start: image registry.example/broken:1: blob sha256:")
     assert f"127.0.0.1:{registry.port}: it replied 404" in message
     assert "\n" not in message
+
+
+def test_archives_are_imported(cluster: Cluster, tmp_path: Path) -> None:
+    store = Store()
+    store.add_image("archived:1", {"file": b"in the middle"}, {"other": b"of a layer"}, compress=False)
+    archive = tmp_path / "archive.tar"
+    archive.write_bytes(make_archive(store, {"registry.example/archived:1": "archived:1"}))
+    result = run_in_node(cluster, 0, "imported", "registry.example/archived:1", str(archive))
+    texts = result["texts"]
+    assert texts.pop("whole") == "registry.example/archived:1"
+    assert result["layers"] == 2
+    assert "it is no tar archive (it is compressed with gzip" in texts["compressed"]
+    assert "it is no tar archive" in texts["no archive"]
+    assert "it has no index.json" in texts["empty"]
+    assert "is damaged" in texts["damaged"]
+    assert "is damaged" in texts["truncated"]
+    assert not any("\n" in text for text in texts.values())

@@ -8,6 +8,7 @@ import pytest
 from tests.harness.cluster import PATIENCE, Cluster, check_services, eventually
 
 from talos.daemon.daemons import BY_NAME
+from talos.machined.services.containerd import DEAD_AFTER
 
 SERVICES = {
     "apid",
@@ -67,19 +68,19 @@ def test_calls_go_through_while_daemons_beside_the_api_are_killed(cluster: Clust
         eventually("all services are well", lambda: check_services(cluster, cluster.addresses[0]))
 
 
-@pytest.mark.parametrize("names", [("timed", "trustd", "routerd")])
+@pytest.mark.parametrize("names", [("containerd", "timed", "trustd", "routerd")])
 def test_daemons_that_hang_are_replaced(cluster: Cluster, names: tuple[str, ...]) -> None:
     before = cluster.processes()
     for name in names:
-        (pid,) = before[name]
-        os.kill(pid, signal.SIGSTOP)
+        os.kill(before[name][0], signal.SIGSTOP)
 
     def are_replaced() -> None:
         after = cluster.processes()
         for name in names:
-            assert after.get(name, []) not in ([], before[name]), f"{name} still hangs"
+            assert len(after.get(name, [])) == len(before[name]), f"{name} is not there"
+            assert before[name][0] not in after[name], f"{name} still hangs"
 
-    silence = max(BY_NAME[name].silence for name in names)
+    silence = max(DEAD_AFTER, *(BY_NAME[name].silence for name in names if name in BY_NAME))
     eventually("all are replaced", are_replaced, seconds=silence + PATIENCE, pause=1)
     eventually("all services are well", lambda: check_services(cluster, cluster.addresses[0]))
     after = cluster.processes()

@@ -3,7 +3,7 @@
 import json
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -28,6 +28,7 @@ _POD_NAMESPACE = "io.kubernetes.pod.namespace"
 _POD_NAME = "io.kubernetes.pod.name"
 _POD_UID = "io.kubernetes.pod.uid"
 _CONTAINER_NAME = "io.kubernetes.container.name"
+_METADATA = "io.cri-containerd.container.metadata"
 _SHORT_ID = 12
 
 _SANDBOX_STATES = {task_pb2.RUNNING: "SANDBOX_READY"}
@@ -56,15 +57,14 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
     async def restart(request: pb.RestartRequest, call: Call) -> pb.RestartResponse:
         del call
-        found = await list_containers(node, request.namespace)
-        row = next((row for row in found if request.id in (row.display, row.id)), None)
+        row = await find_container(node, request.namespace, request.id)
         if row is None:
             raise RpcError(Code.UNKNOWN, f'container "{request.id}" not found')
-        if row.group:
+        if row.group or (request.namespace == containerd.SYSTEM and _is_service(node, row.id)):
             await node.services.terminate(row.id)
         else:
-            # Its creator restarts it: the kubelet, or the runner of its service.
-            async with await containerd.connect(node, request.namespace) as transport:
+            # Its creator restarts it: the kubelet.
+            async with await containerd.connect_to(node, row.socket) as transport:
                 await transport.unary(
                     _KILL,
                     tasks_pb2.KillRequest(container_id=row.id, signal=signal.SIGTERM),
@@ -81,7 +81,8 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 class Row:
     """A container with its task, if it has one. ``pod`` is empty outside of Kubernetes.
 
-    ``group`` is the control group of a daemon, which containerd does not manage.
+    ``group`` is the control group of a daemon, which containerd does not manage; ``socket`` is that of the
+    instance which manages all others. ``log`` is the file that a pod's container writes.
     """
 
     id: str
@@ -93,6 +94,8 @@ class Row:
     container: str = ""
     network_namespace: str = ""
     group: str = ""
+    socket: str = ""
+    log: str = ""
 
     @property
     def display(self) -> str:
@@ -122,24 +125,39 @@ class Row:
 
 
 async def list_containers(node: Node, namespace: str) -> list[Row]:
-    """What is in a namespace, the daemons with the system's."""
+    """What is in a namespace.
+
+    With the system's come the daemons, and the containers of services, which the other instance manages.
+    """
+    first = containerd.get_socket(namespace)
     if namespace == containerd.PODS and not await containerd.is_running(node, namespace):
-        return []  # a node without Kubernetes has no pods
-    async with await containerd.connect(node, namespace) as transport:
-        found = await _list(transport, namespace)
-    if namespace == containerd.SYSTEM:
-        daemons = [
-            make_daemon_row(service) for service in node.services.list() if service.is_daemon and service.pid
-        ]
-        found = sorted([*daemons, *found], key=lambda row: row.id)
-    return found
+        return []  # a node in maintenance has no pods
+    found = await _list_instance(node, first, namespace)
+    if namespace != containerd.SYSTEM:
+        return found
+    if await containerd.is_running(node, containerd.PODS):
+        found += await _list_instance(node, containerd.get_socket(containerd.PODS), namespace)
+    found += [
+        make_daemon_row(service) for service in node.services.list() if service.is_daemon and service.pid
+    ]
+    return sorted({row.id: row for row in found}.values(), key=lambda row: row.id)
+
+
+async def find_container(node: Node, namespace: str, id: str) -> Row | None:
+    """A container by its own id or the one that is shown."""
+    found = await list_containers(node, namespace)
+    return next((row for row in found if id in (row.display, row.id)), None)
+
+
+def _is_service(node: Node, id: str) -> bool:
+    return any(service.id == id for service in node.services.list())
 
 
 async def read_usage(node: Node, namespace: str, rows: Sequence[Row]) -> Mapping[str, Usage]:
     """What containers use, by id: of daemons as their groups count, of the rest as containerd does."""
     usage = {row.id: await in_thread(node.ports.groups.read_usage, row.group) for row in rows if row.group}
-    if len(usage) < len(rows):
-        async with await containerd.connect(node, namespace) as transport:
+    for socket in dict.fromkeys(row.socket for row in rows if row.socket):
+        async with await containerd.connect_to(node, socket) as transport:
             reply = await transport.unary(
                 _METRICS,
                 tasks_pb2.MetricsRequest(),
@@ -149,6 +167,11 @@ async def read_usage(node: Node, namespace: str, rows: Sequence[Row]) -> Mapping
             )
         usage |= {metric.id: parse_usage(metric.data) for metric in reply.metrics}
     return usage
+
+
+async def _list_instance(node: Node, socket: str, namespace: str) -> list[Row]:
+    async with await containerd.connect_to(node, socket) as transport:
+        return [replace(row, socket=socket) for row in await _list(transport, namespace)]
 
 
 async def _list(transport: Transport, namespace: str) -> list[Row]:
@@ -184,6 +207,7 @@ def make_row(container: containers_pb2.Container, task: task_pb2.Process | None)
     labels = container.labels
     pod = f"{labels[_POD_NAMESPACE]}/{labels[_POD_NAME]}" if labels.get(_POD_NAME) else ""
     is_sandbox = labels.get(_KIND) == "sandbox"
+    notes = container.extensions
     return Row(
         id=container.id,
         image=container.image,
@@ -193,6 +217,7 @@ def make_row(container: containers_pb2.Container, task: task_pb2.Process | None)
         pod_uid=labels.get(_POD_UID, ""),
         container="" if is_sandbox or not pod else labels.get(_CONTAINER_NAME, container.id),
         network_namespace=parse_network_namespace(container.spec.value) if is_sandbox else "",
+        log=parse_log_path(notes[_METADATA].value) if _METADATA in notes else "",
     )
 
 
@@ -205,6 +230,15 @@ def parse_network_namespace(spec: bytes) -> str:
     except (ValueError, KeyError, TypeError, StopIteration):
         return ""
     return path.rpartition("/")[2]
+
+
+def parse_log_path(metadata: bytes) -> str:
+    """The log file in what the plugin for Kubernetes notes of a container; none where it notes none."""
+    try:
+        document = cast("dict[str, Any]", json.loads(metadata))
+        return str(document["Metadata"]["LogPath"])
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def make_info(row: Row, namespace: str) -> pb.ContainerInfo:

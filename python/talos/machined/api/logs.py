@@ -7,11 +7,13 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.common import common_pb2
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
+from talos.machined.api.container_logs import send_container_log
+from talos.machined.containerd.client import PODS, SYSTEM
 from talos.machined.node.ports import Node, UnknownLogError
 
 _CHUNK = 64 * 1024
 """Bytes a frame; a ring of 1 MiB in one piece would have to be held by every hop to the client."""
-_SYSTEM, _PODS, _KUBELET = "system", "k8s.io", "kubelet"
+_KUBELET = "kubelet"
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
@@ -19,7 +21,14 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
     async def logs(request: pb.LogsRequest, call: Call, send: Send) -> None:
         del call
-        _check_namespace(request)
+        if request.namespace == PODS and request.id != _KUBELET:
+            await send_container_log(node, request, send)
+            return
+        if request.namespace not in {SYSTEM, PODS, ""}:
+            raise RpcError(
+                Code.INVALID_ARGUMENT,
+                f'namespace "{request.namespace}" is not known, use "{SYSTEM}" or "{PODS}"',
+            )
         try:
             async with node.logs.read(
                 request.id, follow=request.follow, tail_lines=request.tail_lines
@@ -42,16 +51,3 @@ def handlers(node: Node) -> Mapping[str, Handler]:
                 await send(common_pb2.Data(bytes=line))
 
     return {"Logs": logs, "LogsContainers": logs_containers, "Dmesg": dmesg}
-
-
-def _check_namespace(request: pb.LogsRequest) -> None:
-    if request.namespace in {_SYSTEM, ""} or request.id == _KUBELET:
-        return
-    if request.namespace == _PODS:
-        raise RpcError(
-            Code.UNIMPLEMENTED,
-            f'logs of containers in the namespace "{_PODS}" are not available yet, only those of services',
-        )
-    raise RpcError(
-        Code.INVALID_ARGUMENT, f'namespace "{request.namespace}" is not known, use "{_SYSTEM}" or "{_PODS}"'
-    )

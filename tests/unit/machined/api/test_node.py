@@ -106,7 +106,7 @@ async def test_long_logs_come_in_pieces(caller: Any) -> None:
     ("namespace", "id", "code"),
     [
         ("system", "nope", Code.UNKNOWN),
-        ("k8s.io", "kube-system/pod", Code.UNIMPLEMENTED),
+        ("k8s.io", "kube-system/pod", Code.UNKNOWN),
         ("moby", "x", Code.INVALID_ARGUMENT),
     ],
 )

@@ -1,0 +1,113 @@
+"""Images on a node: from a registry that its config names, into each of containerd's namespaces."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import override
+
+import pytest
+from tests.harness.cluster import Cluster, eventually
+from tests.harness.registry import Handler, Registry, Store, running_registry
+
+CONTENT = "var/lib/containerd/io.containerd.content.v1.content"
+CONFIG = """\
+machine:
+  registries:
+    mirrors:
+      images.example: {{endpoints: ["http://{good}"], skipFallback: true}}
+      worse.example: {{endpoints: ["http://{bad}"], skipFallback: true}}
+"""
+
+
+class Lying(Handler):
+    """Has other layers than its manifests say."""
+
+    @override
+    def send_content(self, kind: str, digest: str, data: bytes) -> None:
+        if kind == "blobs":
+            data = data[:-1] + bytes([data[-1] ^ 1])
+        super().send_content(kind, digest, data)
+
+
+@pytest.fixture(scope="module")
+def registry(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """A good registry and a bad one at the address that the cluster has on this machine."""
+    store = Store()
+    store.add_image("team/app:1", {"file": b"first"}, {"other": bytes(3_000_000)})
+    store.add_image("team/bad:1", {"file": b"bad"}, {"large": bytes(range(256)) * 20_000}, compress=False)
+    patch = tmp_path_factory.mktemp("patch") / "patch.yaml"
+    gateway = str(cluster.info.gateway)
+    with running_registry(store, host=gateway) as good, running_registry(store, Lying, host=gateway) as bad:
+        text = CONFIG.format(good=f"{gateway}:{good.port}", bad=f"{gateway}:{bad.port}")
+        patch.write_text(text, encoding="utf-8")
+        on_node(cluster, "patch", "mc", "--patch", f"@{patch}")
+        yield good
+
+
+def on_node(cluster: Cluster, *argv: str, check: bool = True) -> str:
+    result = cluster.talosctl("-n", cluster.addresses[0], *argv, check=check)
+    return result.stdout + result.stderr
+
+
+def list_names(cluster: Cluster, namespace: str) -> list[str]:
+    rows = cluster.rows("-n", cluster.addresses[0], "image", "list", "--namespace", namespace)
+    return [row["IMAGE"] for row in rows]
+
+
+@pytest.mark.parametrize("namespace", ["cri", "system", "inmem"])
+def test_an_image_comes_and_goes(cluster: Cluster, registry: Registry, namespace: str) -> None:
+    name = "images.example/team/app:1"
+    assert name in on_node(cluster, "image", "pull", name, "--namespace", namespace)
+    assert registry.requests[0] == "GET /v2/team/app/manifests/1?ns=images.example"
+    assert name in list_names(cluster, namespace)
+    on_node(cluster, "image", "pull", name, "--namespace", namespace)
+    on_node(cluster, "image", "remove", name, "--namespace", namespace)
+
+    def is_gone() -> None:
+        assert not [found for found in list_names(cluster, namespace) if "images.example" in found]
+
+    eventually("the image is gone", is_gone)
+    text = on_node(cluster, "image", "remove", name, "--namespace", namespace, check=False)
+    assert "not found (NotFound)" in text
+
+
+def test_nothing_of_a_lie_is_kept(cluster: Cluster, registry: Registry) -> None:
+    large = max(registry.store.blobs, key=lambda digest: len(registry.store.blobs[digest]))
+    text = on_node(cluster, "image", "pull", "worse.example/team/bad:1", "--namespace", "system", check=False)
+    assert text.count("\n") == 1
+    assert "image worse.example/team/bad:1: blob sha256:" in text
+    assert "what it sends is not this blob" in text
+    assert "worse.example/team/bad:1" not in list_names(cluster, "system")
+    content = Path(cluster.root(), CONTENT)
+
+    def is_clean() -> None:
+        assert not list((content / "ingest").iterdir())
+        assert not (content / "blobs" / large.replace(":", "/")).exists()
+
+    eventually("nothing is left", is_clean)
+
+
+@pytest.mark.parametrize(
+    ("reference", "reason"),
+    [
+        ("images.example/team/none:1", "manifest 1: "),
+        ("images.example/Team/app", "'Team/app' is no repository"),
+        ("images.example/team/app@sha256:1", "what follows @ is no digest"),
+    ],
+)
+def test_an_image_that_is_not_there(
+    cluster: Cluster, registry: Registry, reference: str, reason: str
+) -> None:
+    text = on_node(cluster, "image", "pull", reference, "--namespace", "system", check=False)
+    assert reason in text
+    assert "(InvalidArgument)" in text
+    assert text.count("\n") == 1
+    del registry
+
+
+def test_both_instances_show_their_containers(cluster: Cluster) -> None:
+    node = cluster.addresses[0]
+    names = {row["ID"] for row in cluster.rows("-n", node, "containers")}
+    assert {"apid", "networkd"} <= names
+    assert cluster.rows("-n", node, "containers", "-k") == []
+    text = on_node(cluster, "logs", "-k", "kube-system/none:x:123", check=False)
+    assert 'container "kube-system/none:x:123" not found' in text
