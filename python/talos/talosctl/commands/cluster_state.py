@@ -3,14 +3,19 @@
 import tarfile
 from pathlib import Path
 
-from talos.provision.local import destroy_cluster, reboot_node, show_cluster
+from talos.provision.local import destroy_cluster, read_client, reboot_node, show_cluster
 from talos.provision.progress import show_progress
+from talos.provision.store import ClusterFolder
 from talos.system.errors import UserError
 from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.client.command import run_async
+from talos.talosctl.client.endpoint import parse_endpoint
+from talos.talosctl.client.target import Target
 from talos.talosctl.commands.cluster_create import check_local
 from talos.talosctl.commands.cluster_logs import choose_nodes
+from talos.talosctl.commands.support import check_path, write_bundle
 from talos.talosctl.output import console
 from talos.talosctl.output.table import format_table
 
@@ -63,9 +68,9 @@ def run_destroy(invocation: Invocation) -> int:
     """Remove the cluster; nothing to remove is fine."""
     flags = invocation.flags
     check_local(flags)
-    if flags.text("save-support-archive-path"):
-        raise UserError("there is no support archive yet", where="--save-support-archive-path")
     name, directory = flags.text("name"), Path(flags.text("state"))
+    if support := flags.text("save-support-archive-path"):
+        save_support(name, directory, Path(support))
     with show_progress() as progress:
         archive = flags.text("save-cluster-logs-archive-path")
         if archive:
@@ -74,6 +79,24 @@ def run_destroy(invocation: Invocation) -> int:
     if not was_there:
         console.note(f"there is no cluster {name}")
     return 0
+
+
+def save_support(name: str, directory: Path, path: Path) -> None:
+    """All nodes' support bundle; a cluster that does not answer any more is destroyed all the same."""
+    check_path(path)
+    info = show_cluster(name, directory)
+    client = read_client(ClusterFolder(info.directory))
+    if client is None:
+        raise UserError("the cluster has no client file", where=str(info.directory))
+    context = client.current
+    target = Target(
+        endpoints=tuple(parse_endpoint(text) for text in context.endpoints),
+        nodes=tuple(str(node.address) for node in info.nodes),
+        ca=context.ca,
+        crt=context.crt,
+        key=context.key,
+    )
+    run_async(write_bundle(target, target.nodes, path))
 
 
 def save_logs(folder: Path, archive: Path) -> None:

@@ -18,6 +18,7 @@ from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
 from talos.talosctl.client.select import select_target
 from talos.talosctl.client.session import Session, open_session
+from talos.talosctl.client.target import Target
 from talos.talosctl.commands.support_items import collect, find_items
 from talos.talosctl.output import console
 
@@ -31,53 +32,69 @@ def run_support(invocation: Invocation) -> int:
     recipients = flags.texts("encryption-recipients")
     if recipients and flags.is_set("no-encryption"):
         raise UserError("nothing is encrypted with --no-encryption", where="--encryption-recipients")
-    encryption = _Encryption(recipients) if recipients else None
+    encryption = Encryption(recipients) if recipients else None
     path = Path(flags.text("output") or (ENCRYPTED if encryption else PLAIN))
-    if path.exists():
-        raise UserError(f'file "{path}" already exists', hint="name another one with --output")
+    check_path(path)
     is_verbose, workers = flags.is_set("verbose"), flags.number("num-workers")
-
-    async def main() -> int:
-        target = select_target(flags)
-        nodes = need_nodes(target)
-        with tempfile.TemporaryFile() as archive:
-            with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as bundle:
-
-                async def gather(session: Session, node: str) -> None:
-                    failures: list[str] = []
-                    items = await find_items(session, node)
-                    done = 0
-
-                    def keep(name: str, result: bytes | RpcError) -> None:
-                        nonlocal done
-                        done += 1
-                        if isinstance(result, bytes):
-                            bundle.writestr(f"{node}/{name}", result)
-                        else:
-                            failures.append(f"{name}: {describe(result, target)}")
-                        if is_verbose:
-                            console.note(f"{node}: {done}/{len(items)} {name}")
-
-                    await collect(items, workers, keep)
-                    if failures:
-                        bundle.writestr(f"{node}/{ERRORS}", "".join(f"{line}\n" for line in sorted(failures)))
-                    missing = f", {len(failures)} could not be read, see {ERRORS}" if failures else ""
-                    console.note(f"{node}: {len(items) - len(failures)} files{missing}")
-
-                async with open_session(target) as session:
-                    outcomes = await ask_nodes(session, nodes, gather)
-                    code = report_failures(session, outcomes)
-            if all(outcome.error for outcome in outcomes):
-                return code
-            archive.seek(0)
-            _write(path, archive, encryption)
-        console.note(f"support bundle is written to {path}")
-        return code
-
-    return run_async(main())
+    target = select_target(flags)
+    nodes = need_nodes(target)
+    return run_async(
+        write_bundle(target, nodes, path, encryption=encryption, workers=workers, is_verbose=is_verbose)
+    )
 
 
-class _Encryption:
+def check_path(path: Path) -> None:
+    """UserError when the archive would replace a file."""
+    if path.exists():
+        raise UserError(f'file "{path}" already exists', hint="name another one")
+
+
+async def write_bundle(
+    target: Target,
+    nodes: Sequence[str],
+    path: Path,
+    *,
+    encryption: "Encryption | None" = None,
+    workers: int = 1,
+    is_verbose: bool = False,
+) -> int:
+    """Write what nodes have into one archive, ``workers`` calls at a time to each; the exit code."""
+    with tempfile.TemporaryFile() as archive:
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as bundle:
+
+            async def gather(session: Session, node: str) -> None:
+                failures: list[str] = []
+                items = await find_items(session, node)
+                done = 0
+
+                def keep(name: str, result: bytes | RpcError) -> None:
+                    nonlocal done
+                    done += 1
+                    if isinstance(result, bytes):
+                        bundle.writestr(f"{node}/{name}", result)
+                    else:
+                        failures.append(f"{name}: {describe(result, target)}")
+                    if is_verbose:
+                        console.note(f"{node}: {done}/{len(items)} {name}")
+
+                await collect(items, workers, keep)
+                if failures:
+                    bundle.writestr(f"{node}/{ERRORS}", "".join(f"{line}\n" for line in sorted(failures)))
+                missing = f", {len(failures)} could not be read, see {ERRORS}" if failures else ""
+                console.note(f"{node}: {len(items) - len(failures)} files{missing}")
+
+            async with open_session(target) as session:
+                outcomes = await ask_nodes(session, nodes, gather)
+                code = report_failures(session, outcomes)
+        if all(outcome.error for outcome in outcomes):
+            return code
+        archive.seek(0)
+        _write(path, archive, encryption)
+    console.note(f"support bundle is written to {path}")
+    return code
+
+
+class Encryption:
     """age for some recipients."""
 
     def __init__(self, recipients: Sequence[str]) -> None:
@@ -99,7 +116,7 @@ class _Encryption:
         return cast("bytes", self._age.encrypt(content, self._recipients))
 
 
-def _write(path: Path, archive: IO[bytes], encryption: _Encryption | None) -> None:
+def _write(path: Path, archive: IO[bytes], encryption: Encryption | None) -> None:
     content = archive.read()
     if encryption:
         content = encryption.encrypt(content)
