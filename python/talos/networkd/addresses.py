@@ -81,8 +81,9 @@ def route_spec_id(spec: RouteSpecSpec) -> str:
 
 
 def operator_id(spec: OperatorSpecSpec) -> str:
-    """The id of an operator: ``dhcp4/eth0``."""
-    return f"{_OPERATORS[spec.operator]}/{spec.link_name}"
+    """The id of an operator: ``dhcp4/eth0``, or ``vip/eth0/10.0.0.9``: a link may have several of those."""
+    name = f"{_OPERATORS[spec.operator]}/{spec.link_name}"
+    return f"{name}/{parse_ip(spec.vip.ip)}" if spec.operator == enums_pb2.OPERATOR_VIP else name
 
 
 def route_state_id(route: RouteState, link: str) -> str:

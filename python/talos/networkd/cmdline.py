@@ -22,7 +22,8 @@ from talos.api.definitions.network_pb2 import (
     VLANSpec,
 )
 from talos.networkd.addresses import make_ip
-from talos.networkd.spec_makers import make_address, make_bond, make_dhcp4, make_hostname, make_route
+from talos.networkd.operators import make_dhcp4
+from talos.networkd.spec_makers import make_address, make_bond, make_hostname, make_route
 from talos.system.net.links import Address
 from talos.system.proc.cmdline import Cmdline
 

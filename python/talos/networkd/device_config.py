@@ -23,30 +23,27 @@ from talos.config.documents.network.blackhole_route import BlackholeRouteConfig
 from talos.config.documents.network.bond import BondConfig
 from talos.config.documents.network.bridge import BridgeConfig
 from talos.config.documents.network.dhcp4 import DHCPv4Config
+from talos.config.documents.network.dhcp6 import DHCPv6Config
 from talos.config.documents.network.dummy_link import DummyLinkConfig
 from talos.config.documents.network.link import LinkConfig
 from talos.config.documents.network.veth import VethConfig
 from talos.config.documents.network.vlan import VLANConfig
 from talos.config.documents.network.vrf import VRFConfig
 from talos.config.documents.network.wireguard import WireguardConfig
-from talos.config.documents.v1alpha1.device import Device, DeviceWireguardConfig, DHCPOptions, Vlan
+from talos.config.documents.v1alpha1.device import Device, DeviceWireguardConfig, Vlan
 from talos.config.documents.v1alpha1.device import Route as DeviceRoute
 from talos.config.documents.v1alpha1.device_selector import NetworkDeviceSelector
 from talos.config.model import Config
-from talos.networkd.addresses import parse_interface, route_spec_id
+from talos.networkd.addresses import operator_id, parse_interface, route_spec_id
 from talos.networkd.controllers.link_status import is_physical
-from talos.networkd.spec_makers import make_address, make_bond, make_dhcp4, make_route, parse_table
+from talos.networkd.operators import make_device_operators, make_document_dhcp
+from talos.networkd.spec_makers import make_address, make_bond, make_route, parse_table
 from talos.networkd.wireguard import make_wireguard_spec
 
 _LAYER = enums_pb2.CONFIG_MACHINE_CONFIGURATION
 _VLAN_PROTOCOLS = {
     "802.1q": enums_pb2.VLAN_PROTOCOL8021_Q,
     "802.1ad": enums_pb2.VLAN_PROTOCOL8021_AD,
-}
-_IDENTIFIERS = {
-    "none": enums_pb2.CLIENT_IDENTIFIER_NONE,
-    "mac": enums_pb2.CLIENT_IDENTIFIER_MAC,
-    "duid": enums_pb2.CLIENT_IDENTIFIER_DUID,
 }
 # Options of a bond whose names in the config are not the kernel's.
 _BOND_NAMES = {
@@ -90,7 +87,8 @@ def make_device_config(config: Config, links: Mapping[str, LinkStatusSpec]) -> D
         (VRFConfig, builder.add_vrf),
         (VethConfig, builder.add_veth),
         (WireguardConfig, builder.add_wireguard),
-        (DHCPv4Config, builder.add_dhcp4),
+        (DHCPv4Config, builder.add_dhcp),
+        (DHCPv6Config, builder.add_dhcp),
         (BlackholeRouteConfig, builder.add_blackhole),
     )
     for kind, add in cast("tuple[tuple[Any, Callable[[Any], None]], ...]", adders):
@@ -124,7 +122,7 @@ class _Builder:
         self._specs.links.extend(self._links.values())
         _keep_last(self._specs.addresses, lambda spec: f"{spec.link_name}/{parse_interface(spec.address)}")
         _keep_last(self._specs.routes, route_spec_id)
-        _keep_last(self._specs.operators, lambda spec: spec.link_name)
+        _keep_last(self._specs.operators, operator_id)
         return DeviceConfig(
             specs=self._specs,
             ignored=frozenset(self._ignored),
@@ -258,20 +256,9 @@ class _Builder:
         spec.type = enums_pb2.LINK_NONE
         spec.wireguard.CopyFrom(wireguard)
 
-    def add_dhcp4(self, document: DHCPv4Config) -> None:
-        name = self._resolve(document.name)
-        self._link(name)
-        self._specs.operators.append(
-            make_dhcp4(
-                name,
-                _LAYER,
-                metric=document.route_metric or 0,
-                skip_hostname=bool(document.ignore_hostname),
-                skip_routes=bool(document.ignore_routes),
-                identifier=_IDENTIFIERS[document.client_identifier or "mac"],
-                duid=document.duid_raw or "",
-            )
-        )
+    def add_dhcp(self, document: DHCPv4Config | DHCPv6Config) -> None:
+        name = self._link(document.name).name
+        self._specs.operators.append(make_document_dhcp(name, document))
 
     def add_blackhole(self, document: BlackholeRouteConfig) -> None:
         network = ip_network(document.name, strict=False)
@@ -318,9 +305,7 @@ class _Builder:
             self._specs.addresses.append(make_address(name, ip_interface(text), _LAYER))
         for route in device.routes or ():
             self._specs.routes.append(_make_device_route(name, route))
-        options = device.dhcp_options or DHCPOptions()
-        if device.dhcp and options.ipv4 is not False:
-            self._specs.operators.append(make_dhcp4(name, _LAYER, metric=options.route_metric))
+        self._specs.operators.extend(make_device_operators(name, device))
 
     def _select(self, selector: NetworkDeviceSelector) -> list[str]:
         wanted: dict[str, str | None] = {

@@ -36,6 +36,7 @@ from talos.networkd.controllers.rule_status import RoutingRuleStatusController
 from talos.networkd.controllers.simple_status import make_simple_status_controllers
 from talos.networkd.controllers.static_host import StaticHostController
 from talos.networkd.dhcp.wire import OpenWire, open_packets
+from talos.networkd.dhcp6.wire import OpenWire6, open_socket
 from talos.resource import ids
 from talos.resource.changes import wait_for
 from talos.resource.controller.controller import Controller
@@ -48,7 +49,9 @@ DEVICES_SECONDS = 30.0
 """Seconds that networkd waits for udevd. A link that is in use can still be renamed."""
 
 
-def make_controllers(links: Links, log: Log, open_wire: OpenWire = open_packets) -> list[Controller]:
+def make_controllers(
+    links: Links, log: Log, open_wire: OpenWire = open_packets, open_wire6: OpenWire6 = open_socket
+) -> list[Controller]:
     """Every controller of this daemon."""
     return [
         DefaultsController(),
@@ -56,7 +59,7 @@ def make_controllers(links: Links, log: Log, open_wire: OpenWire = open_packets)
         CmdlineConfigController(log),
         LinkConfigController(log),
         OperatorConfigController(),
-        OperatorSpecController(open_wire, log),
+        OperatorSpecController(open_wire, open_wire6, log),
         PlatformConfigApplyController(),
         HostnameConfigController(),
         ServersConfigController(),

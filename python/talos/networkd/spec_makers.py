@@ -8,9 +8,7 @@ from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import (
     AddressSpecSpec,
     BondMasterSpec,
-    DHCP4OperatorSpec,
     HostnameSpecSpec,
-    OperatorSpecSpec,
     RouteSpecSpec,
 )
 from talos.networkd.addresses import family_of, make_ip, make_prefix
@@ -84,27 +82,6 @@ def parse_table(text: str | None) -> int:
     """A routing table by its name or number; 0 for none."""
     name = str(text or "")
     return _TABLE_NAMES[name] if name in _TABLE_NAMES else int(name)
-
-
-def make_dhcp4(
-    link: str,
-    layer: Layer,
-    *,
-    metric: int = 0,
-    skip_hostname: bool = False,
-    skip_routes: bool = False,
-    identifier: enums_pb2.NethelpersClientIdentifier = enums_pb2.CLIENT_IDENTIFIER_MAC,
-    duid: str = "",
-) -> OperatorSpecSpec:
-    """DHCP for IPv4 on a link."""
-    dhcp = DHCP4OperatorSpec(
-        route_metric=metric or ROUTE_METRIC, skip_hostname_request=skip_hostname, skip_routes=skip_routes
-    )
-    dhcp.client_identifier.client_identifier = identifier
-    dhcp.client_identifier.duid_raw_hex = duid
-    return OperatorSpecSpec(
-        operator=enums_pb2.OPERATOR_DHCP4, link_name=link, require_up=True, dhcp4=dhcp, config_layer=layer
-    )
 
 
 def _words(named: Mapping[str, int]) -> Callable[[str], int]:

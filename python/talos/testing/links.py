@@ -15,6 +15,7 @@ from talos.system.net.links import (
     IFF_UP,
     OPER_DOWN,
     OPER_UP,
+    Address,
     AddressState,
     Damages,
     LinkError,
@@ -254,6 +255,11 @@ class MemoryLinks(Links):
         removed = (address.link_index, address.address.ip)
         self._routes = [route for route in self._routes if (route.link_index, route.source) != removed]
         self._changed(Topic.ADDRESS | Topic.ROUTE, f"remove {address.address}")
+
+    @override
+    async def announce(self, link: str, address: Address) -> None:
+        """Note it."""
+        self.changes.append(f"announce {address} on {link}")
 
     @override
     async def add_route(self, route: RouteState) -> None:

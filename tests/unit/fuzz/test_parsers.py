@@ -5,11 +5,7 @@ inputs instead (``make soak``); what fails is shown as a literal to be added to 
 """
 
 import asyncio
-import itertools
-import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
 import h2.config
@@ -39,29 +35,14 @@ from talos.resource.remote.service import parse_query
 from talos.rpc.http2.frames import ProtocolError
 from talos.rpc.port import request
 from talos.rpc.protocol import parse_metadata, parse_timeout
-from talos.system.errors import UserError
 from talos.timed.ntp.packet import is_reply as is_ntp
 from talos.timed.ntp.packet import parse_reply as parse_ntp
 
-from .mutation import inputs
-
-EXAMPLES = 3000
-SLOWEST = 1.0
-"""Seconds of processor time for one input of 64 KiB at most."""
+from .trial import Parser, check_parser
 
 DATA = Path(__file__).parents[2] / "data" / "fuzz"
 DOCUMENTS = Path(__file__).parents[3] / "docs" / "examples"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parser:
-    """What is tried: a function, good inputs, the errors by which it refuses others."""
-
-    parse: Callable[[bytes], object]
-    seeds: Sequence[bytes]
-    refusals: tuple[type[Exception], ...] = (UserError,)
-    examples: int = EXAMPLES
 
 
 def _text(data: bytes) -> str:
@@ -248,29 +229,6 @@ PARSERS: Mapping[str, Parser] = {
 }
 
 
-def tries(parser: Parser) -> Iterator[bytes]:
-    """The inputs of this run."""
-    seconds = float(os.environ.get("FUZZ_SECONDS", "0"))
-    if not seconds:
-        yield from itertools.islice(inputs(parser.seeds, 1), parser.examples)
-        return
-    end = time.monotonic() + seconds
-    for data in inputs(parser.seeds, time.time_ns()):
-        if time.monotonic() > end:
-            return
-        yield data
-
-
 @pytest.mark.parametrize("name", PARSERS)
 def test_parser(name: str) -> None:
-    parser = PARSERS[name]
-    for data in tries(parser):
-        begin = time.process_time()
-        try:
-            parser.parse(data)
-        except parser.refusals:
-            pass
-        except Exception as error:
-            raise AssertionError(f"{error!r} for {data!r}") from error
-        took = time.process_time() - begin
-        assert took < SLOWEST, f"{took:.1f} s for {data!r}"
+    check_parser(PARSERS[name])

@@ -11,7 +11,7 @@ from talos.config.check.note import Note
 from talos.config.model import Config
 
 UNREAD_KINDS = frozenset({
-    "BGPInstanceConfig", "ContainerConfig", "DHCPv6Config", "EtcFileConfig",
+    "BGPInstanceConfig", "ContainerConfig", "EtcFileConfig",
     "EventSinkConfig", "ExistingVolumeConfig", "ExtensionServiceConfig",
     "ExternalVolumeConfig", "FilesystemScrubConfig", "FilesystemTrimConfig",
     "ImageCacheConfig", "ImageVerificationConfig", "KernelModuleConfig", "KmsgLogConfig",

@@ -47,6 +47,15 @@ class AddressSpecController(KernelReconciler):
             added = self.links.add_address(make_state(spec, index))
             if await self.attempt(f"address {resource.id}", added):
                 self.log.info(f"address {resource.id} added")
+                if spec.announce_with_arp:
+                    await self._announce(spec)
+
+    async def _announce(self, spec: AddressSpecSpec) -> None:
+        """Machines that knew the address elsewhere learn that it is here."""
+        try:
+            await self.links.announce(spec.link_name, parse_interface(spec.address).ip)
+        except OSError as error:
+            self.log.warning(f"{parse_interface(spec.address).ip} is not announced: {error.strerror}")
 
 
 def make_state(spec: AddressSpecSpec, link_index: int) -> AddressState:

@@ -13,7 +13,7 @@ from talos.networkd.controllers.link_status import is_physical
 from talos.networkd.controllers.platform_config import make_specs
 from talos.networkd.device_config import DeviceConfig, make_device_config
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
-from talos.networkd.spec_makers import make_dhcp4
+from talos.networkd.operators import make_dhcp4
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.kind import Kind
@@ -91,14 +91,21 @@ class OperatorConfigController(Reconciler):
         Input(kinds.LINK_SPEC, namespace=CONFIG_NAMESPACE),
         Input(*ids.KERNEL_CMDLINE),
         Input(*ids.MACHINE_CONFIG),
+        Input(kinds.PLATFORM_CONFIG),
     )
     outputs = (Output(kinds.LINK_SPEC, shared=True), Output(kinds.OPERATOR_SPEC, shared=True))
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Recompute the specs of every link."""
         layer = enums_pb2.CONFIG_DEFAULT
-        ignored = (await read_cmdline(runtime)).ignored | (await read_devices(runtime)).ignored
-        configured = {
+        cmdline, devices = await read_cmdline(runtime), await read_devices(runtime)
+        ignored = cmdline.ignored | devices.ignored
+        # The sources themselves, too: their controllers may not have written yet, and a link that has
+        # an address of its own must send no request in the meantime.
+        sources = [cmdline.config, devices.specs]
+        sources += [resource.spec for resource in await runtime.list(kinds.PLATFORM_CONFIG)]
+        configured = {link.name for source in sources for link in source.links}
+        configured |= {
             resource.spec.name
             for resource in await runtime.list(kinds.LINK_SPEC, namespace=CONFIG_NAMESPACE)
             if resource.metadata.phase is Phase.RUNNING

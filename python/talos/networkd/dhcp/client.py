@@ -84,6 +84,9 @@ class Client:
                 await trio.sleep(REFUSED_WAIT)
                 continue
             lease, peer = found
+            if await self._has_conflict(lease, peer):
+                await trio.sleep(REFUSED_WAIT)
+                continue
             duration = format_seconds(lease.seconds)
             self.log.info(f"DHCP on {self.link}: {lease.address} from {peer.address} for {duration}")
             await self.report(lease)
@@ -91,6 +94,31 @@ class Client:
             if not await self._keep(lease, peer):
                 self.previous = None
             await self.report(None)
+
+    async def _has_conflict(self, lease: Lease, peer: Peer) -> bool:
+        """Whether another machine has the address; then the server is told so. RFC 2131, section 3.1."""
+        address = lease.address.ip
+        try:
+            owner = await self.wire.find_owner(address, self.hardware_address)
+        except OSError as error:
+            self._warn_once(f"cannot look for another owner of {address}: {error.strerror}")
+            return False
+        if owner is None:
+            return False
+        self.log.warning(f"DHCP on {self.link}: {address} is declined: {owner.hex(':')} has it")
+        message = make_request(
+            MessageType.DECLINE,
+            transaction=self._transaction,
+            hardware_address=self.hardware_address,
+            identifier=self.identifier,
+            requested=address,
+            server=lease.server or peer.address,
+        )
+        try:
+            await self.wire.send(message)
+        except OSError as error:
+            self._warn_once(f"cannot send: {error.strerror}")
+        return True
 
     async def _reclaim(self) -> tuple[Lease, Peer] | None:
         answer = await self._ask(REBOOT_TRIES, MessageType.REQUEST, requested=self.previous)

@@ -10,6 +10,7 @@ from typing import Protocol, override
 
 import trio
 
+from talos.system.net.arp import find_owner
 from talos.system.net.packets import ETH_P_IP, open_packet_socket
 
 CLIENT_PORT = 68
@@ -53,6 +54,10 @@ class Wire(Protocol):
         """The next message to any client on the link."""
         ...
 
+    async def find_owner(self, address: IPv4Address, hardware_address: bytes) -> bytes | None:
+        """The hardware address of another machine that has an address already."""
+        ...
+
 
 type OpenWire = Callable[[str], AbstractAsyncContextManager[Wire]]
 """Opens the wire of a link by its name."""
@@ -82,6 +87,10 @@ class PacketWire(Wire):
             found = parse_packet(packet)
             if found is not None:
                 return found[0], Peer(found[1], sender[4])
+
+    @override
+    async def find_owner(self, address: IPv4Address, hardware_address: bytes) -> bytes | None:
+        return await find_owner(self._link, hardware_address, address)
 
 
 @asynccontextmanager

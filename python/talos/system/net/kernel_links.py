@@ -18,6 +18,7 @@ from pyroute2 import AsyncIPRoute
 from pyroute2.netlink import rtnl
 from pyroute2.netlink.exceptions import NetlinkError
 
+from talos.system.net.arp import announce
 from talos.system.net.driver_settings import DriverChange, change_driver
 from talos.system.net.ethtool import Driver, DriverState, Identity
 from talos.system.net.link_messages import is_whole, parse_link
@@ -39,6 +40,7 @@ from talos.system.net.nftables import Chain, has_table, replace_table, watch_dam
 from talos.system.net.rules import make_rule_attributes, parse_rule
 from talos.system.net.wireguard import WireguardChange, WireguardState, change_wireguard, read_wireguard
 
+_ETHERNET_BYTES = 6
 # RTA_METRICS' RTAX_MTU.
 _MTU_METRIC = "RTAX_MTU"
 
@@ -155,6 +157,12 @@ class KernelLinks(Links):
         await self._change(
             self._route.addr, "del", tolerate=errno.EADDRNOTAVAIL, **_address_attributes(address)
         )
+
+    @override
+    async def announce(self, link: str, address: Address) -> None:
+        hardware = next((known.hardware_address for known in await self.links() if known.name == link), b"")
+        if len(hardware) == _ETHERNET_BYTES:
+            await announce(link, hardware, address)
 
     @override
     async def add_route(self, route: RouteState) -> None:

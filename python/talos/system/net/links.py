@@ -211,6 +211,10 @@ class Links(Protocol):
         """Remove an address; nothing happens when it does not exist."""
         ...
 
+    async def announce(self, link: str, address: Address) -> None:
+        """Announce an address to all machines of a link. OSError."""
+        ...
+
     async def add_route(self, route: RouteState) -> None:
         """Add a route or replace the one to the same place with the same priority."""
         ...

@@ -29,6 +29,7 @@ class Server:
         self.silent = False
         self.refusing = False
         self.raw: bytes | None = None
+        self.owners: dict[IPv4Address, bytes] = {}
         self.heard: list[tuple[str, dict[str, Any], Peer | None]] = []
         self._send, self._receive = trio.open_memory_channel[tuple[bytes, Peer]](100)
 
@@ -44,6 +45,9 @@ class Server:
         if self.raw is not None:
             self._send.send_nowait((message[:0] + b"\2" + message[1:236] + self.raw, SERVER))
             return
+        if kind == "DECLINE":
+            self.address = "10.0.2.16"
+            return
         answer = {"DISCOVER": 2, "REQUEST": 6 if self.refusing else 5}[kind]
         reply: Any = dhcp4msg(
             {
@@ -55,6 +59,11 @@ class Server:
             }
         )
         self._send.send_nowait((bytes(reply.encode().buf), SERVER))
+
+    async def find_owner(self, address: IPv4Address, hardware_address: bytes) -> bytes | None:
+        """Another machine, if there is one."""
+        assert hardware_address
+        return self.owners.get(address)
 
     async def receive(self) -> tuple[bytes, Peer]:
         """The client's side."""

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from ipaddress import IPv4Interface, IPv4Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from random import Random
 
 import pytest
@@ -216,3 +216,16 @@ def test_a_packet_holds_what_was_put_in() -> None:
     assert parse_packet(packet) == (b"hello", source)
     for cut in range(len(packet)):
         parse_packet(packet[:cut])
+
+
+async def test_an_address_of_another_machine_is_declined(autojump_clock: MockClock) -> None:
+    server = Server()
+    server.owners[IPv4Address("10.0.2.15")] = bytes(6)
+    async with client_of(server) as (_, reported):
+        await trio.sleep(5)
+        assert reported.leases == []
+        kind, options, _ = server.heard[-1]
+        assert (kind, options["requested_ip"], options["server_id"]) == ("DECLINE", "10.0.2.15", "10.0.2.2")
+        await trio.sleep(10)
+        assert reported.leases[0] is not None
+        assert str(reported.leases[0].address.ip) == "10.0.2.16"

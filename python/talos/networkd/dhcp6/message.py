@@ -1,0 +1,343 @@
+"""DHCPv6 messages: requests, and what a server grants. RFC 8415, 3646, 4704, 5908.
+
+pyroute2 has messages of DHCPv4 alone. Servers are not trusted to make sense: of a reply that can't be used
+the reason is an error, of an option that makes no sense only that option is ignored, with a remark.
+"""
+
+import enum
+import math
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+
+LONGEST_MESSAGE = 65535
+LEAST_SECONDS = 30.0
+"""The shortest accepted lifetime: shorter ones would flood the network with renewals."""
+MOST_ADDRESSES = 16
+MOST_SERVERS = 16
+MOST_OPTIONS = 256
+
+_FOREVER = 0xFFFFFFFF
+_OPTION = struct.Struct("!HH")
+_ASSOCIATION = struct.Struct("!III")
+_ADDRESS = struct.Struct("!16sII")
+_LONGEST_LABEL, _LONGEST_NAME = 63, 253
+_LONGEST_DUID = 130
+
+
+class Kind(enum.IntEnum):
+    """Types of messages."""
+
+    SOLICIT = 1
+    ADVERTISE = 2
+    REQUEST = 3
+    CONFIRM = 4
+    RENEW = 5
+    REBIND = 6
+    REPLY = 7
+
+
+class Option(enum.IntEnum):
+    """Options that are sent or understood."""
+
+    CLIENT_ID = 1
+    SERVER_ID = 2
+    ASSOCIATION = 3
+    ADDRESS = 5
+    REQUESTED = 6
+    PREFERENCE = 7
+    ELAPSED = 8
+    STATUS = 13
+    RAPID_COMMIT = 14
+    DNS_SERVERS = 23
+    DOMAIN_LIST = 24
+    CLIENT_NAME = 39
+    NTP_SERVER = 56
+
+
+SUCCESS, NO_BINDING, NOT_ON_LINK = 0, 3, 4
+_WANTED = (Option.DNS_SERVERS, Option.DOMAIN_LIST, Option.CLIENT_NAME, Option.NTP_SERVER)
+
+
+class UnusableReplyError(ValueError):
+    """A reply that can't be used; the text is the reason. ``status`` is the server's, 0 when it gave none."""
+
+    def __init__(self, text: str, status: int = SUCCESS) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedAddress:
+    """An address for so many seconds, infinite ones included."""
+
+    address: IPv6Address
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease6:
+    """What a server grants. Times are seconds from the request on."""
+
+    server: bytes
+    addresses: tuple[LeasedAddress, ...]
+    renew_seconds: float
+    rebind_seconds: float
+    resolvers: tuple[IPv6Address, ...] = ()
+    search: tuple[str, ...] = ()
+    time_servers: tuple[str, ...] = ()
+    hostname: str = ""
+    preference: int = 0
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """When its last address ends."""
+        return max(address.seconds for address in self.addresses)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply6:
+    """A server's message to this client; ``lease`` is absent in the answer to a CONFIRM."""
+
+    kind: Kind
+    is_rapid: bool
+    status: int
+    lease: Lease6 | None
+
+
+def make_message(
+    kind: Kind,
+    *,
+    transaction: bytes,
+    client: bytes,
+    association: int,
+    elapsed: float,
+    server: bytes = b"",
+    addresses: Sequence[IPv6Address] = (),
+) -> bytes:
+    """A message to servers. ``transaction`` has three bytes; ``addresses`` are those leased already."""
+    parts = [
+        bytes((kind,)) + transaction,
+        _make_option(Option.CLIENT_ID, client),
+        _make_option(Option.ELAPSED, min(int(elapsed * 100), 0xFFFF).to_bytes(2)),
+    ]
+    if server:
+        parts.append(_make_option(Option.SERVER_ID, server))
+    inner = b"".join(
+        _make_option(Option.ADDRESS, _ADDRESS.pack(address.packed, 0, 0)) for address in addresses
+    )
+    parts.append(_make_option(Option.ASSOCIATION, _ASSOCIATION.pack(association, 0, 0) + inner))
+    if kind is not Kind.CONFIRM:
+        parts.append(_make_option(Option.REQUESTED, b"".join(option.to_bytes(2) for option in _WANTED)))
+        # Flag S: the server updates DNS. The name is the server's choice.
+        parts.append(_make_option(Option.CLIENT_NAME, b"\1\0"))
+    if kind is Kind.SOLICIT:
+        parts.append(_make_option(Option.RAPID_COMMIT, b""))
+    return b"".join(parts)
+
+
+def parse_message(data: bytes, *, transaction: bytes, client: bytes, association: int) -> Reply6 | None:
+    """A server's message; None when it is to another client or to another request. UnusableReplyError."""
+    if len(data) < 4 or data[0] not in {Kind.ADVERTISE, Kind.REPLY} or data[1:4] != transaction:
+        return None
+    options: dict[int, list[bytes]] = {}
+    for option, value in _split(data[4:]):
+        options.setdefault(option, []).append(value)
+    if options.get(Option.CLIENT_ID) != [client]:
+        return None
+    servers = options.get(Option.SERVER_ID, [])
+    if len(servers) != 1 or not 2 < len(servers[0]) <= _LONGEST_DUID:
+        raise UnusableReplyError("the server does not identify itself")
+    status, text = _parse_status(options.get(Option.STATUS, []))
+    kind = Kind(data[0])
+    has_association = Option.ASSOCIATION in options
+    if status != SUCCESS and not (kind is Kind.REPLY and not has_association):
+        raise UnusableReplyError(f"the server refuses with status {status}{text}", status)
+    lease = _parse_lease(options, servers[0], association) if has_association else None
+    return Reply6(kind=kind, is_rapid=Option.RAPID_COMMIT in options, status=status, lease=lease)
+
+
+def make_duid(hardware_address: bytes) -> bytes:
+    """DUID-LL, RFC 8415 section 11.4: the same after each boot, without a place to keep it."""
+    return struct.pack("!HH", 3, 1) + hardware_address
+
+
+def _parse_lease(options: dict[int, list[bytes]], server: bytes, association: int) -> Lease6:
+    remarks: list[str] = []
+
+    def attempt[T](option: Option, parse: Callable[[bytes], T], default: T) -> T:
+        values = options.get(option)
+        if not values:
+            return default
+        try:
+            return parse(values[0])
+        except ValueError as error:
+            remarks.append(f"option {option.name.lower()} ignored: {error}")
+            return default
+
+    addresses, times = _parse_associations(options[Option.ASSOCIATION], association, remarks)
+    renew, rebind = _parse_times(times, min(item.seconds for item in addresses), remarks)
+    return Lease6(
+        server=server,
+        addresses=tuple(addresses),
+        renew_seconds=renew,
+        rebind_seconds=rebind,
+        resolvers=attempt(Option.DNS_SERVERS, _parse_addresses, ()),
+        search=attempt(Option.DOMAIN_LIST, _parse_names, ()),
+        time_servers=attempt(Option.NTP_SERVER, _parse_time_servers, ()),
+        hostname=attempt(Option.CLIENT_NAME, _parse_client_name, ""),
+        preference=attempt(Option.PREFERENCE, lambda value: value[0] if value else 0, 0),
+        remarks=tuple(remarks),
+    )
+
+
+def _parse_associations(
+    values: Sequence[bytes], association: int, remarks: list[str]
+) -> tuple[list[LeasedAddress], tuple[int, int]]:
+    """The addresses of the client's association, and the server's times of renewal and rebinding."""
+    addresses: list[LeasedAddress] = []
+    times, is_withdrawn = (0, 0), False
+    for value in values:
+        if len(value) < _ASSOCIATION.size:
+            raise UnusableReplyError("a cut off association")
+        number, *rest = _ASSOCIATION.unpack_from(value)
+        if number != association:
+            continue
+        times = rest[0], rest[1]
+        for option, inner in _split(value[_ASSOCIATION.size :]):
+            if option == Option.STATUS:
+                status, text = _parse_status([inner])
+                if status != SUCCESS:
+                    raise UnusableReplyError(f"the server refuses with status {status}{text}", status)
+            elif option == Option.ADDRESS and len(addresses) < MOST_ADDRESSES:
+                is_withdrawn |= _add_address(addresses, inner, remarks)
+    if not addresses:
+        raise UnusableReplyError("no usable address", NO_BINDING if is_withdrawn else SUCCESS)
+    return addresses, times
+
+
+def _parse_times(times: tuple[int, int], least: float, remarks: list[str]) -> tuple[float, float]:
+    """When to renew and to rebind addresses of which the first ends after ``least`` seconds."""
+    renew, rebind = (_parse_seconds(number) for number in times)
+    if least != math.inf and 0 < renew <= rebind <= least:
+        return renew, rebind
+    # 0 leaves the choice to the client, section 14.2.
+    if times != (0, 0) and least != math.inf:
+        text = f"renewal after {renew:.0f} s and {rebind:.0f} s ignored"
+        remarks.append(f"{text}: the lease is {least:.0f} s")
+    return least * 0.5, least * 0.8
+
+
+def _add_address(addresses: list[LeasedAddress], value: bytes, remarks: list[str]) -> bool:
+    """Add an address that can be used; whether the server takes it back instead, by a lifetime of 0."""
+    if len(value) < _ADDRESS.size:
+        remarks.append("a cut off address ignored")
+        return False
+    packed, _, valid = _ADDRESS.unpack_from(value)
+    address = IPv6Address(packed)
+    for option, inner in _split(value[_ADDRESS.size :]):
+        if option == Option.STATUS and _parse_status([inner])[0] != SUCCESS:
+            return False
+    if _is_unusable(address) or address.is_link_local:
+        remarks.append(f"{address} ignored: it is no host's address")
+        return False
+    seconds = _parse_seconds(valid)
+    if not seconds:
+        return True
+    if seconds < LEAST_SECONDS:
+        remarks.append(f"a lifetime of {seconds:.0f} s taken as {LEAST_SECONDS:.0f} s")
+        seconds = LEAST_SECONDS
+    if all(known.address != address for known in addresses):
+        addresses.append(LeasedAddress(address, seconds))
+    return False
+
+
+def _split(data: bytes) -> Iterator[tuple[int, bytes]]:
+    position = 0
+    for _ in range(MOST_OPTIONS):
+        if position == len(data):
+            return
+        if position + _OPTION.size > len(data):
+            break
+        option, length = _OPTION.unpack_from(data, position)
+        position += _OPTION.size + length
+        if position > len(data):
+            break
+        yield option, data[position - length : position]
+    raise UnusableReplyError("options are cut off, or too many")
+
+
+def _make_option(option: Option, value: bytes) -> bytes:
+    return _OPTION.pack(option, len(value)) + value
+
+
+def _parse_status(values: Sequence[bytes]) -> tuple[int, str]:
+    """The number, and the server's text as a part of a line."""
+    if not values or len(values[0]) < 2:
+        return SUCCESS, ""
+    text = "".join(filter(str.isprintable, values[0][2:].decode("utf-8", "replace")))[:80]
+    return int.from_bytes(values[0][:2]), f" ({text})" if text else ""
+
+
+def _parse_seconds(number: int) -> float:
+    return math.inf if number == _FOREVER else float(number)
+
+
+def _is_unusable(address: IPv6Address) -> bool:
+    return address.is_unspecified or address.is_loopback or address.is_multicast
+
+
+def _parse_addresses(value: bytes) -> tuple[IPv6Address, ...]:
+    if not value or len(value) % 16:
+        raise ValueError(f"{len(value)} bytes")
+    found = [IPv6Address(value[start : start + 16]) for start in range(0, len(value), 16)]
+    usable = [address for address in found if not _is_unusable(address)]
+    return tuple(dict.fromkeys(usable))[:MOST_SERVERS]
+
+
+def _parse_names(value: bytes) -> tuple[str, ...]:
+    """Names as in DNS, which must not be compressed here."""
+    names: list[str] = []
+    position = 0
+    while position < len(value) and len(names) < MOST_SERVERS:
+        labels: list[str] = []
+        while position < len(value) and (length := value[position]):
+            label = value[position + 1 : position + 1 + length]
+            if length > _LONGEST_LABEL or len(label) < length:
+                raise ValueError("a malformed label")
+            labels.append(_check_label(label))
+            position += 1 + length
+        position += 1
+        name = ".".join(labels)
+        if not name or len(name) > _LONGEST_NAME:
+            raise ValueError("a name of no or too many characters")
+        names.append(name)
+    return tuple(dict.fromkeys(names))
+
+
+def _check_label(label: bytes) -> str:
+    text = label.decode("ascii", "replace")
+    if not text.isascii() or not text.replace("-", "a").replace("_", "a").isalnum() or text[0] == "-":
+        raise ValueError(f"{text!r} is no part of a name")
+    return text
+
+
+def _parse_time_servers(value: bytes) -> tuple[str, ...]:
+    servers: list[str] = []
+    for option, inner in _split(value):
+        if option == 1:
+            servers += [str(address) for address in _parse_addresses(inner)]
+        elif option == 3:
+            servers += _parse_names(inner)
+    return tuple(dict.fromkeys(servers))[:MOST_SERVERS]
+
+
+def _parse_client_name(value: bytes) -> str:
+    """Of the form of option 39: flags, then a name, which ends early when it has no domain."""
+    if len(value) < 2:
+        return ""
+    name = value[1:]
+    names = _parse_names(name if name.endswith(b"\0") else name + b"\0")
+    return names[0] if names else ""

@@ -1,0 +1,77 @@
+"""What machines of the network send: a packet is accepted, or refused in the one way it may be, and soon."""
+
+from collections.abc import Mapping
+from ipaddress import IPv4Address
+
+import pytest
+from tests.unit.dnsd.server import make_authority, make_question, make_record, make_reply
+from tests.unit.networkd.dhcp6.test_client import DUID, address, answer, association, option, status
+
+from talos.dnsd.message import MalformedError, make_answer, make_query, parse_query, parse_reply
+from talos.dnsd.upstream import parse_http_head
+from talos.networkd.dhcp6.message import Kind, UnusableReplyError, parse_message
+from talos.system.net.arp import make_arp, parse_arp
+
+from .trial import Parser, check_parser
+
+QUESTION = make_question("a.example")
+
+
+def parse_dns(data: bytes) -> None:
+    """An answer as clients get it: aged, and on a connection or cut to what they take."""
+    query = parse_query(QUESTION)
+    reply = parse_reply(data, query, query.id)
+    for limit in (512, 65535):
+        assert len(make_answer(query, reply, 5, limit)) <= limit
+    make_answer(parse_query(make_question("a.example", edns=True)), reply, 0, 1232)
+
+
+def make_dhcp6(kind: Kind, *options: bytes) -> bytes:
+    return answer(kind, b"abc", *options)
+
+
+PARSERS: Mapping[str, Parser] = {
+    "DHCPv6": Parser(
+        parse=lambda data: parse_message(data, transaction=b"abc", client=DUID, association=1),
+        seeds=[
+            make_dhcp6(
+                Kind.REPLY, association(address(), address("fd00::2", 5)), option(23, bytes(15) + b"\1")
+            ),
+            make_dhcp6(
+                Kind.ADVERTISE,
+                association(address()),
+                option(24, b"\1a\2bc\0"),
+                option(39, b"\0\4node\0"),
+            ),
+            make_dhcp6(Kind.REPLY, association(status(2, "none")), option(56, option(3, b"\3ntp\0"))),
+        ],
+        refusals=(UnusableReplyError,),
+    ),
+    "question of DNS": Parser(
+        parse=lambda data: make_query(parse_query(data), 7),
+        seeds=[make_question("a.example"), make_question("b.example", 28, edns=True)],
+        refusals=(MalformedError,),
+    ),
+    "answer of DNS": Parser(
+        parse=parse_dns,
+        seeds=[
+            make_reply(QUESTION, make_record(bytes(4)), make_record(bytes(16), kind=28)),
+            make_reply(QUESTION, code=3, authorities=[make_authority(60, 30)]),
+            make_reply(QUESTION, make_record(b"\xc0\x1b", kind=5, name=b"\xc0\x1b")),
+        ],
+        refusals=(MalformedError,),
+    ),
+    "answer of DNS over HTTP": Parser(
+        parse=parse_http_head,
+        seeds=[b"HTTP/1.1 200 OK\r\nContent-Type: application/dns-message\r\nContent-Length: 45"],
+        refusals=(MalformedError,),
+    ),
+    "ARP": Parser(
+        parse=parse_arp, seeds=[make_arp(1, bytes(6), IPv4Address(1), IPv4Address(2))], refusals=()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_packet(name: str) -> None:
+    check_parser(PARSERS[name])

@@ -1,0 +1,52 @@
+"""One parser before thousands of inputs."""
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from talos.system.errors import UserError
+
+from .mutation import inputs
+
+EXAMPLES = 3000
+SLOWEST = 1.0
+"""Seconds of processor time for one input of 64 KiB at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parser:
+    """What is tried: a function, good inputs, the errors by which it refuses others."""
+
+    parse: Callable[[bytes], object]
+    seeds: Sequence[bytes]
+    refusals: tuple[type[Exception], ...] = (UserError,)
+    examples: int = EXAMPLES
+
+
+def tries(parser: Parser) -> Iterator[bytes]:
+    """The inputs of this run."""
+    seconds = float(os.environ.get("FUZZ_SECONDS", "0"))
+    if not seconds:
+        yield from itertools.islice(inputs(parser.seeds, 1), parser.examples)
+        return
+    end = time.monotonic() + seconds
+    for data in inputs(parser.seeds, time.time_ns()):
+        if time.monotonic() > end:
+            return
+        yield data
+
+
+def check_parser(parser: Parser) -> None:
+    """Each input is accepted, or refused in the one way it may be, and soon."""
+    for data in tries(parser):
+        begin = time.process_time()
+        try:
+            parser.parse(data)
+        except parser.refusals:
+            pass
+        except Exception as error:
+            raise AssertionError(f"{error!r} for {data!r}") from error
+        took = time.process_time() - begin
+        assert took < SLOWEST, f"{took:.1f} s for {data!r}"
