@@ -88,6 +88,7 @@ def test_what_was_recorded_is_taken_and_is_the_same(tmp_path: Path, monkeypatch:
     expected = generate()
     recorded = generated.record()
     assert generate() == expected
+    assert len(recorded) >= 4, "a module generates by other means now"
     assert len(recorded) == 4
     write(tmp_path / "bundle", recorded)
     install([str(tmp_path / "bundle")])

@@ -18,9 +18,10 @@ import struct
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -41,6 +42,7 @@ MODULES = (
     "encodings.idna",
 )
 """The modules of daemons, in the order in which a booting node starts them."""
+WARM_UP_MODULE = "talos.daemon.warm_up"
 TLS_MODULE = APID.module
 ARENAS = 2
 """malloc arenas of a daemon; by default each of gRPC's threads has one."""
@@ -110,11 +112,12 @@ def run_zygote(requests: socket.socket, parent: int, first: Sequence[str] = ()) 
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     kernel.set_process_title("zygote")
-    missing = [*first, *MODULES]
+    steps: list[Callable[[], None]] = [partial(import_module, name) for name in (*first, *MODULES)]
+    steps.insert(1, run_ahead)
     while True:
         # Import ahead while there is no request; a request is answered as soon as its own module is there.
-        if missing and not select.select([requests], [], [], 0)[0]:
-            import_module(missing.pop(0))
+        if steps and not select.select([requests], [], [], 0)[0]:
+            steps.pop(0)()
             continue
         data, fds, _flags, _address = socket.recv_fds(requests, MAX_REQUEST, 2)
         if not data:
@@ -135,6 +138,12 @@ def import_module(name: str) -> None:
         sys.stderr.write(f"zygote: {name} can't be imported\n{traceback.format_exc()}")
     if name == TLS_MODULE:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # the first one makes OpenSSL's tables, 2 MiB
+    keep_objects()
+
+
+def run_ahead() -> None:
+    """Run what all daemons run, and keep what came of it."""
+    importlib.import_module(WARM_UP_MODULE).warm_up()
     keep_objects()
 
 

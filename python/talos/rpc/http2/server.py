@@ -122,6 +122,9 @@ def _bind(path: Path) -> socket.socket:
     before = os.umask(SOCKET_UMASK)
     try:
         listener.bind(str(path))
+    except OSError:
+        listener.close()
+        raise
     finally:
         os.umask(before)
     return listener
