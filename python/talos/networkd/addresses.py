@@ -1,5 +1,6 @@
 """Addresses and networks between their protobuf form and Python's, and the ids made from them."""
 
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_interface, ip_network
 from typing import Any
 
@@ -31,16 +32,27 @@ def make_ip(address: Address | None) -> common_pb2.NetIP:
     return common_pb2.NetIP() if address is None else common_pb2.NetIP(ip=address.packed)
 
 
+@lru_cache(maxsize=2048)
+def _interface(packed: bytes, length: int) -> Interface:
+    """Every controller reads the same addresses in every round."""
+    return ip_interface((packed, length))
+
+
+@lru_cache(maxsize=2048)
+def _network(packed: bytes, length: int) -> Network:
+    return ip_network((packed, length), strict=False)
+
+
 def parse_interface(prefix: common_pb2.NetIPPrefix) -> Interface:
     """An address with its prefix length; ValueError when it is empty."""
-    return ip_interface((prefix.ip, prefix.prefix_length))
+    return _interface(prefix.ip, prefix.prefix_length)
 
 
 def parse_network(prefix: common_pb2.NetIPPrefix) -> Network | None:
     """A network; none when it is empty or matches everything, which is the default route's."""
     if not prefix.ip or prefix.prefix_length == 0:
         return None
-    return ip_network((prefix.ip, prefix.prefix_length), strict=False)
+    return _network(prefix.ip, prefix.prefix_length)
 
 
 def parse_ip(address: common_pb2.NetIP) -> Address | None:

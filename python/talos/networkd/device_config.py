@@ -97,6 +97,27 @@ def make_device_config(config: Config, links: Mapping[str, LinkStatusSpec]) -> D
     return builder.finish()
 
 
+def find_link_facts(config: Config, links: Mapping[str, LinkStatusSpec]) -> tuple[tuple[object, ...], ...]:
+    """All that a config's specs depend on beside the config: without selectors other names of links only."""
+    devices = (config.machine and config.machine.network and config.machine.network.interfaces) or ()
+    has_selectors = any(
+        device.device_selector or (device.bond and device.bond.device_selectors) for device in devices
+    )
+    return tuple(
+        (
+            name,
+            link.alias,
+            *link.alt_names,
+            *((getattr(link, field) for field in _SELECTED) if has_selectors else ()),
+        )
+        for name, link in links.items()
+        if has_selectors or link.alias or link.alt_names
+    )
+
+
+_SELECTED = ("type", "kind", "hardware_addr", "permanent_addr", "bus_path", "pciid", "driver")
+
+
 class _Builder:
     def __init__(self, links: Mapping[str, LinkStatusSpec]) -> None:
         self._there = links

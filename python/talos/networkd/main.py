@@ -6,7 +6,6 @@ from talos.daemon.host import mirrored_state, run_controller_daemon
 from talos.daemon.ready import notify_ready
 from talos.daemon.run import Daemon, run
 from talos.networkd.controllers.address_spec import AddressSpecController
-from talos.networkd.controllers.address_status import AddressStatusController
 from talos.networkd.controllers.config_layers import (
     CmdlineConfigController,
     LinkConfigController,
@@ -19,6 +18,7 @@ from talos.networkd.controllers.ethernet_status import (
     HardwareAddrController,
 )
 from talos.networkd.controllers.firewall import NfTablesChainConfigController, NfTablesChainController
+from talos.networkd.controllers.kernel_status import make_kernel_status_controllers
 from talos.networkd.controllers.link_alias import LinkAliasConfigController, LinkAliasSpecController
 from talos.networkd.controllers.link_spec import LinkSpecController
 from talos.networkd.controllers.link_status import LinkStatusController
@@ -30,9 +30,7 @@ from talos.networkd.controllers.operator_spec import OperatorSpecController
 from talos.networkd.controllers.platform_config import PlatformConfigApplyController
 from talos.networkd.controllers.probes import ProbeConfigController, ProbeController
 from talos.networkd.controllers.route_spec import RouteSpecController
-from talos.networkd.controllers.route_status import RouteStatusController
 from talos.networkd.controllers.rule_spec import RoutingRuleConfigController, RoutingRuleSpecController
-from talos.networkd.controllers.rule_status import RoutingRuleStatusController
 from talos.networkd.controllers.simple_status import make_simple_status_controllers
 from talos.networkd.controllers.static_host import StaticHostController
 from talos.networkd.dhcp.wire import OpenWire, open_packets
@@ -77,9 +75,7 @@ def make_controllers(
         NfTablesChainConfigController(),
         NfTablesChainController(links, log),
         LinkStatusController(links, log),
-        AddressStatusController(links, log),
-        RouteStatusController(links, log),
-        RoutingRuleStatusController(links, log),
+        *make_kernel_status_controllers(links, log),
         EthernetConfigController(),
         EthernetStatusController(links, log),
         HardwareAddrController(),

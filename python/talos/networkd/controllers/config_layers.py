@@ -1,6 +1,7 @@
 """The links of the kernel's command line and of the machine config, as specs of their layers."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, override
 
 from google.protobuf.message import Message
@@ -8,10 +9,11 @@ from google.protobuf.message import Message
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import LinkSpecSpec, PlatformConfigSpec
 from talos.config.active import read_config
+from talos.config.model import Config
 from talos.networkd.cmdline import CmdlineNetwork, parse_network
 from talos.networkd.controllers.link_status import is_physical
 from talos.networkd.controllers.platform_config import make_specs
-from talos.networkd.device_config import DeviceConfig, make_device_config
+from talos.networkd.device_config import DeviceConfig, find_link_facts, make_device_config
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.operators import make_dhcp4
 from talos.resource import ids, kinds
@@ -40,6 +42,8 @@ class LayerController(Reconciler):
 
     def __init__(self, log: Log) -> None:
         self._log = log
+        self._written: PlatformConfigSpec | None = None
+        """What was written last, which is the same object while its source stays the same."""
 
     async def read(self, runtime: ControllerRuntime) -> tuple[PlatformConfigSpec, Sequence[str]]:
         """The layer's specs, and the errors of their source."""
@@ -48,10 +52,14 @@ class LayerController(Reconciler):
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Read the source again, as the links that it selects may have changed."""
         specs, problems = await self.read(runtime)
+        if specs is self._written:
+            return
+        self._written = None
         for problem in problems:
             self._log.once(problem)
         async with runtime.track_outputs():
             await write_layer(runtime, self.layer, make_specs(specs))
+        self._written = specs
 
 
 class CmdlineConfigController(LayerController):
@@ -134,12 +142,27 @@ async def read_cmdline(runtime: ControllerRuntime) -> CmdlineNetwork:
 
 
 async def read_devices(runtime: ControllerRuntime) -> DeviceConfig:
-    """The link specs of the machine config."""
+    """The link specs of the machine config; the same object while config and links are the same."""
     config = await read_config(runtime)
     if config is None:
         return DeviceConfig()
     links = {link.id: link.spec for link in await runtime.list(kinds.LINK_STATUS)}
-    return make_device_config(config, links)
+    facts = find_link_facts(config, links)
+    if _last.config is not config or _last.facts != facts:
+        _last.config, _last.facts, _last.value = config, facts, make_device_config(config, links)
+    return _last.value
+
+
+@dataclass(slots=True)
+class _Last:
+    """What several controllers derive from the config and the links, made once for each state of both."""
+
+    config: Config | None = None
+    facts: tuple[tuple[object, ...], ...] = ()
+    value: DeviceConfig = field(default_factory=DeviceConfig)
+
+
+_last = _Last()
 
 
 async def write_layer(

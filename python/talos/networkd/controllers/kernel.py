@@ -12,6 +12,12 @@ from talos.system.net.links import LinkError, Links, Topic
 
 RETRY_SECONDS = 10.0
 """Seconds before a change that the kernel refused is retried."""
+REST = 1.0
+"""Times the duration of a long round: as long it rests before the next one. While many things change, rounds
+become fewer instead of each being longer than the one before."""
+LONG_ROUND, LONGEST_REST = 0.01, 0.25
+"""Seconds: a shorter round is followed by the next one at once; and what another program undoes is repaired
+within a second in any case."""
 MOST_CHANGES = 5
 """Changes of one object within ``RETRY_SECONDS``."""
 
@@ -48,13 +54,17 @@ class KernelReconciler(Reconciler):
             nursery.start_soon(listen)
             async for _ in runtime.events():
                 self._is_refused = False
+                began = trio.current_time()
                 await self.reconcile(runtime)
+                duration = trio.current_time() - began
                 # One retry at a time: each round that fails would otherwise add one that comes
                 # again every time, and a node that has seen many changes would do nothing else.
                 if self._is_refused and not self._is_retry_due:
                     self._is_retry_due = True
                     nursery.start_soon(retry)
                 runtime.reset_backoff()
+                if duration > LONG_ROUND:
+                    await trio.sleep(min(REST * duration, LONGEST_REST))
 
     async def attempt(self, what: str, change: Coroutine[Any, Any, None]) -> bool:
         """Make a change. One that the kernel refuses does not block others and is retried.

@@ -27,7 +27,7 @@ from talos.resource.controller.controller import (
     Reconciler,
 )
 from talos.resource.kind import Kind
-from talos.resource.resource import Phase
+from talos.resource.resource import Phase, Resource
 
 type Identify[S: Message] = Callable[[S], str]
 type Combine[S: Message] = Callable[[Sequence[S]], S]
@@ -44,17 +44,36 @@ class MergeController[S: Message](Reconciler):
         self._kind = kind
         self._identify = identify
         self._combine = combine
+        self._ids: dict[str, tuple[int, str]] = {}
+        """By a layered resource's id: its version, and the id that it is merged under."""
+        self._merged: dict[str, tuple[tuple[str, int], ...]] = {}
+        """By a merged spec's id: ids and versions of what it consists of."""
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Merge all specs."""
-        layers: defaultdict[str, list[S]] = defaultdict(list)
+        """Merge all specs; of many, those whose parts have changed."""
+        layers: defaultdict[str, list[Resource[S]]] = defaultdict(list)
+        known, self._ids = self._ids, {}
         for resource in await runtime.list(self._kind, namespace=CONFIG_NAMESPACE):
-            if resource.metadata.phase is Phase.RUNNING:
-                layers[self._identify(resource.spec)].append(resource.spec)
+            if resource.metadata.phase is not Phase.RUNNING:
+                continue
+            version = resource.metadata.version
+            entry = known.get(resource.id)
+            if entry is None or entry[0] != version:
+                entry = version, self._identify(resource.spec)
+            self._ids[resource.id] = entry
+            layers[entry[1]].append(resource)
+        merged, self._merged = self._merged, {}
+        done: dict[str, tuple[tuple[str, int], ...]] = {}
         async with runtime.track_outputs():
-            for key, specs in layers.items():
-                specs.sort(key=_layer)
-                await runtime.put(self._kind, key, self._combine(specs))
+            for key, resources in layers.items():
+                parts = tuple((resource.id, resource.metadata.version) for resource in resources)
+                if merged.get(key) == parts:
+                    runtime.keep(self._kind, key)
+                else:
+                    specs = sorted((resource.spec for resource in resources), key=_layer)
+                    await runtime.put(self._kind, key, self._combine(specs))
+                done[key] = parts
+        self._merged = done
 
 
 def _layer(spec: Message) -> int:

@@ -34,7 +34,7 @@ class NetworkStatusController(Reconciler):
             connectivity_ready=all(probe.spec.success for probe in probes)
             if probes
             else any(
-                parse_network(route.spec.destination) is None and route.spec.HasField("gateway")
+                route.spec.HasField("gateway") and parse_network(route.spec.destination) is None
                 for route in routes
             ),
             hostname_ready=hostname is not None,

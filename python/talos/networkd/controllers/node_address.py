@@ -6,7 +6,7 @@ from ipaddress import ip_address
 from talos.api.definitions.network_pb2 import NodeAddressFilterSpec, NodeAddressSpec
 from talos.config.contract import HOST_DNS_FOR_PODS
 from talos.networkd.addresses import is_siderolink, make_prefix, parse_interface, parse_network
-from talos.networkd.controllers.address_status import AddressStatusController
+from talos.networkd.controllers.kernel_status import ADDRESS_STATUS
 from talos.networkd.controllers.link_status import is_usable
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
@@ -43,7 +43,7 @@ class NodeAddressController(Reconciler):
             if int(spec.scope) >= _LINK_SCOPE or not is_node_address(address):
                 continue
             known.append(address)
-            if resource.metadata.owner == AddressStatusController.name:
+            if resource.metadata.owner == ADDRESS_STATUS:
                 own.append((spec.link_name, address))
             if spec.link_index in usable or spec.link_name == EXTERNAL_LINK:
                 current.append(address)

@@ -123,6 +123,13 @@ class ControllerRuntime:
             annotations=annotations,
         )
 
+    def keep(self, kind: Kind[Message], id: str, *, namespace: str | None = None) -> None:
+        """Count an output as modified: the caller has written it before and has nothing new to write."""
+        key = self._key(kind, id, namespace)
+        self._namespaces[kind.type].add(key[1])
+        if self._touched is not None:
+            self._touched.add(key)
+
     async def teardown(self, kind: Kind[Message], id: str, *, namespace: str | None = None) -> bool:
         """Start the teardown of an output; true when it has no finalizers. NotFoundError."""
         self._access.check_write(kind, id, namespace)

@@ -41,6 +41,9 @@ from talos.system.net.rules import make_rule_attributes, parse_rule
 from talos.system.net.wireguard import WireguardChange, WireguardState, change_wireguard, read_wireguard
 
 _ETHERNET_BYTES = 6
+# RTNH_F_DEAD and RTNH_F_LINKDOWN of <linux/rtnetlink.h>, which the link's state says as well: they change
+# without a notification.
+_SILENT_FLAGS = 0x1 | 0x10
 # RTA_METRICS' RTAX_MTU.
 _MTU_METRIC = "RTAX_MTU"
 
@@ -324,9 +327,9 @@ def _link_index(link: LinkState) -> int:
 
 def _stale_after_link(old: LinkState, new: LinkState | None) -> Topic:
     """IPv4's routes over a link that goes down, or into or out of a VRF, are removed in silence."""
-    if new is not None and (old.flags, old.master_index) == (new.flags, new.master_index):
-        return Topic(0)
-    return Topic.ROUTE
+    if new is None or (old.is_up and not new.is_up) or old.master_index != new.master_index:
+        return Topic.ROUTE
+    return Topic(0)
 
 
 def _route_place(route: RouteState) -> tuple[int, int, Network | None, int]:
@@ -367,7 +370,7 @@ def _route(message: Any) -> RouteState:
         priority=message.get("RTA_PRIORITY") or 0,
         scope=message["scope"],
         type=message["type"],
-        flags=message["flags"],
+        flags=message["flags"] & ~_SILENT_FLAGS,
         protocol=message["proto"],
         mtu=(metrics.get(_MTU_METRIC) or 0) if metrics else 0,
     )

@@ -9,7 +9,7 @@ from talos.networkd.controllers.ethernet_status import (
     HardwareAddrController,
     make_status,
 )
-from talos.networkd.controllers.rule_status import RoutingRuleStatusController
+from talos.networkd.controllers.kernel_status import make_kernel_status_controllers
 from talos.resource import ids, kinds
 from talos.resource.changes import put, wait_for
 from talos.resource.controller.runtime import run_controllers
@@ -39,7 +39,7 @@ async def test_statuses() -> None:
     controllers = [
         EthernetStatusController(links, Log()),
         HardwareAddrController(),
-        RoutingRuleStatusController(links, Log()),
+        *make_kernel_status_controllers(links, Log()),
     ]
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
