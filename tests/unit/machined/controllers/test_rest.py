@@ -69,6 +69,7 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
         platform=MetalPlatform(arguments=parse_cmdline("")),
         ports=SimpleNamespace(files=files),
         services=SimpleNamespace(terminate=trio.lowlevel.checkpoint),
+        connect=None,
     )
     (folder / "etc").mkdir()
     return ControllerContext(

@@ -1,0 +1,91 @@
+"""Removal of images of the system that nothing uses any more: etcd's and the kubelet's after an upgrade.
+
+The kubelet itself looks after those of pods.
+"""
+
+import time
+from collections.abc import Iterable
+
+import trio
+from google.protobuf.empty_pb2 import Empty
+
+from talos.api.containerd import containers_pb2, images_pb2
+from talos.api.rpc import RpcError
+from talos.machined.containerd.client import CRI_SOCKET, SYSTEM, Connect, Containerd
+from talos.machined.containerd.reference import parse_reference
+from talos.resource import ids, kinds
+from talos.resource.controller.controller import Controller, ControllerRuntime, Input
+from talos.system.errors import UserError
+from talos.system.logging import Log
+
+INTERVAL = 15 * 60.0
+"""Seconds between two looks."""
+GRACE = 4 * INTERVAL
+"""Seconds for which an image stays at least: it may have been pulled for what is to come."""
+_CRI = "cri"
+
+
+class CRIImageGCController(Controller):
+    """Removes images from time to time."""
+
+    name = "runtime.CRIImageGCController"
+    inputs = (Input(kinds.SERVICE, id=_CRI), Input(*ids.ETCD_SPEC), Input(kinds.KUBELET_SPEC))
+
+    def __init__(self, connect: Connect, log: Log) -> None:
+        self._connect = connect
+        self._log = log
+
+    async def run(self, runtime: ControllerRuntime) -> None:
+        """Look until cancelled."""
+        while True:
+            await trio.sleep(INTERVAL)
+            service = await runtime.get_or_none(kinds.SERVICE, _CRI)
+            if service is None or not service.spec.healthy:
+                continue
+            etcd = await runtime.get_or_none(*ids.ETCD_SPEC)
+            wanted = [kubelet.spec.image for kubelet in await runtime.list(kinds.KUBELET_SPEC)]
+            wanted += [etcd.spec.image] if etcd is not None else []
+            try:
+                async with self._connect(CRI_SOCKET) as transport:
+                    await self._clean(Containerd(transport, SYSTEM), wanted)
+            except RpcError as error:
+                self._log.once("images that nothing uses can't be removed yet", reason=str(error))
+
+    async def _clean(self, containerd: Containerd, wanted: Iterable[str]) -> None:
+        listed = await containerd.call(
+            "containers.v1.Containers/List",
+            containers_pb2.ListContainersRequest(),
+            containers_pb2.ListContainersResponse,
+        )
+        images = await containerd.call(
+            "images.v1.Images/List", images_pb2.ListImagesRequest(), images_pb2.ListImagesResponse
+        )
+        used = [*wanted, *(container.image for container in listed.containers)]
+        for name in find_unused(images.images, used, time.time()):
+            self._log.info("an image that nothing uses is removed", image=name)
+            request = images_pb2.DeleteImageRequest(name=name)
+            await containerd.remove("images.v1.Images/Delete", request, Empty)
+
+
+def find_unused(images: Iterable[images_pb2.Image], used: Iterable[str], now: float) -> list[str]:
+    """The names of images that are older than :data:`GRACE` and not among those used; ``now`` in seconds.
+
+    An image stays under every name as long as it is used under one.
+    """
+    names = {_complete(name) for name in used}
+    found = list(images)
+    digests = {image.target.digest for image in found if image.name in names}
+    return [
+        image.name
+        for image in found
+        if image.name not in names
+        and image.target.digest not in digests
+        and max(image.created_at.seconds, image.updated_at.seconds) + GRACE < now
+    ]
+
+
+def _complete(name: str) -> str:
+    try:
+        return str(parse_reference(name))
+    except UserError:
+        return name
