@@ -10,6 +10,7 @@ from talos.clusterd.controllers.etcd_member import EtcdMemberController
 from talos.clusterd.controllers.local_affiliate import LocalAffiliateController
 from talos.clusterd.controllers.members import AffiliateMergeController, EndpointController, MemberController
 from talos.clusterd.controllers.nodename import NodenameController
+from talos.clusterd.controllers.virtual_address import VirtualAddressController
 from talos.clusterd.etcd.access import EtcdAccess
 from talos.clusterd.etcd.membership import Membership
 from talos.clusterd.etcd.service import EtcdService
@@ -36,6 +37,7 @@ def make_controllers(bridge: Bridge, access: EtcdAccess, log: Log) -> list[Contr
         EtcdSpecController(),
         EtcdCertificatesController(),
         EtcdMemberController(access, log),
+        VirtualAddressController(lambda: access.local(), log),
     ]
 
 

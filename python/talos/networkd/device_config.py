@@ -25,6 +25,7 @@ from talos.config.documents.network.bridge import BridgeConfig
 from talos.config.documents.network.dhcp4 import DHCPv4Config
 from talos.config.documents.network.dhcp6 import DHCPv6Config
 from talos.config.documents.network.dummy_link import DummyLinkConfig
+from talos.config.documents.network.layer2_vip import Layer2VIPConfig
 from talos.config.documents.network.link import LinkConfig
 from talos.config.documents.network.veth import VethConfig
 from talos.config.documents.network.vlan import VLANConfig
@@ -36,7 +37,7 @@ from talos.config.documents.v1alpha1.device_selector import NetworkDeviceSelecto
 from talos.config.model import Config
 from talos.networkd.addresses import operator_id, parse_interface, route_spec_id
 from talos.networkd.controllers.link_status import is_physical
-from talos.networkd.operators import make_device_operators, make_document_dhcp
+from talos.networkd.operators import make_device_operators, make_document_dhcp, make_vip
 from talos.networkd.spec_makers import make_address, make_bond, make_route, parse_table
 from talos.networkd.wireguard import make_wireguard_spec
 
@@ -89,6 +90,7 @@ def make_device_config(config: Config, links: Mapping[str, LinkStatusSpec]) -> D
         (WireguardConfig, builder.add_wireguard),
         (DHCPv4Config, builder.add_dhcp),
         (DHCPv6Config, builder.add_dhcp),
+        (Layer2VIPConfig, builder.add_vip),
         (BlackholeRouteConfig, builder.add_blackhole),
     )
     for kind, add in cast("tuple[tuple[Any, Callable[[Any], None]], ...]", adders):
@@ -280,6 +282,10 @@ class _Builder:
     def add_dhcp(self, document: DHCPv4Config | DHCPv6Config) -> None:
         name = self._link(document.name).name
         self._specs.operators.append(make_document_dhcp(name, document))
+
+    def add_vip(self, document: Layer2VIPConfig) -> None:
+        name = self._link(document.link or "").name
+        self._specs.operators.append(make_vip(name, document.name, _LAYER))
 
     def add_blackhole(self, document: BlackholeRouteConfig) -> None:
         network = ip_network(document.name, strict=False)

@@ -1,9 +1,10 @@
 """The sources of network config; a higher layer overrides a lower one."""
 
 from talos.api.definitions import enums_pb2
+from talos.resource import ids
 
 # The namespace of every layer's specs; merged ones are in the kinds' own, ``network``.
-CONFIG_NAMESPACE = "network-config"
+CONFIG_NAMESPACE = ids.NETWORK_CONFIG
 
 _NAMES = {
     enums_pb2.CONFIG_DEFAULT: "default",

@@ -86,4 +86,6 @@ def make_device_operators(link: str, device: Device | Vlan) -> list[OperatorSpec
             identifier.client_identifier = enums_pb2.CLIENT_IDENTIFIER_DUID
             identifier.duid_raw_hex = bytes.fromhex(options.duidv6.replace(":", "")).hex()
         specs.append(spec)
+    if device.vip is not None and device.vip.ip:
+        specs.append(make_vip(link, device.vip.ip, _CONFIG))
     return specs

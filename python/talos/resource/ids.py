@@ -11,6 +11,9 @@ from google.protobuf.message import Message
 from talos.resource import kinds
 from talos.resource.kind import Kind
 
+NETWORK_CONFIG = "network-config"
+"""The namespace of network specs of each source, before networkd merges them."""
+
 type Singleton[S: Message] = tuple[Kind[S], str]
 """Kind and id of one resource in its kind's own namespace."""
 

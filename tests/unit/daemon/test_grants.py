@@ -29,6 +29,7 @@ SENSITIVE = {
     "apid": {kinds.API_CERTIFICATE.type},
     "trustd": {kinds.TRUSTD_CERTIFICATE.type, kinds.OS_ROOT_SECRET.type},
     "clusterd": {
+        kinds.OPERATOR_SPEC.type,
         kinds.MACHINE_CONFIG.type,
         kinds.DISCOVERY_CONFIG.type,
         kinds.ETCD_ROOT_SECRET.type,

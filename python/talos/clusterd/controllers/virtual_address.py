@@ -1,0 +1,125 @@
+"""AddressSpec of virtual addresses: the node that is elected has them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+
+import trio
+
+from talos.api.common.common_pb2 import NetIPPrefix
+from talos.api.definitions import enums_pb2
+from talos.api.definitions.network_pb2 import AddressSpecSpec, OperatorSpecSpec
+from talos.clusterd.etcd.election import Election, OpenStore
+from talos.resource import ids, kinds
+from talos.resource.changes import copy_spec
+from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
+from talos.resource.resource import Phase
+from talos.system.logging import Log
+
+KEY = "talos:v1:vip:election:"
+"""The prefix of the keys in etcd."""
+
+
+@dataclass(slots=True)
+class _Candidacy:
+    spec: OperatorSpecSpec
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    is_leader: bool = False
+
+
+class VirtualAddressController(Controller):
+    """OperatorSpec of virtual addresses → AddressSpec, on the node that etcd's election has chosen.
+
+    networkd sets the address as any other, and announces it to the link's machines.
+    """
+
+    name = "network.VIPController"
+    inputs = (
+        Input(kinds.OPERATOR_SPEC),
+        Input(kinds.LINK_STATUS),
+        Input(*ids.ETCD_SERVICE),
+        Input(*ids.IDENTITY),
+    )
+    outputs = (Output(kinds.ADDRESS_SPEC, shared=True),)
+
+    def __init__(self, open_store: OpenStore, log: Log) -> None:
+        self._open_store = open_store
+        self._log = log
+        self._running: dict[str, _Candidacy] = {}
+
+    async def run(self, runtime: ControllerRuntime) -> None:
+        """Take part in the elections until cancelled."""
+        self._running.clear()
+        async with trio.open_nursery() as nursery:
+            async for _ in runtime.events():
+                await self._follow(runtime, nursery)
+                await self._write(runtime)
+                runtime.reset_backoff()
+
+    async def _follow(self, runtime: ControllerRuntime, nursery: trio.Nursery) -> None:
+        identity = await runtime.get_or_none(*ids.IDENTITY)
+        wanted = await self._find_wanted(runtime)
+        for name, candidacy in list(self._running.items()):
+            if wanted.get(name) != candidacy.spec:
+                candidacy.scope.cancel()
+                del self._running[name]
+        for name, spec in wanted.items():
+            if name not in self._running and identity is not None:
+                candidacy = self._running[name] = _Candidacy(copy_spec(spec))
+                nursery.start_soon(self._take_part, runtime, candidacy, identity.spec.node_id)
+
+    @staticmethod
+    async def _find_wanted(runtime: ControllerRuntime) -> Mapping[str, OperatorSpecSpec]:
+        """Those that this node may have: its member of etcd runs, and the link is up."""
+        service = await runtime.get_or_none(*ids.ETCD_SERVICE)
+        if service is None or not service.spec.running:
+            return {}
+        up = {link.id for link in await runtime.list(kinds.LINK_STATUS) if link.spec.link_state}
+        return {
+            resource.id: resource.spec
+            for resource in await runtime.list(kinds.OPERATOR_SPEC)
+            if resource.metadata.phase is Phase.RUNNING
+            and resource.spec.operator == enums_pb2.OPERATOR_VIP
+            and resource.spec.link_name in up
+        }
+
+    async def _take_part(self, runtime: ControllerRuntime, candidacy: _Candidacy, candidate: str) -> None:
+        address = ip_address(candidacy.spec.vip.ip.ip)
+
+        async def report(is_leader: bool) -> None:
+            candidacy.is_leader = is_leader
+            self._log.info(f"virtual address {address} is {'on this node' if is_leader else 'given up'}")
+            await self._write(runtime)
+
+        election = Election(f"{KEY}{address}".encode(), candidate, self._open_store, report, self._log)
+        with candidacy.scope:
+            await election.run()
+
+    async def _write(self, runtime: ControllerRuntime) -> None:
+        """Write the addresses of the elections that are won."""
+        wanted = {
+            f"operator/{name}": make_address(candidacy.spec)
+            for name, candidacy in self._running.items()
+            if candidacy.is_leader
+        }
+        for spec_id, spec in wanted.items():
+            await runtime.put(kinds.ADDRESS_SPEC, spec_id, spec, namespace=ids.NETWORK_CONFIG)
+        for resource in await runtime.list(kinds.ADDRESS_SPEC, namespace=ids.NETWORK_CONFIG):
+            if resource.metadata.owner == self.name and resource.id not in wanted:
+                await runtime.remove(kinds.ADDRESS_SPEC, resource.id, namespace=ids.NETWORK_CONFIG)
+
+
+def make_address(spec: OperatorSpecSpec) -> AddressSpecSpec:
+    """The virtual address, alone in its network."""
+    address = ip_address(spec.vip.ip.ip)
+    is_four = address.version == 4
+    return AddressSpecSpec(
+        address=NetIPPrefix(ip=address.packed, prefix_length=address.max_prefixlen),
+        link_name=spec.link_name,
+        family=enums_pb2.FAMILY_INET4 if is_four else enums_pb2.FAMILY_INET6,
+        scope=enums_pb2.SCOPE_GLOBAL,
+        # Looking for duplicates would take a second in which nobody has the address.
+        flags=enums_pb2.ADDRESS_PERMANENT | (0 if is_four else enums_pb2.ADDRESS_NO_DAD),
+        announce_with_arp=spec.vip.gratuitous_arp,
+        config_layer=enums_pb2.CONFIG_OPERATOR,
+    )

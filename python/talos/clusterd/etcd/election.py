@@ -1,0 +1,128 @@
+"""An election among control plane nodes: one holds a key of etcd under a lease that it keeps alive."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+import trio
+
+from talos.api.etcd import rpc_pb2 as pb
+from talos.api.rpc import RpcError
+from talos.resource.state import StateError
+from talos.system.logging import Log
+
+LEASE_SECONDS = 10
+"""How long after the leader's end another node may take its place."""
+KEEP_SECONDS = 3.0
+"""Between two signs of life of the leader, and between two looks of the others."""
+MARGIN_SECONDS = 3.0
+"""How much earlier than its lease ends a leader gives up when etcd does not answer, lest there are two."""
+RETRY_SECONDS = 5.0
+RESIGN_SECONDS = 1.0
+
+
+class Store(Protocol):
+    """What an election needs of etcd. Failures are RpcError."""
+
+    async def txn(self, request: pb.TxnRequest) -> pb.TxnResponse:
+        """Compare, then do one of two lists of operations, all at once."""
+        ...
+
+    async def grant_lease(self, seconds: int) -> int:
+        """A lease."""
+        ...
+
+    async def keep_lease(self, lease: int) -> int:
+        """Keep a lease alive once; its remaining seconds, 0 when it has ended."""
+        ...
+
+    async def revoke_lease(self, lease: int) -> None:
+        """End a lease and its keys."""
+        ...
+
+
+type Report = Callable[[bool], Awaitable[None]]
+"""Is called with whether this node leads, when that changes."""
+type OpenStore = Callable[[], AbstractAsyncContextManager[Store]]
+
+
+class Election:
+    """One node's part in one election."""
+
+    def __init__(
+        self,
+        key: bytes,
+        candidate: str,
+        open_store: OpenStore,
+        report: Callable[[bool], Awaitable[None]],
+        log: Log,
+    ) -> None:
+        self._key = key
+        self._candidate = candidate.encode()
+        self._open = open_store
+        self._report = report
+        self._log = log
+
+    async def run(self) -> None:
+        """Take part until cancelled; a leader resigns then."""
+        while True:
+            try:
+                async with self._open() as store:
+                    await self._campaign(store)
+            except (RpcError, StateError, OSError) as error:
+                text = getattr(error, "message", None) or str(error)
+                name = self._key.decode()
+                self._log.once(f"the election of {name} waits for etcd: {text}", key=name, level="info")
+            await trio.sleep(RETRY_SECONDS)
+
+    async def _campaign(self, store: Store) -> None:
+        while True:
+            # A look writes nothing: a lease for each of them would load etcd for ever.
+            free = (await store.txn(pb.TxnRequest(compare=[self._is_free()]))).succeeded
+            if free:
+                lease = await store.grant_lease(LEASE_SECONDS)
+                put = pb.RequestOp(
+                    request_put=pb.PutRequest(key=self._key, value=self._candidate, lease=lease)
+                )
+                won = await store.txn(pb.TxnRequest(compare=[self._is_free()], success=[put]))
+                if won.succeeded:
+                    await self._lead(store, lease)
+                else:
+                    await store.revoke_lease(lease)
+            await trio.sleep(KEEP_SECONDS)
+
+    def _is_free(self) -> pb.Compare:
+        return pb.Compare(key=self._key, target=pb.Compare.CREATE, result=pb.Compare.EQUAL, create_revision=0)
+
+    async def _lead(self, store: Store, lease: int) -> None:
+        """Lead until the lease can't be kept any more."""
+        await self._report(True)
+        try:
+            end = trio.current_time() + LEASE_SECONDS - MARGIN_SECONDS
+            while True:
+                await trio.sleep(KEEP_SECONDS)
+                asked, remaining = trio.current_time(), 0
+                with trio.move_on_at(end):
+                    try:
+                        remaining = await store.keep_lease(lease)
+                    except RpcError:
+                        # Another attempt, as long as the lease lasts.
+                        await trio.sleep(RESIGN_SECONDS)
+                        continue
+                if remaining <= 0:
+                    return
+                end = asked + LEASE_SECONDS - MARGIN_SECONDS
+        finally:
+            with trio.CancelScope(shield=True):
+                # First the address, then the key: the successor comes when it is gone here.
+                await self._report(False)
+                with trio.move_on_after(RESIGN_SECONDS):
+                    await self._resign(store, lease)
+
+    @staticmethod
+    async def _resign(store: Store, lease: int) -> None:
+        try:
+            await store.revoke_lease(lease)
+        except (RpcError, OSError):
+            # It ends by itself.
+            return
