@@ -1,6 +1,7 @@
 """How this node becomes a member of etcd's cluster, and how it ceases to be one."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -135,10 +136,19 @@ class Membership:
             await client.remove_member(member)
         self._log.info("removed a member of etcd", member=f"{member:016x}")
 
+    async def check_leave(self) -> None:
+        """Refuse when the others need this node's member."""
+        async with self._access.local() as client:
+            own = (await client.status()).header.member_id
+        async with self._access.any() as client:
+            await self.check_removal(client, own)
+
     async def leave(self) -> None:
         """Remove this node's own member; tried again while the cluster is not healthy enough for it."""
         async with self._access.local() as client:
             own = (await client.status()).header.member_id
+        with suppress(RpcError):
+            await self.forfeit()  # else the others would first have to notice that the leader is gone
         reason = ""
         with trio.move_on_after(LEAVE_TIMEOUT):
             while True:

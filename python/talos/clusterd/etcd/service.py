@@ -34,6 +34,7 @@ class EtcdService:
             "Plan": self.plan,
             "Survey": self.survey,
             "Check": self.check,
+            "CheckLeave": self.check_leave,
             "Leave": self.leave,
         }
         return Service(descriptor, handlers)
@@ -86,6 +87,12 @@ class EtcdService:
         del call
         async with self._access.local() as client:
             await client.check_quorum()
+        return request
+
+    async def check_leave(self, request: Empty, call: Call) -> Empty:
+        """Refuse when the others need this node's member."""
+        del call
+        await self._membership.check_leave()
         return request
 
     async def leave(self, request: Empty, call: Call) -> Empty:

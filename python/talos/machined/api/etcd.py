@@ -19,7 +19,7 @@ from talos.machined.api.pump import in_thread
 from talos.machined.node.etcd import BootstrapOrder
 from talos.machined.node.ports import Node, ServiceState
 from talos.machined.services import etcd_data
-from talos.machined.services.etcd import ETCD, MEMBERSHIP, plan_etcd
+from talos.machined.services.etcd import ETCD, MEMBERSHIP, leave_etcd, plan_etcd
 from talos.resource import ids
 from talos.resource.changes import wait_for
 from talos.resource.state import NotFoundError
@@ -28,7 +28,6 @@ SYNC_LIMIT = 5.0
 """Seconds that a bootstrap waits for the clock."""
 MAX_SNAPSHOT = 16 << 30
 """Bytes; etcd warns above 8 GiB."""
-LEAVE_TIMEOUT = 330.0
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
@@ -109,13 +108,5 @@ async def leave(node: Node, request: pb.EtcdLeaveClusterRequest, call: Call) -> 
     """Remove this node's member from the cluster, then its data; the service stays stopped."""
     del request, call
     await require_control_plane(node.state, "etcd leave")
-    await leave_cluster(node)
+    await leave_etcd(node.connect, node.services)
     return pb.EtcdLeaveClusterResponse(messages=[pb.EtcdLeaveCluster()])
-
-
-async def leave_cluster(node: Node) -> None:
-    """The same for the system itself. RpcError when the cluster needs this member: nothing has changed."""
-    async with node.connect(CLUSTERD.socket) as transport:
-        await transport.unary(MEMBERSHIP + "Leave", Empty(), Empty, timeout=LEAVE_TIMEOUT)
-    await node.services.halt(ETCD)
-    await in_thread(etcd_data.erase)

@@ -6,6 +6,7 @@ from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.disks.reset import ResetPlan, plan_reset
 from talos.machined.node.ports import Node, RebootMode, SequenceLockedError
+from talos.machined.services.etcd import check_leave
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
@@ -35,8 +36,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         del call
         if request.mode not in pb.ResetRequest.WipeMode.values():
             raise RpcError(Code.INVALID_ARGUMENT, f"unknown wipe mode {request.mode}")
-        # A container has no disks of its own: it only ends, and its launcher keeps or removes its volumes.
-        plan = await plan_reset(node.state, request) if node.platform.has_disks else ResetPlan()
+        plan = await _plan_reset(node, request)
         try:
             actor = node.power.reset(plan)
         except SequenceLockedError:
@@ -44,6 +44,22 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         return pb.ResetResponse(messages=[pb.Reset(actor_id=actor)])
 
     return {"Reboot": reboot, "Shutdown": shutdown, "Reset": reset}
+
+
+async def _plan_reset(node: Node, request: pb.ResetRequest) -> ResetPlan:
+    """What is erased; refused before anything happens when the cluster needs this node's member of etcd."""
+    # A container has no disks of its own: it only ends, and its launcher keeps or removes its volumes.
+    plan = ResetPlan(graceful=request.graceful)
+    if node.platform.has_disks:
+        plan = await plan_reset(node.state, request)
+    if not plan.graceful:
+        return plan
+    try:
+        await check_leave(node.connect)
+    except RpcError as error:
+        text = f"this node can't leave etcd: {error.message}; --graceful=false resets it all the same"
+        raise RpcError(Code.FAILED_PRECONDITION, text) from None
+    return plan
 
 
 def _make_locked() -> RpcError:

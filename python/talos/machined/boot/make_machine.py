@@ -24,6 +24,8 @@ from talos.machined.node.ports import Node, Ports
 from talos.machined.node.stage import MachineStage
 from talos.machined.node.sysctls import KernelParams, default_params
 from talos.machined.platform.platform import detect_platform
+from talos.machined.services.etcd import leave_etcd
+from talos.machined.services.etcd_data import has_data
 from talos.machined.services.processes import ProcessRunner
 from talos.machined.services.reaper import Reaper
 from talos.machined.services.runner import RunnerContext
@@ -81,6 +83,11 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
     stage = MachineStage()
     supervisor = Supervisor(SERVICES, runner_context, events, state)
     sequencer = Sequencer(events, daemon.log)
+
+    async def leave() -> None:
+        if await trio.to_thread.run_sync(has_data):
+            await leave_etcd(runner_context.connect, supervisor)
+
     power = PowerSequences(
         nursery=nursery,
         sequencer=sequencer,
@@ -92,6 +99,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         switch=ports.power,
         log=daemon.log,
         finalize=partial(end_lifecycle, state, daemon.log),
+        leave=leave,
         off=PowerAction.HALT
         if platform.arguments.first(SHUTDOWN_ARGUMENT) == "halt"
         else PowerAction.POWER_OFF,

@@ -51,6 +51,7 @@ class PowerSequences:
         log: Log,
         off: PowerAction = PowerAction.POWER_OFF,
         finalize: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+        leave: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
     ) -> None:
         self._nursery = nursery
         self._sequencer = sequencer
@@ -63,6 +64,7 @@ class PowerSequences:
         self._log = log
         self._off = off
         self._finalize = finalize
+        self._leave = leave
 
     def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT) -> str:
         """Start to reboot; the actor id. SequenceLockedError."""
@@ -85,7 +87,9 @@ class PowerSequences:
         self._stage.set(enums.MACHINE_STAGE_RESETTING)
         action = PowerAction.REBOOT if plan.reboot else self._off
         stop = tuple(replace(phase, may_fail=True) for phase in self.make_stop_phases())
-        phases = (*stop, *make_reset(plan, self._mounts, self._log))
+        # Nothing is erased when the cluster refuses to let the node go.
+        leave = (Phase("leave", (Task("leaveEtcd", self._leave),)),) if plan.graceful else ()
+        phases = (*leave, *stop, *make_reset(plan, self._mounts, self._log))
         self._nursery.start_soon(self._end, "reset", action, actor, phases, RESET_DEADLINE)
         return actor
 

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from talos.api.definitions.time_pb2 import StatusSpec
 from talos.api.internal.membership_pb2 import PlanRequest, PlanResponse
-from talos.api.rpc import RpcError
+from talos.api.rpc import Code, RpcError
 from talos.daemon.daemons import CLUSTERD
 from talos.disks.volumes.folders import ETCD_USER
 from talos.machined.containerd.client import CRI_SOCKET, SYSTEM, Containerd, find_root
@@ -21,6 +21,7 @@ from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.containerd.store import find_image
 from talos.machined.controllers.etcd.pki import DIRECTORY as SECRETS
 from talos.machined.node.etcd import BootstrapOrder
+from talos.machined.node.ports import Services
 from talos.machined.services import etcd_data
 from talos.machined.services.conditions import ResourceReady
 from talos.machined.services.cri import NETWORK_READY
@@ -36,6 +37,8 @@ MEMBERSHIP = "/talos.internal.Membership/"
 GROUP = "podruntime/etcd"
 RESTORE_ID = "etcd-restore"
 CHECK_TIMEOUT = 15.0
+LEAVE_TIMEOUT = 330.0
+"""Seconds; clusterd tries for five minutes."""
 STOP_TIMEOUT = 30.0
 """Seconds for a leader to hand over."""
 
@@ -127,6 +130,26 @@ async def _restore(context: ServiceContext, plan: PlanResponse) -> None:
             hint="upload another one: talosctl bootstrap --recover-from",
         )
     await trio.to_thread.run_sync(etcd_data.adopt)
+
+
+async def check_leave(connect: Connect) -> None:
+    """RpcError when a cluster needs this node's member; a node without data has none."""
+    if await trio.to_thread.run_sync(etcd_data.has_data):
+        async with connect(CLUSTERD.socket) as transport:
+            await transport.unary(MEMBERSHIP + "CheckLeave", Empty(), Empty)
+
+
+async def leave_etcd(connect: Connect, services: Services) -> None:
+    """Remove this node's member from the cluster, then its data; the service stays stopped.
+
+    RpcError when the cluster needs this member: nothing has changed then.
+    """
+    if not await trio.to_thread.run_sync(etcd_data.has_data):
+        raise RpcError(Code.FAILED_PRECONDITION, "this node is no member of etcd")
+    async with connect(CLUSTERD.socket) as transport:
+        await transport.unary(MEMBERSHIP + "Leave", Empty(), Empty, timeout=LEAVE_TIMEOUT)
+    await services.halt(ETCD)
+    await trio.to_thread.run_sync(etcd_data.erase)
 
 
 def _is_synced(resource: Resource[Message]) -> bool:
