@@ -170,7 +170,12 @@ class Cluster:
 
 @contextmanager
 def running_cluster(
-    directory: Path, *, controlplanes: int = 1, workers: int = 0, images: Path | None = None
+    directory: Path,
+    *,
+    controlplanes: int = 1,
+    workers: int = 0,
+    images: Path | None = None,
+    bootstrap: bool = True,
 ) -> Generator[Cluster]:
     """A cluster for as long as the context is open."""
     name = f"t{uuid.uuid4().hex[:8]}"
@@ -187,9 +192,9 @@ def running_cluster(
     cluster = Cluster(name, directory, talosconfig)
     try:
         create_cluster(chosen, ConfigOptions(), options, Silent())
-        if controlplanes:
+        if controlplanes and bootstrap:
             eventually("etcd is bootstrapped", cluster.bootstrap)
-        for address in cluster.addresses:
+        for address in cluster.addresses if bootstrap else ():
             eventually(f"{address} is up", lambda node=address: check_services(cluster, node))
         yield cluster
     finally:

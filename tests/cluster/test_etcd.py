@@ -1,0 +1,195 @@
+"""etcd on three control plane nodes: it forms, loses and replaces members; a snapshot brings it back."""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.harness.cluster import Cluster, check_services, eventually, running_cluster
+from tests.harness.etcd import find_etcd, open_keys
+
+from talos.provision.cluster import NodeInfo
+
+WRITES_AGAIN = 20.0
+"""Seconds until a cluster whose leader was killed takes writes; an election takes one or two."""
+JOINS = 90.0
+"""Seconds for a node to pull the image, join and be promoted."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("clusters"), controlplanes=3, workers=1) as running:
+        yield running
+
+
+def ask(cluster: Cluster, node: NodeInfo, *argv: str) -> list[dict[str, str]]:
+    return cluster.rows("-e", str(node.address), "-n", str(node.address), *argv)
+
+
+def refused(cluster: Cluster, node: NodeInfo, *argv: str) -> str:
+    result = cluster.talosctl("-e", str(node.address), "-n", str(node.address), *argv, check=False)
+    assert result.returncode == 1, result.stdout
+    return result.stderr
+
+
+def members(cluster: Cluster, node: NodeInfo) -> dict[str, str]:
+    """Ids by host name; AssertionError while one is a learner."""
+    rows = ask(cluster, node, "etcd", "members")
+    assert all(row["LEARNER"] == "false" for row in rows), rows
+    return {row["HOSTNAME"]: row["ID"] for row in rows}
+
+
+def leader(cluster: Cluster, node: NodeInfo) -> NodeInfo:
+    """The node whose member leads."""
+    (status,) = ask(cluster, node, "etcd", "status")
+    names = {member: name for name, member in members(cluster, node).items()}
+    assert status["LEADER"] in names, status
+    return next(one for one in cluster.nodes if one.name == names[status["LEADER"]])
+
+
+def wait_until_well(cluster: Cluster) -> None:
+    for address in cluster.addresses:
+        eventually(f"{address} is well", lambda node=address: check_services(cluster, node), seconds=JOINS)
+
+
+def test_three_nodes_form_one_cluster(cluster: Cluster) -> None:
+    first, *_ = control_plane = cluster.nodes[:3]
+    found = members(cluster, first)
+    assert found.keys() == {node.name for node in control_plane}
+    for node in control_plane:
+        assert members(cluster, node) == found
+        (member,) = ask(cluster, node, "get", "etcdmembers")
+        assert member["MEMBER ID"] == found[node.name]
+    with open_keys(cluster, first) as keys, open_keys(cluster, control_plane[2]) as others:
+        keys.put("greeting", "hello")
+        assert others.get("greeting") == "hello"
+
+
+def test_the_leader_hands_over(cluster: Cluster) -> None:
+    before = leader(cluster, cluster.nodes[0])
+    cluster.talosctl("-n", str(before.address), "etcd", "forfeit-leadership")
+    assert leader(cluster, cluster.nodes[0]).name != before.name
+
+
+def test_writes_go_on_after_the_leader_was_killed(cluster: Cluster) -> None:
+    before = leader(cluster, cluster.nodes[0])
+    pid = find_etcd(before)
+    other = next(node for node in cluster.nodes[:3] if node.name != before.name)
+    os.kill(pid, signal.SIGKILL)
+    with open_keys(cluster, other) as keys:
+        eventually("a key is written", lambda: keys.put("after", "kill"), seconds=WRITES_AGAIN)
+        assert keys.get("after") == "kill"
+    wait_until_well(cluster)
+
+
+def test_a_node_leaves_and_joins_anew(cluster: Cluster) -> None:
+    node, other = cluster.nodes[2], cluster.nodes[0]
+    before = members(cluster, other)
+    cluster.talosctl("-n", str(node.address), "etcd", "leave")
+    assert node.name not in members(cluster, other)
+    assert cluster.services(str(node.address))["etcd"]["STATE"] == "Finished"
+    assert "runs on" in refused(cluster, node, "bootstrap")
+    cluster.talosctl("-n", str(node.address), "reboot")
+
+    def is_back() -> None:
+        after = members(cluster, other)
+        assert after.keys() == before.keys()
+        assert after[node.name] != before[node.name]
+
+    eventually("the node is a member again", is_back, seconds=JOINS, pause=1)
+    wait_until_well(cluster)
+
+
+def test_a_node_without_its_data_replaces_its_former_member(cluster: Cluster) -> None:
+    node, other = cluster.nodes[1], cluster.nodes[0]
+    before = members(cluster, other)
+    with open_keys(cluster, other) as keys:
+        keys.put("kept", "by the others")
+    shutil.rmtree(cluster.root(node) / "var/lib/etcd/member")
+    pid = find_etcd(node)
+    os.kill(pid, signal.SIGKILL)
+
+    def is_replaced() -> None:
+        after = members(cluster, other)
+        assert after.keys() == before.keys()
+        assert after[node.name] != before[node.name]
+
+    eventually("the member is replaced", is_replaced, seconds=JOINS, pause=1)
+    wait_until_well(cluster)
+    with open_keys(cluster, node) as keys:
+        assert keys.get("kept") == "by the others"
+
+
+def test_the_quorum_is_checked_before_a_member_goes(cluster: Cluster) -> None:
+    first, second, third = cluster.nodes[:3]
+    ids = members(cluster, first)
+    pid = find_etcd(third)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        text = refused(cluster, first, "etcd", "remove-member", ids[second.name])
+        assert "2 voting members of which 1 are healthy, its quorum needs 2" in text
+        assert "its quorum needs 2" in refused(cluster, first, "etcd", "leave")
+        assert "this node can't leave etcd" in refused(cluster, first, "reset", "--wait=false")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_until_well(cluster)
+    assert members(cluster, first) == ids
+
+
+def test_calls_in_the_wrong_place_are_refused(cluster: Cluster) -> None:
+    first, worker = cluster.nodes[0], cluster.nodes[3]
+    assert "etcd data directory is not empty (AlreadyExists)" in refused(cluster, first, "bootstrap")
+    assert "bootstrap is only available on control plane nodes" in refused(cluster, worker, "bootstrap")
+    assert "member list is only available on control plane nodes" in refused(
+        cluster, worker, "etcd", "members"
+    )
+    assert "etcdserver: member not found (NotFound)" in refused(
+        cluster, first, "etcd", "remove-member", "123"
+    )
+    assert "is no version of etcd" in refused(cluster, first, "etcd", "downgrade", "validate", "abc")
+    assert ask(cluster, first, "etcd", "downgrade", "validate", "3.6")[0]["MESSAGE"] == "downgrade validated"
+    assert ask(cluster, first, "etcd", "alarm", "list") == []
+    cluster.talosctl("-n", str(first.address), "etcd", "defrag")
+
+
+@pytest.fixture(scope="module")
+def snapshot(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("snapshot") / "etcd.snapshot"
+    with open_keys(cluster, cluster.nodes[0]) as keys:
+        keys.put("saved", "in the snapshot")
+    cluster.talosctl("-n", cluster.addresses[0], "etcd", "snapshot", str(path))
+    return path
+
+
+def test_a_cluster_is_recovered_from_a_snapshot(snapshot: Path, tmp_path: Path) -> None:
+    data = snapshot.read_bytes()
+    for name, content in (
+        ("truncated", data[:-1000]),
+        ("text", b"no database" * 1000),
+        ("damaged", data[:9000] + b"x" + data[9001:]),
+    ):
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "copy").write_bytes(data[:-32])
+    with running_cluster(tmp_path, bootstrap=False) as cluster:
+        (node,) = cluster.nodes
+
+        def refuses(name: str) -> str:
+            return refused(cluster, node, "bootstrap", "--recover-from", str(tmp_path / name))
+
+        eventually("the node takes a bootstrap", lambda: _assert_in("it is truncated", refuses("truncated")))
+        assert "is no snapshot of etcd" in refuses("text")
+        assert "is damaged" in refuses("damaged")
+        assert "a copy of the database" in refuses("copy")
+        recover = ("bootstrap", "--recover-from", str(tmp_path / "copy"), "--recover-skip-hash-check")
+        cluster.talosctl("-n", str(node.address), *recover)
+        wait_until_well(cluster)
+        with open_keys(cluster, node) as keys:
+            assert keys.get("saved") == "in the snapshot"
+            keys.put("new", "life")
+        assert members(cluster, node).keys() == {node.name}
+
+
+def _assert_in(part: str, text: str) -> None:
+    assert part in text
