@@ -30,6 +30,9 @@ from talos.system.version import get_version
 PAUSE = 0.25
 """Seconds between rounds: what a server sends in quick succession is written at once."""
 
+ROOTS = trio.Path("/etc/ssl/certs/ca-certificates.crt")
+"""The CAs that the node trusts, read for every connection: the user can add some."""
+
 LEAVE_TIMEOUT = 2.0
 """Seconds in which a node that is being reset leaves its cluster."""
 
@@ -100,7 +103,7 @@ class DiscoveryServiceController(Controller):
         async def connect(endpoint: str) -> AsyncGenerator[Transport]:
             host, _, port = endpoint.rpartition(":")
             target = make_target(host.strip("[]"), int(port))
-            tls = None if settings.is_plain else RemoteTls()
+            tls = None if settings.is_plain else RemoteTls(authorities=await ROOTS.read_bytes())
             async with open_remote(
                 self._bridge, target, tls, max_message=MAX_MESSAGE, keepalive=KEEPALIVE
             ) as transport:
