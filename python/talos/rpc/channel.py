@@ -1,9 +1,7 @@
-"""A gRPC client on a unix socket or with TLS, as trio sees it."""
+"""A gRPC client, as trio sees it: of a server on a unix socket or in the network."""
 
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -14,10 +12,10 @@ from google.protobuf.symbol_database import Default
 
 from talos.api.google.rpc import status_pb2
 from talos.api.rpc import Code, DuplexCall, DuplexTransport, RpcError
-from talos.rpc.bridge import Host
-from talos.rpc.http2.client import ClientCall, LocalChannel, TlsChannel
+from talos.rpc.bridge import Bridge, Host
+from talos.rpc.http2.client import Channel, ClientCall, LocalChannel
+from talos.rpc.http2.remote import RemoteChannel, RemoteServer
 from talos.rpc.http2.stream import TRIO
-from talos.rpc.port.tls import load_certificate
 from talos.rpc.proxy.raw import DEADLINE_EXCEEDED, Metadata, Status
 from talos.rpc.status import STATUS_DETAILS
 
@@ -41,37 +39,14 @@ async def open_channel(
         channel.close()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientTls:
-    """With what a client proves itself, and whose certificates of servers it accepts. All PEM."""
-
-    certificate: bytes
-    key: bytes = field(repr=False)
-    authorities: tuple[bytes, ...]
-
-
-def make_client_context(settings: ClientTls) -> ssl.SSLContext:
-    """A client's TLS context: TLS 1.3, HTTP/2, the server's certificate and name are verified."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.set_alpn_protocols(["h2"])
-    # As Go does: an accepted CA is an anchor even when another CA has signed it.
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.load_verify_locations(cadata="\n".join(pem.decode("ascii") for pem in settings.authorities))
-    load_certificate(context, settings.certificate, settings.key)
-    return context
-
-
 @asynccontextmanager
-async def open_tls_channel(
-    host: Host, address: str, port: int, context: ssl.SSLContext
-) -> AsyncGenerator[DuplexTransport]:
-    """A channel to a server of another node; a call fails with UNAVAILABLE while nothing answers."""
+async def open_remote(bridge: Bridge, server: RemoteServer) -> AsyncGenerator[DuplexTransport]:
+    """A channel to a server in the network; a call fails with UNAVAILABLE while it can't be reached."""
 
-    async def make() -> TlsChannel:
-        return TlsChannel(address, port, context, TRIO)
+    async def make() -> RemoteChannel:
+        return RemoteChannel(server, TRIO)
 
-    channel = await host.bridge.call(make)
+    channel = await bridge.call(make)
     try:
         yield _Channel(channel)
     finally:
@@ -79,7 +54,7 @@ async def open_tls_channel(
 
 
 class _Channel:
-    def __init__(self, channel: LocalChannel) -> None:
+    def __init__(self, channel: Channel) -> None:
         self._channel = channel
 
     async def unary[R: Message](

@@ -1,5 +1,6 @@
 """DiscoveryServiceController: publishes this node through the discovery services, and reads the others."""
 
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -21,8 +22,8 @@ from talos.clusterd.discovery.payload import merge_affiliate
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.rpc.bridge import Bridge
-from talos.rpc.remote import RemoteTls, open_remote
-from talos.rpc.target import make_target
+from talos.rpc.channel import open_remote
+from talos.rpc.http2.remote import ClientTls, RemoteServer, make_client_context
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.version import get_version
@@ -102,11 +103,18 @@ class DiscoveryServiceController(Controller):
         @asynccontextmanager
         async def connect(endpoint: str) -> AsyncGenerator[Transport]:
             host, _, port = endpoint.rpartition(":")
-            target = make_target(host.strip("[]"), int(port))
-            tls = None if settings.is_plain else RemoteTls(authorities=await ROOTS.read_bytes())
-            async with open_remote(
-                self._bridge, target, tls, max_message=MAX_MESSAGE, keepalive=KEEPALIVE
-            ) as transport:
+            context = None
+            if not settings.is_plain:
+                tls = ClientTls(authorities=(await ROOTS.read_bytes(),), oldest=ssl.TLSVersion.TLSv1_2)
+                context = make_client_context(tls)
+            server = RemoteServer(
+                host=host.strip("[]"),
+                port=int(port),
+                context=context,
+                max_message=MAX_MESSAGE,
+                keepalive=KEEPALIVE,
+            )
+            async with open_remote(self._bridge, server) as transport:
                 yield transport
 
         return DiscoveryClient(settings, connect, self._log, runtime.queue_reconcile)

@@ -14,7 +14,7 @@ from talos.config.active import parse_active
 from talos.resource import ids, kinds
 from talos.resource.state import NotFoundError, State
 from talos.rpc.bridge import Host
-from talos.rpc.channel import ClientTls, make_client_context
+from talos.rpc.http2.remote import ClientTls, make_client_context
 
 
 class EtcdAccess:

@@ -10,7 +10,8 @@ from google.protobuf.message import Message
 from talos.api.etcd import rpc_pb2 as pb
 from talos.api.rpc import Code, RpcError, Transport
 from talos.rpc.bridge import Host
-from talos.rpc.channel import open_tls_channel
+from talos.rpc.channel import open_remote
+from talos.rpc.http2.remote import RemoteServer
 
 PORT, PEER_PORT = 2379, 2380
 LOCAL = "127.0.0.1"
@@ -153,7 +154,8 @@ class EtcdClient:
 @asynccontextmanager
 async def open_member(host: Host, endpoint: str, context: ssl.SSLContext) -> AsyncGenerator[EtcdClient]:
     """A client of the member at an address."""
-    async with open_tls_channel(host, endpoint, PORT, context) as transport:
+    server = RemoteServer(host=endpoint, port=PORT, context=context)
+    async with open_remote(host.bridge, server) as transport:
         yield EtcdClient(transport, endpoint)
 
 

@@ -1,7 +1,6 @@
-"""A gRPC client on a unix socket or with TLS: connects when needed, again after the server was restarted."""
+"""A gRPC client: connects when it is needed, and again after the other side was restarted."""
 
 import asyncio
-import ssl
 from pathlib import Path
 from typing import override
 
@@ -19,12 +18,12 @@ from talos.rpc.http2.frames import (
     make_reset,
 )
 from talos.rpc.http2.stream import Stream, Waiting
+from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.protocol import Headers, framed, make_headers, make_timeout, parse_metadata, parse_trailers
 from talos.rpc.proxy.raw import DEADLINE_EXCEEDED, Metadata, Status
 
 FIRST_PAUSE, LAST_PAUSE = 0.02, 1.0
 """Seconds between attempts to connect; short, so that a restarted daemon is found soon."""
-DIAL_TIMEOUT = 10.0
 """Seconds for connection and TLS handshake with another node."""
 
 _CANCELLED = RpcError(Code.CANCELLED, "the call was cancelled")
@@ -32,14 +31,14 @@ _CLOSED = RpcError(Code.CANCELLED, "the channel was closed")
 
 
 class NotConnectedError(RpcError):
-    """Nothing listens on the socket."""
+    """The server can't be reached."""
 
 
 class ClientCall(Stream):
     """An open call. End it by :meth:`cancel`, which does nothing to one that has ended."""
 
-    def __init__(self, connection: Connection, number: int, waiting: Waiting) -> None:
-        super().__init__(connection, number, waiting)
+    def __init__(self, connection: Connection, number: int, waiting: Waiting, max_message: int) -> None:
+        super().__init__(connection, number, waiting, max_message=max_message)
         self.headers: Metadata | None = None
         self.status: Status | None = None
         self.timer: asyncio.TimerHandle | None = None
@@ -121,12 +120,15 @@ class ClientCall(Stream):
             self.connection.write(make_frame(Kind.DATA, END_STREAM, self.number, b""))
 
 
-class _ClientConnection(Connection):
+class ClientConnection(Connection):
+    """The client's end of a connection. Replies have at most ``max_message`` bytes."""
+
     greeting = PREFACE
 
-    def __init__(self) -> None:
-        super().__init__(Bounds())
+    def __init__(self, bounds: Bounds | None = None, *, max_message: int = MAX_MESSAGE) -> None:
+        super().__init__(bounds or Bounds())
         self.retired = False
+        self._max_message = max_message
 
     @override
     def begin_stream(self, number: int, headers: Headers) -> Stream | None:
@@ -152,23 +154,26 @@ class _ClientConnection(Connection):
     def begin(self, headers: Headers, waiting: Waiting) -> ClientCall:
         """Begin a call."""
         number = self.last = self.last + 2 if self.last else 1
-        call = self.streams[number] = ClientCall(self, number, waiting)
+        call = self.streams[number] = ClientCall(self, number, waiting, self._max_message)
         self.write_headers(number, headers)
         return call
 
 
-class LocalChannel:
-    """Calls to the server behind a unix socket. Made on asyncio; calls wait as ``waiting`` does."""
+class Channel:
+    """Calls to one server, called ``place`` in errors. Made on asyncio; calls wait as ``waiting`` does.
+
+    Subclasses connect.
+    """
 
     scheme = "http"
     authority = "localhost"
 
-    def __init__(self, path: Path | str, waiting: Waiting, *, wait_for_ready: bool = False) -> None:
-        self._path = str(path)
+    def __init__(self, place: str, waiting: Waiting, *, wait_for_ready: bool = False) -> None:
+        self._place = place
         self._waiting = waiting
         self._wait_for_ready = wait_for_ready
         self._loop = asyncio.get_running_loop()
-        self._connection: _ClientConnection | None = None
+        self._connection: ClientConnection | None = None
         self._attempt: asyncio.Task[None] | None = None
         self._reason: OSError | None = None
         self._closed = False
@@ -194,7 +199,11 @@ class LocalChannel:
             call.timer = self._loop.call_later(timeout, call.expire)
         return call
 
-    async def _connect(self) -> _ClientConnection:
+    async def dial(self) -> ClientConnection:
+        """Make a connection; OSError."""
+        raise NotImplementedError
+
+    async def _connect(self) -> ClientConnection:
         pause = FIRST_PAUSE
         while True:
             if self._closed:
@@ -210,14 +219,14 @@ class LocalChannel:
                 return self._connection
             if not self._wait_for_ready:
                 raise NotConnectedError(
-                    Code.UNAVAILABLE, f"failed to connect to {self._path}: {self._reason}"
+                    Code.UNAVAILABLE, f"failed to connect to {self._place}: {self._reason}"
                 )
             await self._waiting.sleep(pause)
             pause = min(2 * pause, LAST_PAUSE)
 
     async def _try(self) -> None:
         try:
-            self._connection = await self._dial()
+            self._connection = await self.dial()
         except OSError as error:
             self._reason = error
 
@@ -236,23 +245,13 @@ class LocalChannel:
             self._connection.close()
 
 
-class TlsChannel(LocalChannel):
-    """The same to a server of the cluster's own on another node, which proves itself by a certificate.
+class LocalChannel(Channel):
+    """Calls to the server behind a unix socket."""
 
-    ``context`` verifies the server's certificate, for the address that is dialled.
-    """
-
-    scheme = "https"
-
-    def __init__(self, host: str, port: int, context: ssl.SSLContext, waiting: Waiting) -> None:
-        super().__init__(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", waiting)
-        self.authority = self._path
-        self._host, self._port, self._context = host, port, context
+    def __init__(self, path: Path | str, waiting: Waiting, *, wait_for_ready: bool = False) -> None:
+        super().__init__(str(path), waiting, wait_for_ready=wait_for_ready)
 
     @override
-    async def _dial(self) -> _ClientConnection:
-        async with asyncio.timeout(DIAL_TIMEOUT):
-            _, connection = await self._loop.create_connection(
-                _ClientConnection, self._host, self._port, ssl=self._context, server_hostname=self._host
-            )
+    async def dial(self) -> ClientConnection:
+        _, connection = await self._loop.create_unix_connection(ClientConnection, self._place)
         return connection

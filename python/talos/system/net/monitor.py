@@ -59,6 +59,8 @@ class _Copy:
     table: Table[Any]
     entries: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
     is_stale: bool = True
+    missed: list[Any] | None = None
+    """Notifications that have come while the table is dumped."""
 
 
 class Monitor:
@@ -115,18 +117,21 @@ class Monitor:
             self._watches.discard(watch)
 
     async def _dump(self, copy: _Copy) -> None:
-        # What changes from here on is in the socket, and is applied to the answer: in the same order once
-        # more, which ends in the same place.
-        copy.is_stale = False
+        # What changes from here on may be in the answer or not: it is applied to that in the same order once
+        # more, which ends in the same place. Others may take it from the socket before the answer is here.
+        copy.is_stale, copy.missed = False, []
         try:
             table = copy.table
             states = [
                 table.parse(message) for message in await table.dump() if self._is_counted(table, message)
             ]
         except BaseException:
-            copy.is_stale = True
+            copy.is_stale, copy.missed = True, None
             raise
         copy.entries = {table.key(state): state for state in states}
+        missed, copy.missed = copy.missed, None
+        for message in missed:
+            self._apply(message)
         self.catch_up()
 
     def catch_up(self) -> None:
@@ -158,6 +163,8 @@ class Monitor:
         if copy is None or header["error"] is not None or not self._is_counted(copy.table, message):
             return Topic(0)
         table, flags = copy.table, header["flags"]
+        if copy.missed is not None:
+            copy.missed.append(message)
         if copy.is_stale:
             return table.topic
         state = table.parse(message)

@@ -6,7 +6,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import grpc
 import grpc.aio
@@ -22,7 +22,11 @@ from talos.clusterd.discovery.cipher import PayloadCipher
 from talos.clusterd.discovery.client import ClientSettings, DiscoveryClient, is_endpoint
 from talos.daemon.run import Daemon, host
 from talos.discovery.server import DiscoveryServer, Settings
-from talos.rpc.remote import open_remote
+from talos.pki.authority import CertificateAuthority, Usage
+from talos.pki.certificate import PemPair
+from talos.pki.keys import KeyType
+from talos.rpc.channel import open_remote
+from talos.rpc.http2.remote import ClientTls, RemoteServer, make_client_context
 from talos.system.logging import Log
 from talos.system.wakeup import Signal
 
@@ -70,7 +74,9 @@ def make_local(name: str) -> AffiliateSpec:
 
 
 @asynccontextmanager
-async def running_node(daemon: Daemon, name: str, endpoint: str, *, key: bytes = KEY) -> AsyncGenerator[Node]:
+async def running_node(
+    daemon: Daemon, name: str, endpoint: str, *, key: bytes = KEY, authorities: bytes | None = None
+) -> AsyncGenerator[Node]:
     lines: list[str] = []
     changed = Signal()
     connected: list[str] = []
@@ -80,8 +86,10 @@ async def running_node(daemon: Daemon, name: str, endpoint: str, *, key: bytes =
     async def connect(endpoint: str) -> AsyncGenerator[Transport]:
         connected.append(endpoint)
         connecting.notify()
-        target = f"ipv4:{endpoint}"
-        async with open_remote(daemon.bridge, target, None, max_message=1 << 20, keepalive=180) as transport:
+        address, _, port = endpoint.rpartition(":")
+        context = make_client_context(ClientTls(authorities=(authorities,))) if authorities else None
+        server = RemoteServer(host=address, port=int(port), context=context, max_message=1 << 20)
+        async with open_remote(daemon.bridge, server) as transport:
             yield transport
 
     settings = ClientSettings(
@@ -101,9 +109,14 @@ async def running_node(daemon: Daemon, name: str, endpoint: str, *, key: bytes =
 
 
 @asynccontextmanager
-async def running_server(daemon: Daemon, *, port: int = 0, redirect: str = "") -> AsyncGenerator[str]:
+async def running_server(
+    daemon: Daemon, *, port: int = 0, redirect: str = "", pair: PemPair | None = None
+) -> AsyncGenerator[str]:
     async def make() -> DiscoveryServer:
-        server = DiscoveryServer(Settings(host="127.0.0.1", port=port, metrics_port=-1, redirect=redirect))
+        settings = Settings(host="127.0.0.1", port=port, metrics_port=-1, redirect=redirect)
+        if pair is not None:
+            settings = replace(settings, certificate=pair.crt, key=pair.key)
+        server = DiscoveryServer(settings)
         await server.start()
         return server
 
@@ -202,6 +215,28 @@ def test_a_server_that_restarts_is_told_again_and_nobody_is_forgotten() -> None:
                 two.client.publish(changed)
                 await one.sees("changed")
             assert sum("fails" in line for line in one.lines) >= 1
+
+    run(test)
+
+
+def test_the_server_is_verified() -> None:
+    authority = CertificateAuthority.generate(KeyType.P256, organizations=["test"])
+    other = CertificateAuthority.generate(KeyType.P256, organizations=["test"])
+
+    async def test(daemon: Daemon) -> None:
+        for address in ("127.0.0.1", "192.0.2.1"):
+            pair = authority.issue(usages=Usage.SERVER, ips=[address])
+            async with (
+                running_server(daemon, pair=pair) as endpoint,
+                running_node(daemon, "one", endpoint, authorities=authority.crt) as one,
+                running_node(daemon, "two", endpoint, authorities=authority.crt),
+                running_node(daemon, "three", endpoint, authorities=other.crt) as three,
+            ):
+                if endpoint.startswith(address):
+                    await one.sees("two")
+                else:
+                    await one.logs("IP address mismatch")
+                await three.logs("CERTIFICATE_VERIFY_FAILED")
 
     run(test)
 

@@ -164,3 +164,26 @@ async def route_to(route: Any, *, destination: str, index: int) -> None:
 def test_lost_notifications_are_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitor, "BUFFER_BYTES", 1)
     run_in_namespace(overflow)
+
+
+async def change_during_a_dump(daemon: Daemon) -> None:
+    async with open_links(daemon.bridge) as links:
+        await links.add_link("one", {"kind": "veth", "peer": {"ifname": "two"}})
+        index = {link.name: link.index for link in await links.links()}
+        table = links.monitor.tables[Topic.LINK]
+        dump = table.dump
+
+        async def dump_then_change() -> Sequence[Any]:
+            answer = await dump()
+            await run_foreign(daemon, lambda route: route.link("set", index=index["one"], mtu=1400))
+            links.monitor.catch_up()  # as another task does that reads another table
+            return answer
+
+        links.monitor.replace_table(replace(table, dump=dump_then_change))
+        links.monitor.mark_stale(Topic.LINK)
+        (one,) = [link for link in await links.links() if link.name == "one"]
+        assert one.mtu == 1400
+
+
+def test_a_change_during_a_dump_is_not_lost() -> None:
+    run_in_namespace(change_during_a_dump)

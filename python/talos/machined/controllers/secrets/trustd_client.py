@@ -5,14 +5,16 @@ import random
 
 import trio
 
+from talos.api.rpc import RpcError
 from talos.api.security.security_pb2 import CertificateRequest, CertificateResponse
 from talos.machined.controllers.secrets.api_certificates import (
     RemoteSigner,
     SignedCertificate,
     SigningRequest,
 )
-from talos.rpc.bridge import Bridge, HostCancelledError
-from talos.rpc.target import make_target
+from talos.rpc.bridge import Bridge
+from talos.rpc.channel import open_remote
+from talos.rpc.http2.remote import ClientTls, RemoteServer, make_client_context
 from talos.system.errors import UserError
 
 PORT = 50001
@@ -26,12 +28,15 @@ _TLS_FAILURES = {
     "self-signed certificate": "its certificate is not signed by a CA of this node's config",
     "self signed certificate": "its certificate is not signed by a CA of this node's config",
 }
-"""Marks in grpc's texts, which quote OpenSSL (x509_txt.cc)."""
+"""Marks in OpenSSL's texts (x509_txt.c)."""
 
 # All in seconds, as upstream.
 TOTAL_TIMEOUT = 60.0
 ATTEMPT_TIMEOUT = 10.0
 RETRY_UNIT = 1.0
+
+MAX_REPLY = 256 * 1024
+"""Bytes: a certificate and the accepted CAs."""
 
 
 class TrustdError(UserError):
@@ -52,39 +57,39 @@ async def _sign(bridge: Bridge, port: int, request: SigningRequest) -> SignedCer
         while True:
             for endpoint in endpoints:
                 try:
-                    return await bridge.call(_ask, endpoint, port, request)
+                    return await _ask(bridge, endpoint, port, request)
                 except TrustdError as error:
                     last = str(error)
-                except HostCancelledError:
-                    last = f"{endpoint}: cancelled"
             await trio.sleep(wait)
             wait *= 2
     raise TrustdError(f"trustd has not signed the certificate request: {last}")
 
 
 def explain(details: str) -> str:
-    """What grpc's text about a TLS connection that failed means; other texts stay as they are."""
+    """What OpenSSL's text about a TLS connection that failed means; other texts stay as they are."""
     for mark, reason in _TLS_FAILURES.items():
         if mark in details:
             return reason
     return details
 
 
-async def _ask(endpoint: str, port: int, request: SigningRequest) -> SignedCertificate:
-    import grpc.aio  # 10 MiB that only workers need
-
-    credentials = grpc.ssl_channel_credentials(b"\n".join(request.authorities))
-    async with grpc.aio.secure_channel(make_target(endpoint, port), credentials) as channel:
-        sign = channel.unary_unary(
-            METHOD, CertificateRequest.SerializeToString, CertificateResponse.FromString
-        )
-        try:
-            answer = await sign(
+async def _ask(bridge: Bridge, endpoint: str, port: int, request: SigningRequest) -> SignedCertificate:
+    server = RemoteServer(
+        host=endpoint,
+        port=port,
+        context=make_client_context(ClientTls(authorities=request.authorities)),
+        max_message=MAX_REPLY,
+        keepalive=ATTEMPT_TIMEOUT,
+    )
+    try:
+        async with open_remote(bridge, server) as transport:
+            answer = await transport.unary(
+                METHOD,
                 CertificateRequest(csr=request.csr),
-                metadata=(("token", request.token),),
+                CertificateResponse,
+                metadata={"token": (request.token,)},
                 timeout=ATTEMPT_TIMEOUT,
             )
-        except grpc.aio.AioRpcError as error:
-            reason = explain(error.details() or "")
-            raise TrustdError(f"{endpoint}: {error.code().name}: {reason}") from None
+    except RpcError as error:
+        raise TrustdError(f"{endpoint}: {error.code.name}: {explain(error.message)}") from None
     return SignedCertificate(certificate=answer.crt, authorities=answer.ca)

@@ -1,0 +1,138 @@
+"""A gRPC client of a server in the network, which is not trusted: what it sends is bounded."""
+
+import asyncio
+import socket
+import ssl
+from dataclasses import dataclass, field
+from typing import cast, override
+
+from talos.rpc.http2.client import Channel, ClientConnection
+from talos.rpc.http2.frames import Bounds, Kind, make_frame
+from talos.rpc.http2.stream import Waiting
+from talos.rpc.limits import MAX_MESSAGE
+from talos.rpc.port.frames import FrameMeter
+from talos.rpc.port.tls import load_certificate
+
+CONNECT_TIMEOUT = 10.0
+"""Seconds for the connection and TLS."""
+
+PONG_TIMEOUT = 20.0
+"""Seconds in which a probed server has to send anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteServer:
+    """Where a server is and what it may make this side hold.
+
+    ``context`` verifies its certificate, for the host that is dialled; None: nothing is encrypted.
+    ``max_message`` is in bytes; after ``keepalive`` seconds the server is probed.
+    """
+
+    host: str
+    port: int
+    context: ssl.SSLContext | None
+    max_message: int = MAX_MESSAGE
+    keepalive: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientTls:
+    """Whose certificates of servers a client accepts, and with what it proves itself, if at all. All PEM."""
+
+    authorities: tuple[bytes, ...]
+    certificate: bytes = b""
+    key: bytes = field(default=b"", repr=False)
+    oldest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
+
+
+def make_client_context(settings: ClientTls) -> ssl.SSLContext:
+    """A client's TLS context: HTTP/2, the server's certificate and name are verified."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = settings.oldest
+    context.set_alpn_protocols(["h2"])
+    # As Go does: an accepted CA is an anchor even when another CA has signed it.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(
+        cadata="\n".join(pem.decode("ascii", "ignore") for pem in settings.authorities)
+    )
+    if settings.certificate:
+        load_certificate(context, settings.certificate, settings.key)
+    return context
+
+
+class RemoteConnection(ClientConnection):
+    """A connection that ends when its server answers no probe."""
+
+    def __init__(self, server: RemoteServer) -> None:
+        super().__init__(
+            Bounds(
+                frame=16 * 1024,
+                headers=16 * 1024,
+                streams=0,
+                connection_window=256 * 1024,
+                unread=256 * 1024,
+                unsent=256 * 1024,
+            ),
+            max_message=server.max_message,
+        )
+        self._keepalive = server.keepalive
+        self._was_heard = True
+        self._meter = FrameMeter()
+        self._timer = self.loop.call_later(self._keepalive, self._probe)
+
+    @override
+    def measure(self, kind: int, flags: int, size: int) -> None:
+        self._meter.count(kind, flags, size)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self._was_heard = True
+        super().data_received(data)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()
+        super().connection_lost(exc)
+
+    def _probe(self) -> None:
+        self._was_heard = False
+        self.write(make_frame(Kind.PING, 0, 0, bytes(8)))
+        self._timer = self.loop.call_later(PONG_TIMEOUT, self._check)
+
+    def _check(self) -> None:
+        if self._was_heard:
+            self._timer = self.loop.call_later(self._keepalive, self._probe)
+        else:
+            self.abort()
+
+
+class RemoteChannel(Channel):
+    """Calls to a server in the network."""
+
+    def __init__(self, server: RemoteServer, waiting: Waiting) -> None:
+        host = f"[{server.host}]" if ":" in server.host else server.host
+        self.authority = f"{host}:{server.port}"
+        self.scheme = "http" if server.context is None else "https"
+        super().__init__(self.authority, waiting)
+        self._server = server
+
+    @override
+    async def dial(self) -> ClientConnection:
+        server = self._server
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                transport, connection = await self._loop.create_connection(
+                    lambda: RemoteConnection(server),
+                    server.host,
+                    server.port,
+                    ssl=server.context,
+                    happy_eyeballs_delay=0.25,
+                )
+        except TimeoutError:
+            raise OSError("no answer in time") from None
+        tls = transport.get_extra_info("ssl_object")
+        if tls is not None and cast("ssl.SSLObject", tls).selected_alpn_protocol() != "h2":
+            transport.abort()
+            raise OSError("it does not speak HTTP/2 (ALPN h2)")
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
