@@ -24,7 +24,6 @@ from talos.rpc.proxy.raw import DEADLINE_EXCEEDED, Metadata, Status
 
 FIRST_PAUSE, LAST_PAUSE = 0.02, 1.0
 """Seconds between attempts to connect; short, so that a restarted daemon is found soon."""
-"""Seconds for connection and TLS handshake with another node."""
 
 _CANCELLED = RpcError(Code.CANCELLED, "the call was cancelled")
 _CLOSED = RpcError(Code.CANCELLED, "the channel was closed")
@@ -229,10 +228,6 @@ class Channel:
             self._connection = await self.dial()
         except OSError as error:
             self._reason = error
-
-    async def _dial(self) -> _ClientConnection:
-        _, connection = await self._loop.create_unix_connection(_ClientConnection, self._path)
-        return connection
 
     def close(self) -> None:
         """End the connection and every call on it."""

@@ -8,7 +8,7 @@ asked for next.
 
 import errno
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -84,6 +84,11 @@ class Monitor:
         for table in tables:
             for group in table.groups:
                 self._socket.setsockopt(_SOL_NETLINK, _NETLINK_ADD_MEMBERSHIP, group)
+
+    @property
+    def tables(self) -> Mapping[Topic, Table[Any]]:
+        """The tables that are copied."""
+        return {topic: copy.table for topic, copy in self._copies.items()}
 
     def close(self) -> None:
         """Leave the groups."""

@@ -1,6 +1,6 @@
 """The copies of the kernel's tables after changes of every kind, against new dumps of them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address, ip_interface, ip_network
@@ -15,6 +15,7 @@ from talos.daemon.run import Daemon
 from talos.system.net import monitor
 from talos.system.net.kernel_links import KernelLinks, open_links
 from talos.system.net.links import AddressState, RouteState, Topic
+from talos.system.net.monitor import Monitor
 
 pytestmark = pytest.mark.root
 
@@ -176,13 +177,13 @@ async def change_during_a_dump(daemon: Daemon) -> None:
         async def dump_then_change() -> Sequence[Any]:
             answer = await dump()
             await run_foreign(daemon, lambda route: route.link("set", index=index["one"], mtu=1400))
-            links.monitor.catch_up()  # as another task does that reads another table
+            copies.catch_up()  # as another task does that reads another table
             return answer
 
-        links.monitor.replace_table(replace(table, dump=dump_then_change))
-        links.monitor.mark_stale(Topic.LINK)
-        (one,) = [link for link in await links.links() if link.name == "one"]
+        copies = Monitor([replace(table, dump=dump_then_change)])
+        (one,) = [link for link in await copies.read(Topic.LINK) if link.name == "one"]
         assert one.mtu == 1400
+        copies.close()
 
 
 def test_a_change_during_a_dump_is_not_lost() -> None:
