@@ -8,9 +8,9 @@ from functools import partial
 
 import trio
 from google.protobuf.empty_pb2 import Empty
-from talos.api.internal.membership_pb2 import PlanRequest
 
 from talos.api.common import common_pb2
+from talos.api.internal.membership_pb2 import PlanRequest
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.daemon.daemons import CLUSTERD

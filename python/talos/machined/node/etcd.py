@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from talos.api.internal.membership_pb2 import PlanResponse
-
 from talos.system.wakeup import Wakeup
 
 
