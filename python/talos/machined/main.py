@@ -24,7 +24,9 @@ def _run() -> None:
     gc.disable()
     # Imported here, so that a failing import is logged, too.
     from talos.daemon.generated import use_generated
+    from talos.daemon.lazy import delay_seldom_used
 
+    delay_seldom_used()
     use_generated()
     from talos.machined.boot.early import boot_machine
 

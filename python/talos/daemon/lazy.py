@@ -1,7 +1,7 @@
-"""Modules that libraries import for what talosctl never does: they are loaded when something in them is used.
+"""Modules that are imported for what hardly ever happens: they are loaded when something in them is used.
 
 protobuf imports its implementation in Python beside the compiled one, and with it half a dozen modules of
-the standard library; ``inspect`` imports the parsers of source code.
+the standard library; ``inspect`` imports the parsers of source code; archives are made for a few calls.
 """
 
 import sys
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
-SELDOM_USED = frozenset({"ast", "google.protobuf.internal.python_message", "tokenize"})
+SELDOM_USED = frozenset({"ast", "google.protobuf.internal.python_message", "tarfile", "tokenize", "tomllib"})
 
 
 class LazyFinder:
