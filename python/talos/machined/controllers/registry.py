@@ -27,6 +27,7 @@ from talos.machined.controllers.network.config import (
 from talos.machined.controllers.network.etc_file import NetworkEtcFileController
 from talos.machined.controllers.perf.stats import StatsController
 from talos.machined.controllers.runtime.environment import EnvironmentController
+from talos.machined.controllers.runtime.image_gc import CRIImageGCController
 from talos.machined.controllers.runtime.kernel_params import (
     KernelParamConfigController,
     KernelParamDefaultsController,
@@ -126,6 +127,7 @@ def make_cri_controllers(context: ControllerContext) -> list[Controller]:
             root=context.etc.shown.parent,
             restrict_oom_score=not platform.has_kernel,
         ),
+        CRIImageGCController(context.node.connect, context.log),
     ]
 
 
