@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 import trio
 
+from talos.system.net.proxies import find_proxy
+
 HEAD_BYTES = 64 * 1024
 """Of a reply at most until its first line is complete."""
 _FIRST_SUCCESS, _FIRST_FAILURE = 200, 400
@@ -49,16 +51,6 @@ def split_endpoint(endpoint: str) -> tuple[str, int]:
     except ValueError:
         pass
     raise ProbeError(f"{endpoint!r} is not host:port")
-
-
-def find_proxy(scheme: str, host: str, environment: Mapping[str, str]) -> str:
-    """The URL of the proxy for a host, empty for none; names of both cases are common."""
-    settings = {key.lower(): value for key, value in environment.items()}
-    for entry in settings.get("no_proxy", "").split(","):
-        name = entry.strip().lstrip(".")
-        if name and (name == "*" or host == name or host.endswith(f".{name}")):
-            return ""
-    return settings.get(f"{scheme}_proxy", "")
 
 
 async def _request(url: str, environment: Mapping[str, str]) -> int:

@@ -9,7 +9,7 @@ import trio.testing
 from tests.unit.networkd.test_links import Node
 
 from talos.api.definitions import enums_pb2
-from talos.networkd.probe import ProbeError, check_http, find_proxy, split_endpoint
+from talos.networkd.probe import ProbeError, check_http, split_endpoint
 from talos.resource import ids, kinds
 from talos.resource.changes import wait_for
 from talos.system.net.links import RTPROT_STATIC, RuleState
@@ -127,10 +127,3 @@ async def test_a_reply_that_is_no_http_is_an_error(reply: bytes) -> None:
         with pytest.raises(ProbeError):
             await check_http(f"http://127.0.0.1:{listener.socket.getsockname()[1]}/", 5, {})
         nursery.cancel_scope.cancel()
-
-
-def test_a_proxy_is_that_of_the_scheme_unless_the_host_is_excepted() -> None:
-    environment = {"HTTPS_PROXY": "http://proxy:3128", "no_proxy": "localhost,.example.org"}
-    assert find_proxy("https", "example.com", environment) == "http://proxy:3128"
-    assert find_proxy("https", "a.example.org", environment) == ""
-    assert find_proxy("http", "example.com", environment) == ""

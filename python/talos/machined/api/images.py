@@ -15,7 +15,7 @@ from talos.api.rpc import Call, Code, Handler, RpcError, Send
 from talos.machined.api import containerd as instances
 from talos.machined.containerd.archive import import_archive
 from talos.machined.containerd.client import PODS, SYSTEM, Containerd, find_root
-from talos.machined.containerd.pull import Progress, pull_image, read_registries
+from talos.machined.containerd.pull import Progress, pull_image, read_sources
 from talos.machined.containerd.reference import DIGEST, parse_reference
 from talos.machined.containerd.store import read_image
 from talos.machined.node.ports import Node
@@ -146,11 +146,11 @@ def handlers(node: Node) -> Mapping[str, Handler]:
     async def pull(request: image_pb2.ImageServicePullRequest, call: Call, send: Send) -> None:
         del call
         feed = ProgressFeed(send)
-        registries = await read_registries(node.state)
+        sources = await read_sources(node.state)
         async with _open(node, request.containerd) as instance, trio.open_nursery() as nursery:
             nursery.start_soon(feed.run)
             image = await pull_image(
-                instance.containerd, request.image_ref, registries, root=instance.root, report=feed.report
+                instance.containerd, request.image_ref, sources, root=instance.root, report=feed.report
             )
             nursery.cancel_scope.cancel()
         await feed.flush()
@@ -199,9 +199,9 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
 
     async def pull(request: machine_pb2.ImagePullRequest, call: Call) -> machine_pb2.ImagePullResponse:
         del call
-        registries = await read_registries(node.state)
+        sources = await read_sources(node.state)
         async with _open_old(node, request.namespace) as instance:
-            await pull_image(instance.containerd, request.reference, registries, root=instance.root)
+            await pull_image(instance.containerd, request.reference, sources, root=instance.root)
         return machine_pb2.ImagePullResponse(messages=[machine_pb2.ImagePull()])
 
     return {"ImageList": list_all, "ImagePull": pull}

@@ -5,6 +5,7 @@ The name comes last: until then all of it is held by a lease only, and a pull th
 
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
@@ -18,7 +19,9 @@ from talos.machined.containerd.client import Containerd
 from talos.machined.containerd.ingest import store_content
 from talos.machined.containerd.manifest import Manifest, find_form, parse_index, parse_manifest
 from talos.machined.containerd.reference import parse_reference
+from talos.machined.containerd.registry.hosts import Sources
 from talos.machined.containerd.registry.http import RegistryError
+from talos.machined.containerd.registry.proxies import parse_variables
 from talos.machined.containerd.registry.session import Fetched, Session, open_session
 from talos.machined.containerd.store import Image, read_image, unpack
 from talos.resource import ids
@@ -55,18 +58,20 @@ class Progress:
 type Report = Callable[[Progress], None]
 
 
-async def read_registries(state: State) -> RegistriesConfigSpec:
-    """The registries as they are configured now; none before there is a config."""
-    try:
-        return (await state.get(*ids.REGISTRY_CONFIG)).spec
-    except NotFoundError:
-        return RegistriesConfigSpec()
+async def read_sources(state: State) -> Sources:
+    """Where images come from as it is configured now; nothing is before there is a config."""
+    registries, variables = RegistriesConfigSpec(), ()
+    with suppress(NotFoundError):
+        registries = (await state.get(*ids.REGISTRY_CONFIG)).spec
+    with suppress(NotFoundError):
+        variables = tuple((await state.get(*ids.ENVIRONMENT)).spec.variables)
+    return Sources(registries=registries, environment=parse_variables(variables))
 
 
 async def pull_image(
     containerd: Containerd,
     name: str,
-    registries: RegistriesConfigSpec,
+    sources: Sources,
     *,
     root: str,
     report: Report = lambda _: None,
@@ -74,11 +79,11 @@ async def pull_image(
     """Pull an image, whether or not there is one of this name; ``root`` is where containerd keeps content.
 
     Raises:
-        UserError: the reference, the registries or what they send is not right.
+        UserError: the reference, the sources or what they send is not right.
         RpcError: containerd reports an error.
     """
     reference = parse_reference(name)
-    session = open_session(reference, registries)
+    session = open_session(reference, sources)
     where = f"image {reference}"
     top = await session.fetch_manifest(reference.object)
     inner = top

@@ -6,7 +6,7 @@ from os import getpid
 
 from talos.machined.containerd.client import SYSTEM, Connect, Containerd, find_root
 from talos.machined.containerd.container import SHIM_GROUP, Contained, Placement, run_container
-from talos.machined.containerd.pull import pull_image, read_registries
+from talos.machined.containerd.pull import pull_image, read_sources
 from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.store import find_image
 from talos.machined.services.spec import RunContainer, ServiceContext, ServiceSpec
@@ -34,8 +34,8 @@ async def start_container(
         image = await find_image(containerd, name)
         if image is None:
             report(f"Pulling image {name}")
-            registries = await read_registries(context.state)
-            image = await pull_image(containerd, name, registries, root=find_root(start.socket))
+            sources = await read_sources(context.state)
+            image = await pull_image(containerd, name, sources, root=find_root(start.socket))
         # The runtime removes the group with every container.
         groups.create(service.group, service.limits)
         placement = Placement(

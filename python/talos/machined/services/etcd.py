@@ -15,7 +15,7 @@ from talos.daemon.daemons import CLUSTERD
 from talos.disks.volumes.folders import ETCD_USER
 from talos.machined.containerd.client import CRI_SOCKET, SYSTEM, Containerd, find_root
 from talos.machined.containerd.oneshot import run_to_end
-from talos.machined.containerd.pull import pull_image, read_registries
+from talos.machined.containerd.pull import pull_image, read_sources
 from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.containerd.store import find_image
@@ -117,8 +117,8 @@ async def _restore(context: ServiceContext, plan: PlanResponse) -> None:
         containerd = Containerd(transport, SYSTEM)
         image = await find_image(containerd, name)
         if image is None:
-            registries = await read_registries(context.state)
-            image = await pull_image(containerd, name, registries, root=find_root(CRI_SOCKET))
+            sources = await read_sources(context.state)
+            image = await pull_image(containerd, name, sources, root=find_root(CRI_SOCKET))
         spec = _make_container(plan.image, plan.restore_argv, _SNAPSHOT)
         code, output = await run_to_end(containerd, spec, image, id=RESTORE_ID, group=GROUP)
     if code:

@@ -2,25 +2,34 @@
 
 import base64
 import hashlib
+import ssl
 import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar, override
+from urllib.parse import urlsplit
 
 import pytest
 from tests.harness.registry import Handler, Registry, Store, running_registry
 
+from talos.api.common.common_pb2 import PEMEncodedCertificateAndKey
 from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.api.definitions.cri_pb2 import (
     RegistriesConfigSpec,
     RegistryAuthConfig,
     RegistryEndpointConfig,
     RegistryMirrorConfig,
+    RegistryTLSConfig,
 )
 from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.registry import http, session
+from talos.machined.containerd.registry.hosts import Sources
 from talos.machined.containerd.registry.http import RegistryError
+from talos.machined.containerd.registry.proxies import find_server, parse_variables
 from talos.machined.containerd.registry.session import Session, open_session
+from talos.pki.authority import CertificateAuthority, Usage
+from talos.pki.keys import KeyType
 from talos.system.errors import UserError
 
 DATA = bytes(range(256)) * 4096
@@ -42,20 +51,20 @@ def store() -> Store:
     return store
 
 
-def make_registries(*ports: int, auth: RegistryAuthConfig | None = None) -> RegistriesConfigSpec:
+def make_sources(*ports: int, auth: RegistryAuthConfig | None = None) -> Sources:
     """Mirrors of docker.io on this machine, and no fallback."""
     endpoints = [RegistryEndpointConfig(endpoint_endpoint=f"http://127.0.0.1:{port}") for port in ports]
     mirror = RegistryMirrorConfig(mirror_endpoints=endpoints, mirror_skip_fallback=True)
     spec = RegistriesConfigSpec(registry_mirrors={"docker.io": mirror})
     if auth is not None:
         spec.registry_auths[f"127.0.0.1:{ports[0]}"].CopyFrom(auth)
-    return spec
+    return Sources(registries=spec)
 
 
 @contextmanager
 def hostile(store: Store, behaviour: type[Handler]) -> Generator[tuple[Session, Registry]]:
     with running_registry(store, behaviour) as registry:
-        yield open_session(parse_reference("sample:1"), make_registries(registry.port)), registry
+        yield open_session(parse_reference("sample:1"), make_sources(registry.port)), registry
 
 
 async def read_blob(session: Session, data: bytes = DATA) -> bytes:
@@ -95,9 +104,9 @@ async def test_an_honest_one(store: Store) -> None:
 
 async def test_the_next_endpoint_is_asked(store: Store) -> None:
     with running_registry(Store()) as empty, running_registry(store) as full:
-        session = open_session(parse_reference("sample:1"), make_registries(empty.port, full.port))
+        session = open_session(parse_reference("sample:1"), make_sources(empty.port, full.port))
         assert (await session.fetch_manifest("1")).data
-        both = open_session(parse_reference("other:1"), make_registries(empty.port, full.port))
+        both = open_session(parse_reference("other:1"), make_sources(empty.port, full.port))
         with pytest.raises(UserError) as caught:
             await both.fetch_manifest("1")
     assert str(caught.value) == (
@@ -299,7 +308,7 @@ ENCODED = RegistryAuthConfig(registry_auth=base64.b64encode(b"user:password").de
 @pytest.mark.parametrize("auth", [USER, ENCODED])
 async def test_a_token_is_fetched_once(store: Store, auth: RegistryAuthConfig) -> None:
     with running_registry(store, Guarded) as registry:
-        session = open_session(parse_reference("sample:1"), make_registries(registry.port, auth=auth))
+        session = open_session(parse_reference("sample:1"), make_sources(registry.port, auth=auth))
         await session.fetch_manifest("1")
         assert await read_blob(session) == DATA
         assert sum("/token/" in request for request in registry.requests) == 1
@@ -323,10 +332,69 @@ async def test_what_does_not_lead_in(
     store: Store, changes: dict[str, Any], auth: RegistryAuthConfig | None, reason: str
 ) -> None:
     with running_registry(store, type("Guarded", (Guarded,), changes)) as registry:
-        session = open_session(parse_reference("sample:1"), make_registries(registry.port, auth=auth))
+        session = open_session(parse_reference("sample:1"), make_sources(registry.port, auth=auth))
         text = await fail(session)
         assert reason in text
         assert "password" not in text.replace("asks for a password", "")
+
+
+async def test_proxies_of_the_environment(store: Store) -> None:
+    with running_registry(store) as proxy:
+        lines = ["PATH=/bin", f"HTTP_PROXY=http://me:pw@127.0.0.1:{proxy.port}", "no_proxy=direct.example"]
+        endpoints = [RegistryEndpointConfig(endpoint_endpoint="http://far.example:5000")]
+        mirror = RegistryMirrorConfig(mirror_endpoints=endpoints, mirror_skip_fallback=True)
+        sources = Sources(
+            registries=RegistriesConfigSpec(registry_mirrors={"docker.io": mirror}),
+            environment=parse_variables(lines),
+        )
+        with pytest.raises(UserError, match=r"far\.example:5000: it replied 404"):
+            await open_session(parse_reference("sample:1"), sources).fetch_manifest("none")
+        assert proxy.requests == ["GET http://far.example:5000/v2/library/sample/manifests/none?ns=docker.io"]
+        assert find_server(sources.environment, urlsplit("http://direct.example/")) is None
+        assert find_server(sources.environment, urlsplit("https://far.example/")) is None
+        found = find_server(sources.environment, urlsplit("http://far.example/"))
+        assert found is not None
+        assert found.headers["Proxy-Authorization"] == f"Basic {base64.b64encode(b'me:pw').decode()}"
+
+
+@pytest.mark.parametrize("setting", ["socks5://127.0.0.1", "http://", "http://a:b"])
+def test_proxies_that_are_none(setting: str) -> None:
+    with pytest.raises(UserError, match=r"machine\.env\.https_proxy: "):
+        find_server({"https_proxy": setting}, urlsplit("https://far.example/"))
+
+
+async def test_tls_as_it_is_configured(store: Store, tmp_path: Path) -> None:
+    authority = CertificateAuthority.generate(KeyType.P256, common_name="registries")
+    server = authority.issue(common_name="r", ips=["127.0.0.1"], usages=Usage.SERVER)
+    client = authority.issue(common_name="node", usages=Usage.CLIENT)
+    (tmp_path / "pair.pem").write_bytes(server.crt + server.key)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.pem.crt.decode())
+    context.load_cert_chain(tmp_path / "pair.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+    with running_registry(store, tls=context) as registry:
+        host = f"127.0.0.1:{registry.port}"
+
+        def open_with(**tls: Any) -> Session:
+            endpoint = RegistryEndpointConfig(endpoint_endpoint=f"https://{host}")
+            mirror = RegistryMirrorConfig(mirror_endpoints=[endpoint], mirror_skip_fallback=True)
+            spec = RegistriesConfigSpec(registry_mirrors={"docker.io": mirror})
+            spec.registry_tl_ss[host].CopyFrom(RegistryTLSConfig(**tls))
+            return open_session(parse_reference("sample:1"), Sources(registries=spec))
+
+        pair = PEMEncodedCertificateAndKey(crt=client.crt, key=client.key)
+        ca = authority.pem.crt
+        assert (await open_with(tlsca=ca, tls_client_identity=pair).fetch_manifest("1")).data
+        trusting = open_with(tls_insecure_skip_verify=True, tls_client_identity=pair)
+        assert (await trusting.fetch_manifest("1")).data
+        assert "its certificate is not accepted" in await fail(open_with(tls_client_identity=pair))
+        refused = await fail(open_with(tlsca=ca))
+        assert "TLS failed" in refused or "connection reset" in refused
+        for wrong, where in (
+            ({"tlsca": b"x"}, "ca"),
+            ({"tls_client_identity": {"crt": b"x"}}, "clientIdentity"),
+        ):
+            with pytest.raises(UserError, match=f"TLS settings of registry {host}: {where} "):
+                await open_with(**wrong).fetch_manifest("1")
 
 
 async def test_credentials_stay_where_they_belong(store: Store) -> None:
@@ -347,6 +415,6 @@ async def test_credentials_stay_where_they_belong(store: Store) -> None:
                 self.answer(307, b"", "text/plain", {"Location": place})
 
         with running_registry(store, Sending) as registry:
-            session = open_session(parse_reference("sample:1"), make_registries(registry.port, auth=USER))
+            session = open_session(parse_reference("sample:1"), make_sources(registry.port, auth=USER))
             assert await read_blob(session) == DATA
     assert seen == [None]

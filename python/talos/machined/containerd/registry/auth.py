@@ -13,7 +13,7 @@ from urllib.parse import urlencode, urlsplit
 from talos.machined.containerd.registry.hosts import Credentials
 from talos.machined.containerd.registry.http import (
     Abort,
-    FindContext,
+    Client,
     RegistryError,
     check_status,
     request,
@@ -29,7 +29,7 @@ def authenticate(
     credentials: Credentials | None,
     *,
     registry: str,
-    context: FindContext,
+    client: Client,
     abort: Abort,
 ) -> str:
     """The value of ``Authorization`` that answers a challenge; RegistryError.
@@ -44,7 +44,7 @@ def authenticate(
             return _make_basic(credentials)
         case "bearer":
             fields = dict(_PAIR.findall(rest))
-            return f"Bearer {_fetch_token(fields, credentials, registry, context, abort)}"
+            return f"Bearer {_fetch_token(fields, credentials, registry, client, abort)}"
         case _:
             raise RegistryError("it refuses access without saying how to get it", status=401)
 
@@ -58,7 +58,7 @@ def _fetch_token(
     fields: Mapping[str, str],
     credentials: Credentials | None,
     registry: str,
-    context: FindContext,
+    client: Client,
     abort: Abort,
 ) -> str:
     realm = urlsplit(fields.get("realm", ""))
@@ -80,7 +80,7 @@ def _fetch_token(
         url = realm._replace(query="&".join(filter(None, (realm.query, urlencode(asked))))).geturl()
         if credentials is not None and credentials.username:
             headers["Authorization"] = _make_basic(credentials)
-    response = request(url, context=context, headers=headers, abort=abort, method=method, body=body)
+    response = request(url, client=client, headers=headers, abort=abort, method=method, body=body)
     try:
         check_status(response)
         data = response.read_all(MAX_TOKEN_REPLY)

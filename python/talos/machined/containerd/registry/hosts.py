@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryTLSConfig
@@ -14,6 +14,14 @@ DOCKER_HOST = "registry-1.docker.io"
 ANY = "*"
 """The mirrors of every registry that has none of its own."""
 _LOCAL = ("localhost", "127.", "[::1]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What the config says of registries, and its variables, which may name proxies on the way to them."""
+
+    registries: RegistriesConfigSpec
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

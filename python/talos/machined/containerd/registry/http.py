@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from socket import SHUT_RDWR, gaierror
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit
 
+from talos.machined.containerd.registry.proxies import find_server
 from talos.machined.containerd.registry.tls import explain
 
 SILENCE_LIMIT = 30.0
@@ -85,13 +86,18 @@ class Abort:
                 sock.shutdown(SHUT_RDWR)
 
 
-type FindContext = Callable[[str], ssl.SSLContext]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """How servers are reached: the TLS context for each host, and the variables that may name proxies."""
+
+    context: Callable[[str], ssl.SSLContext]
+    environment: Mapping[str, str]
 
 
 def request(
     url: str,
     *,
-    context: FindContext,
+    client: Client,
     headers: Mapping[str, str],
     abort: Abort,
     method: str = "GET",
@@ -99,13 +105,12 @@ def request(
 ) -> Response:
     """Send a request and follow redirects; whatever the status is then. RegistryError.
 
-    ``context`` gives the TLS context for a host. ``Authorization`` is dropped where a redirect leaves the
-    host.
+    ``Authorization`` is dropped where a redirect leaves the host.
     """
     sent = dict(headers)
     first = urlsplit(url)
     for _ in range(MAX_REDIRECTS + 1):
-        response = _send(url, context, sent, abort, method, body)
+        response = _send(url, client, sent, abort, method, body)
         if response.status not in _REDIRECTS:
             return response
         response.close()
@@ -135,33 +140,41 @@ def _find_target(source: str, location: str) -> str:
     return target
 
 
+def _connect(url: str, parts: SplitResult, client: Client) -> tuple[HTTPConnection, str, Mapping[str, str]]:
+    """The connection for a URL, not opened yet; what to ask for on it; and headers for a proxy."""
+    try:
+        host, port = parts.hostname or "", parts.port
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        proxy = find_server(client.environment, parts)
+        ends = (host, port) if proxy is None else (proxy.host, proxy.port)
+        if parts.scheme != "https":
+            connection = HTTPConnection(*ends, timeout=SILENCE_LIMIT)
+            if proxy is None:
+                return connection, target, {}
+            return connection, parts._replace(fragment="").geturl(), proxy.headers
+        secured = HTTPSConnection(*ends, timeout=SILENCE_LIMIT, context=client.context(parts.netloc))
+        if proxy is not None:
+            secured.set_tunnel(host, port or 443, headers=dict(proxy.headers))
+    except (ValueError, HTTPException) as error:
+        raise RegistryError(f"{url[:_MAX_REASON]!r} is no URL: {error}") from None
+    return secured, target, {}
+
+
 def _send(
     url: str,
-    context: FindContext,
+    client: Client,
     headers: Mapping[str, str],
     abort: Abort,
     method: str,
     body: bytes | None,
 ) -> Response:
-    parts = urlsplit(url)
-    try:
-        connection = (
-            HTTPSConnection(
-                parts.hostname or "", parts.port, timeout=SILENCE_LIMIT, context=context(parts.netloc)
-            )
-            if parts.scheme == "https"
-            else HTTPConnection(parts.hostname or "", parts.port, timeout=SILENCE_LIMIT)
-        )
-    except (ValueError, HTTPException) as error:
-        raise RegistryError(f"{url[:_MAX_REASON]!r} is no URL: {error}") from None
+    connection, target, more = _connect(url, urlsplit(url), client)
     abort.connection = connection
     if abort.requested:
         raise RegistryError("it was broken off")
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    own = {"User-Agent": AGENT, "Accept-Encoding": "identity"}
     try:
-        connection.request(
-            method, target, body=body, headers={"User-Agent": AGENT, "Accept-Encoding": "identity", **headers}
-        )
+        connection.request(method, target, body=body, headers={**own, **more, **headers})
         response = connection.getresponse()
     except (OSError, HTTPException, ValueError) as error:
         connection.close()

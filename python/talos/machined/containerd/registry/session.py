@@ -11,17 +11,24 @@ from urllib.parse import urlencode
 import trio
 
 from talos.api.containerd.descriptor_pb2 import Descriptor
-from talos.api.definitions.cri_pb2 import RegistriesConfigSpec
 from talos.machined.containerd.manifest import INDEX_TYPES, MANIFEST_TYPES, MAX_MANIFEST
 from talos.machined.containerd.reference import Reference
 from talos.machined.containerd.registry.auth import authenticate
 from talos.machined.containerd.registry.hosts import (
     Endpoint,
+    Sources,
     find_credentials,
     find_endpoints,
     find_tls,
 )
-from talos.machined.containerd.registry.http import Abort, RegistryError, Response, check_status, request
+from talos.machined.containerd.registry.http import (
+    Abort,
+    Client,
+    RegistryError,
+    Response,
+    check_status,
+    request,
+)
 from talos.machined.containerd.registry.tls import make_context
 from talos.system.errors import UserError
 
@@ -54,7 +61,7 @@ class Session:
     """The endpoints of one image. Tokens are kept for as long as the pull takes."""
 
     reference: Reference
-    registries: RegistriesConfigSpec
+    sources: Sources
     endpoints: tuple[Endpoint, ...]
     _tokens: dict[str, str] = field(default_factory=dict[str, str])
     _contexts: dict[str, ssl.SSLContext] = field(default_factory=dict[str, ssl.SSLContext])
@@ -129,19 +136,21 @@ class Session:
         query = f"?{urlencode({'ns': endpoint.namespace})}" if endpoint.namespace else ""
         url = f"{endpoint.base}/{self.reference.repository}/{path}{query}"
 
+        client = Client(context=self._find_context, environment=self.sources.environment)
+
         def send() -> Response:
             token = self._tokens.get(endpoint.base)
             sent = {**headers, "Authorization": token} if token else headers
-            return request(url, context=self._find_context, headers=sent, abort=abort)
+            return request(url, client=client, headers=sent, abort=abort)
 
         response = send()
         if response.status == 401:
             response.close()
             self._tokens[endpoint.base] = authenticate(
                 response.headers.get("www-authenticate", ""),
-                find_credentials(self.registries, endpoint.host),
+                find_credentials(self.sources.registries, endpoint.host),
                 registry=url,
-                context=self._find_context,
+                client=client,
                 abort=abort,
             )
             response = send()
@@ -157,7 +166,7 @@ class Session:
 
     def _find_context(self, host: str) -> ssl.SSLContext:
         if host not in self._contexts:
-            self._contexts[host] = make_context(find_tls(self.registries, host), host)
+            self._contexts[host] = make_context(find_tls(self.sources.registries, host), host)
         return self._contexts[host]
 
     async def _try_endpoints[T](self, fetch: Callable[[Endpoint], Awaitable[T]], what: str) -> T:
@@ -190,7 +199,7 @@ class _Opened:
     abort: Abort
 
 
-def open_session(reference: Reference, registries: RegistriesConfigSpec) -> Session:
+def open_session(reference: Reference, sources: Sources) -> Session:
     """The session of one pull; UserError when the config leaves no endpoint."""
-    endpoints = find_endpoints(registries, reference.registry)
-    return Session(reference=reference, registries=registries, endpoints=endpoints)
+    endpoints = find_endpoints(sources.registries, reference.registry)
+    return Session(reference=reference, sources=sources, endpoints=endpoints)
