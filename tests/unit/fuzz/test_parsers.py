@@ -24,6 +24,7 @@ from talos.config.change.patch import apply_patches, parse_patch
 from talos.config.read.loader import load
 from talos.config.talosconfig.yaml import parse_yaml
 from talos.config.udev_rules import parse_rules
+from talos.machined.platform.config_sources.network_config import parse_network_config
 from talos.machined.platform.config_sources.nocloud import parse_hostname
 from talos.machined.platform.network import parse_network
 from talos.networkd.dhcp.message import parse_reply as parse_dhcp
@@ -135,6 +136,14 @@ PARSERS: Mapping[str, Parser] = {
     "meta-data of nocloud": Parser(
         parse=parse_hostname,
         seeds=[b"local-hostname: a\ninstance-id: b\n", b"hostname: &a [x]\nx: [*a, *a]\n"],
+    ),
+    "network-config of nocloud": Parser(
+        parse=lambda data: parse_network_config(data, {}),
+        seeds=[
+            b"version: 1\nconfig: [{type: physical, name: a, subnets: [{type: static, address: 10.0.0.5}]}]",
+            b"version: 2\nethernets: {a: {dhcp4: true, routes: [{to: 10.0.0.0/8, via: 10.0.0.1}]}}\n",
+        ],
+        examples=1000,
     ),
     "expression, disk": Parser(
         parse=lambda data: compile_expression(_text(data), DISK, where="x"),

@@ -27,7 +27,7 @@ def parse_network(text: str, hostname: str) -> network.PlatformConfigSpec:
             spec.hostnames.add(hostname=name, config_layer=enums.CONFIG_PLATFORM)
         for link in data.get("links") or ():
             _add_link(spec, link)
-        resolvers = [_make_ip(address) for address in data.get("resolvers") or ()]
+        resolvers = [make_ip(ipaddress.ip_address(str(address))) for address in data.get("resolvers") or ()]
         if resolvers:
             spec.resolvers.add(dns_servers=resolvers, config_layer=enums.CONFIG_PLATFORM)
         servers = [str(server) for server in data.get("timeServers") or ()]
@@ -46,7 +46,7 @@ def _add_link(spec: network.PlatformConfigSpec, link: dict[str, Any]) -> None:
     for text in link.get("addresses") or ():
         interface = ipaddress.ip_interface(text)
         spec.addresses.add(
-            address=NetIPPrefix(ip=interface.ip.packed, prefix_length=interface.network.prefixlen),
+            address=make_prefix(interface.ip, interface.network.prefixlen),
             link_name=name,
             family=_family(interface.version),
             scope=enums.SCOPE_GLOBAL,
@@ -57,7 +57,7 @@ def _add_link(spec: network.PlatformConfigSpec, link: dict[str, Any]) -> None:
         gateway = ipaddress.ip_address(link["gateway"])
         spec.routes.add(
             family=_family(gateway.version),
-            gateway=NetIP(ip=gateway.packed),
+            gateway=make_ip(gateway),
             out_link_name=name,
             table=enums.TABLE_MAIN,
             priority=LOW_PRIORITY,
@@ -72,5 +72,11 @@ def _family(version: int) -> enums.NethelpersFamily:
     return enums.FAMILY_INET4 if version == 4 else enums.FAMILY_INET6
 
 
-def _make_ip(text: object) -> NetIP:
-    return NetIP(ip=ipaddress.ip_address(str(text)).packed)
+def make_ip(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> NetIP:
+    """An address as the API has it."""
+    return NetIP(ip=address.packed)
+
+
+def make_prefix(address: ipaddress.IPv4Address | ipaddress.IPv6Address, length: int) -> NetIPPrefix:
+    """An address with its prefix length."""
+    return NetIPPrefix(ip=address.packed, prefix_length=length)

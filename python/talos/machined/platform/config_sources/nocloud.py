@@ -10,7 +10,7 @@ from talos.system.files import Files
 from talos.system.proc.cmdline import Cmdline
 
 LABEL = "cidata"
-USER_DATA, META_DATA = "user-data", "meta-data"
+USER_DATA, META_DATA, NETWORK_CONFIG = "user-data", "meta-data", "network-config"
 SERIAL = "/sys/class/dmi/id/product_serial"
 _SEED = re.compile(r"ds=nocloud(?:-net)?((?:;[^;\s]*)*)")
 

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
 from talos.machined.node.resources import BOOT_CONTROLLER
+from talos.machined.platform.config_sources.network_config import parse_network_config
 from talos.machined.platform.config_sources.nocloud import (
     LABEL,
     META_DATA,
+    NETWORK_CONFIG,
     USER_DATA,
     find_seed,
     parse_hostname,
@@ -15,7 +17,7 @@ from talos.machined.platform.config_sources.nocloud import (
 from talos.machined.platform.config_sources.volume import VolumeSource
 from talos.machined.platform.config_sources.web import WebSource
 from talos.machined.platform.platform import PlatformPort
-from talos.resource import ids
+from talos.resource import ids, kinds
 from talos.resource.changes import modify
 from talos.resource.state import State
 from talos.system.errors import UserError
@@ -61,7 +63,10 @@ class PlatformSource:
             base = url if url.endswith("/") else f"{url}/"
             found = {name: await self.web.load(base + name, where=NOCLOUD) for name in (META_DATA, USER_DATA)}
         else:
-            found = await self.volume.load(LABEL, (META_DATA, USER_DATA))
+            # A seed on the web has been reached without a config of the network.
+            found = await self.volume.load(LABEL, (META_DATA, USER_DATA, NETWORK_CONFIG))
+        if found.get(NETWORK_CONFIG):
+            await self._set_network(found[NETWORK_CONFIG])
         hostname = seed.get("h") or parse_hostname(found.get(META_DATA, b""))
         if hostname:
             await self._set_hostname(hostname)
@@ -73,6 +78,26 @@ class PlatformSource:
                 hint="it has to be a machine config: talosctl gen config",
             )
         return text
+
+    async def _set_network(self, data: bytes) -> None:
+        """Have networkd apply the seed's network; with a mistake in it the node stays on DHCP and says so."""
+        links = {
+            link.spec.hardware_addr.hex(":"): link.id
+            for link in await self.state.list(kinds.LINK_STATUS)
+            if link.spec.type == enums.LINK_ETHER and not link.spec.kind
+        }
+        try:
+            wanted = parse_network_config(data, links)
+        except UserError as error:
+            self.volume.report(f"{error}; it is ignored")
+            return
+
+        def change(spec: PlatformConfigSpec) -> None:
+            for name in ("links", "addresses", "routes", "operators", "resolvers"):
+                spec.ClearField(name)
+            spec.MergeFrom(wanted)
+
+        await modify(self.state, *ids.PLATFORM_CONFIG, change, owner=BOOT_CONTROLLER)
 
     async def _set_hostname(self, hostname: str) -> None:
         def change(spec: PlatformConfigSpec) -> None:
