@@ -61,7 +61,7 @@ def find_wireguard_change(
         if peer != old:
             changed.append(peer)
     return WireguardChange(
-        private_key=spec.private_key if spec.private_key != present.private_key else None,
+        private_key=spec.private_key if _clamp(spec.private_key) != present.private_key else None,
         # Port 0 is one that the kernel chooses.
         listen_port=spec.listen_port if spec.listen_port not in (0, present.listen_port) else None,
         mark=spec.firewall_mark if spec.firewall_mark != present.mark else None,
@@ -89,6 +89,16 @@ def parse_endpoint(text: str) -> tuple[Address, int]:
     if not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
         raise ValueError(f"{text!r} is no address with a port")
     return ip_address(host.removeprefix("[").removesuffix("]")), int(port)
+
+
+def _clamp(key: str) -> str:
+    """A private key as the kernel keeps it, RFC 7748, section 5."""
+    data = bytearray(b64decode(key))
+    if len(data) != _KEY_BYTES:
+        return key
+    data[0] &= 0xF8
+    data[-1] = data[-1] & 0x7F | 0x40
+    return b64encode(data).decode()
 
 
 def _parse_key(name: str, text: str | None) -> str:

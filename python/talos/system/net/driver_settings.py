@@ -1,4 +1,4 @@
-"""Changes of an interface's driver settings, and what only ethtool's netlink has of them."""
+"""Changes of an interface's driver settings, and the options of rings, which only ethtool's netlink has."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,27 +15,15 @@ from talos.system.net.netlink import (
 
 # <linux/ethtool_netlink.h>
 _FAMILY = "ethtool"
-_WOL_SET, _FEATURES_SET, _RINGS_GET, _RINGS_SET, _CHANNELS_SET = 10, 12, 15, 16, 18
+_RINGS_GET, _RINGS_SET = 15, 16
 _HEADER, _HEADER_DEV_NAME = 1, 2
-_BITSET_SIZE, _BITSET_VALUE, _BITSET_MASK = 2, 4, 5
-_BITSET_BITS, _BITSET_BIT, _BIT_NAME, _BIT_VALUE = 3, 1, 2, 3
-_WOL_MODES, _FEATURES_WANTED = 2, 3
-_WOL_BITS = 8
-_RINGS = {
-    "rx": 6,
-    "rx_mini": 7,
-    "rx_jumbo": 8,
-    "tx": 9,
-    "rx_buf_len": 10,
-    "cqe_size": 12,
-    "tx_push_buf_len": 15,
-}
-_RING_SWITCHES = {"tcp_data_split": 11, "tx_push": 13, "rx_push": 14}
-"""Numbers of one byte; those of ``_RINGS`` have four."""
+_NUMBERS = {"rx_buf_len": 10, "cqe_size": 12, "tx_push_buf_len": 15}
+_SWITCHES = {"tcp_data_split": 11, "tx_push": 13, "rx_push": 14}
+"""Attributes of one byte; those of ``_NUMBERS`` have four."""
 _TX_PUSH_BUF_LEN_MAX = 16
-_CHANNELS = {"rx": 6, "tx": 7, "other": 8, "combined": 9}
 _TCP_DATA_SPLIT = {False: 1, True: 2}
 """0 is for drivers without it."""
+RING_OPTIONS = frozenset({*_NUMBERS, *_SWITCHES})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,52 +72,27 @@ def read_ring_options(name: str) -> RingOptions:
         for number, value in parse_attributes(strip_generic(answer)).items()
     }
     return RingOptions(
-        rx_buf_len=found.get(_RINGS["rx_buf_len"], 0),
-        cqe_size=found.get(_RINGS["cqe_size"], 0),
-        tx_push=bool(found.get(_RING_SWITCHES["tx_push"])),
-        rx_push=bool(found.get(_RING_SWITCHES["rx_push"])),
-        tx_push_buf_len=found.get(_RINGS["tx_push_buf_len"], 0),
+        rx_buf_len=found.get(_NUMBERS["rx_buf_len"], 0),
+        cqe_size=found.get(_NUMBERS["cqe_size"], 0),
+        tx_push=bool(found.get(_SWITCHES["tx_push"])),
+        rx_push=bool(found.get(_SWITCHES["rx_push"])),
+        tx_push_buf_len=found.get(_NUMBERS["tx_push_buf_len"], 0),
         tx_push_buf_len_max=found.get(_TX_PUSH_BUF_LEN_MAX, 0),
-        tcp_data_split=found.get(_RING_SWITCHES["tcp_data_split"]) == _TCP_DATA_SPLIT[True],
+        tcp_data_split=found.get(_SWITCHES["tcp_data_split"]) == _TCP_DATA_SPLIT[True],
     )
 
 
-def change_driver(name: str, change: DriverChange) -> None:
-    """Make the changes, which may take a driver seconds; OSError with its reason."""
-    requests: list[tuple[int, list[bytes]]] = []
-    if change.rings:
-        rings = [
-            make_attribute(_RINGS[key], int(value)) for key, value in change.rings.items() if key in _RINGS
-        ]
-        for key, value in change.rings.items():
-            if key in _RING_SWITCHES:
-                number = _TCP_DATA_SPLIT[bool(value)] if key == "tcp_data_split" else int(value)
-                rings.append(make_attribute(_RING_SWITCHES[key], bytes((number,))))
-        requests.append((_RINGS_SET, rings))
-    if change.channels:
-        channels = [make_attribute(_CHANNELS[key], value) for key, value in change.channels.items()]
-        requests.append((_CHANNELS_SET, channels))
-    if change.features:
-        bits = [
-            make_nested(
-                _BITSET_BIT,
-                make_attribute(_BIT_NAME, key),
-                *((make_attribute(_BIT_VALUE, b""),) if is_on else ()),
-            )
-            for key, is_on in change.features.items()
-        ]
-        requests.append((_FEATURES_SET, [make_nested(_FEATURES_WANTED, make_nested(_BITSET_BITS, *bits))]))
-    if change.wake_on is not None:
-        modes = (
-            make_attribute(_BITSET_SIZE, _WOL_BITS),
-            make_attribute(_BITSET_VALUE, change.wake_on),
-            make_attribute(_BITSET_MASK, (1 << _WOL_BITS) - 1),
-        )
-        requests.append((_WOL_SET, [make_nested(_WOL_MODES, *modes)]))
+def change_ring_options(name: str, options: Mapping[str, int | bool]) -> None:
+    """Change some of ``RING_OPTIONS``; OSError with the driver's reason."""
+    attributes = [
+        make_attribute(_NUMBERS[key], int(value)) for key, value in options.items() if key in _NUMBERS
+    ]
+    for key, value in options.items():
+        if key in _SWITCHES:
+            number = _TCP_DATA_SPLIT[bool(value)] if key == "tcp_data_split" else int(value)
+            attributes.append(make_attribute(_SWITCHES[key], bytes((number,))))
     with Netlink(NETLINK_GENERIC) as netlink:
-        family = netlink.find_family(_FAMILY)
-        for command, attributes in requests:
-            netlink.ask(family, make_generic(command, _header(name), *attributes))
+        netlink.ask(netlink.find_family(_FAMILY), make_generic(_RINGS_SET, _header(name), *attributes))
 
 
 def _header(name: str) -> bytes:

@@ -1,13 +1,22 @@
 """A network interface's driver and link settings, most of them by the ethtool ioctls."""
 
 import ctypes
+import errno
 import fcntl
+import os
 import socket
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from talos.system.net.driver_settings import RingOptions, read_ring_options
+from talos.system.net.driver_settings import (
+    RING_OPTIONS,
+    DriverChange,
+    RingOptions,
+    change_ring_options,
+    read_ring_options,
+)
 
 # <linux/sockios.h>, <linux/ethtool.h>
 _SIOCETHTOOL = 0x8946
@@ -20,6 +29,11 @@ _GET_STRING_SETS = 0x37
 _GET_FEATURES = 0x3A
 _GET_CHANNELS = 0x3C
 _GET_LINK_SETTINGS = 0x4C
+_SET_WOL, _SET_RINGS, _SET_FEATURES, _SET_CHANNELS = 0x06, 0x11, 0x3B, 0x3D
+_WOL = struct.Struct("=III6x2x")
+_REFUSED_FEATURE = 0x1
+_RING_SIZES = ("rx", "rx_mini", "rx_jumbo", "tx")
+_CHANNEL_NUMBERS = ("rx", "tx", "other", "combined")
 _FEATURE_NAMES, _LINK_MODE_NAMES = 4, 9
 _STRING_BYTES = 32
 _NAME_BYTES = 16
@@ -96,7 +110,7 @@ class Driver:
             settings = self._read_link_settings(control)
             speed, duplex, port, own, peer = settings or (0, DUPLEX_UNKNOWN, PORT_OTHER, (), ())
             link = self._ask(control, struct.pack("=II", _GET_LINK, 0))
-            wake = self._ask(control, struct.pack("=III6x2x", _GET_WOL, 0, 0))
+            wake = self._ask(control, _WOL.pack(_GET_WOL, 0, 0))
             return DriverState(
                 has_link=bool(link and struct.unpack("=II", link)[1]),
                 speed=0 if speed == _UNKNOWN_SPEED else speed,
@@ -104,7 +118,7 @@ class Driver:
                 duplex=duplex,
                 own_modes=own,
                 peer_modes=peer,
-                wake_on=struct.unpack_from("=III", wake)[2] if wake else 0,
+                wake_on=_WOL.unpack(wake)[2] if wake else 0,
                 rings=self._read_counts(control, _GET_RINGS),
                 ring_options=read_ring_options(self._name.decode()),
                 channels=self._read_counts(control, _GET_CHANNELS),
@@ -130,15 +144,64 @@ class Driver:
             duplex=duplex,
         )
 
+    def change(self, change: DriverChange) -> None:
+        """Make the changes, which may take a driver seconds; OSError with its reason."""
+        options = {key: value for key, value in change.rings.items() if key in RING_OPTIONS}
+        sizes = {key: int(value) for key, value in change.rings.items() if key not in RING_OPTIONS}
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as control:
+            if sizes:
+                self._set_counts(control, (_GET_RINGS, _SET_RINGS), _RING_SIZES, sizes)
+            if change.channels:
+                self._set_counts(control, (_GET_CHANNELS, _SET_CHANNELS), _CHANNEL_NUMBERS, change.channels)
+            if change.features:
+                self._set_features(control, change.features)
+            if change.wake_on is not None:
+                self._send(control, _WOL.pack(_SET_WOL, 0, change.wake_on))
+        if options:
+            change_ring_options(self._name.decode(), options)
+
+    def _set_counts(
+        self,
+        control: socket.socket,
+        commands: tuple[int, int],
+        names: tuple[str, ...],
+        wanted: Mapping[str, int],
+    ) -> None:
+        counts = self._read_counts(control, commands[0])
+        if counts is None:
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        numbers = [wanted.get(name, old) for name, old in zip(names, counts.current, strict=True)]
+        self._send(control, struct.pack("=9I", commands[1], *counts.maximum, *numbers))
+
+    def _set_features(self, control: socket.socket, wanted: Mapping[str, bool]) -> None:
+        names = self._read_strings(control, _FEATURE_NAMES)
+        unknown = wanted.keys() - set(names)
+        if unknown:
+            raise OSError(errno.EINVAL, f"the kernel has no feature {', '.join(sorted(unknown))}")
+        blocks = [[0, 0] for _ in range(-(-len(names) // _WORD_BITS))]
+        for name, is_on in wanted.items():
+            block, bit = divmod(names.index(name), _WORD_BITS)
+            blocks[block][0] |= 1 << bit
+            blocks[block][1] |= is_on << bit
+        numbers = [number for block in blocks for number in block]
+        request = struct.pack(f"=II{len(numbers)}I", _SET_FEATURES, len(blocks), *numbers)
+        _, code = self._send(control, request)
+        if code & _REFUSED_FEATURE:
+            raise OSError(errno.EOPNOTSUPP, "the driver can't switch it")
+
     def _ask(self, control: socket.socket, request: bytes) -> bytes | None:
         """The answer in the request's place; None when the driver has none."""
-        buffer = ctypes.create_string_buffer(request, len(request))
-        frame = struct.pack(f"{_NAME_BYTES}sP16x", self._name, ctypes.addressof(buffer))
         try:
-            fcntl.ioctl(control, _SIOCETHTOOL, frame)
+            return self._send(control, request)[0]
         except OSError:
             return None
-        return buffer.raw
+
+    def _send(self, control: socket.socket, request: bytes) -> tuple[bytes, int]:
+        """The answer in the request's place, and the code that was returned; OSError."""
+        buffer = ctypes.create_string_buffer(request, len(request))
+        frame = bytearray(struct.pack(f"{_NAME_BYTES}sP16x", self._name, ctypes.addressof(buffer)))
+        code = fcntl.ioctl(control, _SIOCETHTOOL, frame)
+        return buffer.raw, code
 
     def _read_link_settings(
         self, control: socket.socket

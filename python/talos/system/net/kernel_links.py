@@ -19,7 +19,7 @@ from pyroute2.netlink import rtnl
 from pyroute2.netlink.exceptions import NetlinkError
 
 from talos.system.net.arp import announce
-from talos.system.net.driver_settings import DriverChange, change_driver
+from talos.system.net.driver_settings import DriverChange
 from talos.system.net.ethtool import Driver, DriverState, Identity
 from talos.system.net.link_messages import is_whole, parse_link
 from talos.system.net.links import (
@@ -129,13 +129,17 @@ class KernelLinks(Links):
 
     @override
     async def wireguard(self, name: str) -> WireguardState:
-        with _refusals(f"get {name}"):
-            return await self._bridge.call(read_wireguard, name)
+        try:
+            return read_wireguard(name)
+        except OSError as error:
+            raise LinkError(error.errno, f"get {name}: {error.strerror}") from None
 
     @override
     async def set_wireguard(self, name: str, change: WireguardChange) -> None:
-        with _refusals(f"set {name}"):
-            await self._bridge.call(change_wireguard, name, change)
+        try:
+            change_wireguard(name, change)
+        except OSError as error:
+            raise LinkError(error.errno, f"set {name}: {error.strerror}") from None
 
     @override
     async def identity(self, name: str) -> Identity:
@@ -144,9 +148,9 @@ class KernelLinks(Links):
     @override
     async def set_driver(self, name: str, change: DriverChange) -> None:
         try:
-            await trio.to_thread.run_sync(change_driver, name, change)
+            await trio.to_thread.run_sync(Driver(name).change, change)
         except OSError as error:
-            raise LinkError(error.errno, f"{error}") from None
+            raise LinkError(error.errno, error.strerror) from None
 
     @override
     async def add_address(self, address: AddressState) -> None:

@@ -1,10 +1,34 @@
 """WireGuard links: keys and peers, over generic netlink."""
 
-from base64 import b64encode
+import socket
+import struct
+import sys
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Any
+
+from talos.system.net.netlink import (
+    NETLINK_GENERIC,
+    NLM_F_DUMP,
+    Netlink,
+    iterate_attributes,
+    make_attribute,
+    make_generic,
+    make_nested,
+    parse_attributes,
+    strip_generic,
+)
+
+# <linux/wireguard.h>
+_FAMILY = "wireguard"
+_GET_DEVICE, _SET_DEVICE = 0, 1
+_IFNAME, _PRIVATE_KEY, _PUBLIC_KEY, _LISTEN_PORT, _MARK, _PEERS = 2, 3, 4, 6, 7, 8
+_PEER_PUBLIC_KEY, _PEER_PRESHARED_KEY, _PEER_FLAGS, _PEER_ENDPOINT = 1, 2, 3, 4
+_PEER_KEEPALIVE, _PEER_NETWORKS = 5, 9
+_NETWORK_FAMILY, _NETWORK_ADDRESS, _NETWORK_LENGTH = 1, 2, 3
+_REMOVE_ME, _REPLACE_NETWORKS = 1, 2
+_KEY_BYTES, _SOCKADDR_BYTES = 32, 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,87 +77,109 @@ class WireguardChange:
         return ", ".join(words)
 
 
-async def read_wireguard(name: str) -> WireguardState:
-    """What the kernel has, on asyncio; NetlinkError."""
-    from pyroute2.netlink.generic.wireguard import AsyncWireGuard
-
-    async with AsyncWireGuard() as opened:
-        device: Any = opened
-        messages: list[Any] = [message async for message in await device.info(name)]
+def read_wireguard(name: str) -> WireguardState:
+    """What the kernel has; OSError."""
+    with Netlink(NETLINK_GENERIC) as netlink:
+        request = make_generic(_GET_DEVICE, make_attribute(_IFNAME, name))
+        answers = netlink.ask(netlink.find_family(_FAMILY), request, flags=NLM_F_DUMP)
+    messages = [parse_attributes(strip_generic(answer)) for answer in answers]
     peers: dict[str, WireguardPeer] = {}
     for message in messages:
-        for item in message.get("WGDEVICE_A_PEERS") or ():
-            peer = _parse_peer(item)
+        for _, item in iterate_attributes(message.get(_PEERS, b"")):
+            peer = _parse_peer(parse_attributes(item))
             # A peer with many networks is continued in the next message.
             known = peers.get(peer.public_key)
             if known is not None:
-                peer = _join(known, peer)
+                peer = replace(known, networks=known.networks | peer.networks)
             peers[peer.public_key] = peer
-    first: Any = messages[0]
+    first = messages[0] if messages else {}
     return WireguardState(
-        private_key=_key(first.get("WGDEVICE_A_PRIVATE_KEY")),
-        public_key=_key(first.get("WGDEVICE_A_PUBLIC_KEY")),
-        listen_port=first.get("WGDEVICE_A_LISTEN_PORT") or 0,
-        mark=first.get("WGDEVICE_A_FWMARK") or 0,
+        private_key=_format_key(first.get(_PRIVATE_KEY, b"")),
+        public_key=_format_key(first.get(_PUBLIC_KEY, b"")),
+        listen_port=int.from_bytes(first.get(_LISTEN_PORT, b""), sys.byteorder),
+        mark=int.from_bytes(first.get(_MARK, b""), sys.byteorder),
         peers=tuple(peers.values()),
     )
 
 
-async def change_wireguard(name: str, change: WireguardChange) -> None:
-    """Make changes, on asyncio: peers that are not named stay as they are; NetlinkError."""
-    from pyroute2.netlink.generic.wireguard import AsyncWireGuard
+def change_wireguard(name: str, change: WireguardChange) -> None:
+    """Make the changes; peers that are not named stay as they are. OSError."""
+    device = make_attribute(_IFNAME, name)
+    settings = [device]
+    if change.private_key is not None:
+        settings.append(make_attribute(_PRIVATE_KEY, b64decode(change.private_key)))
+    if change.listen_port is not None:
+        settings.append(make_attribute(_LISTEN_PORT, struct.pack("=H", change.listen_port)))
+    if change.mark is not None:
+        settings.append(make_attribute(_MARK, change.mark))
+    peers = [_make_removal(key) for key in change.removed] + [_make_peer(peer) for peer in change.peers]
+    with Netlink(NETLINK_GENERIC) as netlink:
+        family = netlink.find_family(_FAMILY)
+        if len(settings) > 1:
+            netlink.ask(family, make_generic(_SET_DEVICE, *settings))
+        # One message has no room for many peers.
+        for peer in peers:
+            netlink.ask(family, make_generic(_SET_DEVICE, device, make_nested(_PEERS, peer)))
 
-    async with AsyncWireGuard() as opened:
-        device: Any = opened
-        settings = {
-            "private_key": change.private_key,
-            "listen_port": change.listen_port,
-            "fwmark": change.mark,
-        }
-        settings = {key: value for key, value in settings.items() if value is not None}
-        if settings:
-            await device.set(name, **settings)
-        for key in change.removed:
-            await device.set(name, peer={"public_key": key, "remove": True})
-        for peer in change.peers:
-            await device.set(name, peer=_format_peer(peer))
+
+def _make_removal(key: str) -> bytes:
+    return make_nested(
+        0, make_attribute(_PEER_PUBLIC_KEY, b64decode(key)), make_attribute(_PEER_FLAGS, _REMOVE_ME)
+    )
 
 
-def _format_peer(peer: WireguardPeer) -> dict[str, Any]:
-    formatted: dict[str, Any] = {
-        "public_key": peer.public_key,
+def _make_peer(peer: WireguardPeer) -> bytes:
+    parts = [
+        make_attribute(_PEER_PUBLIC_KEY, b64decode(peer.public_key)),
         # All zeros is none.
-        "preshared_key": peer.preshared_key or b64encode(bytes(32)).decode(),
-        "persistent_keepalive": peer.keepalive,
-        "replace_allowed_ips": True,
-        "allowed_ips": sorted(map(str, peer.networks)),
-    }
+        make_attribute(_PEER_PRESHARED_KEY, b64decode(peer.preshared_key) or bytes(_KEY_BYTES)),
+        make_attribute(_PEER_FLAGS, _REPLACE_NETWORKS),
+        make_attribute(_PEER_KEEPALIVE, struct.pack("=H", peer.keepalive)),
+    ]
     if peer.endpoint is not None:
-        formatted["endpoint_addr"], formatted["endpoint_port"] = str(peer.endpoint[0]), peer.endpoint[1]
-    return formatted
+        host, port = peer.endpoint
+        head = struct.pack("=H", socket.AF_INET6 if host.version == 6 else socket.AF_INET)
+        head += struct.pack(">H", port)
+        body = bytes(4) + host.packed + bytes(4) if host.version == 6 else host.packed + bytes(8)
+        parts.append(make_attribute(_PEER_ENDPOINT, head + body))
+    networks = [
+        make_nested(
+            0,
+            make_attribute(
+                _NETWORK_FAMILY,
+                struct.pack("=H", socket.AF_INET6 if network.version == 6 else socket.AF_INET),
+            ),
+            make_attribute(_NETWORK_ADDRESS, network.network_address.packed),
+            make_attribute(_NETWORK_LENGTH, bytes((network.prefixlen,))),
+        )
+        for network in sorted(peer.networks, key=str)
+    ]
+    return make_nested(0, *parts, make_nested(_PEER_NETWORKS, *networks))
 
 
-def _parse_peer(item: Any) -> WireguardPeer:
-    endpoint = item.get("WGPEER_A_ENDPOINT")
-    preshared = _key(item.get("WGPEER_A_PRESHARED_KEY"))
+def _parse_peer(item: dict[int, bytes]) -> WireguardPeer:
+    preshared = item.get(_PEER_PRESHARED_KEY, b"")
+    found: set[IPv4Network | IPv6Network] = set()
+    for _, data in iterate_attributes(item.get(_PEER_NETWORKS, b"")):
+        network = parse_attributes(data)
+        found.add(ip_network((network[_NETWORK_ADDRESS], network[_NETWORK_LENGTH][0])))
     return WireguardPeer(
-        public_key=_key(item.get("WGPEER_A_PUBLIC_KEY")),
-        preshared_key="" if preshared == b64encode(bytes(32)).decode() else preshared,
-        endpoint=(ip_address(endpoint["addr"]), endpoint["port"]) if endpoint else None,
-        keepalive=item.get("WGPEER_A_PERSISTENT_KEEPALIVE_INTERVAL") or 0,
-        networks=frozenset(ip_network(found["addr"]) for found in item.get("WGPEER_A_ALLOWEDIPS") or ()),
+        public_key=_format_key(item.get(_PEER_PUBLIC_KEY, b"")),
+        preshared_key=_format_key(preshared) if any(preshared) else "",
+        endpoint=_parse_endpoint(item.get(_PEER_ENDPOINT, b"")),
+        keepalive=int.from_bytes(item.get(_PEER_KEEPALIVE, b""), sys.byteorder),
+        networks=frozenset(found),
     )
 
 
-def _join(known: WireguardPeer, more: WireguardPeer) -> WireguardPeer:
-    return WireguardPeer(
-        public_key=known.public_key,
-        preshared_key=known.preshared_key,
-        endpoint=known.endpoint,
-        keepalive=known.keepalive,
-        networks=known.networks | more.networks,
-    )
+def _parse_endpoint(data: bytes) -> tuple[IPv4Address | IPv6Address, int] | None:
+    """A ``struct sockaddr_in`` or ``sockaddr_in6``."""
+    if len(data) < _SOCKADDR_BYTES:
+        return None
+    [family], [port] = struct.unpack_from("=H", data), struct.unpack_from(">H", data, 2)
+    packed = data[8:24] if family == socket.AF_INET6 else data[4:8]
+    return ip_address(packed), port
 
 
-def _key(value: bytes | str | None) -> str:
-    return value.decode() if isinstance(value, bytes) else value or ""
+def _format_key(key: bytes) -> str:
+    return b64encode(key).decode() if any(key) else ""
