@@ -9,6 +9,9 @@ NODES = "nodes"
 PROXY_FROM = "proxyfrom"
 """Set by an apid that has proxied a call: it must not be proxied again."""
 
+CALLER, REACHED = "talos-caller", "talos-reached"
+"""Addresses of a call's connection, the client's and the node's own; apid sets them for its own node."""
+
 ADMIN = "os:admin"
 OPERATOR = "os:operator"
 READER = "os:reader"

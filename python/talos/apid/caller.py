@@ -1,9 +1,9 @@
 """The roles of a client, and what is passed on of its metadata."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from talos.api.metadata import IMPERSONATOR, NODE, NODES, PROXY_FROM, READER, ROLE
+from talos.api.metadata import CALLER, IMPERSONATOR, NODE, NODES, PROXY_FROM, REACHED, READER, ROLE
 from talos.apid.routes import values_of
 from talos.rpc.proxy.raw import Metadata, Peer
 
@@ -29,14 +29,18 @@ def _only_roles(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({name for name in names if _ROLE_NAME.fullmatch(name)}))
 
 
-def make_local_metadata(metadata: Metadata, roles: tuple[str, ...]) -> Metadata:
+def make_local_metadata(metadata: Metadata, roles: tuple[str, ...], peer: Peer) -> Metadata:
     """What is passed on to this node's router."""
-    dropped = {NODE, NODES, ROLE}
-    return (*(item for item in metadata if item[0] not in dropped), *((ROLE, role) for role in roles))
+    connection = ((CALLER, peer.host), (REACHED, peer.reached))
+    return (*_keep(metadata), *((ROLE, role) for role in roles), *(item for item in connection if item[1]))
+
+
+def _keep(metadata: Metadata) -> Iterator[tuple[str, str | bytes]]:
+    dropped = {NODE, NODES, ROLE, CALLER, REACHED}
+    return (item for item in metadata if item[0] not in dropped)
 
 
 def make_peer_metadata(metadata: Metadata, roles: tuple[str, ...], authority: str) -> Metadata:
     """What is passed on to another node; with the origin in it the call is not passed on again."""
-    dropped = {PROXY_FROM}
-    kept = (item for item in make_local_metadata(metadata, roles) if item[0] not in dropped)
-    return (*kept, (PROXY_FROM, authority or "unknown"))
+    kept = (item for item in _keep(metadata) if item[0] != PROXY_FROM)
+    return (*kept, *((ROLE, role) for role in roles), (PROXY_FROM, authority or "unknown"))

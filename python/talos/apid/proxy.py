@@ -68,7 +68,7 @@ class Proxy:
             enabled=not self.maintenance, may_forward=self.peers is not None, is_own=self.is_own
         )
         route = choose_route(call.method, call.metadata, routing)
-        local = make_local_metadata(call.metadata, roles)
+        local = make_local_metadata(call.metadata, roles, call.peer)
         match route:
             case Local():
                 return await self._to_router(call, local)

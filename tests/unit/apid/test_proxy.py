@@ -108,7 +108,8 @@ class TestLocal:
             client(a, pki, pki.client("os:admin")) as channel,
         ):
             pairs = (("runtime", "Talos"), ("key", "one"), ("key", "two"), ("data-bin", b"\xfe\0"))
-            rpc = channel.unary_unary(VERSION)(b"", metadata=(*pairs, ("talos-role", "os:forged")))
+            forged = (("talos-role", "os:forged"), ("talos-caller", "192.0.2.1"))
+            rpc = channel.unary_unary(VERSION)(b"", metadata=(*pairs, *forged))
             await rpc
             assert list(await rpc.initial_metadata()) == [
                 ("first", "1"),
@@ -116,7 +117,8 @@ class TestLocal:
                 ("raw-bin", b"\0\xff"),
             ]
             assert set(await rpc.trailing_metadata()) >= {("last", "3"), ("also-bin", b"\x01")}
-            assert seen["metadata"] == (*pairs, ("talos-role", "os:admin"))
+            connection = (("talos-caller", "127.0.0.1"), ("talos-reached", "127.0.0.1"))
+            assert seen["metadata"] == (*pairs, ("talos-role", "os:admin"), *connection)
 
     @pytest.mark.parametrize("method", [VERSION, READ, RECOVER, RUN])
     async def test_status_and_details_pass(self, tmp_path: Path, method: str, pki: Pki) -> None:

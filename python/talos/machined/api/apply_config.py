@@ -9,7 +9,9 @@ import trio
 
 from talos.api.durations import format_duration
 from talos.api.machine import machine_pb2 as pb
+from talos.api.metadata import CALLER, REACHED
 from talos.api.rpc import Call, Code, Handler, RpcError
+from talos.config.change.cut_off import find_cut_offs
 from talos.config.change.diff import diff, effects
 from talos.config.check.validate import Mode as Place
 from talos.config.check.validate import check
@@ -23,7 +25,7 @@ from talos.machined.node.config_store import (
     write_config,
 )
 from talos.machined.node.ports import Node
-from talos.resource import ids
+from talos.resource import ids, kinds
 from talos.resource.state import StateError
 from talos.system.errors import UserError
 
@@ -70,7 +72,6 @@ class Applier:
             RpcError: for a mode that can't be; FAILED_PRECONDITION while another call is served.
             UserError: with everything that is wrong with the config.
         """
-        del call
         with self._lock():
             before = await self._get_active()
             mode = _choose_mode(request.mode, in_maintenance=before is None)
@@ -83,6 +84,7 @@ class Applier:
                 )
             check_machine_type(before, config)
             warnings = [*map(str, problems), *make_warnings(before, config)]
+            warnings += await self._find_cut_offs(before, config, call)
             details = _describe(mode, timeout)
             # A config that can't be installed is refused before it is kept.
             plan = await describe_disk_plan(self._node, config) if before is None else ""
@@ -93,6 +95,15 @@ class Applier:
                 await self._put_in_force(mode, timeout, config)
         message = pb.ApplyConfiguration(mode=mode, mode_details=details, warnings=warnings)
         return pb.ApplyConfigurationResponse(messages=[message])
+
+    async def _find_cut_offs(self, before: Config | None, config: Config, call: Call) -> list[str]:
+        """What keeps the caller from calling again, by the addresses that apid has passed on."""
+        [caller], [reached] = call.metadata.get(CALLER, ("",)), call.metadata.get(REACHED, ("",))
+        if before is None or not config.is_complete or not (caller and reached):
+            return []
+        addresses = await self._node.state.list(kinds.ADDRESS_STATUS)
+        links = (item.spec.link_name for item in addresses if item.id.split("/")[1] == reached)
+        return find_cut_offs(before, config, caller=caller, reached=reached, link=next(links, ""))
 
     async def _get_active(self) -> Config | None:
         """The config in force; None in maintenance."""

@@ -12,6 +12,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 
 from talos.rpc.port.addresses import format_address, network_of
 from talos.rpc.port.connection import CallHandler, PortConnection
@@ -196,6 +197,10 @@ class TlsListener:
                 client = check_client(tls, peer)
             else:
                 client = Client(peer=Peer(address=peer), key=network)
+            own = transport.get_extra_info("sockname")
+            if own:
+                reached = str(own[0]).partition("%")[0].removeprefix("::ffff:")
+                client = replace(client, peer=replace(client.peer, reached=reached))
             self._make_room(client)
             self._known.add(network)
             self._connections.add(connection)

@@ -68,11 +68,20 @@ DEADLINE_EXCEEDED = Status(code=Code.DEADLINE_EXCEEDED, message="context deadlin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """The other end of a connection: an address, and from a certificate the name and organizations."""
+    """The other end of a connection: an address, and from a certificate the name and organizations.
+
+    ``reached`` is the address of this machine that it has connected to.
+    """
 
     address: str
     common_name: str = ""
     organizations: tuple[str, ...] = ()
+    reached: str = ""
+
+    @property
+    def host(self) -> str:
+        """The address without the port and brackets."""
+        return self.address.rpartition(":")[0].strip("[]")
 
 
 class RawCall(Protocol):

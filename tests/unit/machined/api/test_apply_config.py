@@ -2,9 +2,10 @@
 
 import base64
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from datetime import timedelta
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import trio
 import trio.testing
 from google.protobuf.duration_pb2 import Duration
 
+from talos.api.definitions.network_pb2 import AddressStatusSpec
 from talos.api.durations import format_duration
 from talos.api.machine import machine_pb2 as pb
-from talos.api.rpc import Code, RpcError
+from talos.api.rpc import Call, Code, RpcError
 from talos.config.model import Config
 from talos.config.read.loader import load
 from talos.machined.api import apply_config
@@ -23,7 +25,8 @@ from talos.machined.api.apply_config import check_machine_type
 from talos.machined.node.config_store import get_config, publish_config
 from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import KeyType
-from talos.resource import ids
+from talos.resource import ids, kinds
+from talos.resource.changes import put
 from talos.system.errors import UserError
 
 Mode = pb.ApplyConfigurationRequest
@@ -57,11 +60,15 @@ def apply(caller: Any) -> Callable[..., Any]:
     """One handler for all calls of a test: it remembers the trial."""
     handler = caller.handler("ApplyConfiguration")
 
-    async def call(*args: Any, **more: Any) -> Any:
-        reply = await handler(request(*args, **more), None)
+    async def call(*args: Any, metadata: Mapping[str, tuple[str, ...]] | None = None, **more: Any) -> Any:
+        reply = await handler(request(*args, **more), make_call(metadata or {}))
         return reply.messages[0]
 
     return call
+
+
+def make_call(metadata: Mapping[str, tuple[str, ...]]) -> Call:
+    return Call(method="ApplyConfiguration", metadata=metadata, deadline=inf, peer="unix:")
 
 
 def on_disk(caller: Any) -> bytes | None:
@@ -88,6 +95,18 @@ async def test_the_first_config_is_kept_and_put_in_force(caller: Any, apply: Any
     assert stored.metadata.annotations == {"talos.dev/yaml-spec": "1"}
     [file] = caller.node.ports.state_dir.iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_config_that_cuts_the_caller_off_says_so(caller: Any, apply: Any) -> None:
+    await apply(FIRST)
+    status = AddressStatusSpec(link_name="eth0")
+    await put(caller.node.state, kinds.ADDRESS_STATUS, "eth0/10.5.0.2/24", status)
+    blocked = FIRST + b"---\napiVersion: v1alpha1\nkind: NetworkDefaultActionConfig\ningress: block\n"
+    metadata = {"talos-caller": ("10.5.0.1",), "talos-reached": ("10.5.0.2",)}
+    message = await apply(blocked, dry_run=True, metadata=metadata)
+    [warning] = [text for text in message.warnings if "closes the API to 10.5.0.1" in text]
+    assert "50000" in warning
+    assert not [text for text in (await apply(FIRST, metadata=metadata)).warnings if "API" in text]
 
 
 async def test_auto_replaces_it(caller: Any, apply: Any) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.unit.machined.api.test_apply_config import FIRST
+from tests.unit.machined.api.test_apply_config import FIRST, make_call
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
@@ -35,7 +35,7 @@ def request(*, dry_run: bool) -> pb.ApplyConfigurationRequest:
 
 async def test_a_dry_run_shows_the_disk(caller: Any, metal: Any) -> None:
     metal = await prepare(caller, metal, "vda")
-    reply = await metal.handler("ApplyConfiguration")(request(dry_run=True), None)
+    reply = await metal.handler("ApplyConfiguration")(request(dry_run=True), make_call({}))
     details = reply.messages[0].mode_details
     assert "Dry run summary" in details
     assert "will be installed to" in details
@@ -47,7 +47,7 @@ async def test_a_disk_that_is_not_there_keeps_the_config_away(caller: Any, metal
     metal = await prepare(caller, metal, "sda")
     for dry_run in (True, False):
         with pytest.raises(UserError, match="/dev/vda"):
-            await metal.handler("ApplyConfiguration")(request(dry_run=dry_run), None)
+            await metal.handler("ApplyConfiguration")(request(dry_run=dry_run), make_call({}))
     assert await get_config(metal.node.state, ids.MACHINE_CONFIG) is None
 
 
@@ -59,10 +59,10 @@ async def test_an_installed_machine_is_not_installed_again(caller: Any, metal: A
         "META",
         lambda spec: setattr(spec, "phase", enums.VOLUME_PHASE_READY),
     )
-    reply = await metal.handler("ApplyConfiguration")(request(dry_run=True), None)
+    reply = await metal.handler("ApplyConfiguration")(request(dry_run=True), make_call({}))
     assert "installed" not in reply.messages[0].mode_details
 
 
 async def test_disks_that_are_not_known_yet_are_no_reason_to_refuse(caller: Any, metal: Any) -> None:
-    reply = await metal.handler("ApplyConfiguration")(request(dry_run=True), None)
+    reply = await metal.handler("ApplyConfiguration")(request(dry_run=True), make_call({}))
     assert "disks are not discovered yet" in reply.messages[0].mode_details
