@@ -21,9 +21,9 @@ from talos.machined.containerd.manifest import Manifest, find_form, parse_index,
 from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.registry.hosts import Sources
 from talos.machined.containerd.registry.http import RegistryError
-from talos.machined.containerd.registry.proxies import parse_variables
 from talos.machined.containerd.registry.session import Fetched, Session, open_session
 from talos.machined.containerd.store import Image, read_image, unpack
+from talos.machined.node.resources import read_variables
 from talos.resource import ids
 from talos.resource.state import NotFoundError, State
 from talos.system.errors import UserError
@@ -60,12 +60,10 @@ type Report = Callable[[Progress], None]
 
 async def read_sources(state: State) -> Sources:
     """Where images come from as it is configured now; nothing is before there is a config."""
-    registries, variables = RegistriesConfigSpec(), ()
+    registries = RegistriesConfigSpec()
     with suppress(NotFoundError):
         registries = (await state.get(*ids.REGISTRY_CONFIG)).spec
-    with suppress(NotFoundError):
-        variables = tuple((await state.get(*ids.ENVIRONMENT)).spec.variables)
-    return Sources(registries=registries, environment=parse_variables(variables))
+    return Sources(registries=registries, environment=await read_variables(state))
 
 
 async def pull_image(

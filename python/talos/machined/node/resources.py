@@ -1,5 +1,7 @@
 """Resources about the machine that machined writes once per boot."""
 
+from collections.abc import Mapping
+
 from talos.api.definitions.cluster_pb2 import IdentitySpec
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
 from talos.api.definitions.runtime_pb2 import (
@@ -10,7 +12,7 @@ from talos.api.definitions.runtime_pb2 import (
 )
 from talos.resource import ids
 from talos.resource.changes import put
-from talos.resource.state import State
+from talos.resource.state import NotFoundError, State
 from talos.system.files import Files
 from talos.system.version import get_version
 
@@ -40,3 +42,12 @@ async def describe_machine(
 async def describe_foreign_devices(state: State) -> None:
     """Mark devices as ready: on a container the host manages them, there is no udevd."""
     await put(state, *ids.DEVICES_STATUS, DevicesStatusSpec(ready=True), owner=BOOT_CONTROLLER)
+
+
+async def read_variables(state: State) -> Mapping[str, str]:
+    """The environment of programs, with the variables of the config; none before it is known."""
+    try:
+        lines = (await state.get(*ids.ENVIRONMENT)).spec.variables
+    except NotFoundError:
+        return {}
+    return {name: value for name, _, value in (line.partition("=") for line in lines)}

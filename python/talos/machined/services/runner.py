@@ -15,6 +15,7 @@ from talos.api.rpc import RpcError
 from talos.daemon.ready import READY_MESSAGE
 from talos.machined.logs.store import AUDIT, LineSplitter, LogStore, split_records
 from talos.machined.node.ports import ServiceState, ServiceStatus
+from talos.machined.node.resources import read_variables
 from talos.machined.services.health import Connect, HealthCheck
 from talos.machined.services.lifecycle import Lifecycle
 from talos.machined.services.reaper import Child, Reaper
@@ -234,7 +235,9 @@ class Runner:
                 )
                 return await self._context.zygote.fork(request, self._output, ready)
             case Execute():
-                pid = spawn(start.argv, env=start.environment, stdout=self._output, stderr=self._output)
+                variables = await read_variables(self._context.service.state)
+                environment = {**start.environment, **variables}
+                pid = spawn(start.argv, env=environment, stdout=self._output, stderr=self._output)
                 return self._context.reaper.register(pid)
 
     def _settle_process(self, pid: int) -> None:

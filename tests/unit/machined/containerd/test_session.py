@@ -26,7 +26,7 @@ from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.registry import http, session
 from talos.machined.containerd.registry.hosts import Sources
 from talos.machined.containerd.registry.http import RegistryError
-from talos.machined.containerd.registry.proxies import find_server, parse_variables
+from talos.machined.containerd.registry.proxies import find_server
 from talos.machined.containerd.registry.session import Session, open_session
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
@@ -340,12 +340,16 @@ async def test_what_does_not_lead_in(
 
 async def test_proxies_of_the_environment(store: Store) -> None:
     with running_registry(store) as proxy:
-        lines = ["PATH=/bin", f"HTTP_PROXY=http://me:pw@127.0.0.1:{proxy.port}", "no_proxy=direct.example"]
+        environment = {
+            "PATH": "/bin",
+            "HTTP_PROXY": f"http://me:pw@127.0.0.1:{proxy.port}",
+            "no_proxy": "direct.example",
+        }
         endpoints = [RegistryEndpointConfig(endpoint_endpoint="http://far.example:5000")]
         mirror = RegistryMirrorConfig(mirror_endpoints=endpoints, mirror_skip_fallback=True)
         sources = Sources(
             registries=RegistriesConfigSpec(registry_mirrors={"docker.io": mirror}),
-            environment=parse_variables(lines),
+            environment=environment,
         )
         with pytest.raises(UserError, match=r"far\.example:5000: it replied 404"):
             await open_session(parse_reference("sample:1"), sources).fetch_manifest("none")

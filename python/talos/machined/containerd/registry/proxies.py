@@ -1,7 +1,7 @@
 """The way to registries through the HTTP proxies of the machine config's environment."""
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -16,11 +16,6 @@ class ProxyServer:
     host: str
     port: int
     headers: Mapping[str, str]
-
-
-def parse_variables(variables: Iterable[str]) -> Mapping[str, str]:
-    """Variables by name, from lines."""
-    return {name: value for name, _, value in (line.partition("=") for line in variables)}
 
 
 def find_server(environment: Mapping[str, str], target: SplitResult) -> ProxyServer | None:
