@@ -6,10 +6,11 @@ from collections.abc import Callable
 import trio
 
 from talos.api.definitions import secrets_pb2 as secrets
-from talos.apid.peers import PORT, PeerCredentials, Peers
+from talos.apid.peers import PORT, Peers
 from talos.daemon.follow import follow
 from talos.resource import ids
 from talos.resource.state import State
+from talos.rpc.http2.remote import ClientTls, make_client_context
 from talos.rpc.port.tls import TlsSettings, make_context
 from talos.system.errors import UserError
 from talos.system.logging import Log
@@ -60,10 +61,10 @@ class Certificates:
             self.usable.set()
         self._log.info("the API certificates changed", present=spec is not None, forwarding=peers is not None)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """On asyncio: close the connections to peers."""
         if self._peers is not None:
-            await self._peers.close()
+            self._peers.close()
 
 
 def _make_context(spec: secrets.APICertsSpec) -> ssl.SSLContext:
@@ -83,9 +84,10 @@ def _make_peers(spec: secrets.APICertsSpec, port: int) -> Peers | None:
     """None on workers: they have no certificate for other nodes."""
     if not spec.client.crt:
         return None
-    credentials = PeerCredentials(
+    credentials = ClientTls(
         certificate=spec.client.crt,
         key=spec.client.key,
         authorities=tuple(authority.crt for authority in spec.accepted_c_as),
+        oldest=ssl.TLSVersion.TLSv1_2,
     )
-    return Peers(credentials, port=port)
+    return Peers(make_client_context(credentials), port=port)

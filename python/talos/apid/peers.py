@@ -1,17 +1,15 @@
 """Connections to the apids of other nodes, one per target."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from talos.api.rpc import Code, RpcError
-from talos.rpc.limits import RAW_OPTIONS
-from talos.rpc.target import make_target
-
-if TYPE_CHECKING:
-    import grpc.aio
+from talos.rpc.http2.client import Channel
+from talos.rpc.http2.remote import RemoteChannel, RemoteServer
+from talos.rpc.http2.stream import ASYNCIO
 
 PORT = 50000
 
@@ -21,101 +19,81 @@ IDLE_TIMEOUT = 15 * 60.0
 MAX_PEERS = 512
 """Targets that are connected at a time; the one unused for longest is closed."""
 
-LOOKAHEAD = 128 * 1024
-"""Bytes of one call's replies that wait here for a client that does not read them."""
-
-PEER_OPTIONS: tuple[tuple[str, int | str], ...] = (
-    *RAW_OPTIONS,
-    # Milliseconds. Connecting may take 20 s, the wait between attempts grows to 15 s.
-    ("grpc.initial_reconnect_backoff_ms", 1000),
-    ("grpc.min_reconnect_backoff_ms", 20_000),
-    ("grpc.max_reconnect_backoff_ms", 15_000),
-    ("grpc.client_idle_timeout_ms", int(IDLE_TIMEOUT * 1000)),
-    ("grpc.http2.lookahead_bytes", LOOKAHEAD),
-    ("grpc.http2.bdp_probe", 0),
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerCredentials:
-    """This node's certificate for calling other nodes, and the CAs of theirs. All PEM."""
-
-    certificate: bytes
-    key: bytes
-    authorities: tuple[bytes, ...]
-
 
 @dataclass(slots=True, eq=False)
 class _Connection:
-    channel: "grpc.aio.Channel"
+    channel: Channel
     calls: int = 0
     used: float = 0.0
-    dropped: bool = False
-    closing: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+    is_dropped: bool = False
+    idle: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
         """Close as soon as no call uses it."""
-        self.dropped = True
-        if not self.calls and not self.closing:
-            self.closing.append(asyncio.get_running_loop().create_task(self.channel.close()))
+        self.is_dropped = True
+        self.stop_timer()
+        if not self.calls:
+            self.channel.close()
+
+    def stop_timer(self) -> None:
+        """It is used, or it ends."""
+        if self.idle is not None:
+            self.idle.cancel()
+            self.idle = None
 
 
 class Peers:
-    """The connections of one set of credentials. Its functions are asyncio's."""
+    """The connections of one set of credentials, which are in ``context``. Its functions are asyncio's."""
 
-    def __init__(self, credentials: PeerCredentials, *, port: int = PORT) -> None:
-        self._given = credentials
-        self._credentials: grpc.ChannelCredentials | None = None
+    def __init__(self, context: ssl.SSLContext, *, port: int = PORT) -> None:
+        self._context = context
         self._port = port
         self._connections: dict[str, _Connection] = {}
         self._old: set[_Connection] = set()
 
     @asynccontextmanager
-    async def connection(self, target: str) -> "AsyncGenerator[grpc.aio.Channel]":
+    async def connection(self, target: str) -> AsyncGenerator[Channel]:
         """The connection to a target, for one call."""
         connection = self._get(target)
         connection.calls += 1
+        connection.stop_timer()
         try:
             yield connection.channel
         finally:
-            connection.calls -= 1
-            connection.used = asyncio.get_running_loop().time()
-            if connection.dropped:
-                connection.close()
+            self._end_call(target, connection)
+
+    def _end_call(self, target: str, connection: _Connection) -> None:
+        loop = asyncio.get_running_loop()
+        connection.calls -= 1
+        connection.used = loop.time()
+        if connection.calls:
+            return
+        if connection.is_dropped:
+            connection.close()
+            self._old.discard(connection)
+        else:
+            connection.idle = loop.call_later(IDLE_TIMEOUT, self._drop, target)
 
     def _get(self, target: str) -> _Connection:
         connection = self._connections.get(target)
         if connection is None:
             self._make_room()
-            where = make_target(target, self._port)
-            import grpc.aio  # 10 MiB that a node that forwards no calls doesn't load
-
-            if self._credentials is None:
-                self._credentials = grpc.ssl_channel_credentials(
-                    root_certificates=b"\n".join(self._given.authorities),
-                    private_key=self._given.key,
-                    certificate_chain=self._given.certificate,
-                )
-            channel = grpc.aio.secure_channel(where, self._credentials, PEER_OPTIONS)
-            connection = self._connections[target] = _Connection(channel)
+            server = RemoteServer(host=target, port=self._port, context=self._context)
+            connection = self._connections[target] = _Connection(RemoteChannel(server, ASYNCIO))
         return connection
 
     def _make_room(self) -> None:
-        now = asyncio.get_running_loop().time()
-        unused = sorted(
-            (entry.used, target) for target, entry in self._connections.items() if not entry.calls
-        )
-        surplus = len(self._connections) - MAX_PEERS + 1
-        for position, (used, target) in enumerate(unused):
-            if position < surplus or now - used > IDLE_TIMEOUT:
-                self._drop(target)
-        if len(self._connections) >= MAX_PEERS:
+        if len(self._connections) < MAX_PEERS:
+            return
+        unused = [(entry.used, target) for target, entry in self._connections.items() if not entry.calls]
+        if not unused:
             raise RpcError(Code.RESOURCE_EXHAUSTED, f"calls to {MAX_PEERS} other nodes are open")
+        self._drop(min(unused)[1])
 
     def _drop(self, target: str) -> None:
         connection = self._connections.pop(target)
-        self._old = {old for old in self._old if not (old.closing and old.closing[0].done())}
-        self._old.add(connection)
+        if connection.calls:
+            self._old.add(connection)
         connection.close()
 
     def retire(self) -> None:
@@ -123,8 +101,8 @@ class Peers:
         for target in list(self._connections):
             self._drop(target)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close every connection now."""
         self.retire()
         for connection in self._old:
-            await connection.channel.close()
+            connection.channel.close()

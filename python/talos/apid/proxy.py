@@ -15,7 +15,7 @@ from talos.apid.wire import code_name
 from talos.rpc.http2.client import LocalChannel
 from talos.rpc.port.call import PortCall
 from talos.rpc.port.limits import Shares
-from talos.rpc.proxy.local import forward_local
+from talos.rpc.proxy.local import forward
 from talos.rpc.proxy.raw import Metadata, RawCall, Status
 from talos.rpc.proxy.roles import check_roles
 from talos.system.logging import Log
@@ -94,12 +94,10 @@ class Proxy:
         return Upstream(target=target, run=run)
 
     async def _to_router(self, call: RawCall, metadata: Metadata) -> Status:
-        return await forward_local(call, self.router, metadata, to="routerd")
+        return await forward(call, self.router, metadata, to="routerd")
 
     async def _to_peer(self, target: str, call: RawCall, metadata: Metadata) -> Status:
         if self.peers is None:
             raise RpcError(Code.PERMISSION_DENIED, "no request forwarding")
-        from talos.rpc.proxy.forward import forward  # with grpcio, which not every node needs
-
         async with self.peers.connection(target) as channel:
             return await forward(call, channel, metadata, to=f"node {target}")

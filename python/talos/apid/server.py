@@ -61,5 +61,5 @@ class ApiServer:
     async def stop(self, grace: float = GRACE) -> None:
         """Finish the open calls within ``grace`` seconds and close everything."""
         await self._listener.stop(grace)
-        await self.certificates.close()
+        self.certificates.close()
         self._channel.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 from talos.api.metadata import ROLE
 from talos.routerd.routes import OWNERS, Owner, owner_of
 from talos.rpc.http2.client import LocalChannel
-from talos.rpc.proxy.local import forward_local, open_local
+from talos.rpc.proxy.local import forward, open_local
 from talos.rpc.proxy.raw import RawCall, Status
 from talos.rpc.proxy.roles import check_roles
 
@@ -28,7 +28,7 @@ class Router:
         roles = roles_of(call.metadata)
         check_roles(call.method, roles, maintenance=self.maintenance)
         owner = owner_of(call.method)
-        return await forward_local(call, self._channels[owner], call.metadata, to=owner.name)
+        return await forward(call, self._channels[owner], call.metadata, to=owner.name)
 
     def close(self) -> None:
         """Close the connections to the daemons."""

@@ -3,6 +3,7 @@
 # gRPC's type stubs know no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from talos.api.common import common_pb2 as common
 from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Code, RpcError
 from talos.rpc.http2.call import ServerCall
+from talos.rpc.port.limits import Limits
 from talos.rpc.proxy.raw import OK, Status
 
 from .backends import tagged, tags, two_nodes, versions
@@ -209,6 +211,28 @@ class TestOtherNodes:
                     await call(channel, metadata={"node": target})
                 assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
                 assert (caught.value.details() or "").startswith(f"node {target} can't be reached: ")
+
+    async def test_no_more_calls_than_the_other_node_takes(self, tmp_path: Path, pki: Pki) -> None:
+        async def endless(call: ServerCall) -> Status:
+            await call.receive()
+            await call.send(b"")
+            await asyncio.Event().wait()
+            return OK
+
+        port = free_port()
+        to_b = (("node", "127.0.0.2"),)
+        async with (
+            node(tmp_path / "a", pki, tagged("a"), port=port) as a,
+            node(tmp_path / "b", pki, endless, host="127.0.0.2", port=port, limits=Limits(streams=2)),
+            client(a, pki, pki.client("os:admin")) as channel,
+        ):
+            streams = [channel.unary_stream(READ)(b"", metadata=to_b) for _ in range(2)]
+            for stream in streams:
+                assert await stream.read() == b""
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await call(channel, metadata={"node": "127.0.0.2"})
+            assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert not any(stream.done() for stream in streams)
 
     async def test_proxyfrom_stops_a_second_hop(self, tmp_path: Path, pki: Pki) -> None:
         async with (

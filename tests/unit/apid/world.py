@@ -24,7 +24,7 @@ from talos.pki.keys import KeyType
 from talos.routerd.router import Router
 from talos.rpc.http2.call import ServerCall
 from talos.rpc.http2.server import LocalServer
-from talos.rpc.limits import MESSAGE_OPTIONS
+from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.port.limits import Limits
 from talos.rpc.proxy.local import make_server
 from talos.rpc.proxy.raw import OK, Status
@@ -151,7 +151,12 @@ async def client(
     credentials = grpc.ssl_channel_credentials(
         pki.ca.crt, certificate and certificate.key, certificate and certificate.crt
     )
-    settings = [*MESSAGE_OPTIONS, ("grpc.use_local_subchannel_pool", 1), *options.items()]
+    settings = [
+        ("grpc.max_receive_message_length", MAX_MESSAGE),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.use_local_subchannel_pool", 1),
+        *options.items(),
+    ]
     host = f"[{target.host}]" if ":" in target.host else target.host
     channel = grpc.aio.secure_channel(f"{host}:{target.port}", credentials, settings)
     try:

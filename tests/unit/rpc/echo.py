@@ -16,7 +16,7 @@ from google.protobuf.wrappers_pb2 import BytesValue
 
 from talos.api.rpc import Handler, Service
 from talos.daemon.run import Daemon, host
-from talos.rpc.limits import MESSAGE_OPTIONS
+from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.server import serve
 from talos.system.logging import Log
 
@@ -29,7 +29,8 @@ _ARITIES = {
 
 
 CHANNEL_OPTIONS = (
-    *MESSAGE_OPTIONS,
+    ("grpc.max_receive_message_length", MAX_MESSAGE),
+    ("grpc.max_send_message_length", -1),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
     # Windows that do not grow with the measured bandwidth, which differs from run to run.

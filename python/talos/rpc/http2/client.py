@@ -182,6 +182,8 @@ class Channel:
         connection = self._connection
         if connection is None or not connection.usable:
             connection = await self._connect()
+        if len(connection.streams) >= connection.max_streams:
+            raise RpcError(Code.RESOURCE_EXHAUSTED, f"too many calls to {self._place} at a time, try again")
         headers: Headers = (
             (":method", "POST"),
             (":scheme", self.scheme),

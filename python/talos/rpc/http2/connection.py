@@ -97,6 +97,7 @@ class Connection(asyncio.Protocol):
         self.send_window = DEFAULT_WINDOW
         self.stream_window = DEFAULT_WINDOW
         self.max_frame = MIN_FRAME
+        self.max_streams = MAX_WINDOW
         self.paused = False
         self.closed = False
         self.transport: asyncio.Transport | None = None
@@ -300,6 +301,8 @@ class Connection(asyncio.Protocol):
                     stream.send_window = _widen(stream.send_window, change)
             elif name == Setting.MAX_FRAME_SIZE:
                 self.max_frame = min(value, MAX_SENT_FRAME)
+            elif name == Setting.MAX_CONCURRENT_STREAMS:
+                self.max_streams = value
         self.write(make_frame(Kind.SETTINGS, ACK, 0, b""))
         self.greet()
         self._wake_writers()

@@ -130,6 +130,8 @@ class RemoteChannel(Channel):
                 )
         except TimeoutError:
             raise OSError("no answer in time") from None
+        except ConnectionRefusedError:
+            raise OSError("connection refused") from None
         tls = transport.get_extra_info("ssl_object")
         if tls is not None and cast("ssl.SSLObject", tls).selected_alpn_protocol() != "h2":
             transport.abort()

@@ -1,4 +1,4 @@
-"""Passing calls on between this node's daemons, as bytes and unchanged. It runs on asyncio alone."""
+"""Passing calls on to this node's daemons and to others, as bytes and unchanged. It runs on asyncio alone."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from talos.api.methods import StreamKind, max_request, stream_kind
 from talos.api.rpc import Code, RpcError
 from talos.rpc.http2.call import ServerCall
-from talos.rpc.http2.client import ClientCall, LocalChannel, NotConnectedError
+from talos.rpc.http2.client import Channel, ClientCall, LocalChannel, NotConnectedError
 from talos.rpc.http2.server import LocalServer
 from talos.rpc.http2.stream import ASYNCIO
 from talos.rpc.proxy.raw import FORWARDED_LIMIT, Metadata, RawCall, Status, check_size, receive_one
@@ -38,7 +38,7 @@ def make_server(handler: CallHandler, log: Log) -> LocalServer:
     return LocalServer(begin, ASYNCIO, max_request)
 
 
-async def forward_local(call: RawCall, channel: LocalChannel, metadata: Metadata, *, to: str) -> Status:
+async def forward(call: RawCall, channel: Channel, metadata: Metadata, *, to: str) -> Status:
     """Pass a call on with this metadata and its replies back; returns how it ended.
 
     ``to`` is what is behind the channel, for the error that it can't be reached.
