@@ -225,14 +225,18 @@ def check_links(one: Machine) -> None:
 
 def test(world: World) -> None:
     one, two = world["one"], world["two"]
+    with one.console.expect(NO_DISK), two.console.expect(NO_DISK):
+        run(world, one, two)
+
+
+def run(world: World, one: Machine, two: Machine) -> None:
     cluster = world.cluster()
     for own, machine in ((1, one), (2, two)):
         machine.client.talosconfig = cluster.talosconfig
         url = world.web.serve(f"/{own}.yaml", cluster.config(make_patch(own)).read_text())
-        with machine.console.expect(NO_DISK):
-            machine.start(node=Node(lan=True, memory=1280, arguments=(f"talos.config={url}",)))
-            machine.wait_for_console_text(NO_DISK)
+        machine.start(node=Node(lan=True, memory=1280, arguments=(f"talos.config={url}",)))
     for machine in (one, two):
+        machine.wait_for_console_text(NO_DISK)
         machine.wait_for_api()
 
     world.section("every kind of link is made, with its settings, and seen in its status")
