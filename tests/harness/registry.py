@@ -7,7 +7,7 @@ import json
 import ssl
 import tarfile
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -63,13 +63,15 @@ class Store:
         self.kinds[descriptor["digest"]] = kind
         return descriptor
 
-    def add_image(self, name: str, *layers: Mapping[str, bytes], compress: bool = True) -> dict[str, Any]:
+    def add_image(
+        self, name: str, *layers: Mapping[str, bytes], compress: bool = True, command: Sequence[str] = ()
+    ) -> dict[str, Any]:
         """Add an image as ``repository:tag``, behind an index; the index' descriptor."""
         raw = [make_layer(layer) for layer in layers]
         document = {
             "architecture": "amd64",
             "os": "linux",
-            "config": {},
+            "config": {"Entrypoint": list(command)},
             "rootfs": {"type": "layers", "diff_ids": [digest_of(layer) for layer in raw]},
         }
         manifest = {

@@ -21,7 +21,7 @@ from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryEndpoint
 from talos.daemon.run import Daemon, host
 from talos.machined.containerd import client
 from talos.machined.containerd.archive import import_archive
-from talos.machined.containerd.client import SYSTEM, Containerd
+from talos.machined.containerd.client import PODS, SYSTEM, Containerd
 from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.containerd.store import find_image
 from talos.machined.logs.store import LogStore
@@ -184,6 +184,13 @@ async def imported(bench: Bench) -> dict[str, Any]:
     return {"texts": texts, "layers": len(found.manifest.layers) if found else 0}
 
 
+async def loaded(bench: Bench) -> dict[str, Any]:
+    """An archive, the fourth argument, is imported for pods."""
+    archive = await trio.Path(sys.argv[4]).read_bytes()
+    async with open_channel(bench.daemon, SOCKET) as transport:
+        return {"names": await import_archive(Containerd(transport, PODS), cut(archive), root="/")}
+
+
 def make_archives(archive: bytes) -> dict[str, bytes]:
     """The archive and what may become of it."""
     middle = archive.index(b"in the middle")
@@ -243,7 +250,7 @@ def is_serving(old: int) -> bool:
         return sock.connect_ex(SOCKET) == 0
 
 
-SCENARIOS = {"lifecycle": lifecycle, "broken": broken, "imported": imported}
+SCENARIOS = {"lifecycle": lifecycle, "broken": broken, "imported": imported, "loaded": loaded}
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.empty_pb2 import Empty
 
-from talos.api.containerd import cgroups_v1_pb2, cgroups_v2_pb2, containers_pb2, task_pb2, tasks_pb2
+from talos.api.containerd import cgroups_v1_pb2, cgroups_v2_pb2, containers_pb2, cri_pb2, task_pb2, tasks_pb2
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError, Transport
 from talos.machined.api import containerd
@@ -18,6 +18,7 @@ from talos.machined.node.ports import Node, ServiceStatus
 from talos.system.cgroups import Usage
 
 _LIST_CONTAINERS = "/containerd.services.containers.v1.Containers/List"
+_LIST_STATES = "/runtime.v1.RuntimeService/ListContainers"
 _LIST_TASKS = "/containerd.services.tasks.v1.Tasks/List"
 _METRICS = "/containerd.services.tasks.v1.Tasks/Metrics"
 _KILL = "/containerd.services.tasks.v1.Tasks/Kill"
@@ -32,11 +33,6 @@ _METADATA = "io.cri-containerd.container.metadata"
 _SHORT_ID = 12
 
 _SANDBOX_STATES = {task_pb2.RUNNING: "SANDBOX_READY"}
-_CONTAINER_STATES = {
-    task_pb2.CREATED: "CONTAINER_CREATED",
-    task_pb2.RUNNING: "CONTAINER_RUNNING",
-    task_pb2.STOPPED: "CONTAINER_EXITED",
-}
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
@@ -89,6 +85,7 @@ class Row:
     image: str
     pid: int = 0
     status: task_pb2.Status = task_pb2.UNKNOWN
+    pod_state: cri_pb2.ContainerState = cri_pb2.CONTAINER_UNKNOWN
     pod: str = ""
     pod_uid: str = ""
     container: str = ""
@@ -120,7 +117,7 @@ class Row:
         if not self.pod:
             return task_pb2.Status.Name(self.status)
         if self.container:
-            return _CONTAINER_STATES.get(self.status, "CONTAINER_UNKNOWN")
+            return cri_pb2.ContainerState.Name(self.pod_state)
         return _SANDBOX_STATES.get(self.status, "SANDBOX_NOTREADY")
 
 
@@ -171,7 +168,23 @@ async def read_usage(node: Node, namespace: str, rows: Sequence[Row]) -> Mapping
 
 async def _list_instance(node: Node, socket: str, namespace: str) -> list[Row]:
     async with await containerd.connect_to(node, socket) as transport:
-        return [replace(row, socket=socket) for row in await _list(transport, namespace)]
+        found = await _list(transport, namespace)
+        states = dict[str, cri_pb2.ContainerState]()
+        if namespace == containerd.PODS:
+            states = await _list_states(transport)
+    unknown = cri_pb2.CONTAINER_UNKNOWN
+    return [replace(row, socket=socket, pod_state=states.get(row.id, unknown)) for row in found]
+
+
+async def _list_states(transport: Transport) -> dict[str, cri_pb2.ContainerState]:
+    """The states of pods' containers: those that have ended have no task any more."""
+    listed = await transport.unary(
+        _LIST_STATES,
+        cri_pb2.ListContainersRequest(),
+        cri_pb2.ListContainersResponse,
+        timeout=containerd.TIMEOUT,
+    )
+    return {container.id: container.state for container in listed.containers}
 
 
 async def _list(transport: Transport, namespace: str) -> list[Row]:

@@ -14,6 +14,7 @@ from talos.api.containerd import (
     cgroups_v1_pb2,
     cgroups_v2_pb2,
     containers_pb2,
+    cri_pb2,
     metric_pb2,
     task_pb2,
     tasks_pb2,
@@ -265,6 +266,9 @@ def make_replies() -> Mapping[str, Message]:
             ]
         ),
         "/containerd.services.tasks.v1.Tasks/Kill": Empty(),
+        "/runtime.v1.RuntimeService/ListContainers": cri_pb2.ListContainersResponse(
+            containers=[cri_pb2.Container(id="c" * 64, state=cri_pb2.CONTAINER_EXITED)]
+        ),
     }
 
 
