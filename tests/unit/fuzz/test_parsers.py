@@ -15,9 +15,14 @@ from google.protobuf.message import DecodeError
 from tests.unit.rpc.port.world import World
 
 from talos.api.cosi import resource_pb2
+from talos.api.discovery.affiliate_pb2 import Affiliate, Endpoint
+from talos.api.discovery.cluster_pb2 import WatchResponse
 from talos.api.machine import machine_pb2
 from talos.api.rpc import RpcError
 from talos.apid.wire import MergeError, mark_frame, mark_reply
+from talos.clusterd.discovery.cipher import PayloadCipher
+from talos.clusterd.discovery.known import KnownAffiliates
+from talos.clusterd.discovery.payload import parse_payload
 from talos.config.cel.compile import compile_expression
 from talos.config.cel.environments import DISK, LINK
 from talos.config.change.patch import apply_patches, parse_patch
@@ -36,6 +41,7 @@ from talos.resource.remote.service import parse_query
 from talos.rpc.http2.frames import ProtocolError
 from talos.rpc.port import request
 from talos.rpc.protocol import parse_metadata, parse_timeout
+from talos.system.logging import Log
 from talos.timed.ntp.packet import is_reply as is_ntp
 from talos.timed.ntp.packet import parse_reply as parse_ntp
 
@@ -110,6 +116,24 @@ DHCP = (
     b"\2\1\6\0\0\0\0\7" + bytes(20) + HARDWARE + bytes(202) + b"\x63\x82\x53\x63"
     b"\x35\1\5\1\4\xff\xff\xff\0\x33\4\0\0\x0e\x10\x36\4\x0a\0\0\1\3\4\x0a\0\0\1\x0c\4node\xff"
 )
+SEALER = PayloadCipher(bytes(range(32)))
+
+
+def _payload() -> Affiliate:
+    payload = Affiliate(node_id="a", hostname="a", nodename="a", machine_type="worker", addresses=[bytes(4)])
+    payload.kubespan.public_key = "key"
+    payload.kubespan.additional_addresses.add(ip=bytes([10, 0, 0, 0]), bits=8)
+    payload.control_plane.api_server_port = 6443
+    return payload
+
+
+def _affiliates() -> bytes:
+    endpoint = SEALER.seal_endpoint(Endpoint(ip=bytes([10, 0, 0, 1]), port=51820))
+    response = WatchResponse()
+    response.affiliates.add(id="a", data=SEALER.seal(_payload()), endpoints=[endpoint])
+    return response.SerializeToString()
+
+
 AUTHORITY = CertificateAuthority.from_pem(_data("authority.crt"), _data("authority.key"))
 PARSERS: Mapping[str, Parser] = {
     "config": Parser(
@@ -169,6 +193,18 @@ PARSERS: Mapping[str, Parser] = {
     "key": Parser(parse=parse_key, seeds=[_data("authority.key"), _data("ed25519.key")]),
     "certificate request": Parser(
         parse=lambda data: AUTHORITY.sign(data, organizations=()), seeds=[_data("request.csr")]
+    ),
+    "discovered affiliates": Parser(
+        parse=lambda data: KnownAffiliates(SEALER, "own", Log(write=lambda _: None)).take_snapshot(
+            WatchResponse.FromString(data)
+        ),
+        seeds=[_affiliates()],
+        refusals=(DecodeError,),
+    ),
+    "discovered payload": Parser(
+        parse=lambda data: parse_payload(Affiliate.FromString(data), [Endpoint.FromString(data)]),
+        seeds=[_payload().SerializeToString()],
+        refusals=(DecodeError,),
     ),
     "pattern": Parser(
         parse=lambda data: Pattern(_text(data)).search("eth0/10.5.0.2/24" * 4),
