@@ -38,7 +38,7 @@ NOFILE = 1048576
 
 
 def boot_machine() -> None:
-    """Mount, fork the zygote before gRPC is imported, then boot."""
+    """Mount, fork the zygote before event loops run, then boot."""
     has_kernel = not is_container()
     logs = LogStore()
     log = Log({"service": MACHINED}, write=make_sink(logs, MACHINED, make_console(has_kernel=has_kernel)))

@@ -1,6 +1,6 @@
 """The process from which daemons are forked.
 
-PID 1 forks it before any gRPC object exists: gRPC does not survive a fork. It imports the
+PID 1 forks it before its event loops run, which do not survive a fork. It imports the
 daemons' modules once, so a daemon starts in milliseconds and shares that memory with the
 others. On request it forks twice, which makes PID 1 the daemon's parent. Its loop is one
 thread without an event loop; PID 1's end is in :mod:`talos.machined.services.zygote_client`.
@@ -45,7 +45,7 @@ MODULES = (
 WARM_UP_MODULE = "talos.daemon.warm_up"
 TLS_MODULE = APID.module
 ARENAS = 2
-"""malloc arenas of a daemon; by default each of gRPC's threads has one."""
+"""malloc arenas of a daemon; by default each thread has one."""
 FAILED_TO_START = 70
 """Exit code of a daemon that failed before its main function; EX_SOFTWARE of sysexits.h."""
 
@@ -82,7 +82,7 @@ def parse_request(data: bytes) -> ForkRequest:
 
 
 def fork_zygote(first: Sequence[str] = ()) -> tuple[socket.socket, int]:
-    """Fork the zygote: the socket to it, and its pid. Only before gRPC is in use.
+    """Fork the zygote: the socket to it, and its pid. Only before event loops run.
 
     ``first`` are modules to load before all others.
     """
