@@ -134,7 +134,7 @@ BONDS: dict[str, dict[str, Any]] = {
     "bondMode: broadcast\nmiimon: 100\n": {"mode": "broadcast"},
     "bondMode: balance-tlb\nmiimon: 100\ntlbLogicalLb: 0\nprimary: lan\nlpInterval: 2\n": {
         "mode": "balance-tlb",
-        "tlbLogicalLb": 0,
+        "tlbLogicalLb": None,
         "lpInterval": 2,
     },
     "bondMode: balance-alb\nmiimon: 100\nresendIGMP: 3\nnumPeerNotif: 4\npeerNotifDelay: 500\n": {
