@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from talos.api.metadata import ROLE
-from talos.routerd.routes import OWNERS, Owner, owner_of
+from talos.api.rpc import Code, RpcError
+from talos.routerd.routes import METHODS, OWNERS, Owner, owner_of
 from talos.rpc.http2.client import LocalChannel
 from talos.rpc.proxy.local import forward, open_local
 from talos.rpc.proxy.raw import RawCall, Status
@@ -28,6 +29,9 @@ class Router:
         roles = roles_of(call.metadata)
         check_roles(call.method, roles, maintenance=self.maintenance)
         owner = owner_of(call.method)
+        if self.maintenance and call.method in METHODS:
+            # The daemons of the cluster start with the config that makes the machine a part of one.
+            raise RpcError(Code.UNIMPLEMENTED, "API is not implemented in maintenance mode")
         return await forward(call, self._channels[owner], call.metadata, to=owner.name)
 
     def close(self) -> None:
