@@ -136,13 +136,6 @@ def test_bios_gets_address_and_config_from_us(stage: Stage) -> None:
             server.wait_for(f"{address}: has loaded {file.name}", SERVER_SECONDS)
 
 
-# A known defect: the other server grants the lease (its log goes to ACK), and the machine shows no address.
-# The same machine gets and shows one from our own server, and in every test with QEMU's own network.
-@pytest.mark.xfail(
-    raises=AssertionError,
-    reason="a lease that comes through the hub does not become an address",
-    strict=False,
-)
 def test_uefi_gets_address_from_another_server(stage: Stage) -> None:
     # The hub joins the two servers' taps with the machine's card. Without a program on the card the firmware
     # drives it, and boots from the network by itself.

@@ -55,4 +55,6 @@ class KernelLogWriter:
     def write(self, line: str) -> None:
         """Write one line; lost when the kernel refuses."""
         with suppress(OSError):
-            os.write(self._fd, f"<30>{PREFIX}{line}".encode()[:LINE_SIZE])
+            # The kernel shows no line that could still be continued: without its end the last one
+            # stays invisible, on the console and to readers, until somebody writes the next.
+            os.write(self._fd, f"<30>{PREFIX}{line}".encode()[:LINE_SIZE] + b"\n")
