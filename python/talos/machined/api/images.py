@@ -13,7 +13,6 @@ from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.api.machine import image_pb2, machine_pb2
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
 from talos.machined.api import containerd as instances
-from talos.machined.containerd.archive import import_archive
 from talos.machined.containerd.client import PODS, SYSTEM, Containerd, find_root
 from talos.machined.containerd.pull import Progress, pull_image, read_sources
 from talos.machined.containerd.reference import DIGEST, parse_reference
@@ -159,6 +158,9 @@ def handlers(node: Node) -> Mapping[str, Handler]:
     async def load(
         requests: AsyncIterator[image_pb2.ImageServiceImportRequest], call: Call
     ) -> image_pb2.ImageServiceImportResponse:
+        # Few nodes are ever sent an archive.
+        from talos.machined.containerd.archive import import_archive
+
         del call
         first = await anext(requests, image_pb2.ImageServiceImportRequest())
         if not first.HasField("containerd"):

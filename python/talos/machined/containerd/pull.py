@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -19,14 +20,15 @@ from talos.machined.containerd.client import Containerd
 from talos.machined.containerd.ingest import store_content
 from talos.machined.containerd.manifest import Manifest, find_form, parse_index, parse_manifest
 from talos.machined.containerd.reference import parse_reference
-from talos.machined.containerd.registry.hosts import Sources
-from talos.machined.containerd.registry.http import RegistryError
-from talos.machined.containerd.registry.session import Fetched, Session, open_session
+from talos.machined.containerd.registry.hosts import RegistryError, Sources
 from talos.machined.containerd.store import Image, read_image, unpack
 from talos.machined.node.resources import read_variables
 from talos.resource import ids
 from talos.resource.state import NotFoundError, State
 from talos.system.errors import UserError
+
+if TYPE_CHECKING:
+    from talos.machined.containerd.registry.session import Fetched, Session
 
 PARALLEL = 3
 """Parts of one image that are fetched at a time."""
@@ -80,6 +82,9 @@ async def pull_image(
         UserError: the reference, the sources or what they send is not right.
         RpcError: containerd reports an error.
     """
+    # What HTTP needs is not loaded before a node is up.
+    from talos.machined.containerd.registry.session import open_session
+
     reference = parse_reference(name)
     session = open_session(reference, sources)
     where = f"image {reference}"
@@ -120,7 +125,9 @@ def check_room(size: int, root: str, where: str) -> None:
         )
 
 
-async def _store_parts(containerd: Containerd, session: Session, manifest: Manifest, report: Report) -> None:
+async def _store_parts(
+    containerd: Containerd, session: "Session", manifest: Manifest, report: Report
+) -> None:
     limit = trio.CapacityLimiter(PARALLEL)
     failures: list[UserError | RpcError] = []
 
@@ -140,7 +147,7 @@ async def _store_parts(containerd: Containerd, session: Session, manifest: Manif
         raise failures[0]
 
 
-async def _store_part(containerd: Containerd, session: Session, part: Descriptor, report: Report) -> None:
+async def _store_part(containerd: Containerd, session: "Session", part: Descriptor, report: Report) -> None:
     async def store(chunks: AsyncGenerator[bytes]) -> bool:
         try:
             return await store_content(
@@ -159,7 +166,7 @@ async def _store_part(containerd: Containerd, session: Session, part: Descriptor
     report(_make_progress(part, Step.DOWNLOADED if was_missing else Step.EXISTS, part.size))
 
 
-async def _store_manifest(containerd: Containerd, fetched: Fetched, labels: Mapping[str, str]) -> None:
+async def _store_manifest(containerd: Containerd, fetched: "Fetched", labels: Mapping[str, str]) -> None:
     async def chunks() -> AsyncGenerator[bytes]:
         yield fetched.data
 

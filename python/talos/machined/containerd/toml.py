@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from talos.system.errors import UserError
+
 type Table = Mapping[str, Any]
 
 
@@ -14,6 +16,16 @@ def merge(base: Table, over: Table) -> dict[str, Any]:
         old = merged.get(key)
         merged[key] = merge(_table(old), _table(value)) if _is_table(old) and _is_table(value) else value
     return merged
+
+
+def parse_toml(text: str) -> Table:
+    """A table; UserError."""
+    import tomllib  # few configs have any
+
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UserError(f"it is no TOML: {error}") from None
 
 
 def format_toml(table: Table) -> str:

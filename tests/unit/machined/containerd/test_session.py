@@ -24,8 +24,7 @@ from talos.api.definitions.cri_pb2 import (
 )
 from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.registry import http, session
-from talos.machined.containerd.registry.hosts import Sources
-from talos.machined.containerd.registry.http import RegistryError
+from talos.machined.containerd.registry.hosts import RegistryError, Sources
 from talos.machined.containerd.registry.proxies import find_server
 from talos.machined.containerd.registry.session import Session, open_session
 from talos.pki.authority import CertificateAuthority, Usage

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
 
-from talos.machined.containerd.registry.hosts import Credentials
+from talos.machined.containerd.registry.hosts import Credentials, RegistryError
 from talos.machined.containerd.registry.http import (
     Abort,
     Client,
-    RegistryError,
     check_status,
     request,
 )

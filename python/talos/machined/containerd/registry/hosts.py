@@ -16,6 +16,15 @@ ANY = "*"
 _LOCAL = ("localhost", "127.", "[::1]")
 
 
+class RegistryError(Exception):
+    """A server failed. ``status`` is its HTTP status, 0 when there was none; ``temporary``: try again."""
+
+    def __init__(self, message: str, *, status: int = 0, temporary: bool = False) -> None:
+        super().__init__(message)
+        self.status = status
+        self.temporary = temporary
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
     """What the config says of registries, and its variables, which may name proxies on the way to them."""

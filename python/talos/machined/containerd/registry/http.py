@@ -13,6 +13,7 @@ from socket import SHUT_RDWR, gaierror
 from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
 
+from talos.machined.containerd.registry.hosts import RegistryError
 from talos.machined.containerd.registry.proxies import find_server
 from talos.machined.containerd.registry.tls import explain
 
@@ -22,15 +23,6 @@ MAX_REDIRECTS = 5
 AGENT = "talos"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_REASON = 200
-
-
-class RegistryError(Exception):
-    """A server failed. ``status`` is its HTTP status, 0 when there was none; ``temporary``: try again."""
-
-    def __init__(self, message: str, *, status: int = 0, temporary: bool = False) -> None:
-        super().__init__(message)
-        self.status = status
-        self.temporary = temporary
 
 
 @dataclass(slots=True, kw_only=True)

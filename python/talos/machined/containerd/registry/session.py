@@ -16,6 +16,7 @@ from talos.machined.containerd.reference import Reference
 from talos.machined.containerd.registry.auth import authenticate
 from talos.machined.containerd.registry.hosts import (
     Endpoint,
+    RegistryError,
     Sources,
     find_credentials,
     find_endpoints,
@@ -24,7 +25,6 @@ from talos.machined.containerd.registry.hosts import (
 from talos.machined.containerd.registry.http import (
     Abort,
     Client,
-    RegistryError,
     Response,
     check_status,
     request,

@@ -6,7 +6,6 @@ They hold passwords and keys, so no resource shows their content.
 import json
 import os
 import shutil
-import tomllib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from talos.machined.containerd.config import (
     make_credentials,
     make_hosts,
 )
-from talos.machined.containerd.toml import format_toml, merge
+from talos.machined.containerd.toml import format_toml, merge, parse_toml
 from talos.machined.controllers.cri.runtime_spec import make_default_spec
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
@@ -94,10 +93,10 @@ class CRIConfigFilesController(Reconciler):
         table = merge(table, make_credentials(registries))
         for part in sorted(parts, key=lambda part: part.id):
             try:
-                table = merge(table, tomllib.loads(part.spec.content))
-            except (tomllib.TOMLDecodeError, RecursionError) as error:
+                table = merge(table, parse_toml(part.spec.content))
+            except UserError as error:
                 self._log.once(
-                    "a piece of containerd's configuration is no TOML, it is left out",
+                    "a piece of containerd's configuration is left out",
                     document=f"CRICustomizationConfig {part.id}",
                     reason=str(error),
                 )
