@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import Message
 from tests.unit.talosctl.fake import Client, FakeNode
 
 from talos.api.common.common_pb2 import NetIP
 from talos.api.cosi.resource_pb2 import Resource, Spec
-from talos.api.cosi.state_pb2 import GetRequest, GetResponse, ListRequest, ListResponse
+from talos.api.cosi.state_pb2 import ListRequest, ListResponse
 from talos.api.definitions.cluster_pb2 import MemberSpec
 from talos.api.definitions.enums_pb2 import MachineType, RuntimeMachineStage
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec, MachineStatusSpec, MachineStatusStatus
@@ -36,7 +37,6 @@ class Cluster:
         self.kubelet = "Running"
         self.diagnostics: list[str] = []
         node.on("/cosi.resource.State/List", ListRequest, self._list, stream=True)
-        node.on("/cosi.resource.State/Get", GetRequest, self._get)
         node.on(SERVICE + "ServiceList", Empty, self._services)
         node.on(SERVICE + "Version", Empty, machine.VersionResponse(messages=[machine.Version()]))
         node.on(SERVICE + "EtcdMemberList", machine.EtcdMemberListRequest, self._etcd)
@@ -44,16 +44,13 @@ class Cluster:
     def _list(self, request: Any, _metadata: Mapping[str, str]) -> list[ListResponse]:
         if request.type == "Members.cluster.talos.dev":
             return self.members
-        specs = [DiagnosticSpec(message=message) for message in self.diagnostics]
+        specs: list[Message] = [DiagnosticSpec(message=message) for message in self.diagnostics]
+        if request.type == "MachineStatuses.runtime.talos.dev":
+            stage = RuntimeMachineStage.MACHINE_STAGE_RUNNING
+            specs = [MachineStatusSpec(stage=stage, status=MachineStatusStatus(ready=True))]
         return [
             ListResponse(resource=Resource(spec=Spec(proto_spec=spec.SerializeToString()))) for spec in specs
         ]
-
-    def _get(self, _request: Any, _metadata: Mapping[str, str]) -> GetResponse:
-        spec = MachineStatusSpec(
-            stage=RuntimeMachineStage.MACHINE_STAGE_RUNNING, status=MachineStatusStatus(ready=True)
-        )
-        return GetResponse(resource=Resource(spec=Spec(proto_spec=spec.SerializeToString())))
 
     def _services(self, _request: Any, _metadata: Mapping[str, str]) -> machine.ServiceListResponse:
         health = machine.ServiceHealth(healthy=True)

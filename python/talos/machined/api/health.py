@@ -1,59 +1,79 @@
-"""HealthCheck: wait until what a control plane node runs is healthy, and report on the way."""
+"""HealthCheck: wait until the cluster is healthy, and report on the way."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+import ssl
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import trio
+from google.protobuf.message import Message
 
 from talos.api.cluster import cluster_pb2
-from talos.api.definitions import enums_pb2 as enums
-from talos.api.resource import config_pb2
-from talos.api.rpc import Call, Code, Handler, RpcError, Send
-from talos.machined.node.ports import Node, ServiceState, UnknownServiceError
-from talos.resource import ids
-from talos.resource.state import NotFoundError, State
+from talos.api.cosi.state_pb2 import ListRequest, ListResponse
+from talos.api.metadata import READER, ROLE
+from talos.api.rpc import Call, Code, Handler, RpcError, Send, Transport
+from talos.daemon.daemons import APID
+from talos.daemon.health import ClusterNodes, sort_members, wait_for_health
+from talos.daemon.machine_type import require_control_plane
+from talos.machined.node.ports import Node
+from talos.resource import ids, kinds
+from talos.resource.kind import Kind
+from talos.resource.state import NotFoundError
+from talos.rpc.channel import ClientTls, make_client_context
 
-PAUSE = 0.5
-"""Seconds between two checks."""
 DEFAULT_WAIT = 300.0
+CALL_TIMEOUT = 10.0
 _METHOD = "/cluster.ClusterService/HealthCheck"
-
-type Check = Callable[[Node], Awaitable[str]]
-"""What is wrong, empty when nothing is."""
+_AS_READER = {ROLE: [READER]}
 
 
-async def check_service(node: Node, *, id: str) -> str:
-    """A service runs and its last health check found nothing."""
+class PeerCalls:
+    """Calls to the APIs of the cluster's nodes, this one included, as a reader."""
+
+    def __init__(self, node: Node, context: ssl.SSLContext, stack: AsyncExitStack) -> None:
+        self._node = node
+        self._context = context
+        self._stack = stack
+        self._open: dict[str, Transport] = {}
+
+    async def _connect(self, address: str) -> Transport:
+        if address not in self._open:
+            channel = self._node.connect_tls(address, APID.port, self._context)
+            self._open[address] = await self._stack.enter_async_context(channel)
+        return self._open[address]
+
+    async def unary[R: Message](self, node: str, method: str, request: Message, reply: type[R]) -> R:
+        """One call; its error has the node's address."""
+        transport = await self._connect(node)
+        try:
+            return await transport.unary(method, request, reply, metadata=_AS_READER, timeout=CALL_TIMEOUT)
+        except RpcError as error:
+            raise RpcError(error.code, f"{node}: {error.message}") from None
+
+    async def specs[S: Message](self, node: str, kind: Kind[S]) -> Sequence[S]:
+        """The specs of all resources of a kind."""
+        transport = await self._connect(node)
+        request = ListRequest(namespace=kind.namespace, type=kind.type)
+        stream = transport.stream(
+            "/cosi.resource.State/List", request, ListResponse, metadata=_AS_READER, timeout=CALL_TIMEOUT
+        )
+        async with stream as replies:
+            return [kind.spec.FromString(reply.resource.spec.proto_spec) async for reply in replies]
+
+
+@asynccontextmanager
+async def open_peers(node: Node) -> AsyncGenerator[PeerCalls]:
+    """Calls with this node's own certificate; FAILED_PRECONDITION while there is none."""
     try:
-        service = node.services.get(id)
-    except UnknownServiceError:
-        return f'service "{id}" is not part of this version'
-    if service.state is not ServiceState.RUNNING:
-        return f'service "{id}" is {service.state.value}'
-    if service.health.unknown or not service.health.healthy:
-        return f'service "{id}" is not healthy: {service.health.last_message or "no check yet"}'
-    return ""
-
-
-async def check_boot(node: Node) -> str:
-    """The boot has ended and nothing is missing."""
-    try:
-        status = (await node.state.get(*ids.MACHINE_STATUS)).spec
+        spec = (await node.state.get(*ids.API_CERTIFICATE)).spec
     except NotFoundError:
-        return "the machine's status is not known yet"
-    if status.stage != enums.MACHINE_STAGE_RUNNING:
-        return "the boot has not ended"
-    unmet = ", ".join(f"{one.name}: {one.reason}" for one in status.status.unmet_conditions)
-    return f"the machine is not ready: {unmet}" if unmet else ""
-
-
-CHECKS: Mapping[str, Check] = {
-    "etcd to be healthy": partial(check_service, id="etcd"),
-    "apid to be ready": partial(check_service, id="apid"),
-    "kubelet to be healthy": partial(check_service, id="kubelet"),
-    "all nodes to finish boot sequence": check_boot,
-}
-"""In the order in which they are waited for."""
+        raise RpcError(Code.FAILED_PRECONDITION, "this node has no certificate yet") from None
+    settings = ClientTls(
+        certificate=spec.client.crt,
+        key=spec.client.key,
+        authorities=tuple(authority.crt for authority in spec.accepted_c_as),
+    )
+    async with AsyncExitStack() as stack:
+        yield PeerCalls(node, make_client_context(settings), stack)
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
@@ -61,36 +81,27 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
     async def health_check(request: cluster_pb2.HealthCheckRequest, call: Call, send: Send) -> None:
         del call
-        await require_control_plane(node.state)
+        await require_control_plane(node.state, _METHOD)
         seconds = request.wait_timeout.ToTimedelta().total_seconds() or DEFAULT_WAIT
-        reported = ""
 
         async def report(text: str) -> None:
-            nonlocal reported
-            if text != reported:
-                reported = text
-                await send(cluster_pb2.HealthCheckProgress(message=text))
+            await send(cluster_pb2.HealthCheckProgress(message=text))
 
-        with trio.move_on_after(seconds) as scope:
-            for name, check in CHECKS.items():
-                await report(f"waiting for {name}: ...")
-                while problem := await check(node):
-                    await report(f"waiting for {name}: {problem}")
-                    await trio.sleep(PAUSE)
-                await report(f"waiting for {name}: OK")
-        if scope.cancelled_caught:
-            raise RpcError(Code.DEADLINE_EXCEEDED, f"not healthy within {seconds:g} s: {reported}")
+        nodes = await find_nodes(node, request.cluster_info)
+        if not request.cluster_info.control_plane_nodes:
+            await report(f"discovered nodes: {' '.join(nodes.all)}")
+        async with open_peers(node) as calls:
+            await wait_for_health(calls, nodes, seconds=seconds, report=report, sleep=trio.sleep)
 
     return {"HealthCheck": health_check}
 
 
-async def require_control_plane(state: State) -> None:
-    """Refuse a call that only control plane nodes serve."""
-    try:
-        kind = (await state.get(*ids.MACHINE_TYPE)).spec.machine_type
-    except NotFoundError:
-        kind = config_pb2.UNKNOWN
-    if kind == config_pb2.UNKNOWN:
-        raise RpcError(Code.UNIMPLEMENTED, f"machine type is not set, cannot use {_METHOD} API")
-    if kind not in (config_pb2.INIT, config_pb2.CONTROL_PLANE):
-        raise RpcError(Code.UNIMPLEMENTED, f"{_METHOD} is only available on control plane nodes")
+async def find_nodes(node: Node, named: cluster_pb2.ClusterInfo) -> ClusterNodes:
+    """The nodes that the caller names, else the members that this node knows of."""
+    if named.control_plane_nodes:
+        return ClusterNodes(control_plane=named.control_plane_nodes, workers=named.worker_nodes)
+    nodes = sort_members([member.spec for member in await node.state.list(kinds.MEMBER)])
+    if not nodes.control_plane:
+        text = "no control plane node is known: name the nodes, or configure discovery"
+        raise RpcError(Code.FAILED_PRECONDITION, text)
+    return nodes

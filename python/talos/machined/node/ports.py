@@ -6,6 +6,7 @@ put into two processes without touching a handler.
 """
 
 import enum
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -304,3 +305,5 @@ class Node:
     etcd: EtcdControl
     connect: Callable[[str], AbstractAsyncContextManager[DuplexTransport]]
     """A channel to a unix socket, such as containerd's; it reconnects by itself."""
+    connect_tls: Callable[[str, int, ssl.SSLContext], AbstractAsyncContextManager[DuplexTransport]]
+    """A channel to a port of another node, by its address."""

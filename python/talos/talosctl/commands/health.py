@@ -1,11 +1,13 @@
 """``talosctl health``."""
 
+import asyncio
 from collections.abc import Sequence
 
 from google.protobuf.duration_pb2 import Duration
 
 from talos.api.cluster.cluster_pb2 import ClusterInfo, HealthCheckProgress, HealthCheckRequest
 from talos.api.rpc import RpcError
+from talos.daemon.health import ClusterNodes, wait_for_health
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
@@ -13,7 +15,7 @@ from talos.talosctl.client.command import need_one_node, raise_error, run_async
 from talos.talosctl.client.failure import describe
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.health import Nodes, find_nodes, wait_for_health
+from talos.talosctl.client.health import SessionCalls, find_nodes
 from talos.talosctl.client.select import select_target
 from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
@@ -60,18 +62,26 @@ def run_client_checks(flags: Flags, control_plane: Sequence[str]) -> int:
         raise UserError("is not asked by this client", where="--k8s-endpoint", hint=hint)
     workers = flags.texts("worker-nodes")
 
+    async def report(text: str) -> None:
+        console.note(text)
+
     async def main() -> int:
         target = select_target(flags)
         node = need_one_node(target, "health")
         async with open_session(target) as session:
             try:
                 nodes = (
-                    Nodes(control_plane=control_plane, workers=workers)
+                    ClusterNodes(control_plane=control_plane, workers=workers)
                     if control_plane
                     else await find_nodes(session, node)
                 )
                 await wait_for_health(
-                    session, nodes, seconds=flags.seconds("wait-timeout"), report=console.note
+                    SessionCalls(session),
+                    nodes,
+                    seconds=flags.seconds("wait-timeout"),
+                    report=report,
+                    sleep=asyncio.sleep,
+                    describe=lambda error: describe(error, target),
                 )
             except RpcError as error:
                 console.note(f"error: {describe(error, target)}")

@@ -1,5 +1,6 @@
 """A node whose every part is in memory, and a caller of its handlers."""
 
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -286,6 +287,13 @@ def _connect_to_nothing(path: str) -> AbstractAsyncContextManager[DuplexTranspor
     raise AssertionError(f"no connection to {path} expected")
 
 
+def _connect_to_no_node(
+    address: str, port: int, context: ssl.SSLContext
+) -> AbstractAsyncContextManager[DuplexTransport]:
+    del context
+    raise AssertionError(f"no connection to {address}:{port} expected")
+
+
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
     state_dir = tmp_path / "state"
@@ -303,6 +311,7 @@ def node(tmp_path: Path) -> Node:
         meta=MetaStore(),
         etcd=EtcdControl(),
         connect=_connect_to_nothing,
+        connect_tls=_connect_to_no_node,
     )
 
 
