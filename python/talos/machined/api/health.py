@@ -18,7 +18,7 @@ from talos.machined.node.ports import Node
 from talos.resource import ids, kinds
 from talos.resource.kind import Kind
 from talos.resource.state import NotFoundError
-from talos.rpc.channel import ClientTls, make_client_context
+from talos.rpc.http2.remote import ClientTls, RemoteServer, make_client_context
 
 DEFAULT_WAIT = 300.0
 CALL_TIMEOUT = 10.0
@@ -37,7 +37,8 @@ class PeerCalls:
 
     async def _connect(self, address: str) -> Transport:
         if address not in self._open:
-            channel = self._node.connect_tls(address, APID.port, self._context)
+            server = RemoteServer(host=address, port=APID.port, context=self._context)
+            channel = self._node.connect_remote(server)
             self._open[address] = await self._stack.enter_async_context(channel)
         return self._open[address]
 

@@ -34,7 +34,7 @@ from talos.machined.services.supervisor import Supervisor
 from talos.machined.services.table import SERVICES
 from talos.machined.services.zygote_client import Zygote
 from talos.resource.memory.state import MemoryState
-from talos.rpc.channel import open_channel, open_tls_channel
+from talos.rpc.channel import open_channel, open_remote
 from talos.system.cgroups import find_groups
 from talos.system.files import KernelFiles
 from talos.system.mounts import KernelMounts
@@ -148,5 +148,5 @@ def make_node(machine: Machine) -> Node:
         meta=machine.meta,
         etcd=machine.etcd,
         connect=partial(open_channel, machine.daemon),
-        connect_tls=partial(open_tls_channel, machine.daemon),
+        connect_remote=partial(open_remote, machine.daemon.bridge),
     )

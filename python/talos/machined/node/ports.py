@@ -6,7 +6,6 @@ put into two processes without touching a handler.
 """
 
 import enum
-import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from talos.api.rpc import DuplexTransport
 from talos.disks.reset import ResetPlan
 from talos.machined.node.etcd import EtcdControl
 from talos.resource.state import State
+from talos.rpc.http2.remote import RemoteServer
 from talos.system.cgroups import Groups
 from talos.system.files import Files
 from talos.system.process import Finished
@@ -305,5 +305,5 @@ class Node:
     etcd: EtcdControl
     connect: Callable[[str], AbstractAsyncContextManager[DuplexTransport]]
     """A channel to a unix socket, such as containerd's; it reconnects by itself."""
-    connect_tls: Callable[[str, int, ssl.SSLContext], AbstractAsyncContextManager[DuplexTransport]]
-    """A channel to a port of another node, by its address."""
+    connect_remote: Callable[[RemoteServer], AbstractAsyncContextManager[DuplexTransport]]
+    """A channel to a server in the network, such as another node's API."""

@@ -1,6 +1,5 @@
 """A node whose every part is in memory, and a caller of its handlers."""
 
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -33,6 +32,7 @@ from talos.machined.node.ports import (
 )
 from talos.machined.platform.platform import ContainerPlatform, MetalPlatform
 from talos.resource.memory.state import MemoryState
+from talos.rpc.http2.remote import RemoteServer
 from talos.system.cgroups import NoGroups, Usage
 from talos.system.files import KernelFiles
 from talos.system.proc.cmdline import parse_cmdline
@@ -287,11 +287,8 @@ def _connect_to_nothing(path: str) -> AbstractAsyncContextManager[DuplexTranspor
     raise AssertionError(f"no connection to {path} expected")
 
 
-def _connect_to_no_node(
-    address: str, port: int, context: ssl.SSLContext
-) -> AbstractAsyncContextManager[DuplexTransport]:
-    del context
-    raise AssertionError(f"no connection to {address}:{port} expected")
+def _connect_to_no_node(server: RemoteServer) -> AbstractAsyncContextManager[DuplexTransport]:
+    raise AssertionError(f"no connection to {server.host} expected")
 
 
 @pytest.fixture
@@ -311,7 +308,7 @@ def node(tmp_path: Path) -> Node:
         meta=MetaStore(),
         etcd=EtcdControl(),
         connect=_connect_to_nothing,
-        connect_tls=_connect_to_no_node,
+        connect_remote=_connect_to_no_node,
     )
 
 
