@@ -193,3 +193,11 @@ def test_a_cluster_is_recovered_from_a_snapshot(snapshot: Path, tmp_path: Path) 
 
 def _assert_in(part: str, text: str) -> None:
     assert part in text
+
+
+def test_health_is_checked_from_both_sides(cluster: Cluster) -> None:
+    for side in ("true", "false"):
+        result = cluster.talosctl("-n", cluster.addresses[0], "health", f"--server={side}")
+        lines = [line for line in result.stderr.splitlines() if line.startswith("waiting for")]
+        assert lines[:2] == ["waiting for etcd to be healthy: ...", "waiting for etcd to be healthy: OK"]
+        assert lines[-1] == "waiting for all nodes to finish boot sequence: OK"

@@ -26,7 +26,7 @@ class Nodes:
     def __init__(self) -> None:
         self.etcd = dict.fromkeys(NODES.control_plane, "Running")
         self.members = {node: list(NODES.control_plane) for node in NODES.control_plane}
-        self.stage = RuntimeMachineStage.MACHINE_STAGE_RUNNING
+        self.stage: RuntimeMachineStage = RuntimeMachineStage.MACHINE_STAGE_RUNNING
         self.error: RpcError | None = None
 
     async def unary[R: Message](self, node: str, method: str, request: Message, reply: type[R]) -> R:
@@ -74,25 +74,46 @@ async def test_every_condition_is_reported_in_order() -> None:
     ]
 
 
+def one_waits(nodes: Nodes) -> None:
+    nodes.etcd["10.0.0.3"] = "Waiting"
+
+
+def one_has_none(nodes: Nodes) -> None:
+    del nodes.etcd["10.0.0.2"]
+
+
+def one_lists_less(nodes: Nodes) -> None:
+    nodes.members["10.0.0.3"].pop()
+
+
+def a_stranger_is_listed(nodes: Nodes) -> None:
+    for members in nodes.members.values():
+        members.append("10.0.0.9")
+
+
+def one_is_missing(nodes: Nodes) -> None:
+    for members in nodes.members.values():
+        members.pop()
+
+
+def they_boot(nodes: Nodes) -> None:
+    nodes.stage = RuntimeMachineStage.MACHINE_STAGE_BOOTING
+
+
+def they_are_away(nodes: Nodes) -> None:
+    nodes.error = RpcError(Code.UNAVAILABLE, "no route")
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda nodes: nodes.etcd.update({"10.0.0.3": "Waiting"}), '10.0.0.3: service "etcd" is Waiting'),
-        (lambda nodes: nodes.etcd.pop("10.0.0.2"), '10.0.0.2: service "etcd" is not there'),
-        (lambda nodes: nodes.members["10.0.0.3"].pop(), "10.0.0.3 and 10.0.0.2 name different members"),
-        (
-            lambda nodes: [members.append("10.0.0.9") for members in nodes.members.values()],
-            'the member "10.0.0.9" (10.0.0.9) is no control plane node',
-        ),
-        (
-            lambda nodes: [members.pop() for members in nodes.members.values()],
-            "etcd has 1 members for 2 control plane nodes",
-        ),
-        (
-            lambda nodes: setattr(nodes, "stage", RuntimeMachineStage.MACHINE_STAGE_BOOTING),
-            "10.0.0.2: the boot has not ended",
-        ),
-        (lambda nodes: setattr(nodes, "error", RpcError(Code.UNAVAILABLE, "no route")), "no route"),
+        (one_waits, '10.0.0.3: service "etcd" is Waiting'),
+        (one_has_none, '10.0.0.2: service "etcd" is not there'),
+        (one_lists_less, "10.0.0.3 and 10.0.0.2 name different members"),
+        (a_stranger_is_listed, 'the member "10.0.0.9" (10.0.0.9) is no control plane node'),
+        (one_is_missing, "etcd has 1 members for 2 control plane nodes"),
+        (they_boot, "10.0.0.2: the boot has not ended"),
+        (they_are_away, "no route"),
     ],
 )
 async def test_the_first_condition_that_is_not_met_is_named(change: Any, text: str) -> None:

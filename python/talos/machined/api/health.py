@@ -90,7 +90,8 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
         nodes = await find_nodes(node, request.cluster_info)
         if not request.cluster_info.control_plane_nodes:
-            await report(f"discovered nodes: {' '.join(nodes.all)}")
+            names = " ".join(f'"{address}"' for address in nodes.all)
+            await report(f"discovered nodes: [{names}]")
         async with open_peers(node) as calls:
             await wait_for_health(calls, nodes, seconds=seconds, report=report, sleep=trio.sleep)
 
