@@ -16,7 +16,7 @@ from talos.daemon.daemons import BY_NAME
 
 # Both routes can't be in the kernel: they have one destination and one metric. With the metric of
 # the first the second would replace it, and be replaced, as fast as netlink allows.
-BRIDGE = """
+LINKS = """
 apiVersion: v1alpha1
 kind: BridgeConfig
 name: br0
@@ -51,7 +51,7 @@ portSelector: {ports: [9], protocol: udp}
 ingress: [{subnet: 10.0.0.0/8}]
 """
 KINDS = {"br0": "BridgeConfig", "va": "VethConfig", "net%d": "LinkAliasConfig", "closed": "NetworkRuleConfig"}
-NO_BRIDGE = "---".join(
+NO_LINKS = "---".join(
     f"\napiVersion: v1alpha1\nkind: {kind}\nname: {name}\n$patch: delete\n"
     for name, kind in [*KINDS.items(), ("va", "EthernetConfig")]
 )
@@ -80,9 +80,9 @@ def routes(cluster: Cluster) -> dict[str, str]:
 
 @pytest.fixture
 def bridge(cluster: Cluster, tmp_path: Path) -> Iterator[None]:
-    patch(cluster, tmp_path, BRIDGE)
+    patch(cluster, tmp_path, LINKS)
     yield
-    patch(cluster, tmp_path, NO_BRIDGE)
+    patch(cluster, tmp_path, NO_LINKS)
 
     def is_removed() -> None:
         assert "br0" not in {row["ID"] for row in cluster.rows("get", "links")}
