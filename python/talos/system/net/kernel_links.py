@@ -10,7 +10,6 @@ import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
-from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any, Protocol, override
 
 import trio
@@ -18,6 +17,7 @@ from pyroute2 import AsyncIPRoute
 from pyroute2.netlink import rtnl
 from pyroute2.netlink.exceptions import NetlinkError
 
+from talos.system.net.addresses import make_address_attributes, parse_address
 from talos.system.net.arp import announce
 from talos.system.net.driver_settings import DriverChange
 from talos.system.net.ethtool import Driver, DriverState, Identity
@@ -30,22 +30,17 @@ from talos.system.net.links import (
     LinkError,
     Links,
     LinkState,
-    Network,
     RouteState,
     RuleState,
     Topic,
 )
 from talos.system.net.monitor import Monitor, Table, Watch
 from talos.system.net.nftables import Chain, has_table, replace_table, watch_damages
+from talos.system.net.routes import make_route_attributes, parse_route, place_of
 from talos.system.net.rules import make_rule_attributes, parse_rule
 from talos.system.net.wireguard import WireguardChange, WireguardState, change_wireguard, read_wireguard
 
 _ETHERNET_BYTES = 6
-# RTNH_F_DEAD and RTNH_F_LINKDOWN of <linux/rtnetlink.h>, which the link's state says as well: they change
-# without a notification.
-_SILENT_FLAGS = 0x1 | 0x10
-# RTA_METRICS' RTAX_MTU.
-_MTU_METRIC = "RTAX_MTU"
 
 
 class Bridge(Protocol):
@@ -154,7 +149,7 @@ class KernelLinks(Links):
 
     @override
     async def add_address(self, address: AddressState) -> None:
-        await self._change(self._route.addr, "add", tolerate=errno.EEXIST, **_address_attributes(address))
+        await self._change(self._route.addr, "add", tolerate=errno.EEXIST, **make_address_attributes(address))
         if address.address.version == 6:
             # The kernel notifies of it when it has found no duplicate, a second later.
             self.monitor.mark_stale(Topic.ADDRESS)
@@ -162,7 +157,7 @@ class KernelLinks(Links):
     @override
     async def remove_address(self, address: AddressState) -> None:
         await self._change(
-            self._route.addr, "del", tolerate=errno.EADDRNOTAVAIL, **_address_attributes(address)
+            self._route.addr, "del", tolerate=errno.EADDRNOTAVAIL, **make_address_attributes(address)
         )
 
     @override
@@ -173,11 +168,11 @@ class KernelLinks(Links):
 
     @override
     async def add_route(self, route: RouteState) -> None:
-        await self._change(self._route.route, "replace", **_route_attributes(route))
+        await self._change(self._route.route, "replace", **make_route_attributes(route))
 
     @override
     async def remove_route(self, route: RouteState) -> None:
-        await self._change(self._route.route, "del", tolerate=errno.ESRCH, **_route_attributes(route))
+        await self._change(self._route.route, "del", tolerate=errno.ESRCH, **make_route_attributes(route))
 
     @override
     async def add_rule(self, rule: RuleState) -> None:
@@ -228,7 +223,7 @@ class KernelLinks(Links):
                 groups=(rtnl.RTNLGRP_IPV4_IFADDR, rtnl.RTNLGRP_IPV6_IFADDR),
                 added=rtnl.RTM_NEWADDR,
                 removed=rtnl.RTM_DELADDR,
-                parse=_address,
+                parse=parse_address,
                 key=lambda address: (address.link_index, address.address),
                 dump=lambda: dump(self._route.get_addr),
                 # Routes with its address as their source go with it in silence.
@@ -239,9 +234,9 @@ class KernelLinks(Links):
                 groups=(rtnl.RTNLGRP_IPV4_ROUTE, rtnl.RTNLGRP_IPV6_ROUTE),
                 added=rtnl.RTM_NEWROUTE,
                 removed=rtnl.RTM_DELROUTE,
-                parse=_route,
-                key=lambda route: (*_route_place(route), route.type, route.gateway, route.link_index),
-                place=_route_place,
+                parse=parse_route,
+                key=lambda route: (*place_of(route), route.type, route.gateway, route.link_index),
+                place=place_of,
                 dump=lambda: dump(self._route.get_routes),
                 is_told=lambda message: message.get("RTA_MULTIPATH") is None,
             ),
@@ -334,83 +329,3 @@ def _stale_after_link(old: LinkState, new: LinkState | None) -> Topic:
     if new is None or (old.is_up and not new.is_up) or old.master_index != new.master_index:
         return Topic.ROUTE
     return Topic(0)
-
-
-def _route_place(route: RouteState) -> tuple[int, int, Network | None, int]:
-    return route.family, route.table, route.destination, route.priority
-
-
-def _optional(text: str | None) -> Address | None:
-    return None if text is None else ip_address(text)
-
-
-def _address(message: Any) -> AddressState:
-    # On a point-to-point link IFA_ADDRESS is the other end's, IFA_LOCAL ours.
-    own = message.get("IFA_LOCAL") or message.get("IFA_ADDRESS")
-    return AddressState(
-        link_index=message["index"],
-        address=ip_interface(f"{own}/{message['prefixlen']}"),
-        local=_optional(message.get("IFA_LOCAL")),
-        broadcast=_optional(message.get("IFA_BROADCAST")),
-        anycast=_optional(message.get("IFA_ANYCAST")),
-        multicast=_optional(message.get("IFA_MULTICAST")),
-        scope=message["scope"],
-        # The header has room for eight flags only.
-        flags=message.get("IFA_FLAGS") or message["flags"],
-        priority=message.get("IFA_RT_PRIORITY") or 0,
-    )
-
-
-def _route(message: Any) -> RouteState:
-    destination = message.get("RTA_DST")
-    metrics = message.get("RTA_METRICS")
-    return RouteState(
-        family=message["family"],
-        destination=ip_network(f"{destination}/{message['dst_len']}") if destination else None,
-        gateway=_optional(message.get("RTA_GATEWAY")),
-        source=_optional(message.get("RTA_PREFSRC")),
-        link_index=message.get("RTA_OIF") or 0,
-        table=message.get("RTA_TABLE") or message["table"],
-        priority=message.get("RTA_PRIORITY") or 0,
-        scope=message["scope"],
-        type=message["type"],
-        flags=message["flags"] & ~_SILENT_FLAGS,
-        protocol=message["proto"],
-        mtu=(metrics.get(_MTU_METRIC) or 0) if metrics else 0,
-    )
-
-
-def _address_attributes(address: AddressState) -> dict[str, Any]:
-    attributes: dict[str, Any] = {
-        "index": address.link_index,
-        "address": str(address.address.ip),
-        "prefixlen": address.address.network.prefixlen,
-        "scope": address.scope,
-    }
-    if address.flags:
-        attributes["flags"] = address.flags
-    if address.priority:
-        attributes["rt_priority"] = address.priority
-    return attributes
-
-
-def _route_attributes(route: RouteState) -> dict[str, Any]:
-    attributes: dict[str, Any] = {
-        "family": route.family,
-        "dst": str(route.destination) if route.destination is not None else "default",
-        "table": route.table,
-        "type": route.type,
-        "scope": route.scope,
-        "proto": route.protocol,
-    }
-    if route.gateway is not None:
-        attributes["gateway"] = str(route.gateway)
-    if route.source is not None:
-        attributes["prefsrc"] = str(route.source)
-    if route.link_index:
-        attributes["oif"] = route.link_index
-    if route.priority:
-        attributes["priority"] = route.priority
-    if route.mtu:
-        attributes["metrics"] = {"mtu": route.mtu}
-    return attributes
