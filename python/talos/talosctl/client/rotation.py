@@ -32,7 +32,7 @@ from talos.system.errors import UserError
 from talos.talosctl.client.change import ACTIVE, CONFIG_TYPE
 from talos.talosctl.client.command import parts
 from talos.talosctl.client.endpoint import parse_endpoint
-from talos.talosctl.client.health import Nodes
+from talos.talosctl.client.health import ClusterNodes
 from talos.talosctl.client.resources import get_resource
 from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.client.target import Target
@@ -52,7 +52,7 @@ class RotationOptions:
     """What is rotated, and how configs are written. ``save`` keeps a client's new CA, certificate and key."""
 
     target: Target
-    nodes: Nodes
+    nodes: ClusterNodes
     dry_run: bool
     docs: bool
     examples: bool

@@ -5,13 +5,14 @@ from pathlib import Path
 from talos.api.rpc import RpcError
 from talos.config.talosconfig.model import Context, TalosConfig
 from talos.config.talosconfig.places import save
+from talos.daemon.health import ClusterNodes
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import need_one_node, run_async
 from talos.talosctl.client.failure import describe
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.health import Nodes, find_nodes
+from talos.talosctl.client.health import find_nodes
 from talos.talosctl.client.rotation import RotationOptions, make_new_authority, rotate_authority
 from talos.talosctl.client.select import select_target
 from talos.talosctl.client.session import open_session
@@ -61,13 +62,13 @@ def run_rotate(invocation: Invocation) -> int:
     return run_async(main())
 
 
-async def choose_nodes(flags: Flags, target: Target) -> Nodes:
+async def choose_nodes(flags: Flags, target: Target) -> ClusterNodes:
     """The nodes of the flags, else the members that the one node knows."""
     node = need_one_node(target, "rotate-ca")
     init = flags.text("init-node")
     control_plane = (*filter(None, [init]), *flags.texts("control-plane-nodes"))
     if control_plane:
-        return Nodes(control_plane=control_plane, workers=flags.texts("worker-nodes"))
+        return ClusterNodes(control_plane=control_plane, workers=flags.texts("worker-nodes"))
     async with open_session(target) as session:
         return await find_nodes(session, node)
 
