@@ -14,6 +14,12 @@ substituters =
 endef
 export NIX_CONFIG
 
+# What machines are started from accepts releases that this machine's development key signed, too. The private half
+# stays in build/keys, and only builds that say --impure see the public one.
+KEY := build/keys/development.key
+IMPURE = --impure
+export TALOS_RELEASE_KEY = $(CURDIR)/build/keys/development.pub
+
 TALOSCTL := build/bin/talosctl
 IMAGE := build/image.squashfs
 IMAGES := build/images
@@ -24,7 +30,7 @@ VM_TESTS := $(basename $(notdir $(wildcard nixos-tests/*.py) $(patsubst %/test.p
 
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
-.PHONY: help peers grants tools fetch lock build images size kernel assets kernel-hardening api cluster machines destroy test lint types unit node cluster-tests soak bench reproducible clean
+.PHONY: help release peers grants tools fetch lock build images size kernel assets kernel-hardening api cluster machines destroy test lint types unit node cluster-tests soak bench reproducible clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -59,12 +65,20 @@ kernel: tools ## Build the kernel, which takes the better part of an hour
 	nix build .#kernel --print-build-logs --out-link build/kernel
 	@ls -lL build/kernel/vmlinuz | awk '{ printf "build/kernel/vmlinuz: %.1f MB\n", $$5 / 1000000 }'
 
-assets: tools ## Build what machines are started from: disk image, ISO, files for network boot
+$(KEY): tools
+	nix run .\#keygen -- $(KEY)
+
+release: $(KEY) ## Build a release that machines of `make assets` and `make run-vm` accept as an upgrade
+	@$(PYTHON) pkgs/fetch fetch kernel kernel-source media vm
+	nix build .#release $(IMPURE) --print-build-logs --out-link build/release.tar
+	nix run .\#sign -- --key $(KEY) --out build/release.signed.tar build/release.tar
+
+assets: tools $(KEY) ## Build what machines are started from: disk image, ISO, files for network boot
 	@$(PYTHON) pkgs/fetch fetch kernel kernel-source media vm
 	@mkdir -p build
-	nix build .#disk-image --print-build-logs --out-link build/disk-image
-	nix build .#iso --print-build-logs --out-link build/talos.iso
-	nix build .#netboot --print-build-logs --out-link build/netboot
+	nix build .#disk-image $(IMPURE) --print-build-logs --out-link build/disk-image
+	nix build .#iso $(IMPURE) --print-build-logs --out-link build/talos.iso
+	nix build .#netboot $(IMPURE) --print-build-logs --out-link build/netboot
 
 kernel-hardening: tools ## Score the kernel with kernel-hardening-checker; every failing row needs its reason
 	@$(PYTHON) pkgs/fetch fetch kernel kernel-source kernel-hardening
@@ -131,8 +145,8 @@ netboot-tests: api devenv vm-inputs ## Boot machines from the server of `nix run
 	nix build .\#root-vm --out-link build/root-vm
 	$(PYTEST) tests/netboot
 
-run-vm: build vm-inputs ## Boot a machine from the ISO; its disk stays in build/vm, its API is on the loopback interface
-	@nix run .\#run-vm -- --folder build/vm $(VM)
+run-vm: build vm-inputs $(KEY) ## Boot a machine from the ISO; its disk stays in build/vm, its API is on the loopback interface
+	@nix run .\#run-vm $(IMPURE) -- --folder build/vm $(VM)
 
 SOAK := 180
 soak: api devenv ## Fuzz every parser for SOAK seconds (180)

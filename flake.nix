@@ -5,7 +5,11 @@
   outputs = { self }:
     let
       system = "x86_64-linux";
-      pkgs = import ./pkgs { rev = self.rev or "dirty"; };
+      pkgs = import ./pkgs {
+        rev = self.rev or "dirty";
+        # The public half of a machine's development key: pure builds, which see no environment, trust committed keys only.
+        key = builtins.getEnv "TALOS_RELEASE_KEY";
+      };
     in
     {
       packages.${system} = pkgs.packages;

@@ -1,5 +1,5 @@
 # What a node image consists of.
-{ inputs, buildRoot, roots, python, kernel, version, rev }:
+{ inputs, buildRoot, roots, python, kernel, version, rev, keys }:
 let
   build = buildRoot.runIn roots.build;
   run = script: modules: [ "python3.13" "${builtins.path {
@@ -41,14 +41,14 @@ rec {
     packages = builtins.attrValues python.packages;
   };
 
-  # Ours: the one derivation of the image that knows the commit.
+  # Ours.
   layer = build {
     name = "rootfs-layer";
     command = run "make_layer.py" [ "bundle.py" ];
     PYTHONPATH = python.bytecode;
     packages = builtins.attrValues python.packages;
     inherit sbom generated;
-    os_release = builtins.toFile "os-release" (import ./rootfs/os-release.nix { inherit version rev; });
+    os_release = builtins.toFile "os-release" (import ./rootfs/os-release.nix { inherit version; });
   };
 
   rootfs = build {
@@ -82,7 +82,26 @@ rec {
     image = squashfs;
   };
 
-  media = import ./media { inherit buildRoot roots python kernel grub initramfs version; };
+  # Who a release is, and whose releases it accepts: the second archive of an initramfs. Nothing else knows the commit,
+  # so that a commit that changes nothing rebuilds nothing, and the tests on virtual machines boot without it.
+  stamp = build {
+    name = "talos-${version}-stamp";
+    command = [ "python3.13" ./initramfs/stamp.py ];
+    PYTHONPATH = python.folders.disks;
+    inherit keys;
+    os_release = builtins.toFile "os-release" (import ./rootfs/os-release.nix { inherit version; } + "BUILD_ID=${rev}\n");
+  };
+
+  stamped = build {
+    name = "talos-${version}.initramfs";
+    command = [ "python3.13" ./initramfs/append.py ];
+    inherit initramfs stamp;
+  };
+
+  media = makeMedia initramfs;
+  releases = makeMedia stamped;
+
+  makeMedia = initramfs: import ./media { inherit buildRoot roots python kernel grub initramfs version rev; };
 
   # What it is made of: `make size`.
   size = build {

@@ -1,6 +1,6 @@
 # Tests on virtual machines, found by listing this folder: `name.py`, or `name/` with a `test.py`. Each is a check
 # `vm-name`, which runs in the build sandbox, and an app `driver-name`, which gives its machines to a person.
-{ buildRoot, roots, python, assets }:
+{ buildRoot, roots, python, assets, iso }:
 let
   entries = removeAttrs (builtins.readDir ./.) [ "driver" "bench" ];
   isTest = name: entries.${name} == "directory" || builtins.match ".*[.]py" name != null;
@@ -25,14 +25,14 @@ let
     else map builtins.head (builtins.filter builtins.isList words);
 
   # The argv that runs a module of the driver with these assets.
-  run = module: names:
-    [ "${python.workstation}/bin/python3.13" "-B" "-m" module "--talosctl" "${python.talosctl}/bin/talosctl" ]
+  run = assets: module: names:
+    [ "${python.workstation}/bin/python3.13" "-B" "-m" module "--talosctl" "${python.unstamped}/bin/talosctl" ]
     ++ [ "--root" "${roots.vm}" "--root" "${roots.media}" ]
     ++ builtins.concatMap (name: [ "--asset" "${name}=${assets.${name}}" ]) names;
 
   argv = entry:
     let source = builtins.path { path = ./. + "/${entry}"; name = entry; };
-    in run "driver" (listed entry) ++ [ "${source}" "--name" (nameOf entry) ];
+    in run assets "driver" (listed entry) ++ [ "${source}" "--name" (nameOf entry) ];
 
   app = name: argv: {
     type = "app";
@@ -53,6 +53,6 @@ in
   });
 
   apps = byName "driver-" (entry: app "driver-${nameOf entry}" (argv entry ++ [ "--interactive" ])) // {
-    run-vm = app "run-vm" (run "driver.run_vm" [ "iso" ]);
+    run-vm = app "run-vm" (run { inherit iso; } "driver.run_vm" [ "iso" ]);
   };
 }

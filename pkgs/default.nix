@@ -1,6 +1,10 @@
-# The package set. Everything is a function of the locks, the sources and `rev`.
-{ rev }:
+# The package set. Everything is a function of the locks, the sources, `rev`, and the file with a further release key.
+{ rev, key }:
 let
+  # Whose releases images accept: the committed keys, and one of this machine's, which only an impure build names.
+  keys = map (name: ./keys + "/${name}") (builtins.filter (name: builtins.match ".*[.]pub" name != null) (builtins.attrNames (builtins.readDir ./keys)))
+    ++ (if key == "" then [ ] else [ (builtins.toFile "development.pub" (builtins.readFile key)) ]);
+
   version = builtins.head (builtins.match "([^\n]+)\n*" (builtins.readFile ../VERSION));
   inputs = import ./inputs.nix;
   buildRoot = import ./build-root.nix { inherit (inputs) busybox; };
@@ -9,14 +13,17 @@ let
   go = import ./go { inherit inputs buildRoot roots; };
   images = import ./images { inherit buildRoot roots go; };
   kernel = import ../kernel { inherit buildRoot roots; };
-  modules = import ../modules { inherit inputs buildRoot roots python kernel version rev; };
+  modules = import ../modules { inherit inputs buildRoot roots python kernel version rev keys; };
   pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ] [ ];
+  release = name: python.program name "talos.upgrade.release" [ ] [ ];
   discovery = python.program "discovery" "talos.discovery.main" [ ] [ ];
   vms = import ../nixos-tests {
     inherit buildRoot roots python;
+    inherit (modules.releases) iso;
     assets = {
       inherit (modules) initramfs squashfs;
-      inherit (modules.media) disk-image iso netboot;
+      inherit (modules.media) disk-image iso netboot release;
+      release-tool = release "release";
       inherit (kernel) kernel;
       cmdline = builtins.path { path = ../kernel/cmdline; name = "cmdline"; };
     };
@@ -25,8 +32,9 @@ in
 {
   packages = python.packages // {
     inherit (python) api talosctl workstation;
-    inherit (modules) rootfs squashfs initramfs sbom size;
-    inherit (modules.media) disk-image iso netboot;
+    inherit (modules) rootfs squashfs sbom size;
+    inherit (modules.releases) disk-image iso netboot release;
+    initramfs = modules.stamped;
     inherit (kernel) kernel init;
     images = images.cluster;
     inherit (go) kubernetes etcd;
@@ -41,6 +49,8 @@ in
   apps = vms.apps // {
     discovery = { type = "app"; program = "${discovery}/bin/discovery"; };
     pxe = { type = "app"; program = "${pxe}/bin/pxe"; };
+    keygen = { type = "app"; program = "${release "keygen"}/bin/keygen"; };
+    sign = { type = "app"; program = "${release "sign"}/bin/sign"; };
     talosctl = { type = "app"; program = "${python.talosctl}/bin/talosctl"; };
   };
 }

@@ -1,5 +1,5 @@
-# What machines are started from: a disk image, an ISO, files for network boot.
-{ buildRoot, roots, python, kernel, grub, initramfs, version }:
+# What machines are started from: a disk image, an ISO, files for network boot; and what they are upgraded with.
+{ buildRoot, roots, python, kernel, grub, initramfs, version, rev }:
 let
   build = { name, script, ... }@attributes: buildRoot.runIn roots.media (removeAttrs attributes [ "script" ] // {
     name = "talos-${version}-${name}";
@@ -17,6 +17,16 @@ in
     name = "iso";
     script = ./iso.py;
     grub = grub.iso;
+  };
+
+  # What upgrades are made with, unsigned: `nix run .#sign` signs the finished file.
+  release = buildRoot.runIn roots.workstation {
+    name = "talos-${version}-release.tar";
+    command = [ "${python.workstation}/bin/python3.13" ./release.py ];
+    PYTHONPATH = "${python.folders.upgrade}:${python.folders.system}";
+    inherit (kernel) kernel;
+    inherit initramfs version rev;
+    boot = grub.disk;
   };
 
   netboot = build { name = "netboot"; script = ./netboot.py; };

@@ -72,14 +72,21 @@ rec {
 
   # A program of the workstation: `settings` are "NAME=VALUE" entries of its environment, `preload` modules that most
   # runs import.
-  program = name: module: settings: preload: build {
+  program = makeProgram "unknown";
+
+  makeProgram = rev: name: module: settings: preload: build {
     inherit name module settings preload workstation version rev;
     command = run "make_program.py" [ "bytecode.py" ];
     sources = map (folder: "${folder}=${source folder}") (on "workstation");
     generated = api;
   };
 
-  talosctl = program "talosctl" "talos.talosctl.main" [ ] [
+  talosctl = makeTalosctl rev;
+
+  # Without the commit, so that a commit is no reason to run tests again.
+  unstamped = makeTalosctl "unknown";
+
+  makeTalosctl = rev: makeProgram rev "talosctl" "talos.talosctl.main" [ ] [
     "talos.talosctl.main"
     "talos.talosctl.tree"
     "talos.talosctl.commands.service"

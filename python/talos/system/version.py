@@ -1,7 +1,8 @@
 """Which version of the product this is.
 
-On a node the answer is in ``/etc/os-release``, written when the image was built; in a work
-tree it is the VERSION file at its top.
+On a machine the answer is in the ``os-release`` that came with its initramfs, on other nodes in
+``/etc/os-release``, which has no commit: the image does not depend on it. In a work tree it is the
+VERSION file at its top.
 """
 
 import functools
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 OS_RELEASE = Path("/etc/os-release")
+STAMP = Path("/usr/install/release/os-release")
+"""The same file with the commit."""
 OS_ID = "talos"
 _MACHINE = os.uname().machine
 _ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(_MACHINE, _MACHINE)
@@ -36,7 +39,7 @@ class Version:
 @functools.cache
 def get_version() -> Version:
     """The version of this installation."""
-    return read_version(OS_RELEASE, _WORK_TREE)
+    return read_version(STAMP if STAMP.is_file() else OS_RELEASE, _WORK_TREE)
 
 
 def read_version(os_release: Path, work_tree: Path) -> Version:

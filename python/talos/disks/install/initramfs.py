@@ -1,7 +1,10 @@
 """The archive that the kernel unpacks: the early init, the system image and its digest.
 
-The build and the installer call the same function, so a machine that was booted from anywhere writes
+The build and the installer call the same functions, so a machine that was booted from anywhere writes
 the very bytes of the release to its disk. Format: cpio "newc", ``Documentation/driver-api/early-userspace``.
+
+A second archive may follow, the release's identity: the kernel unpacks one after the other. So the system
+image does not change with the commit that it was built from, nor with the keys that it trusts.
 """
 
 import hashlib
@@ -14,6 +17,8 @@ IMAGE = "rootfs.sqsh"
 DIGEST = "rootfs.sqsh.sha256"
 CHUNK = 1 << 20
 """Bytes that are in memory at a time."""
+RELEASE = "release"
+"""The folder of the second archive: ``os-release``, and ``keys/`` with the keys of releases it accepts."""
 _TRAILER = "TRAILER!!!"
 
 
@@ -25,6 +30,20 @@ def read_initramfs(init: Path, image: Path) -> Iterator[bytes]:
     digest = hash_file(image).encode() + b"\n"
     yield from _add(DIGEST, stat.S_IFREG | 0o444, len(digest))
     yield digest + _padding(len(digest))
+    yield from _add(_TRAILER, 0, 0)
+
+
+def read_release(folder: Path) -> Iterator[bytes]:
+    """The second archive, with the files of ``folder``; nothing when there is no such folder."""
+    if not folder.is_dir():
+        return
+    yield from _add(RELEASE, stat.S_IFDIR | 0o755, 0)
+    for path in sorted(folder.rglob("*")):
+        name = f"{RELEASE}/{path.relative_to(folder)}"
+        if path.is_dir():
+            yield from _add(name, stat.S_IFDIR | 0o755, 0)
+        else:
+            yield from _add_file(name, 0o444, path)
     yield from _add(_TRAILER, 0, 0)
 
 

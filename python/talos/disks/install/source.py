@@ -7,7 +7,15 @@ from pathlib import Path
 
 from talos.disks.install.boot_loader import DIRECTORY as BOOT_DIRECTORY
 from talos.disks.install.boot_loader import BootImages, load_images
-from talos.disks.install.initramfs import DIGEST, IMAGE, INIT, hash_file, read_initramfs
+from talos.disks.install.initramfs import (
+    DIGEST,
+    IMAGE,
+    INIT,
+    RELEASE,
+    hash_file,
+    read_initramfs,
+    read_release,
+)
 from talos.system.errors import UserError
 
 DIRECTORY = Path("/usr/install")
@@ -26,7 +34,8 @@ class Source:
 
     def read_initramfs(self) -> Iterator[bytes]:
         """The initramfs, in pieces."""
-        return read_initramfs(self.directory / INIT, self.directory / IMAGE)
+        yield from read_initramfs(self.directory / INIT, self.directory / IMAGE)
+        yield from read_release(self.directory / RELEASE)
 
     def hash_initramfs(self) -> str:
         """Its SHA-256 digest in hexadecimal."""

@@ -1,0 +1,11 @@
+"""Make the release $out of $kernel, $initramfs and the boot loader in $boot."""
+
+import os
+import sys
+
+from talos.upgrade.release import main
+
+boot = os.environ["boot"]
+argv = ["make", "--version", os.environ["version"], "--commit", os.environ["rev"], "--out", os.environ["out"]]
+argv += ["--named", f"initramfs={os.environ['initramfs']}", f"{os.environ['kernel']}/vmlinuz"]
+sys.exit(main([*argv, *(f"{boot}/{name}" for name in ("boot.img", "core.img", "BOOTX64.EFI", "cmdline"))]))

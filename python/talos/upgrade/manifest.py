@@ -1,0 +1,196 @@
+"""The manifest of a release: its version, and every file with size and digest. What the signature covers."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from talos.system.errors import UserError
+
+WHERE = "release manifest"
+MAX_MANIFEST = 64 * 1024
+"""Bytes. A manifest with ten files has two thousand."""
+MAX_FILES = 64
+MAX_FILE = 1 << 30
+"""Bytes of one file; a boot partition has room for twice that."""
+FOLDER = "usr/install/amd64"
+"""Where the files of a release are in its layer, as upstream's installers have them."""
+KERNEL, INITRAMFS, CMDLINE = "vmlinuz", "initramfs", "cmdline"
+REQUIRED = (KERNEL, INITRAMFS, CMDLINE)
+"""Files without which nothing starts."""
+_FIELDS = ("version", "commit", "architecture", "minimum_version", "features", "files")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_VERSION = re.compile(r"v(\d{1,6})\.(\d{1,6})\.(\d{1,6})(?:-(alpha|beta|rc)\.(\d{1,6}))?")
+_STAGES = {"alpha": 0, "beta": 1, "rc": 2, None: 3}
+
+type VersionKey = tuple[int, int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseFile:
+    """A file of a release. ``size`` in bytes, ``sha256`` in hexadecimal."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseManifest:
+    """A release. ``minimum_version`` is the lowest that can be upgraded from.
+
+    ``features`` names what this release can do that an earlier one may have put to use on a node.
+    """
+
+    version: str
+    commit: str
+    architecture: str
+    minimum_version: str
+    features: tuple[str, ...]
+    files: Mapping[str, ReleaseFile]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files.values())
+
+
+def parse_version(text: str) -> VersionKey:
+    """A version, ``v1.2.3`` or ``v1.2.3-beta.4``, as something that compares; ValueError."""
+    match = _VERSION.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no version such as v1.15.0 or v1.15.0-beta.1")
+    major, minor, patch, stage, number = match.groups()
+    return int(major), int(minor), int(patch), _STAGES[stage], int(number or 0)
+
+
+def parse_release(data: bytes) -> ReleaseManifest:
+    """Parse a manifest; UserError for anything that is not exactly one."""
+    if len(data) > MAX_MANIFEST:
+        raise _refuse(f"has {len(data)} bytes, at most {MAX_MANIFEST} are read")
+    try:
+        document: object = json.loads(data, object_pairs_hook=_make_object)
+    except (ValueError, RecursionError) as error:
+        raise _refuse(f"is no JSON: {error}") from None
+    fields = _object(document, _FIELDS, "the manifest")
+    files = [_parse_file(entry) for entry in _list(fields["files"], "files")]
+    names = [file.name for file in files]
+    if len(set(names)) != len(names):
+        raise _refuse("names a file twice")
+    missing = [name for name in REQUIRED if name not in names]
+    if missing:
+        raise _refuse(f"lacks {', '.join(missing)}")
+    return ReleaseManifest(
+        version=_version(fields["version"], "version"),
+        commit=_text(fields["commit"], "commit"),
+        architecture=_text(fields["architecture"], "architecture"),
+        minimum_version=_version(fields["minimum_version"], "minimum_version"),
+        features=tuple(_text(name, "features") for name in _list(fields["features"], "features")),
+        files={file.name: file for file in files},
+    )
+
+
+def format_release(release: ReleaseManifest) -> bytes:
+    """The manifest as JSON: the same release gives the same bytes."""
+    document = {
+        "version": release.version,
+        "commit": release.commit,
+        "architecture": release.architecture,
+        "minimum_version": release.minimum_version,
+        "features": list(release.features),
+        "files": [
+            {"name": file.name, "size": file.size, "sha256": file.sha256}
+            for _, file in sorted(release.files.items())
+        ],
+    }
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+def check_release(
+    release: ReleaseManifest,
+    *,
+    version: str,
+    architecture: str,
+    features: Sequence[str] = (),
+    force: bool = False,
+) -> list[str]:
+    """Why this release may not replace a running ``version``; empty when it may.
+
+    ``features`` are those in use on the node. ``force`` allows an older release and skipped minor versions.
+    """
+    found: list[str] = []
+    if release.architecture != architecture:
+        found.append(f"the release is for {release.architecture}, this machine is {architecture}")
+    missing = [name for name in features if name not in release.features]
+    if missing:
+        found.append(f"the release {release.version} lacks what this machine uses: {', '.join(missing)}")
+    try:
+        running = parse_version(version)
+    except ValueError:
+        return found  # a work tree's build has no place in the order
+    new, minimum = parse_version(release.version), parse_version(release.minimum_version)
+    if running < minimum:
+        found.append(
+            f"the release {release.version} can replace {release.minimum_version} or newer, not {version}"
+        )
+    if force:
+        return found
+    if new < running:
+        found.append(f"the release {release.version} is older than the running {version}; force allows it")
+    elif new[0] != running[0] or new[1] > running[1] + 1:
+        found.append(f"from {version} to {release.version} minor versions are skipped; force allows it")
+    return found
+
+
+def _parse_file(value: object) -> ReleaseFile:
+    fields = _object(value, ("name", "size", "sha256"), "a file")
+    name, size, digest = fields["name"], fields["size"], fields["sha256"]
+    if not (isinstance(name, str) and _NAME.fullmatch(name)):
+        raise _refuse(f"{str(name)[:80]!r} is no name of a file")
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 < size <= MAX_FILE:
+        raise _refuse(f"{name}: {str(size)[:80]} is no size from 1 to {MAX_FILE} bytes")
+    if not (isinstance(digest, str) and _DIGEST.fullmatch(digest)):
+        raise _refuse(f"{name}: the digest is not 64 hexadecimal digits")
+    return ReleaseFile(name=name, size=size, sha256=digest)
+
+
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key appears twice")
+    return found
+
+
+def _object(value: object, keys: Sequence[str], what: str) -> Mapping[str, object]:
+    fields = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    if sorted(fields) != sorted(keys):
+        raise _refuse(f"{what} needs exactly the fields {', '.join(keys)}")
+    return fields
+
+
+def _list(value: object, what: str) -> list[object]:
+    items = cast("list[object]", value) if isinstance(value, list) else None
+    if items is None or len(items) > MAX_FILES:
+        raise _refuse(f"{what} is no list of at most {MAX_FILES}")
+    return items
+
+
+def _text(value: object, what: str) -> str:
+    if isinstance(value, str) and _NAME.fullmatch(value):
+        return value
+    raise _refuse(f"{what}: {str(value)[:80]!r} is not a word")
+
+
+def _version(value: object, what: str) -> str:
+    text = _text(value, what)
+    try:
+        parse_version(text)
+    except ValueError as error:
+        raise _refuse(f"{what}: {error}") from None
+    return text
+
+
+def _refuse(text: str) -> UserError:
+    return UserError(text, where=WHERE)

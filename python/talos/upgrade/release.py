@@ -1,0 +1,119 @@
+"""A release on its way to a machine: made, signed, given a key. Run as ``python3 -m talos.upgrade.release``.
+
+The programs ``sign`` and ``keygen`` of the flake are this module under the name of its command.
+"""
+
+import argparse
+import hashlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from talos.system.errors import UserError
+from talos.upgrade.archive import add_signature, read_annotations, read_archive, write_archive
+from talos.upgrade.manifest import ReleaseFile, ReleaseManifest, check_release, parse_release
+from talos.upgrade.signature import format_private, format_public, load_private, sign, verify
+
+ARCHITECTURE = "amd64"
+FEATURES = ("ab-slots",)
+"""What this version can do that a node may depend on."""
+COMMANDS = ("sign", "keygen")
+REPOSITORY = "ghcr.io/siderolabs/installer"
+"""The name that a release has as an image, unless another is given."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry of ``make``, ``sign`` and ``keygen``."""
+    called, words = Path(sys.argv[0]).name, list(sys.argv[1:] if argv is None else argv)
+    options = _parse([called, *words] if called in COMMANDS else words)
+    try:
+        options.run(options)
+    except (UserError, OSError) as error:
+        sys.stderr.write(f"release: {error}\n")
+        return 1
+    return 0
+
+
+def make(options: argparse.Namespace) -> None:
+    """Write an unsigned release of files."""
+    files = {path.name: path for path in options.file}
+    for word in options.named:
+        name, _, path = word.partition("=")
+        files[name] = Path(path)
+    release = ReleaseManifest(
+        version=options.version,
+        commit=options.commit,
+        architecture=ARCHITECTURE,
+        minimum_version=options.minimum_version or options.version,
+        features=FEATURES,
+        files={name: describe_file(name, path) for name, path in files.items()},
+    )
+    reference = options.reference or f"{REPOSITORY}:{options.version}"
+    write_archive(release, files, reference, options.out)
+
+
+def describe_file(name: str, path: Path) -> ReleaseFile:
+    """Size and digest of a file."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return ReleaseFile(name=name, size=path.stat().st_size, sha256=digest)
+
+
+def sign_release(options: argparse.Namespace) -> None:
+    """Write ``RELEASE`` with a signature, beside it or to ``--out``, and the signature as a file."""
+    key = load_private(options.key)
+    source: Path = options.release
+    target: Path = options.out or source.with_name(f"{source.stem}.signed.tar")
+    _, manifest = read_archive(source)
+    data, _ = read_annotations(manifest.get("annotations") or {}, str(source))
+    release = parse_release(data)
+    problems = check_release(release, version=release.version, architecture=ARCHITECTURE)
+    if problems:
+        raise UserError(problems[0], where=str(source))
+    signature = sign(data, key)
+    verify(data, signature, [key.public_key()])
+    add_signature(source, target, signature)
+    target.with_name(f"{target.name}.sig").write_text(f"{signature}\n", encoding="ascii")
+    sys.stdout.write(f"{target}: {release.version}, commit {release.commit}\n")
+
+
+def make_key(options: argparse.Namespace) -> None:
+    """Write a private key and, beside it, the public one that images trust."""
+    path: Path = options.path
+    key = Ed25519PrivateKey.generate()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(format_private(key))
+    public = path.with_suffix(".pub")
+    public.write_bytes(format_public(key.public_key()))
+    sys.stdout.write(f"{path}: keep it secret\n{public}: put it into pkgs/keys\n")
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="release", description="Make and sign releases.")
+    commands = parser.add_subparsers(required=True)
+    command = commands.add_parser("make", help="make an unsigned release")
+    command.set_defaults(run=make)
+    command.add_argument("--version", required=True)
+    command.add_argument("--commit", default="unknown")
+    command.add_argument("--minimum-version", help="the lowest that can be upgraded from")
+    command.add_argument("--reference", help="its name as an image")
+    command.add_argument("--named", action="append", default=[], metavar="NAME=FILE")
+    command.add_argument("--out", type=Path, required=True)
+    command.add_argument("file", type=Path, nargs="*")
+    command = commands.add_parser("sign", help="sign a finished release")
+    command.set_defaults(run=sign_release)
+    command.add_argument("--key", type=Path, required=True, help="the private key")
+    command.add_argument("--out", type=Path, help="the signed copy (default: NAME.signed.tar beside it)")
+    command.add_argument("release", type=Path)
+    command = commands.add_parser("keygen", help="make a key pair")
+    command.set_defaults(run=make_key)
+    command.add_argument("path", type=Path, help="the private key; the public one lies beside it, .pub")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,103 @@
+"""Signatures of releases: Ed25519 over the bytes of the manifest, by any of the keys that an image trusts."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from talos.system.errors import UserError
+
+WHERE = "release signature"
+KEYS = Path("/usr/install/release/keys")
+"""Where the early init shows the keys that came with this system's initramfs."""
+SUFFIX = ".pub"
+MAX_KEYS = 16
+MAX_KEY = 4096
+"""Bytes of a file with a public key in PEM."""
+_CONTEXT = b"talos release v1\n"
+"""Precedes what is signed, so that no signature of anything else with the same key is one of a release."""
+
+
+def load_keys(folder: Path = KEYS) -> tuple[Ed25519PublicKey, ...]:
+    """The public keys of a folder; none when it isn't there. UserError when a file is no key."""
+    if not folder.is_dir():
+        return ()
+    paths = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX)
+    if len(paths) > MAX_KEYS:
+        raise UserError(f"more than {MAX_KEYS} keys", where=str(folder))
+    return tuple(load_public(path) for path in paths)
+
+
+def load_public(path: Path) -> Ed25519PublicKey:
+    """A public key in PEM; UserError."""
+    try:
+        if path.stat().st_size <= MAX_KEY:
+            key = serialization.load_pem_public_key(path.read_bytes())
+            if isinstance(key, Ed25519PublicKey):
+                return key
+    except ValueError:
+        pass
+    raise UserError("is no public Ed25519 key in PEM", where=str(path))
+
+
+def verify(manifest: bytes, signature: str, keys: Sequence[Ed25519PublicKey]) -> None:
+    """Check a signature (base64) of a manifest's bytes. UserError when no key of these made it."""
+    if not keys:
+        raise UserError(
+            "this system trusts no key, so it accepts no release",
+            where=WHERE,
+            hint="install an image that was built with a release key",
+        )
+    if not signature:
+        raise UserError("the release is not signed", where=WHERE, hint="sign it: nix run .#sign")
+    try:
+        raw = base64.b64decode(signature, validate=True)
+    except (binascii.Error, ValueError):
+        raise UserError("is no base64", where=WHERE) from None
+    for key in keys:
+        try:
+            key.verify(raw, _CONTEXT + manifest)
+        except InvalidSignature:
+            continue
+        return
+    raise UserError(
+        f"is of none of the {len(keys)} keys that this system trusts",
+        where=WHERE,
+        hint="the release is altered, or signed by somebody else",
+    )
+
+
+def sign(manifest: bytes, key: Ed25519PrivateKey) -> str:
+    """The signature of a manifest's bytes, in base64."""
+    return base64.b64encode(key.sign(_CONTEXT + manifest)).decode()
+
+
+def load_private(path: Path) -> Ed25519PrivateKey:
+    """A private key in PEM; UserError."""
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    except OSError as error:
+        raise UserError(error.strerror or str(error), where=str(path)) from None
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise UserError(
+            "is no private Ed25519 key in PEM", where=str(path), hint="make one: nix run .#keygen"
+        )
+    return key
+
+
+def format_private(key: Ed25519PrivateKey) -> bytes:
+    """A private key in PEM."""
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def format_public(key: Ed25519PublicKey) -> bytes:
+    """A public key in PEM."""
+    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)

@@ -1,0 +1,100 @@
+"""Manifests of releases: what is accepted, what is refused, what may replace what."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from talos.system.errors import UserError
+from talos.upgrade.manifest import check_release, format_release, parse_release
+
+from .releases import make_document, parse
+
+FILE = {"name": "vmlinuz", "size": 5, "sha256": "0" * 64}
+
+
+def test_a_manifest_keeps_everything() -> None:
+    release = parse()
+    assert parse_release(format_release(release)) == release
+    assert release.size == sum(file["size"] for file in make_document()["files"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"version": "1.15"}, "is no version"),
+        ({"version": "v1.15.0\n"}, "is not a word"),
+        ({"commit": "a b"}, "commit: 'a b' is not a word"),
+        ({"files": []}, "lacks vmlinuz, initramfs, cmdline"),
+        ({"files": {}}, "files is no list"),
+        ({"files": [FILE] * 65}, "files is no list of at most 64"),
+        ({"files": [FILE, FILE]}, "names a file twice"),
+        ({"files": [FILE | {"name": "../vmlinuz"}]}, "is no name of a file"),
+        ({"files": [FILE | {"name": ".."}]}, "is no name of a file"),
+        ({"files": [FILE | {"name": "/vmlinuz"}]}, "is no name of a file"),
+        ({"files": [FILE | {"size": 0}]}, "0 is no size"),
+        ({"files": [FILE | {"size": -1}]}, "-1 is no size"),
+        ({"files": [FILE | {"size": True}]}, "True is no size"),
+        ({"files": [FILE | {"size": 1 << 40}]}, "is no size"),
+        ({"files": [FILE | {"sha256": "f"}]}, "is not 64 hexadecimal digits"),
+        ({"files": [FILE | {"mode": 7}]}, "a file needs exactly the fields"),
+        ({"surprise": 1}, "needs exactly the fields"),
+        ({"features": "all"}, "features is no list"),
+    ],
+)
+def test_a_wrong_manifest_is_refused(changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(UserError, match=text):
+        parse(**changes)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b"\xff", b"[" * 60000, b'{"version": 1, "version": 2}', b" " * 99999]
+)
+def test_what_is_no_manifest_is_refused(data: bytes) -> None:
+    with pytest.raises(UserError, match="release manifest: "):
+        parse_release(data)
+
+
+def test_altered_bytes_never_end_in_another_error() -> None:
+    chance = random.Random(7)
+    data = json.dumps(make_document()).encode()
+    for _ in range(3000):
+        altered = bytearray(data)
+        for _ in range(chance.randrange(1, 4)):
+            altered[chance.randrange(len(altered))] = chance.randrange(256)
+        try:
+            parse_release(bytes(altered))
+        except UserError:
+            continue
+
+
+@pytest.mark.parametrize(
+    ("version", "running", "force", "text"),
+    [
+        ("v1.15.0", "v1.14.3", False, ""),
+        ("v1.15.0", "v1.15.0", False, ""),
+        ("v1.15.0", "v1.15.0-rc.1", False, ""),
+        ("v1.15.0-rc.2", "v1.15.0-beta.11", False, ""),
+        ("v1.15.0-rc.1", "v1.15.0", False, "is older than the running v1.15.0; force allows it"),
+        ("v1.15.0-rc.1", "v1.15.0", True, ""),
+        ("v1.16.1", "v1.14.0", False, "minor versions are skipped; force allows it"),
+        ("v1.16.1", "v1.14.0", True, ""),
+        ("v1.15.0", "v1.13.9", True, "can replace v1.14.0 or newer, not v1.13.9"),
+        ("v1.15.0", "unknown", False, ""),
+    ],
+)
+def test_what_may_replace_what(version: str, running: str, force: bool, text: str) -> None:
+    release = parse(version=version)
+    problems = check_release(release, version=running, architecture="amd64", force=force)
+    assert (text in "; ".join(problems)) if text else problems == []
+
+
+def test_another_architecture_and_missing_features_are_refused() -> None:
+    problems = check_release(
+        parse(architecture="arm64"), version="v1.15.0", architecture="amd64", features=["raid"], force=True
+    )
+    assert problems == [
+        "the release is for arm64, this machine is amd64",
+        "the release v1.15.0 lacks what this machine uses: raid",
+    ]

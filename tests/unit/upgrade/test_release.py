@@ -1,0 +1,187 @@
+"""Releases made, signed and read: the bytes, the keys, and archives that lie."""
+
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from talos.system.errors import UserError
+from talos.upgrade.archive import read_annotations, read_archive
+from talos.upgrade.layer import check_layer
+from talos.upgrade.manifest import FOLDER, ReleaseManifest, parse_release
+from talos.upgrade.release import main
+from talos.upgrade.signature import format_public, load_keys, load_private, sign, verify
+
+from .releases import CONTENT, Tar, make_release
+
+
+def read(archive: Path) -> tuple[bytes, str]:
+    """The manifest and the signature of an archive."""
+    return read_annotations(read_archive(archive)[1]["annotations"], "archive")
+
+
+def find_layer(archive: Path, folder: Path) -> Path:
+    """The layer of an archive as a file."""
+    digest = read_archive(archive)[1]["layers"][0]["digest"].removeprefix("sha256:")
+    with tarfile.open(archive) as tar:
+        content = tar.extractfile(f"blobs/sha256/{digest}")
+        assert content is not None
+        path = folder / "layer.tar"
+        path.write_bytes(content.read())
+    return path
+
+
+def test_a_release_is_made_signed_and_accepted(tmp_path: Path) -> None:
+    archive, key = make_release(tmp_path, "--commit", "abc"), tmp_path / "keys/one.key"
+    again = make_release(tmp_path / "again", "--commit", "abc")
+    assert archive.read_bytes() == again.read_bytes()
+    assert main(["keygen", str(key)]) == 0
+    assert key.stat().st_mode & 0o777 == 0o600
+    signed = tmp_path / "signed.tar"
+    argv = ["sign", "--key", str(key), "--out", str(signed), str(archive)]
+    assert main(argv) == 0
+    first = signed.read_bytes()
+    assert main(argv) == 0
+    assert signed.read_bytes() == first
+    data, signature = read(signed)
+    assert (tmp_path / "signed.tar.sig").read_text(encoding="ascii").strip() == signature
+    verify(data, signature, load_keys(key.parent))
+    layer = check_layer(find_layer(signed, tmp_path), parse_release(data))
+    assert {name: b"".join(layer.read(name)) for name in CONTENT} == CONTENT
+    with tarfile.open(signed) as tar:
+        entry = json.loads(tar.extractfile("index.json").read())["manifests"][0]  # pyright: ignore[reportOptionalMemberAccess]
+        blob = tar.getmember("blobs/" + entry["digest"].replace(":", "/"))
+    assert blob.size == entry["size"]
+
+
+def test_a_key_is_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "one.key"
+    assert main(["keygen", str(path)]) == 0
+    before = path.read_bytes()
+    assert main(["keygen", str(path)]) == 1
+    assert path.read_bytes() == before
+    assert "File exists" in capsys.readouterr().err
+
+
+def test_signatures(tmp_path: Path) -> None:
+    archive = make_release(tmp_path)
+    data, none = read(archive)
+    ours, foreign = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+    keys = [Ed25519PrivateKey.generate().public_key(), ours.public_key()]
+    verify(data, sign(data, ours), keys)
+    with pytest.raises(UserError, match="is not signed"):
+        verify(data, none, keys)
+    with pytest.raises(UserError, match="of none of the 2 keys"):
+        verify(data, sign(data, foreign), keys)
+    with pytest.raises(UserError, match="of none of the 2 keys"):
+        verify(data.replace(b"v1.15.0", b"v1.16.0"), sign(data, ours), keys)
+    with pytest.raises(UserError, match="is no base64"):
+        verify(data, "?", keys)
+    with pytest.raises(UserError, match="trusts no key"):
+        verify(data, sign(data, ours), [])
+
+
+def test_files_that_are_no_keys_are_named(tmp_path: Path) -> None:
+    assert load_keys(tmp_path / "none") == ()
+    (tmp_path / "one.pub").write_bytes(format_public(Ed25519PrivateKey.generate().public_key()))
+    assert len(load_keys(tmp_path)) == 1
+    (tmp_path / "two.pub").write_text("hello", encoding="ascii")
+    with pytest.raises(UserError, match=r"two\.pub: is no public Ed25519 key"):
+        load_keys(tmp_path)
+    with pytest.raises(UserError, match="is no private Ed25519 key"):
+        load_private(tmp_path / "one.pub")
+
+
+def test_what_is_no_release_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key, archive = tmp_path / "one.key", tmp_path / "archive.tar"
+    main(["keygen", str(key)])
+    archive.write_bytes(b"hello")
+    assert main(["sign", "--key", str(key), str(archive)]) == 1
+    assert "is no release archive" in capsys.readouterr().err
+    with pytest.raises(UserError, match="is no release of this system"):
+        read_annotations({}, "image x")
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> ReleaseManifest:
+    return parse_release(read(make_release(tmp_path))[0])
+
+
+LAYERS: dict[str, tuple[Callable[[], Tar], str]] = {
+    "a file is missing": (
+        lambda: Tar().add(f"{FOLDER}/vmlinuz", CONTENT["vmlinuz"]),
+        "lacks cmdline, initramfs",
+    ),
+    "a file twice": (
+        lambda: Tar().add_all().add(f"{FOLDER}/cmdline", CONTENT["cmdline"]),
+        "cmdline is there twice",
+    ),
+    "one more file": (lambda: Tar().add_all().add(f"{FOLDER}/more", b"x"), "is not in the manifest"),
+    "a path outside": (lambda: Tar().add_all().add("../etc/passwd", b"x"), "is not in the manifest"),
+    "an absolute path": (lambda: Tar().add_all().add(f"/{FOLDER}/vmlinuz", b"x"), "is not in the manifest"),
+    "another size": (
+        lambda: Tar().add(f"{FOLDER}/cmdline", b"x"),
+        "cmdline has 1 bytes, the manifest says 7",
+    ),
+    "another content": (
+        lambda: _altered(),
+        "vmlinuz has the digest .*, the manifest says ",
+    ),
+    "a link": (
+        lambda: Tar().add(f"{FOLDER}/vmlinuz", b"", type=tarfile.SYMTYPE, linkname="/etc/shadow"),
+        "neither a plain file nor a folder",
+    ),
+    "a device": (
+        lambda: Tar().add(f"{FOLDER}/vmlinuz", b"", type=tarfile.CHRTYPE),
+        "neither a plain file nor",
+    ),
+    "a sparse file": (
+        lambda: Tar().add(f"{FOLDER}/vmlinuz", b"", type=tarfile.GNUTYPE_SPARSE),
+        "neither a plain",
+    ),
+    "an extended header": (
+        lambda: Tar().add("x", b"9 path=a\n", type=tarfile.XHDTYPE),
+        "neither a plain file",
+    ),
+    "many entries": (lambda: _many(), "more than 80 entries"),
+}
+
+
+def _altered() -> Tar:
+    tar = Tar().add_all()
+    view = tar.data.getbuffer()
+    view[600] ^= 1
+    view.release()
+    return tar
+
+
+def _many() -> Tar:
+    tar = Tar()
+    for _ in range(100):
+        tar.add("usr/install", b"", type=tarfile.DIRTYPE)
+    return tar
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_that_is_not_the_manifests_is_refused(
+    name: str, release: ReleaseManifest, tmp_path: Path
+) -> None:
+    make, text = LAYERS[name]
+    with pytest.raises(UserError, match=text):
+        check_layer(make().write(tmp_path / "layer.tar"), release)
+
+
+def test_truncated_and_compressed_layers_are_refused(release: ReleaseManifest, tmp_path: Path) -> None:
+    path = Tar().add_all().write(tmp_path / "layer.tar")
+    whole = path.read_bytes()
+    check_layer(path, release)
+    for size in (0, 100, 512, 600, 20_000, 60_000):
+        path.write_bytes(whole[:size])
+        with pytest.raises(UserError, match="release layer: "):
+            check_layer(path, release)
+    path.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(range(1, 256)) * 4)
+    with pytest.raises(UserError, match="is no uncompressed tar"):
+        check_layer(path, release)

@@ -1,0 +1,98 @@
+"""The state machine of an upgrade: every pair of phases, boots into either slot, garbage in META."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from talos.upgrade.state import (
+    IDLE,
+    Phase,
+    TransitionError,
+    Upgrade,
+    bless,
+    format_state,
+    parse_state,
+    revert,
+    stage,
+    start,
+)
+
+STAGED = stage(IDLE, running="A", version="v1.16.0", previous_version="v1.15.0")
+ALLOWED = {
+    (Phase.IDLE, "stage"),
+    (Phase.STAGED, "stage"),
+    (Phase.STAGED, "revert"),
+    (Phase.TRIAL, "bless"),
+    (Phase.TRIAL, "revert"),
+    (Phase.BLESSED, "stage"),
+    (Phase.REVERTED, "stage"),
+}
+
+
+@pytest.mark.parametrize(("phase", "action"), list(itertools.product(Phase, ("stage", "bless", "revert"))))
+def test_only_these_transitions_exist(phase: Phase, action: str) -> None:
+    state = replace(STAGED, phase=phase)
+
+    def act() -> Upgrade:
+        match action:
+            case "stage":
+                return stage(state, running="B", version="v2.0.0", previous_version="v1.16.0")
+            case "bless":
+                return bless(state)
+            case _:
+                return revert(state, "x")
+
+    if (phase, action) in ALLOWED:
+        assert act().phase.value.startswith(action)
+    else:
+        with pytest.raises(TransitionError, match=f"an upgrade that is {phase.value} can't be"):
+            act()
+
+
+def test_the_new_slot_boots_and_is_blessed() -> None:
+    assert (STAGED.slot, STAGED.previous) == ("B", "A")
+    trial = start(STAGED, running="B")
+    assert trial.phase is Phase.TRIAL
+    assert start(trial, running="B") == trial
+    assert bless(trial).phase is Phase.BLESSED
+    assert start(bless(trial), running="A").phase is Phase.BLESSED
+
+
+def test_the_old_slot_boots_instead() -> None:
+    assert start(STAGED, running="A").reason == "v1.16.0 in slot B did not start, and left no reason"
+    trial = start(STAGED, running="B")
+    back = start(trial, running="A")
+    assert (back.phase, "before its self-check" in back.reason) == (Phase.REVERTED, True)
+    known = revert(trial, "the network is down" * 1000)
+    assert start(known, running="A") == known
+    assert len(known.reason) == 1024
+
+
+def test_a_boot_from_neither_slot_changes_nothing() -> None:
+    assert start(STAGED, running="") == STAGED
+
+
+def test_the_state_survives_meta() -> None:
+    state = revert(start(STAGED, running="B"), "no network")
+    assert parse_state(format_state(state)) == state
+    assert parse_state(None) == IDLE
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"garbage",
+        b"\xff\xfe",
+        b"[]",
+        b"{}",
+        b" " * 5000,
+        format_state(STAGED).replace(b'"B"', b'"C"'),
+        format_state(STAGED).replace(b"staged", b"stolen"),
+        format_state(STAGED).replace(b'"A"', b"1"),
+    ],
+)
+def test_garbage_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - JSON, Unicode and our own
+        parse_state(data)
