@@ -91,8 +91,7 @@ class Upstream:
             reply = await self._ask_udp(query)
             return await self._ask_tcp(query) if reply.is_truncated else reply
         except (OSError, trio.BrokenResourceError, trio.TooSlowError, ssl.SSLError, MalformedError) as error:
-            reason = getattr(error, "strerror", None) or str(error) or "no answer in time"
-            raise UpstreamError(f"{self.server}: {reason}") from None
+            raise UpstreamError(f"{self.server}: {_describe(error)}") from None
 
     async def close(self) -> None:
         """Close the connections that are kept."""
@@ -197,6 +196,15 @@ class Upstream:
         head_data, _, body = data.partition(b"\r\n\r\n")
         size = parse_http_head(head_data)
         return _check_whole(parse_reply((await _read(stream, body, size))[:size], query, 0))
+
+
+def _describe(error: BaseException) -> str:
+    """The reason on one line; trio has that of TLS as the cause of a broken stream."""
+    cause = error.__cause__ or error
+    if isinstance(cause, trio.TooSlowError):
+        return "no answer in time"
+    text: object = getattr(cause, "verify_message", None) or getattr(cause, "strerror", None) or str(cause)
+    return " ".join(str(text).split()) or "the connection broke"
 
 
 def _check_whole(reply: Reply) -> Reply:
