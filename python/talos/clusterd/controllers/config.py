@@ -64,4 +64,6 @@ def make_discovery(config: Config) -> ConfigSpec:
 def _make_endpoint(url: str) -> ServiceEndpoint:
     parts = urlsplit(url)
     port = parts.port or _PORTS.get(parts.scheme, 443)
-    return ServiceEndpoint(endpoint=f"{parts.hostname}:{port}", insecure=parts.scheme == "http")
+    host = parts.hostname or ""
+    host = f"[{host}]" if ":" in host else host
+    return ServiceEndpoint(endpoint=f"{host}:{port}", insecure=parts.scheme == "http")

@@ -8,7 +8,7 @@ import trio
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.cluster_pb2 import AffiliateSpec, ConfigSpec, ServiceEndpoint
-from talos.api.rpc import RpcError, Transport
+from talos.api.rpc import Code, RpcError, Transport
 from talos.clusterd.controllers.members import RAW_NAMESPACE
 from talos.clusterd.discovery.cipher import PayloadCipher
 from talos.clusterd.discovery.client import (
@@ -96,8 +96,13 @@ class DiscoveryServiceController(Controller):
         except UserError as error:
             self._log.once(f"discovery is off: {error}", key="secret", level="error")
             return []
-        endpoints = [one for one in discovery.spec.service_endpoints if is_endpoint(one.endpoint)]
-        return [_make_settings(discovery.spec, one, identity.spec.node_id) for one in endpoints]
+        wanted: list[ClientSettings] = []
+        for one in discovery.spec.service_endpoints:
+            if is_endpoint(one.endpoint):
+                wanted.append(_make_settings(discovery.spec, one, identity.spec.node_id))
+            else:
+                self._log.once(f"the discovery service {one.endpoint!r} is no host and port", level="error")
+        return wanted
 
     def _make_client(self, settings: ClientSettings, runtime: ControllerRuntime) -> DiscoveryClient:
         @asynccontextmanager
@@ -105,8 +110,11 @@ class DiscoveryServiceController(Controller):
             host, _, port = endpoint.rpartition(":")
             context = None
             if not settings.is_plain:
-                tls = ClientTls(authorities=(await ROOTS.read_bytes(),), oldest=ssl.TLSVersion.TLSv1_2)
-                context = make_client_context(tls)
+                try:
+                    tls = ClientTls(authorities=(await ROOTS.read_bytes(),), oldest=ssl.TLSVersion.TLSv1_2)
+                    context = make_client_context(tls)
+                except OSError as error:  # ssl.SSLError is one
+                    raise RpcError(Code.UNAVAILABLE, f"{ROOTS}: {error}") from None
             server = RemoteServer(
                 host=host.strip("[]"),
                 port=int(port),

@@ -34,8 +34,12 @@ class SessionCalls:
 
 
 async def find_nodes(session: Session, node: str) -> ClusterNodes:
-    """The members that a node knows of; UserError when no control plane node is among them."""
-    nodes = sort_members(await SessionCalls(session).specs(node, kinds.MEMBER))
+    """The members that a node knows of; UserError when one has no address or none is of the control plane."""
+    members = await SessionCalls(session).specs(node, kinds.MEMBER)
+    if lost := [member.hostname for member in members if not member.addresses]:
+        hint = "wait until it has one, or name the nodes: --control-plane-nodes, --worker-nodes"
+        raise UserError(f"has published no address: {', '.join(lost)}", where="members", hint=hint)
+    nodes = sort_members(members)
     if not nodes.control_plane:
         hint = "name the nodes: --control-plane-nodes, --worker-nodes"
         raise UserError("knows no control plane node of its cluster", where=f"node {node}", hint=hint)

@@ -25,6 +25,7 @@ from talos.config.documents.v1alpha1.machine import MachineConfig
 from talos.config.generate.config import issue_client, render
 from talos.config.model import Config
 from talos.config.read.loader import load
+from talos.daemon.health import ClusterNodes
 from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
@@ -32,7 +33,6 @@ from talos.system.errors import UserError
 from talos.talosctl.client.change import ACTIVE, CONFIG_TYPE
 from talos.talosctl.client.command import parts
 from talos.talosctl.client.endpoint import parse_endpoint
-from talos.talosctl.client.health import ClusterNodes
 from talos.talosctl.client.resources import get_resource
 from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.client.target import Target

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
 import trio
 import trio.testing
 from google.protobuf.message import Message
@@ -25,6 +26,7 @@ from talos.clusterd.controllers.members import (
     MemberController,
 )
 from talos.clusterd.controllers.nodename import NodenameController
+from talos.clusterd.discovery.client import is_endpoint
 from talos.config.read.loader import load
 from talos.resource import ids, kinds
 from talos.resource.changes import destroy_if_present, put
@@ -192,3 +194,19 @@ def test_a_secret_that_is_no_base64_is_no_key() -> None:
         spec = make_discovery(load(CONFIG + discovery))
         assert len(spec.service_encryption_key) == size
         assert spec.service_endpoint == "discovery.talos.dev:443"
+
+
+@pytest.mark.parametrize(
+    ("url", "endpoint", "insecure"),
+    [
+        ("https://discovery.example.org/", "discovery.example.org:443", False),
+        ("https://discovery.example.org:3000/", "discovery.example.org:3000", False),
+        ("http://10.5.0.254:3000/", "10.5.0.254:3000", True),
+        ("https://[2001:db8::1]:3000/", "[2001:db8::1]:3000", False),
+    ],
+)
+def test_a_service_s_url_becomes_host_and_port(url: str, endpoint: str, *, insecure: bool) -> None:
+    document = f"---\napiVersion: v1alpha1\nkind: DiscoveryServiceConfig\nname: default\nendpoint: {url}\n"
+    (found,) = make_discovery(load(CONFIG + document)).service_endpoints
+    assert (found.endpoint, found.insecure) == (endpoint, insecure)
+    assert is_endpoint(found.endpoint)
