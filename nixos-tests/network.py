@@ -150,7 +150,7 @@ BONDS: dict[str, dict[str, Any]] = {
         "adSelect": "count",
         "adActorSysPrio": 7,
         "adUserPortKey": 9,
-        "adLacpActive": "off",
+        "adLacpActive": None,
         "minLinks": 1,
         "allSlavesActive": 1,
     },
@@ -159,7 +159,7 @@ BONDS: dict[str, dict[str, Any]] = {
         "packetsPerSlave": 5,
     },
 }
-"""Settings of a bond, and what its status shows: all modes, and each option in a mode that has it."""
+"""Settings of a bond, and what its status shows: nothing for 0. All modes, and each option in one that has it."""
 
 
 def make_patch(own: int, *, bond: str = FIRST_BOND, firewall: str = "") -> str:
