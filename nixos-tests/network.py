@@ -159,7 +159,7 @@ BONDS: dict[str, dict[str, Any]] = {
         "packetsPerSlave": 5,
     },
 }
-"""Settings of a bond, and what its status shows: nothing for 0. All modes, and each option in one that has it."""
+"""Settings of a bond, and its status; 0 is not shown. All modes, and each option in one that has it."""
 
 
 def make_patch(own: int, *, bond: str = FIRST_BOND, firewall: str = "") -> str:

@@ -36,6 +36,7 @@ from talos.config.documents.v1alpha1.device import Route as DeviceRoute
 from talos.config.documents.v1alpha1.device_selector import NetworkDeviceSelector
 from talos.config.model import Config
 from talos.networkd.addresses import operator_id, parse_interface, route_spec_id
+from talos.networkd.cmdline import check_name
 from talos.networkd.controllers.link_status import is_physical
 from talos.networkd.operators import make_device_operators, make_document_dhcp, make_vip
 from talos.networkd.spec_makers import make_address, make_bond, make_route, parse_table
@@ -158,6 +159,8 @@ class _Builder:
         return self._aliases.get(name, name)
 
     def _link(self, name: str, *, kind: str = "") -> LinkSpecSpec:
+        if kind:
+            check_name(name)
         spec = self._links.get(name)
         if spec is None:
             # A port of a bond may be configured by its own document as well: they are one link.

@@ -6,6 +6,7 @@ from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 from tests.unit.networkd.dhcp.server import Server
@@ -369,6 +370,14 @@ async def test_peers_change_one_by_one_and_may_roam() -> None:
         assert changes()[1:] == [f"wireguard wg0: peer {second} removed, peer {first}"]
         [peer] = (await node.links.wireguard("wg0")).peers
         assert peer.endpoint == (ip_address("192.0.2.7"), 51820)
+
+
+@pytest.mark.parametrize("name", ["a\\nb", "a\\u001bc", "sixteen-bytes-xx", "..", "a b"])
+def test_a_name_that_the_kernel_refuses_is_refused_before(name: str) -> None:
+    config = load(f'{MAIN}---\napiVersion: v1alpha1\nkind: DummyLinkConfig\nname: "{name}"\n')
+    result = make_device_config(config, {})
+    assert [problem.endswith("is no link's name") for problem in result.problems] == [True]
+    assert not result.specs.links
 
 
 def test_a_wrong_key_is_named_without_its_value() -> None:
