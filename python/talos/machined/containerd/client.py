@@ -21,8 +21,8 @@ SYSTEM_ROOT, CRI_ROOT = "/system/var/lib/containerd", "/var/lib/containerd"
 """Where the two instances keep what they have."""
 SYSTEM, PODS = "system", "k8s.io"
 SNAPSHOTTER = "overlayfs"
-TIMEOUT = 10.0
-"""Seconds for a call that only touches containerd's own store."""
+TIMEOUT = 30.0
+"""Seconds for a call that only touches containerd's own store, perhaps on a slow and busy disk."""
 WORK_TIMEOUT = 120.0
 """Seconds for a call that starts a program or writes much to the disk."""
 LEASE_LIMIT = 60 * 60.0

@@ -8,7 +8,7 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.containerd import content_pb2, diff_pb2, images_pb2, snapshots_pb2
 from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.api.rpc import Code, RpcError
-from talos.machined.containerd.client import SNAPSHOTTER, TIMEOUT, WORK_TIMEOUT, Containerd
+from talos.machined.containerd.client import SNAPSHOTTER, TIMEOUT, Containerd
 from talos.machined.containerd.manifest import (
     MAX_MANIFEST,
     ImageConfig,
@@ -20,6 +20,9 @@ from talos.machined.containerd.manifest import (
 )
 from talos.system.errors import UserError
 
+UNPACK_LIMIT = 300.0
+LEAST_UNPACKED = 256 * 1024
+"""A layer has to be unpacked within 300 s and a second for each so many bytes of it."""
 SNAPSHOT_LABEL = f"containerd.io/gc.ref.snapshot.{SNAPSHOTTER}"
 """On a config: the snapshot of its layers, which the collector of garbage then spares."""
 
@@ -130,7 +133,7 @@ async def _unpack_layer(
             "diff.v1.Diff/Apply",
             diff_pb2.ApplyRequest(diff=layer, mounts=prepared.mounts),
             diff_pb2.ApplyResponse,
-            timeout=WORK_TIMEOUT,
+            timeout=UNPACK_LIMIT + layer.size / LEAST_UNPACKED,
         )
         _check_digest(layer, applied.applied.digest, diff_id, where)
         commit = snapshots_pb2.CommitSnapshotRequest(

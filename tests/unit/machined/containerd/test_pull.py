@@ -1,0 +1,118 @@
+"""Pulling: everything is there before the name is, and nothing stays of a pull that fails."""
+
+import gzip
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+from tests.harness.registry import Registry, Store, running_registry
+from tests.unit.machined.containerd.twin import MemoryContainerd
+
+from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryEndpointConfig, RegistryMirrorConfig
+from talos.api.rpc import RpcError
+from talos.machined.containerd import pull
+from talos.machined.containerd.client import Containerd
+from talos.machined.containerd.pull import Progress, Step, pull_image
+from talos.machined.containerd.registry.hosts import Sources
+from talos.machined.containerd.store import Image, find_image
+from talos.system.errors import UserError
+
+NAME = "registry.example/team/app:1"
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    store = Store()
+    store.add_image("team/app:1", {"a": b"1" * 300_000}, {"b": b"2"})
+    with running_registry(store) as running:
+        yield running
+
+
+def make_twin() -> MemoryContainerd:
+    return MemoryContainerd(unpack=gzip.decompress)
+
+
+async def pull_from(
+    registry: Registry, twin: MemoryContainerd, report: Callable[[Progress], None] = lambda _: None
+) -> Image:
+    endpoint = RegistryEndpointConfig(endpoint_endpoint=f"http://127.0.0.1:{registry.port}")
+    mirror = RegistryMirrorConfig(mirror_endpoints=[endpoint], mirror_skip_fallback=True)
+    sources = Sources(registries=RegistriesConfigSpec(registry_mirrors={"*": mirror}))
+    containerd = Containerd(cast("Any", twin), "system")
+    return await pull_image(containerd, NAME, sources, root="/", report=report)
+
+
+async def test_a_pull(registry: Registry) -> None:
+    twin, reported = make_twin(), list[Progress]()
+    image = await pull_from(registry, twin, reported.append)
+    assert image.name == NAME
+    assert list(twin.images) == [NAME]
+    assert list(twin.snapshots.items()) == [
+        (image.config.chain_ids[0], ""),
+        (image.config.chain_ids[1], image.config.chain_ids[0]),
+    ]
+    assert twin.pending == []
+    # What the collector of garbage follows: from the index to the snapshot.
+    index = twin.images[NAME].digest
+    manifest = twin.labels[index]["containerd.io/gc.ref.content.m.0"]
+    labels = twin.labels[manifest]
+    config = labels["containerd.io/gc.ref.content.config"]
+    assert {labels[f"containerd.io/gc.ref.content.l.{n}"] for n in (0, 1)} == {
+        layer.digest for layer in image.manifest.layers
+    }
+    assert twin.labels[config]["containerd.io/gc.ref.snapshot.overlayfs"] == image.snapshot
+    steps = [progress.step for progress in reported if progress.layer == image.manifest.layers[0].digest]
+    assert (steps[0], steps[-3:]) == (Step.DOWNLOADING, [Step.DOWNLOADED, Step.EXTRACTING, Step.EXTRACTED])
+    assert await find_image(Containerd(cast("Any", twin), "system"), NAME) == image
+    # Once more: only manifests are fetched, nothing is unpacked, the name stays.
+    registry.requests.clear()
+    await pull_from(registry, twin)
+    assert not [request for request in registry.requests if "/blobs/" in request]
+    assert len(twin.applied) == 2
+
+
+FAILING = (
+    "Leases/Create",
+    "Content/Write",
+    "Content/Update",
+    "Content/Read",
+    "Snapshots/Stat",
+    "Snapshots/Prepare",
+    "Snapshots/Commit",
+    "Diff/Apply",
+    "Images/Create",
+)
+
+
+@pytest.mark.parametrize("failing", FAILING)
+async def test_nothing_stays_of_a_pull_that_fails(registry: Registry, failing: str) -> None:
+    twin = make_twin()
+    twin.failing = failing
+    with pytest.raises(RpcError, match="no space left on device"):
+        await pull_from(registry, twin)
+    assert (twin.images, twin.pending) == ({}, [])
+    assert failing in twin.calls
+
+
+async def test_a_layer_that_unpacks_to_something_else(registry: Registry) -> None:
+    twin = make_twin()
+    twin.unpack = lambda data: gzip.decompress(data) + b"!"
+    with pytest.raises(UserError, match=rf"image {NAME}: layer sha256:.* unpacks to sha256:"):
+        await pull_from(registry, twin)
+    assert (twin.images, twin.snapshots, twin.pending) == ({}, {}, [])
+
+
+async def test_an_image_that_does_not_fit(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pull, "RESERVE", 1 << 60)
+    twin = make_twin()
+    with pytest.raises(UserError, match=r"it takes [0-9]+ bytes, of 0 that / has room for"):
+        await pull_from(registry, twin)
+    assert not twin.calls
+
+
+async def test_an_image_whose_parts_are_gone_is_not_there(registry: Registry) -> None:
+    twin = make_twin()
+    image = await pull_from(registry, twin)
+    del twin.content[image.manifest.config.digest]
+    assert await find_image(Containerd(cast("Any", twin), "system"), NAME) is None
+    assert await find_image(Containerd(cast("Any", twin), "system"), "registry.example/other:1") is None
