@@ -1,31 +1,21 @@
 """networkd's controllers in a network of their own, beside a machine that runs dnsmasq."""
 
 import subprocess
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
 from ipaddress import ip_interface
 
 import pytest
 import trio
-from google.protobuf.message import Message
 from tests.harness.dnsmasq import run_dnsmasq
 from tests.harness.namespace import run_in_namespace
 from tests.harness.peer import Peer
+from tests.unit.networkd.kernel_node import node_on
 
 from talos.api.definitions import enums_pb2
-from talos.api.definitions.cluster_pb2 import IdentitySpec
-from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.daemon.run import Daemon
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
-from talos.networkd.main import make_controllers
 from talos.networkd.spec_makers import make_address
 from talos.resource import ids, kinds
-from talos.resource.changes import put, wait_for
-from talos.resource.controller.runtime import run_controllers
-from talos.resource.kind import Kind
-from talos.resource.memory.state import MemoryState
-from talos.system.logging import Log
-from talos.system.net.kernel_links import open_links
+from talos.resource.changes import put
 
 pytestmark = pytest.mark.root
 
@@ -60,47 +50,6 @@ name: eth0
 addresses: [{address: 10.77.0.2/24}]
 """
 STALE = ["ip", "neigh", "replace", "10.77.0.100", "lladdr", "02:00:00:00:00:99", "dev", "far", "nud", "stale"]
-
-
-class Node:
-    """The controllers with the kernel of this namespace."""
-
-    def __init__(self) -> None:
-        self.state = MemoryState()
-        self.lines: list[str] = []
-
-    async def configure(self, text: str) -> None:
-        await put(self.state, *ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=text.encode()))
-
-    async def wait[S: Message](self, kind: Kind[S], id: str, check: Callable[[S], bool]) -> S:
-        with trio.move_on_after(20):
-            resource = await wait_for(self.state, kind, id, lambda found: check(found.spec))
-            return resource.spec
-        known = [found.id for found in await self.state.list(kind)]
-        raise AssertionError(f"no {kind.display_type} {id}: {known}\n" + "\n".join(self.lines))
-
-    async def wait_until(self, check: Callable[[list[str]], bool]) -> list[str]:
-        """Wait for a set of addresses."""
-        with trio.move_on_after(20):
-            async with self.state.watch(kinds.ADDRESS_STATUS) as changes:
-                async for _ in changes:
-                    found = [item.id for item in await self.state.list(kinds.ADDRESS_STATUS)]
-                    if check(found):
-                        return found
-        found = [item.id for item in await self.state.list(kinds.ADDRESS_STATUS)]
-        raise AssertionError(f"{found}\n" + "\n".join(self.lines))
-
-
-@asynccontextmanager
-async def node_on(daemon: Daemon, peer: Peer, *addresses: str) -> AsyncGenerator[Node]:
-    node = Node()
-    await peer.plug(daemon, "eth0", "far", list(addresses))
-    await put(node.state, *ids.IDENTITY, IdentitySpec(node_id="one"))
-    async with open_links(daemon.bridge) as links, trio.open_nursery() as nursery:
-        controllers = make_controllers(links, Log(write=node.lines.append))
-        await nursery.start(run_controllers, node.state, controllers)
-        yield node
-        nursery.cancel_scope.cancel()
 
 
 def test_leases_of_both_versions_bring_what_the_server_sends_and_go_with_their_config() -> None:
