@@ -1,6 +1,6 @@
 """``talosctl image``: the images on a node."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from google.protobuf.empty_pb2 import Empty
 
@@ -12,6 +12,7 @@ from talos.api.machine.image_pb2 import (
     ImageServicePullResponse,
     ImageServiceRemoveRequest,
 )
+from talos.api.machine.image_pb2 import ImageServicePullLayerProgress as Layer
 from talos.system.errors import UserError
 from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation, Lazy
@@ -63,14 +64,27 @@ def run_list(invocation: Invocation) -> int:
 
 
 async def pull(session: Session, node: str, containerd: ContainerdInstance, image: str) -> str:
-    """Pull an image, report it; returns its full name."""
+    """Pull an image, show how far it is, report it; returns its full name."""
     request = ImageServicePullRequest(containerd=containerd, image_ref=image)
-    name = image
+    name, layers = image, dict[str, Layer]()
     async with session.stream(node, _SERVICE + "Pull", request, ImageServicePullResponse) as replies:
         async for reply in replies:
             name = reply.name or name
+            if reply.HasField("pull_progress"):
+                layers[reply.pull_progress.layer_id] = reply.pull_progress.progress
+                console.show_progress(f"{node}: {format_progress(layers.values())}")
+    console.show_progress("")
     console.note(f"{node}: pulled {name}")
     return name
+
+
+def format_progress(layers: Collection[Layer]) -> str:
+    """How much of all parts that are known so far is there, and how many are unpacked."""
+    total = sum(layer.total for layer in layers)
+    present = sum(layer.offset if layer.status == Layer.DOWNLOADING else layer.total for layer in layers)
+    done = sum(layer.status == Layer.EXTRACT_COMPLETE for layer in layers)
+    unpacked = f", layers unpacked: {done}" if done else ""
+    return f"{format_pretty_size(present)} of {format_pretty_size(total)}{unpacked}"
 
 
 def run_pull(invocation: Invocation) -> int:

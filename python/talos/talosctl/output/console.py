@@ -31,6 +31,13 @@ def note(text: str) -> None:
     sys.stderr.flush()
 
 
+def show_progress(text: str) -> None:
+    """Replace the last line on a terminal, with an empty text by nothing; nothing happens elsewhere."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
 def ask(question: str) -> bool:
     """Whether the user agrees; without a terminal: no."""
     if not sys.stdin.isatty():
