@@ -1,5 +1,6 @@
 """Nodes that find each other through the cluster's own discovery server, and what befalls it."""
 
+import base64
 import os
 import signal
 from ipaddress import ip_address
@@ -7,9 +8,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import grpc
+import yaml
 from tests.harness.cluster import Cluster, eventually
 
-from talos.api.discovery.cluster_pb2 import ListRequest, ListResponse
+from talos.api.discovery.cluster_pb2 import Affiliate, ListRequest, ListResponse
 from talos.provision.cluster import DISCOVERY_PORT
 from talos.provision.host.leftovers import launcher_of
 from talos.provision.store import ClusterFolder
@@ -25,6 +27,21 @@ def sees_all(cluster: Cluster, address: str) -> None:
 
 def spec_of(resource: dict[str, object]) -> dict[str, Any]:
     return cast("dict[str, Any]", resource["spec"])
+
+
+def read_secret(cluster: Cluster, address: str) -> str:
+    (config,) = cluster.resource("-e", address, "-n", address, "machineconfig", "v1alpha1")
+    (identity,) = [
+        document
+        for document in yaml.safe_load_all(cast("str", config["spec"]))
+        if document.get("kind") == "DiscoveryIdentityConfig"
+    ]
+    return identity["clusterSecret"]
+
+
+def set_secret(cluster: Cluster, address: str, secret: str) -> None:
+    patch = f"apiVersion: v1alpha1\nkind: DiscoveryIdentityConfig\nclusterSecret: {secret}\n"
+    cluster.talosctl("-e", address, "-n", address, "patch", "machineconfig", "-m", "no-reboot", "-p", patch)
 
 
 def discovery_pids(cluster: Cluster) -> list[int]:
@@ -93,13 +110,35 @@ def test_what_the_server_holds_is_encrypted(cluster: Cluster) -> None:
             request_serializer=ListRequest.SerializeToString,
             response_deserializer=ListResponse.FromString,
         )
-        reply = call(ListRequest(cluster_id=info["CLUSTER ID"]), timeout=10)
-    assert len(reply.affiliates) == len(cluster.nodes)
-    for affiliate in reply.affiliates:
+
+        def read_all() -> list[Affiliate]:
+            reply = call(ListRequest(cluster_id=info["CLUSTER ID"]), timeout=10)
+            assert len(reply.affiliates) == len(cluster.nodes)
+            return [*reply.affiliates]
+
+        affiliates = eventually("every node has published itself", read_all)
+    for affiliate in affiliates:
         assert len(affiliate.data) > 100
         for node in cluster.nodes:
             assert node.name.encode() not in affiliate.data
             assert node.address.packed not in affiliate.data
+
+
+def test_a_node_with_another_secret_is_alone_until_it_has_the_right_one(cluster: Cluster) -> None:
+    first, worker = cluster.addresses[0], cluster.addresses[2]
+    own = f"members of {worker}"
+    secret = read_secret(cluster, worker)
+    set_secret(cluster, worker, base64.b64encode(bytes(32)).decode())
+
+    def is_alone() -> None:
+        assert members(cluster, worker).keys() == {cluster.nodes[2].name}
+
+    eventually(own, is_alone)
+    for address in (first, worker):
+        log = cluster.talosctl("-e", address, "-n", address, "logs", "clusterd").stdout
+        assert log.count("encrypted with another cluster's secret") == 1, log
+    set_secret(cluster, worker, secret)
+    eventually(own, lambda: sees_all(cluster, worker))
 
 
 def test_a_node_that_is_reset_leaves(cluster: Cluster) -> None:
