@@ -37,7 +37,7 @@ in
     initramfs = modules.stamped;
     inherit (kernel) kernel init;
     images = images.cluster;
-    inherit (go) kubernetes etcd;
+    inherit (go) cni coredns etcd flannel kubernetes;
     root-vm = roots.vm;
     root-peers = roots.peers;
     kernel-config = kernel.config;

@@ -15,6 +15,7 @@ from typing import Any
 from locks import GO_SETS, SCRATCH, GoLock, GoModule, read_roots
 from report import FetchError, batches, log, run
 from store import add_files, check_sha256, missing, real_path, store_path
+from trim import FOLDER, unpack_trimmed
 
 WORK = SCRATCH / "go"
 BATCH = 20
@@ -111,9 +112,12 @@ def resolve() -> GoLock:
         add(module, WORK / "cache")
     client = unpack_toolchain(next(iter(compiler.values())))
     for name, wanted in asked["sets"].items():
-        folder = GO_SETS / name
+        folder = WORK / "sets" / name
         tidy(client, name, wanted, folder)
         found = find_needed(client, wanted, folder)
+        (GO_SETS / name).mkdir(parents=True, exist_ok=True)
+        for file in ("go.mod", "go.sum"):
+            shutil.copyfile(folder / file, GO_SETS / name / file)
         for module in found:
             add(module, WORK / "cache")
         modules |= {module.name: module for module in found}
@@ -147,6 +151,10 @@ def tidy(client: Path, name: str, wanted: Mapping[str, Any], folder: Path) -> No
         (upstream,) = download([f"{staging['of']}@{required[staging['of']]}"]).values()
         text = cache_file(WORK / "cache", upstream, ".mod").read_text()
         lines += [f"replace {path} => {path} {staging['version']}" for path in STAGING_LINE.findall(text)]
+    if trim := wanted.get("trim"):
+        (whole,) = download([trim["module"]]).values()
+        unpack_trimmed(cache_file(WORK / "cache", whole, ".zip"), trim, folder)
+        lines += [f"replace {whole.path} => ./{FOLDER}"]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "go.mod").write_text("\n".join(lines) + "\n")
     (folder / "go.sum").unlink(missing_ok=True)
@@ -168,17 +176,16 @@ def find_needed(client: Path, wanted: Mapping[str, Any], folder: Path) -> list[G
         *wanted["programs"].values(),
     ]
     run(command, env=environment(needed, **offline, **target), cwd=folder)
-    files = sorted((needed / "cache/download").rglob("*.zip"))
-    return [read_cached(needed / "cache/download", file) for file in files]
+    cache = needed / "cache/download"
+    names = [find_name(file.relative_to(cache)) for file in sorted(cache.rglob("*.zip"))]
+    if trim := wanted.get("trim"):
+        names.append(trim["module"])
+    return list(download(names).values())
 
 
-def read_cached(cache: Path, file: Path) -> GoModule:
-    """Name and hash a module by its archive in a cache."""
-    path, version = (
-        re.sub("!(.)", lambda found: found[1].upper(), word)
-        for word in (str(file.parent.parent.relative_to(cache)), file.stem)
-    )
-    return GoModule(path=path, version=version, zip=sha256(file), mod=sha256(file.with_suffix(".mod")))
+def find_name(file: Path) -> str:
+    """Return `path@version` of a module by the place of its archive in a cache."""
+    return re.sub("!(.)", lambda found: found[1].upper(), f"{file.parent.parent}@{file.stem}")
 
 
 def read_json_stream(text: str) -> list[dict[str, Any]]:

@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from trim import unpack_trimmed
+
 PROXY, WORK = Path("/build/proxy"), Path("/build/work")
 STEP = 0.05  # of the packages, between two lines of progress
 
@@ -86,10 +88,14 @@ def build(package: str, out: Path, env: dict[str, str], progress: Progress) -> N
 
 def main() -> None:
     """Compile all programs."""
-    make_proxy(json.loads(Path(os.environ["modulesPath"]).read_text()))
+    modules = json.loads(Path(os.environ["modulesPath"]).read_text())
+    make_proxy(modules)
     programs: dict[str, dict[str, str]] = json.loads(os.environ["programs"])
     env = environment(os.environ["toolchain"])
     shutil.copytree(os.environ["folder"], WORK)
+    if trim := json.loads(os.environ["trim"]):
+        archives = {f"{module['path']}@{module['version']}": module["zip"] for module in modules}
+        unpack_trimmed(Path(archives[trim["module"]]), trim, WORK)
     packages = [program["package"] for program in programs.values()]
     command = ["go", "list", "-deps", "-tags", env["tags"], *packages]
     listed = subprocess.run(command, cwd=WORK, env=env, capture_output=True, text=True, check=False)

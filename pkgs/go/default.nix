@@ -18,6 +18,8 @@ let
     folder = ../locks/go + "/${name}";
     tags = builtins.concatStringsSep "," (wanted.tags or [ ]);
     programs = builtins.toJSON (builtins.mapAttrs (name: package: { inherit package; out = builtins.placeholder name; }) wanted.programs);
+    trim = builtins.toJSON (wanted.trim or null);
+    PYTHONPATH = builtins.path { path = ../fetch; name = "trim"; filter = path: _: baseNameOf path == "trim.py"; };
     stamps = builtins.toJSON (wanted.stamps or { });
     modules = builtins.toJSON inputs.modules.${name};
     # Too long for the environment.

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from gomodules import STAGING_LINE, cache_file, read_cached, read_json_stream
+from gomodules import STAGING_LINE, cache_file, find_name, read_json_stream
 from locks import GoLock, GoModule, check_known, read_go, read_roots
 from report import FetchError
 
@@ -14,10 +14,7 @@ def test_capitals_are_escaped_in_a_cache(tmp_path: Path) -> None:
     module = GoModule(path="github.com/NYTimes/gziphandler", version="v1.1.1", zip=EMPTY, mod=EMPTY)
     file = cache_file(tmp_path, module, ".zip")
     assert file == tmp_path / "cache/download/github.com/!n!y!times/gziphandler/@v/v1.1.1.zip"
-    file.parent.mkdir(parents=True)
-    file.touch()
-    file.with_suffix(".mod").touch()
-    assert read_cached(tmp_path / "cache/download", file) == module
+    assert find_name(file.relative_to(tmp_path / "cache/download")) == module.name
 
 
 def test_files_have_legal_names_in_the_store() -> None:
