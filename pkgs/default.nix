@@ -11,7 +11,7 @@ let
   roots = builtins.mapAttrs buildRoot.unpack inputs.debs;
   python = import ./python { inherit inputs buildRoot roots version rev; };
   go = import ./go { inherit inputs buildRoot roots; };
-  images = import ./images { inherit buildRoot roots go; };
+  images = import ./images { inherit inputs buildRoot roots go; };
   kernel = import ../kernel { inherit buildRoot roots; };
   modules = import ../modules { inherit inputs buildRoot roots python kernel version rev keys; };
   pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ] [ ];
@@ -37,6 +37,7 @@ in
     initramfs = modules.stamped;
     inherit (kernel) kernel init;
     images = images.cluster;
+    images-all = images.all;
     inherit (go) cni coredns etcd flannel kubernetes;
     root-vm = roots.vm;
     root-peers = roots.peers;

@@ -1,15 +1,19 @@
 # Container images as OCI archives under their public names, of one layer each. A mirror serves them to the nodes
 # of local clusters (talos.provision.mirror); nothing in a node knows where an image comes from.
-{ buildRoot, roots, go }:
+{ inputs, buildRoot, roots, go }:
 let
   build = buildRoot.runIn roots.build;
 
-  # `files`: what is where in the image. `user`: the numbers that its program runs with.
-  image = { name, tag, files, entrypoint, user }: build {
+  # `files`: what is where in the image. `debian`: programs from the node image's packages, with their libraries.
+  # `user`: the numbers that its program runs with.
+  image = { name, tag, files, entrypoint, user, debian ? [ ] }: build {
     name = "${baseNameOf name}-${tag}.tar";
     command = [ "python3.13" ./oci.py ];
+    PYTHONPATH = builtins.path { path = ../../modules/rootfs; name = "elf"; filter = path: _: baseNameOf path == "elf.py"; };
     reference = "${name}:${tag}";
     files = builtins.toJSON files;
+    inherit debian;
+    packages = roots.image;
     config = builtins.toJSON {
       Entrypoint = entrypoint;
       Env = [ "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" ];
@@ -26,16 +30,88 @@ let
     command = [ "python3.13" ./folder.py ];
     inherit archives;
   };
+
+  versions = (builtins.fromTOML (builtins.readFile ../roots.toml)).go.sets;
+  tagOf = set: builtins.elemAt (builtins.match ".+@(.+)" (builtins.head versions.${set}.modules)) 0;
+
+  kubernetes = name: image {
+    name = "registry.k8s.io/${name}";
+    tag = tagOf "kubernetes";
+    files = programs go.kubernetes [ name ];
+    entrypoint = [ name ];
+    user = "65532:65532";
+  };
 in
 rec {
   etcd = image {
     name = "registry.k8s.io/etcd";
-    tag = "v3.7.1";
+    tag = tagOf "etcd";
     files = programs go.etcd [ "etcd" "etcdctl" "etcdutl" ];
     entrypoint = [ "etcd" ];
     # Who owns /var/lib/etcd on a node.
     user = "60:60";
   };
 
+  kube-apiserver = kubernetes "kube-apiserver";
+  kube-controller-manager = kubernetes "kube-controller-manager";
+  kube-scheduler = kubernetes "kube-scheduler";
+
+  # Both set the rules of services with nft, as root.
+  kube-proxy = image {
+    name = "registry.k8s.io/kube-proxy";
+    tag = tagOf "kubernetes";
+    files = programs go.kubernetes [ "kube-proxy" ];
+    debian = [ "usr/sbin/nft" ];
+    entrypoint = [ "kube-proxy" ];
+    user = "0:0";
+  };
+  flannel = image {
+    name = "ghcr.io/siderolabs/flannel";
+    tag = tagOf "flannel";
+    files = { "/opt/bin/flanneld" = "${go.flannel.flanneld}/bin/flanneld"; };
+    debian = [ "usr/sbin/nft" ];
+    entrypoint = [ "/opt/bin/flanneld" ];
+    user = "0:0";
+  };
+
+  # It mounts volumes with programs of its image.
+  kubelet = image {
+    name = "ghcr.io/siderolabs/kubelet";
+    tag = tagOf "kubernetes";
+    files = programs go.kubernetes [ "kubelet" ];
+    debian = [ "usr/bin/mount" "usr/bin/umount" ];
+    entrypoint = [ "kubelet" ];
+    user = "0:0";
+  };
+
+  coredns = image {
+    name = "registry.k8s.io/coredns/coredns";
+    tag = tagOf "coredns";
+    files = { "/coredns" = "${go.coredns.coredns}/bin/coredns"; };
+    entrypoint = [ "/coredns" ];
+    user = "65532:65532";
+  };
+
+  # Upstream's source, from the module that has it; one static program.
+  pause = image {
+    name = "registry.k8s.io/pause";
+    tag = "3.10.2";
+    files = { "/pause" = pauseProgram; };
+    entrypoint = [ "/pause" ];
+    user = "65535:65535";
+  };
+  pauseSource = build {
+    name = "pause.c";
+    command = [ "python3.13" ./member.py ];
+    archive = (builtins.head (builtins.filter (module: module.path == "k8s.io/kubernetes") inputs.modules.kubernetes)).zip;
+    member = "k8s.io/kubernetes@${tagOf "kubernetes"}/build/pause/linux/pause.c";
+  };
+  pauseProgram = buildRoot.runIn roots.cc {
+    name = "pause";
+    command = [ "musl-gcc" "-static" "-Os" "-s" "-DVERSION=3.10.2" "-Wl,--build-id=none" "-o" (builtins.placeholder "out") pauseSource ];
+  };
+
+  # What tests of etcd need, without Kubernetes.
   cluster = folder "cluster" [ etcd ];
+  all = folder "all" [ coredns etcd flannel kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubelet pause ];
 }
