@@ -7,6 +7,7 @@ from typing import Any, cast
 from talos.clusterd import main as clusterd
 from talos.daemon.grants import COLUMNS, TABLE, find_held, make_rows
 from talos.dnsd import main as dnsd
+from talos.kubed import main as kubed
 from talos.networkd import main as networkd
 from talos.resource.controller.controller import Controller
 from talos.timed import main as timed
@@ -21,6 +22,7 @@ def make_controllers() -> Mapping[str, Sequence[Controller]]:
     return {
         "clusterd": clusterd.make_controllers(_NO_PORT, _NO_PORT, _NO_PORT),
         "dnsd": dnsd.make_controllers(_NO_PORT),
+        "kubed": kubed.make_controllers(_NO_PORT),
         "networkd": networkd.make_controllers(_NO_PORT, _NO_PORT),
         "timed": timed.make_controllers(_NO_PORT, _NO_PORT, _NO_PORT),
         "udevd": udevd.make_controllers(_NO_PORT, _NO_PORT),

@@ -41,13 +41,16 @@ DOCUMENTS: Contract = (1, 14)
 OLD_REGISTRY_MIRRORS: Contract = (1, 2)
 """The only version whose configs have mirrors for Kubernetes' former registry."""
 
-KUBERNETES_VERSION = "1.37.0-rc.1"
+KUBERNETES_VERSION = "1.37.1"
 
 KUBELET_IMAGE = "ghcr.io/siderolabs/kubelet"
 KUBE_API_SERVER_IMAGE = "registry.k8s.io/kube-apiserver"
 KUBE_CONTROLLER_MANAGER_IMAGE = "registry.k8s.io/kube-controller-manager"
 KUBE_SCHEDULER_IMAGE = "registry.k8s.io/kube-scheduler"
 KUBE_PROXY_IMAGE = "registry.k8s.io/kube-proxy"
+CORE_DNS_IMAGE = "registry.k8s.io/coredns/coredns:v1.14.7"
+FLANNEL_IMAGE = "ghcr.io/siderolabs/flannel:v0.28.9"
+FLANNEL_PORT = 4789
 
 INSTALLER_IMAGE = (
     "factory.talos.dev/metal-installer/376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba"

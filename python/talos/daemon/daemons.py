@@ -194,6 +194,15 @@ DNSD = DaemonSpec(
     limits=Limits(minimum=8 * MIB, low=16 * MIB, maximum=64 * MIB, millicores=250),
 )
 
-DAEMONS = (NETWORKD, ROUTERD, TIMED, CLUSTERD, DNSD, APID, TRUSTD, UDEVD)
+KUBED = DaemonSpec(
+    name="kubed",
+    uid=58,
+    has_controllers=True,
+    families=INTERNET,
+    config_secrets=("talos.config.documents.kubernetes.",),
+    limits=Limits(minimum=16 * MIB, low=32 * MIB, maximum=128 * MIB, millicores=250),
+)
+
+DAEMONS = (NETWORKD, ROUTERD, TIMED, CLUSTERD, DNSD, KUBED, APID, TRUSTD, UDEVD)
 """Every daemon beside PID 1, in the order in which a booting node starts them."""
 BY_NAME = {daemon.name: daemon for daemon in DAEMONS}

@@ -64,6 +64,13 @@ def key_to_pem(key: PrivateKey) -> bytes:
     )
 
 
+def public_key_to_pem(key: PrivateKey) -> bytes:
+    """The public half of a key as PEM."""
+    return key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+
+
 def parse_key(pem: bytes, *, where: str = "key") -> PrivateKey:
     """Read a PEM key of any of the kinds above, or PKCS#8 under its usual label.
 

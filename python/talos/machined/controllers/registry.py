@@ -19,6 +19,10 @@ from talos.machined.controllers.cri.runtime_spec import RuntimeSpecConfigControl
 from talos.machined.controllers.etcd.pki import EtcdPKIController
 from talos.machined.controllers.files.etc_file import EtcFileController
 from talos.machined.controllers.k8s.address_filter import AddressFilterController
+from talos.machined.controllers.k8s.static_pod_files import (
+    StaticPodConfigsController,
+    StaticPodSecretsController,
+)
 from talos.machined.controllers.network.address_event import AddressEventController
 from talos.machined.controllers.network.config import (
     HostDNSConfigController,
@@ -88,6 +92,8 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
         HostDNSConfigController(),
         NodeAddressSortAlgorithmController(),
         AddressFilterController(),
+        StaticPodSecretsController(),
+        StaticPodConfigsController(),
         *make_runtime_controllers(context),
         *make_cri_controllers(context),
         ApiServiceConfigController(),

@@ -111,6 +111,24 @@ class ServingProbe:
             raise UnhealthyError("the server reports that it is not serving")
 
 
+@dataclass(frozen=True, slots=True)
+class HttpProbe:
+    """The HTTP server on a local port replies to a path with 200."""
+
+    port: int
+    path: str
+
+    async def __call__(self, connect: Connect) -> None:
+        """Ask for the path and read the status of the reply."""
+        del connect
+        async with await trio.open_tcp_stream("127.0.0.1", self.port) as stream:
+            await stream.send_all(f"GET {self.path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+            reply = await stream.receive_some(_READ)
+        head, _, _ = reply.partition(b"\r\n")
+        if b" 200 " not in head + b" ":
+            raise UnhealthyError(head.decode(errors="replace") or "the connection was closed")
+
+
 @cache
 def make_client_hello() -> bytes:
     """A ClientHello with ALPN ``h2``. Nothing is verified, as the handshake is never completed."""

@@ -4,6 +4,10 @@ from talos.machined.controllers.secrets.api_certificates import ApiCertificatesC
 from talos.machined.controllers.secrets.cert_sans import CertSANsController
 from talos.machined.controllers.secrets.encryption_salt import EncryptionSaltController
 from talos.machined.controllers.secrets.etcd_root import EtcdRootController
+from talos.machined.controllers.secrets.kubernetes_root import (
+    KubeletSecretController,
+    KubernetesRootController,
+)
 from talos.machined.controllers.secrets.maintenance import (
     MaintenanceCertSANsController,
     MaintenanceRootController,
@@ -26,4 +30,6 @@ def make_controllers(bridge: Bridge) -> list[Controller]:
         MaintenanceCertSANsController(),
         ApiCertificatesController(make_remote_signer(bridge)),
         TrustdCertificatesController(),
+        KubernetesRootController(),
+        KubeletSecretController(),
     ]

@@ -1,0 +1,27 @@
+"""This node's own access to the Kubernetes API, as an administrator; on control plane nodes only."""
+
+from datetime import UTC, datetime, timedelta
+
+from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
+from talos.kubed.client import Access, KubernetesClient
+from talos.kubed.controllers.certificates import ADMIN, MASTERS, load_authority
+from talos.pki.authority import Usage
+
+LIFETIME = timedelta(minutes=10)
+"""As upstream: what is made for each use need not be renewed."""
+SKEW = timedelta(minutes=1)
+
+
+def connect_admin(root: KubernetesRootSpec) -> KubernetesClient:
+    """A client of the API server on this node, with a certificate that is valid for minutes."""
+    pair = load_authority(root).issue(
+        common_name=ADMIN,
+        organizations=[MASTERS],
+        ttl=LIFETIME,
+        usages=Usage.CLIENT,
+        key_encipherment=True,
+        not_before=datetime.now(UTC) - SKEW,
+    )
+    authority = b"\n".join(found.crt for found in root.accepted_c_as)
+    server = root.local_endpoint.full_path
+    return KubernetesClient(Access(server=server, authority=authority, certificate=pair.crt, key=pair.key))

@@ -1,0 +1,210 @@
+"""KubeletConfig and KubeletSpec: the kubelet's arguments and its configuration file.
+
+https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/
+"""
+
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from google.protobuf.struct_pb2 import Struct
+
+from talos.api.definitions.k8s_pb2 import ArgValues, KubeletConfigSpec, KubeletSpecSpec
+from talos.api.definitions.proto_pb2 import Mount
+from talos.config import effective, kubernetes
+from talos.config.active import read_config
+from talos.config.documents.kubernetes.credential_provider import KubeCredentialProviderConfig
+from talos.config.model import Config
+from talos.resource import ids, kinds
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.objects import merge, to_plain, to_struct
+
+DNS_INDEX = 10
+"""The cluster's DNS server has this address of the first network of services."""
+CONFIG, KUBECONFIG = "/etc/kubernetes/kubelet.yaml", "/etc/kubernetes/kubeconfig-kubelet"
+BOOTSTRAP_KUBECONFIG = "/etc/kubernetes/bootstrap-kubeconfig"
+CLIENT_CA = "/etc/kubernetes/pki/ca.crt"
+CERTIFICATES = "/var/lib/kubelet/pki"
+FIXED = frozenset({"bootstrap-kubeconfig", "kubeconfig", "config", "cert-dir"})
+"""Arguments that a user can't replace: PID 1 writes these files."""
+
+
+class KubeletConfigController(Reconciler):
+    """MachineConfig, StaticPodServerStatus → KubeletConfig; none without Kubernetes."""
+
+    name = "k8s.KubeletConfigController"
+    inputs = (Input(*ids.MACHINE_CONFIG), Input(*ids.STATIC_POD_SERVER_STATUS))
+    outputs = (Output(kinds.KUBELET_CONFIG),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write the one resource once static pods have a server."""
+        config = await read_config(runtime)
+        server = await runtime.get_or_none(*ids.STATIC_POD_SERVER_STATUS)
+        async with runtime.track_outputs():
+            if config is not None and server is not None and effective.cluster_endpoint(config):
+                await runtime.put(*ids.KUBELET_CONFIG, make_kubelet_config(config, server.spec.url))
+
+
+def make_kubelet_config(config: Config, static_pods: str) -> KubeletConfigSpec:
+    """What the config asks of the kubelet."""
+    chosen = kubernetes.kubelet(config)
+    spec = KubeletConfigSpec(
+        image=chosen.image,
+        cluster_dns=chosen.cluster_dns or find_dns(effective.service_subnets(config)),
+        cluster_domain=effective.dns_domain(config),
+        extra_args={name: ArgValues(values=values) for name, values in chosen.extra_args.items()},
+        default_runtime_seccomp_enabled=chosen.default_seccomp,
+        skip_node_registration=effective.skips_node_registration(config),
+        static_pod_list_url=static_pods,
+        disable_manifests_directory=True,
+        register_with_taints=effective.node_taints(config),
+    )
+    if chosen.extra_config:
+        spec.extra_config.CopyFrom(to_struct(chosen.extra_config))
+    provider = config.find(KubeCredentialProviderConfig)
+    if provider is not None and provider.configuration:
+        spec.credential_provider_config.CopyFrom(to_struct(provider.configuration))
+    for mount in chosen.extra_mounts:
+        spec.extra_mounts.append(
+            Mount(
+                destination=mount.destination,
+                type=mount.type or "",
+                source=mount.source or "",
+                options=mount.options or (),
+            )
+        )
+    return spec
+
+
+def find_dns(service_subnets: Sequence[str]) -> list[str]:
+    """The addresses of the cluster's DNS server."""
+    return [str(ip_network(subnet, strict=False)[DNS_INDEX]) for subnet in service_subnets]
+
+
+class KubeletSpecController(Reconciler):
+    """KubeletConfig, Nodename, NodeIP → KubeletSpec: what the kubelet is started with."""
+
+    name = "k8s.KubeletSpecController"
+    inputs = (
+        Input(*ids.KUBELET_CONFIG),
+        Input(*ids.NODENAME),
+        Input(*ids.NODE_IP),
+        Input(*ids.MACHINE_TYPE),
+        Input(*ids.PLATFORM_METADATA),
+    )
+    outputs = (Output(kinds.KUBELET_SPEC),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write the one resource once the node has a name and an address."""
+        config = await runtime.get_or_none(*ids.KUBELET_CONFIG)
+        if config is None:
+            await runtime.remove(*ids.KUBELET_SPEC)
+            return
+        nodename = await runtime.get_or_none(*ids.NODENAME)
+        node_ip = await runtime.get_or_none(*ids.NODE_IP)
+        platform = await runtime.get_or_none(*ids.PLATFORM_METADATA)
+        if nodename is None or node_ip is None or platform is None:
+            return
+        name, spec = nodename.spec.nodename, config.spec
+        addresses = [str(ip_address(address.ip[:16])) for address in node_ip.spec.addresses]
+        is_container = platform.spec.platform == "container"
+        made = KubeletSpecSpec(
+            image=spec.image,
+            args=make_arguments(spec, name, addresses),
+            extra_mounts=spec.extra_mounts,
+            expected_nodename=name,
+            config=make_configuration(spec, is_container=is_container),
+        )
+        if spec.HasField("credential_provider_config"):
+            made.credential_provider_config.CopyFrom(spec.credential_provider_config)
+        await runtime.put(*ids.KUBELET_SPEC, made)
+
+
+def make_arguments(spec: KubeletConfigSpec, nodename: str, addresses: Sequence[str]) -> list[str]:
+    """The command line, sorted."""
+    arguments: dict[str, Sequence[str]] = {
+        "bootstrap-kubeconfig": [BOOTSTRAP_KUBECONFIG],
+        "kubeconfig": [KUBECONFIG],
+        "config": [CONFIG],
+        "cert-dir": [CERTIFICATES],
+        "hostname-override": [nodename],
+        "node-ip": [",".join(addresses)],
+    }
+    if spec.skip_node_registration:
+        del arguments["kubeconfig"], arguments["bootstrap-kubeconfig"]
+    extra = {name: list(found.values) for name, found in spec.extra_args.items() if name not in FIXED}
+    return format_arguments({**arguments, **extra})
+
+
+def format_arguments(arguments: Mapping[str, Sequence[str]]) -> list[str]:
+    """``--name=value`` for each value, sorted by name."""
+    return [f"--{name}={value}" for name, values in sorted(arguments.items()) for value in values]
+
+
+def make_configuration(spec: KubeletConfigSpec, *, is_container: bool) -> Struct:
+    """The KubeletConfiguration; the user's fields go before ours."""
+    ours: dict[str, Any] = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": "0.0.0.0",  # noqa: S104 - the API server connects to it
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": CLIENT_CA},
+        },
+        "authorization": {"mode": "Webhook"},
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": "/",
+        "clusterDNS": list(spec.cluster_dns),
+        "clusterDomain": spec.cluster_domain,
+        "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        "fileCheckFrequency": "1s",
+        "httpCheckFrequency": "1s",
+        "logging": {"format": "json"},
+        "oomScoreAdj": -450,
+        "port": 10250,
+        "registerWithTaints": make_taints(spec.register_with_taints),
+        "resolvConf": "/system/resolved/resolv.conf",
+        "rotateCertificates": True,
+        "seccompDefault": spec.default_runtime_seccomp_enabled,
+        "serializeImagePulls": False,
+        "shutdownGracePeriod": "30s",
+        "shutdownGracePeriodCriticalPods": "10s",
+        "streamingConnectionIdleTimeout": "5m",
+        "systemReserved": {"cpu": "50m", "memory": "384Mi", "pid": "100", "ephemeral-storage": "256Mi"},
+        "tlsMinVersion": "VersionTLS13",
+        "volumePluginDir": "/var/lib/kubelet/volumeplugins",
+    }
+    if spec.static_pod_list_url:
+        ours["staticPodURL"] = spec.static_pod_list_url
+    if is_container:
+        ours |= {
+            "oomScoreAdj": 0,
+            "maxOpenFiles": 20000,
+            "evictionHard": {
+                "memory.available": "100Mi",
+                "nodefs.available": "5%",
+                "imagefs.available": "5%",
+            },
+            "localStorageCapacityIsolation": False,
+        }
+        # There is no logind to tell the kubelet of a shutdown, and the kernel's parameters are the host's.
+        del ours["shutdownGracePeriod"], ours["shutdownGracePeriodCriticalPods"]
+    else:
+        ours |= {
+            "protectKernelDefaults": True,
+            "systemCgroups": "/system",
+            "kubeletCgroups": "/podruntime/kubelet",
+        }
+    return to_struct(merge(ours, to_plain(spec.extra_config)))
+
+
+def make_taints(taints: Mapping[str, str]) -> list[dict[str, str]]:
+    """Taints of the config as the kubelet has them: ``value:effect`` or ``effect``."""
+    found: list[dict[str, str]] = []
+    for key, text in sorted(taints.items()):
+        value, _, effect = text.rpartition(":")
+        found.append({"key": key, "effect": effect, **({"value": value} if value else {})})
+    return found

@@ -1,0 +1,118 @@
+"""What the node is in Kubernetes: its addresses, labels, annotations and taints."""
+
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+from talos.api.common.common_pb2 import NetIP
+from talos.api.definitions.k8s_pb2 import (
+    NodeAnnotationSpecSpec,
+    NodeIPConfigSpec,
+    NodeIPSpec,
+    NodeLabelSpecSpec,
+    NodeTaintSpecSpec,
+)
+from talos.config import effective, kubernetes
+from talos.config.active import read_config
+from talos.config.model import Config
+from talos.resource import ids, kinds
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+
+type Address = IPv4Address | IPv6Address
+
+
+class NodeIPConfigController(Reconciler):
+    """MachineConfig → NodeIPConfig: which of the node's addresses Kubernetes may use."""
+
+    name = "k8s.NodeIPConfigController"
+    inputs = (Input(*ids.MACHINE_CONFIG),)
+    outputs = (Output(kinds.NODE_IP_CONFIG),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write the one resource; none before there is a config."""
+        config = await read_config(runtime)
+        async with runtime.track_outputs():
+            if config is not None:
+                await runtime.put(*ids.NODE_IP_CONFIG, make_node_ip_config(config))
+
+
+def make_node_ip_config(config: Config) -> NodeIPConfigSpec:
+    """The configured subnets, else one of each family that pods or services have."""
+    subnets = kubernetes.node_ip_subnets(config)
+    valid = [subnet for subnet in subnets if not subnet.startswith("!")]
+    networks = [*effective.pod_subnets(config), *effective.service_subnets(config)]
+    if not valid:
+        versions = {ip_network(network, strict=False).version for network in networks}
+        valid = [{4: "0.0.0.0/0", 6: "::/0"}[version] for version in sorted(versions)]
+    excluded = [subnet.removeprefix("!") for subnet in subnets if subnet.startswith("!")]
+    return NodeIPConfigSpec(valid_subnets=valid, exclude_subnets=[*excluded, *networks])
+
+
+class NodeIPController(Reconciler):
+    """NodeIPConfig, NodeAddress → NodeIP: one address of each family."""
+
+    name = "k8s.NodeIPController"
+    inputs = (Input(*ids.NODE_IP_CONFIG), Input(*ids.NODE_ADDRESS_ROUTED_NO_K8S))
+    outputs = (Output(kinds.NODE_IP),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write the one resource once an address is there that fits."""
+        config = await runtime.get_or_none(*ids.NODE_IP_CONFIG)
+        addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_ROUTED_NO_K8S)
+        if config is None or addresses is None:
+            return
+        known = [ip_address(prefix.ip[:16]) for prefix in addresses.spec.addresses]
+        chosen = choose_addresses(known, config.spec.valid_subnets, config.spec.exclude_subnets)
+        if chosen:
+            spec = NodeIPSpec(addresses=[NetIP(ip=address.packed) for address in chosen])
+            await runtime.put(*ids.NODE_IP, spec)
+
+
+def choose_addresses(
+    known: Sequence[Address], valid: Sequence[str], excluded: Sequence[str]
+) -> list[Address]:
+    """The first address of each family that is in a valid network and in no excluded one."""
+    found: dict[int, Address] = {}
+    for address in known:
+        if _is_in(address, valid) and not _is_in(address, excluded):
+            found.setdefault(address.version, address)
+    return [found[version] for version in sorted(found)]
+
+
+def _is_in(address: Address, networks: Sequence[str]) -> bool:
+    return any(address in ip_network(network, strict=False) for network in networks)
+
+
+class NodeMarksController(Reconciler):
+    """MachineConfig → NodeLabelSpec, NodeAnnotationSpec, NodeTaintSpec."""
+
+    name = "k8s.NodeLabelSpecController"
+    inputs = (Input(*ids.MACHINE_CONFIG),)
+    outputs = (
+        Output(kinds.NODE_LABEL_SPEC),
+        Output(kinds.NODE_ANNOTATION_SPEC),
+        Output(kinds.NODE_TAINT_SPEC),
+    )
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write one resource for each of them."""
+        config = await read_config(runtime)
+        async with runtime.track_outputs():
+            if config is None:
+                return
+            for key, value in effective.node_labels(config).items():
+                await runtime.put(kinds.NODE_LABEL_SPEC, key, NodeLabelSpecSpec(key=key, value=value))
+            for key, value in effective.node_annotations(config).items():
+                spec = NodeAnnotationSpecSpec(key=key, value=value)
+                await runtime.put(kinds.NODE_ANNOTATION_SPEC, key, spec)
+            for key, (value, effect) in parse_taints(effective.node_taints(config)).items():
+                taint = NodeTaintSpecSpec(key=key, value=value, effect=effect)
+                await runtime.put(kinds.NODE_TAINT_SPEC, key, taint)
+
+
+def parse_taints(taints: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Value and effect of each taint; the config writes ``value:effect`` or ``effect``."""
+    found: dict[str, tuple[str, str]] = {}
+    for key, text in taints.items():
+        value, _, effect = text.rpartition(":")
+        found[key] = value, effect
+    return found

@@ -1,0 +1,63 @@
+"""kubed: Kubernetes on this node: certificates, the kubelet's settings, the control plane, manifests."""
+
+from talos.daemon.host import mirrored_state, run_controller_daemon
+from talos.daemon.run import Daemon, run
+from talos.kubed.controllers.certificates import (
+    CertSANsController,
+    DynamicCertificatesController,
+    KubernetesSecretsController,
+)
+from talos.kubed.controllers.control_plane import ControlPlaneConfigController
+from talos.kubed.controllers.kubelet import KubeletConfigController, KubeletSpecController
+from talos.kubed.controllers.manifests import (
+    BootstrapConfigController,
+    ManifestApplyController,
+    ManifestController,
+)
+from talos.kubed.controllers.node import NodeIPConfigController, NodeIPController, NodeMarksController
+from talos.kubed.controllers.node_status import NodeStatusController
+from talos.kubed.controllers.prism import (
+    PrismConfigController,
+    PrismController,
+    PrismEndpointsController,
+)
+from talos.kubed.controllers.static_pods import ControlPlanePodController, StaticPodServer, UserPodController
+from talos.resource.controller.controller import Controller
+from talos.system.logging import Log
+
+
+def make_controllers(log: Log) -> list[Controller]:
+    """Every controller of this daemon."""
+    return [
+        CertSANsController(),
+        DynamicCertificatesController(),
+        KubernetesSecretsController(),
+        NodeIPConfigController(),
+        NodeIPController(),
+        NodeMarksController(),
+        KubeletConfigController(),
+        KubeletSpecController(),
+        ControlPlaneConfigController(),
+        ControlPlanePodController(),
+        UserPodController(),
+        StaticPodServer(),
+        PrismEndpointsController(),
+        PrismConfigController(),
+        PrismController(),
+        BootstrapConfigController(),
+        ManifestController(log),
+        ManifestApplyController(log),
+        NodeStatusController(log),
+    ]
+
+
+async def serve_kubernetes(daemon: Daemon) -> None:
+    """Run the controllers against the node's State until the daemon stops."""
+    controllers = make_controllers(daemon.log)
+    async with mirrored_state(daemon, controllers) as state:
+        await run_controller_daemon(daemon, state, controllers)
+
+
+def main() -> None:
+    """Entry of the daemon."""
+    run(serve_kubernetes, name="kubed")

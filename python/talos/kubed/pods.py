@@ -1,0 +1,274 @@
+"""The control plane's static pods, as dictionaries of the Kubernetes API (v1.Pod)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from talos.api.definitions.k8s_pb2 import (
+    APIServerConfigSpec,
+    ControllerManagerConfigSpec,
+    ExtraVolume,
+    Resources,
+    SchedulerConfigSpec,
+)
+from talos.config.static_pods import API_SERVER, CONFIGS, CONTROLLER_MANAGER, SCHEDULER, SECRETS, UIDS
+
+AUDIT_LOGS = "/var/log/audit/kube"
+CONTROLLER_MANAGER_PORT, SCHEDULER_PORT = 10257, 10259
+_REQUESTS: Mapping[str, Mapping[str, str]] = {
+    API_SERVER: {"cpu": "200m", "memory": "512Mi"},
+    CONTROLLER_MANAGER: {"cpu": "50m", "memory": "256Mi"},
+    SCHEDULER: {"cpu": "10m", "memory": "64Mi"},
+}
+
+type Arguments = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What the pods differ in."""
+
+    name: str
+    image: str
+    arguments: Arguments
+    port: int
+    paths: Mapping[str, str]
+    """For each probe, the path that it asks for."""
+    mounts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Folders of the node by the name of their volume, seen at the same path."""
+    writable: frozenset[str] = frozenset()
+    capabilities: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    resources: Resources = field(default_factory=Resources)
+    volumes: Sequence[ExtraVolume] = ()
+    versions: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Annotations that change, and so restart the pod, with the files that it reads."""
+
+
+def make_arguments(defaults: Mapping[str, str | Sequence[str]], extra: Arguments) -> dict[str, Sequence[str]]:
+    """Defaults as lists, replaced by what the user gives."""
+    ours = {name: [value] if isinstance(value, str) else value for name, value in defaults.items()}
+    return {**ours, **extra}
+
+
+def make_api_server(
+    spec: APIServerConfigSpec, versions: Mapping[str, str], accounts: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    """kube-apiserver. ``accounts`` are the arguments about tokens."""
+    secrets, configs = f"{SECRETS}/{API_SERVER}", f"{CONFIGS}/{API_SERVER}"
+    defaults: dict[str, str | Sequence[str]] = {
+        "admission-control-config-file": f"{configs}/admission-control-config.yaml",
+        "advertise-address": spec.advertised_address,
+        "allow-privileged": "true",
+        "audit-log-maxage": "30",
+        "audit-log-maxbackup": "10",
+        "audit-log-maxsize": "100",
+        "audit-log-path": f"{AUDIT_LOGS}/kube-apiserver.log",
+        "audit-policy-file": f"{configs}/auditpolicy.yaml",
+        "authorization-config": f"{configs}/authorization-config.yaml",
+        "bind-address": "0.0.0.0",  # noqa: S104 - it serves the whole cluster
+        "client-ca-file": f"{secrets}/ca.crt",
+        "enable-admission-plugins": "NodeRestriction",
+        "enable-bootstrap-token-auth": "true",
+        "encryption-provider-config": f"{secrets}/encryptionconfig.yaml",
+        "etcd-cafile": f"{secrets}/etcd-client-ca.crt",
+        "etcd-certfile": f"{secrets}/etcd-client.crt",
+        "etcd-keyfile": f"{secrets}/etcd-client.key",
+        "etcd-servers": ",".join(spec.etcd_servers),
+        "kubelet-client-certificate": f"{secrets}/apiserver-kubelet-client.crt",
+        "kubelet-client-key": f"{secrets}/apiserver-kubelet-client.key",
+        "kubelet-preferred-address-types": "InternalIP,ExternalIP,Hostname",
+        "profiling": "false",
+        "proxy-client-cert-file": f"{secrets}/front-proxy-client.crt",
+        "proxy-client-key-file": f"{secrets}/front-proxy-client.key",
+        "requestheader-allowed-names": "front-proxy-client",
+        "requestheader-client-ca-file": f"{secrets}/aggregator-ca.crt",
+        "requestheader-extra-headers-prefix": "X-Remote-Extra-",
+        "requestheader-group-headers": "X-Remote-Group",
+        "requestheader-username-headers": "X-Remote-User",
+        "secure-port": str(spec.local_port),
+        "service-account-key-file": f"{secrets}/service-account.pub",
+        "service-account-signing-key-file": f"{secrets}/service-account.key",
+        "service-cluster-ip-range": ",".join(spec.service_cid_rs),
+        "tls-cert-file": f"{secrets}/apiserver.crt",
+        "tls-min-version": "VersionTLS13",
+        "tls-private-key-file": f"{secrets}/apiserver.key",
+        **accounts,
+    }
+    if spec.use_authentication_config:
+        defaults["authentication-config"] = f"{configs}/authentication-config.yaml"
+    else:
+        defaults["anonymous-auth"] = "false"
+    return make_pod(
+        Program(
+            name=API_SERVER,
+            image=spec.image,
+            arguments=make_arguments(defaults, _lists(spec.extra_args)),
+            port=spec.local_port,
+            paths={"startupProbe": "/livez", "livenessProbe": "/livez", "readinessProbe": "/readyz"},
+            mounts={"secrets": secrets, "config": configs, "audit": AUDIT_LOGS},
+            writable=frozenset({"audit"}),
+            # The port may be below 1024.
+            capabilities=("NET_BIND_SERVICE",),
+            environment=spec.environment_variables,
+            resources=spec.resources,
+            volumes=spec.extra_volumes,
+            versions=versions,
+        )
+    )
+
+
+def make_controller_manager(spec: ControllerManagerConfigSpec, versions: Mapping[str, str]) -> dict[str, Any]:
+    """kube-controller-manager."""
+    secrets = f"{SECRETS}/{CONTROLLER_MANAGER}"
+    defaults: dict[str, str | Sequence[str]] = {
+        "allocate-node-cidrs": "true",
+        "authentication-kubeconfig": f"{secrets}/kubeconfig",
+        "authorization-kubeconfig": f"{secrets}/kubeconfig",
+        "bind-address": "127.0.0.1",
+        "cluster-cidr": ",".join(spec.pod_cid_rs),
+        "cluster-signing-cert-file": f"{secrets}/ca.crt",
+        "cluster-signing-key-file": f"{secrets}/ca.key",
+        "configure-cloud-routes": "false",
+        "controllers": "*,tokencleaner",
+        "kubeconfig": f"{secrets}/kubeconfig",
+        "leader-elect": "true",
+        "profiling": "false",
+        "root-ca-file": f"{secrets}/ca.crt",
+        "service-account-private-key-file": f"{secrets}/service-account.key",
+        "service-cluster-ip-range": ",".join(spec.service_cid_rs),
+        "terminated-pod-gc-threshold": "100",
+        "tls-min-version": "VersionTLS13",
+        "use-service-account-credentials": "true",
+    }
+    versions_of_pods = {4 if "." in subnet else 6 for subnet in spec.pod_cid_rs}
+    if 4 in versions_of_pods:
+        defaults["node-cidr-mask-size-ipv4"] = str(spec.node_cidr_mask_size_i_pv4)
+    if 6 in versions_of_pods:
+        defaults["node-cidr-mask-size-ipv6"] = str(spec.node_cidr_mask_size_i_pv6)
+    return make_pod(
+        Program(
+            name=CONTROLLER_MANAGER,
+            image=spec.image,
+            arguments=make_arguments(defaults, _lists(spec.extra_args)),
+            port=CONTROLLER_MANAGER_PORT,
+            paths={"startupProbe": "/healthz", "livenessProbe": "/healthz"},
+            mounts={"secrets": secrets},
+            environment=spec.environment_variables,
+            resources=spec.resources,
+            volumes=spec.extra_volumes,
+            versions=versions,
+        )
+    )
+
+
+def make_scheduler(spec: SchedulerConfigSpec, versions: Mapping[str, str]) -> dict[str, Any]:
+    """kube-scheduler."""
+    secrets, configs = f"{SECRETS}/{SCHEDULER}", f"{CONFIGS}/{SCHEDULER}"
+    defaults: dict[str, str | Sequence[str]] = {
+        "authentication-kubeconfig": f"{secrets}/kubeconfig",
+        "authentication-tolerate-lookup-failure": "false",
+        "authorization-kubeconfig": f"{secrets}/kubeconfig",
+        "bind-address": "127.0.0.1",
+        "config": f"{configs}/scheduler-config.yaml",
+        "leader-elect": "true",
+        "profiling": "false",
+        "tls-min-version": "VersionTLS13",
+    }
+    return make_pod(
+        Program(
+            name=SCHEDULER,
+            image=spec.image,
+            arguments=make_arguments(defaults, _lists(spec.extra_args)),
+            port=SCHEDULER_PORT,
+            paths={"startupProbe": "/healthz", "livenessProbe": "/healthz"},
+            mounts={"secrets": secrets, "config": configs},
+            environment=spec.environment_variables,
+            resources=spec.resources,
+            volumes=spec.extra_volumes,
+            versions=versions,
+        )
+    )
+
+
+def make_pod(program: Program) -> dict[str, Any]:
+    """The pod of a program of the control plane: in the node's network, as a user of its own."""
+    uid = UIDS[program.name]
+    volumes = [
+        {"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
+        for name, path in program.mounts.items()
+    ]
+    volumes += [
+        {"name": volume.name, "hostPath": {"path": volume.host_path, "type": "DirectoryOrCreate"}}
+        for volume in program.volumes
+    ]
+    mounts = [
+        {"name": name, "mountPath": path, "readOnly": name not in program.writable}
+        for name, path in program.mounts.items()
+    ]
+    mounts += [
+        {"name": volume.name, "mountPath": volume.mount_path, "readOnly": volume.read_only}
+        for volume in program.volumes
+    ]
+    requests = dict(program.resources.requests) or dict(_REQUESTS[program.name])
+    limits = {"limits": dict(program.resources.limits)} if program.resources.limits else {}
+    arguments = [f"--{key}={value}" for key, values in sorted(program.arguments.items()) for value in values]
+    container: dict[str, Any] = {
+        "name": program.name,
+        "image": program.image,
+        "command": [f"/usr/local/bin/{program.name}", *arguments],
+        "env": make_environment(program.environment),
+        "resources": {"requests": requests, **limits},
+        "volumeMounts": mounts,
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"], "add": list(program.capabilities)},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        **{name: make_probe(name, path, program.port) for name, path in program.paths.items()},
+    }
+    labels = {"tier": "control-plane", "k8s-app": program.name, "component": program.name}
+    labels |= {"app.kubernetes.io/name": program.name, "app.kubernetes.io/component": "control-plane"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": program.name,
+            "namespace": "kube-system",
+            "labels": labels,
+            "annotations": dict(program.versions),
+        },
+        "spec": {
+            "priority": 2000000000,
+            "priorityClassName": "system-cluster-critical",
+            "hostNetwork": True,
+            "securityContext": {"runAsNonRoot": True, "runAsUser": uid, "runAsGroup": uid},
+            "containers": [container],
+            "volumes": volumes,
+        },
+    }
+
+
+def make_environment(variables: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The user's variables, and the address of the pod, which is the node's."""
+    own = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+    return [own, *({"name": name, "value": value} for name, value in sorted(variables.items()))]
+
+
+def make_probe(name: str, path: str, port: int) -> dict[str, Any]:
+    """A probe over TLS; the first start may take minutes on a slow machine."""
+    probe: dict[str, Any] = {
+        "httpGet": {"host": "127.0.0.1", "path": path, "port": port, "scheme": "HTTPS"},
+        "timeoutSeconds": 15,
+    }
+    match name:
+        case "startupProbe":
+            return {**probe, "periodSeconds": 5, "failureThreshold": 60}
+        case "readinessProbe":
+            return {**probe, "periodSeconds": 1, "failureThreshold": 3}
+        case _:
+            return {**probe, "periodSeconds": 10, "failureThreshold": 8}
+
+
+def _lists(arguments: Mapping[str, Any]) -> dict[str, list[str]]:
+    return {name: list(found.values) for name, found in arguments.items()}

@@ -1,0 +1,139 @@
+"""The secrets of Kubernetes in the machine config: all of them for the control plane, few for a kubelet."""
+
+import ipaddress
+from typing import ClassVar
+
+from google.protobuf.struct_pb2 import Struct
+
+from talos.api.definitions.secrets_pb2 import KubeletSpec, KubernetesRootSpec
+from talos.config import effective, kubernetes
+from talos.config.active import read_config
+from talos.config.documents.kubernetes.aggregator_ca import KubeAggregatorCAConfig
+from talos.config.documents.kubernetes.api_server_ca import KubeAPIServerCAConfig
+from talos.config.documents.kubernetes.etcd_encryption import KubeEtcdEncryptionConfig
+from talos.config.documents.kubernetes.service_account import KubeServiceAccountConfig
+from talos.config.model import Config
+from talos.machined.controllers.secrets.renewal import to_proto
+from talos.resource import ids, kinds
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+
+
+class KubernetesRootController(Reconciler):
+    """MachineConfig → KubernetesRootSecret; none on a node that can't issue Kubernetes' certificates."""
+
+    name: ClassVar[str] = "secrets.RootKubernetesController"
+    inputs = (Input(*ids.MACHINE_CONFIG),)
+    outputs = (Output(kinds.KUBERNETES_ROOT_SECRET),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write the one resource, while the node is a control plane node with Kubernetes."""
+        config = await read_config(runtime)
+        async with runtime.track_outputs():
+            if config is None or not config.machine_type.is_control_plane:
+                return
+            authority = effective.kubernetes_ca(config)
+            if authority is not None and authority.key and effective.cluster_endpoint(config):
+                await runtime.put(*ids.KUBERNETES_ROOT_SECRET, make_root(config))
+
+
+class KubeletSecretController(Reconciler):
+    """MachineConfig → KubeletSecret: what a kubelet joins its cluster with; none without Kubernetes."""
+
+    name: ClassVar[str] = "secrets.KubeletController"
+    inputs = (Input(*ids.MACHINE_CONFIG),)
+    outputs = (Output(kinds.KUBELET_SECRET),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write the one resource."""
+        config = await read_config(runtime)
+        async with runtime.track_outputs():
+            if (
+                config is None
+                or not effective.cluster_endpoint(config)
+                or not effective.kubernetes_ca(config)
+            ):
+                return
+            spec = KubeletSpec()
+            spec.endpoint.full_path = find_endpoint(config)
+            spec.bootstrap_token_id, spec.bootstrap_token_secret = split_token(config)
+            for crt in find_accepted(config):
+                spec.accepted_c_as.add(crt=crt)
+            await runtime.put(*ids.KUBELET_SECRET, spec)
+
+
+def find_endpoint(config: Config) -> str:
+    """Where a kubelet reaches the API: the node's balancer, the node itself, or the cluster's endpoint."""
+    if port := kubernetes.prism_port(config):
+        return f"https://127.0.0.1:{port}"
+    if config.machine_type.is_control_plane:
+        return f"https://localhost:{effective.api_server_port(config)}"
+    return effective.cluster_endpoint(config) or ""
+
+
+def find_accepted(config: Config) -> list[bytes]:
+    """The authorities of the Kubernetes API that are accepted, the issuing one first."""
+    document = config.find(KubeAPIServerCAConfig)
+    main = config.cluster.accepted_cas if config.cluster else None
+    accepted = [crt.encode() for crt in (document.accepted_cas if document else None) or ()]
+    accepted += [authority.crt for authority in (() if document else main) or () if authority.crt]
+    issuing = effective.kubernetes_ca(config)
+    return list(dict.fromkeys([*([issuing.crt] if issuing else []), *accepted]))
+
+
+def split_token(config: Config) -> tuple[str, str]:
+    """The two halves of the bootstrap token."""
+    token_id, _, secret = effective.bootstrap_token(config).partition(".")
+    return token_id, secret
+
+
+def make_root(config: Config) -> KubernetesRootSpec:
+    """The secrets of a config."""
+    endpoint = effective.cluster_endpoint(config) or ""
+    root = KubernetesRootSpec(
+        name=effective.cluster_name(config),
+        cert_sa_ns=kubernetes.cert_sans(config),
+        dns_domain=effective.dns_domain(config),
+        aescbc_encryption_secret=effective.aescbc_secret(config),
+        secretbox_encryption_secret=effective.secretbox_secret(config),
+        issuer_url=endpoint,
+        api_audiences=[endpoint],
+    )
+    root.endpoint.full_path = endpoint
+    root.local_endpoint.full_path = f"https://localhost:{effective.api_server_port(config)}"
+    root.bootstrap_token_id, root.bootstrap_token_secret = split_token(config)
+    root.service_account.key = effective.service_account_key(config)
+    for pair, target in (
+        (effective.kubernetes_ca(config), root.issuing_ca),
+        (effective.aggregator_ca(config), root.aggregator_ca),
+    ):
+        if pair is not None:
+            target.CopyFrom(to_proto(pair))
+    for subnet in effective.service_subnets(config):
+        root.api_server_ips.add(ip=ipaddress.ip_network(subnet, strict=False)[1].packed)
+    for crt in find_accepted(config):
+        root.accepted_c_as.add(crt=crt)
+    _add_documents(root, config)
+    return root
+
+
+def _add_documents(root: KubernetesRootSpec, config: Config) -> None:
+    """What only the newer documents have."""
+    encryption = config.find(KubeEtcdEncryptionConfig)
+    if encryption is not None and encryption.config:
+        struct = Struct()
+        struct.update(encryption.config)
+        root.etcd_encryption_config.CopyFrom(struct)
+    aggregator = config.find(KubeAggregatorCAConfig)
+    for crt in (aggregator.accepted_cas if aggregator else None) or ():
+        root.accepted_aggregator_c_as.add(crt=crt.encode())
+    account = config.find(KubeServiceAccountConfig)
+    if account is None:
+        return
+    if account.issuer.issuer_url:
+        root.issuer_url = account.issuer.issuer_url
+        root.api_audiences[:] = [account.issuer.issuer_url]
+    if account.accepted:
+        for key in account.accepted.public_keys or ():
+            root.service_account_accepted_keys.add(key=key.encode())
+        root.accepted_issuers.extend(account.accepted.issuers or ())
+        root.api_audiences.extend(account.accepted.audiences or ())

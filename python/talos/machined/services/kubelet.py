@@ -1,0 +1,141 @@
+"""The kubelet as a service: a container that sees the node."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import trio
+import yaml
+
+from talos.api.definitions.proto_pb2 import Mount as ExtraMount
+from talos.api.definitions.secrets_pb2 import KubeletSpec
+from talos.config.kubeconfig import Kubeconfig, format_kubeconfig
+from talos.machined.containerd.spec import ContainerSpec, Mount
+from talos.machined.services.conditions import ResourceReady
+from talos.machined.services.cri import NETWORK_READY
+from talos.machined.services.health import HealthCheck, HttpProbe
+from talos.machined.services.spec import Directory, RunContainer, ServiceContext, ServiceSpec
+from talos.resource import ids
+from talos.resource.objects import to_plain
+from talos.system.cgroups import MIB, Limits
+from talos.system.files import replace_durably
+
+KUBELET = "kubelet"
+HEALTH_PORT = 10248
+FOLDER = Path("/etc/kubernetes")
+STATE = "/var/lib/kubelet"
+CREDENTIAL_PROVIDERS = FOLDER / "kubelet-credential-provider.yaml"
+ALL_CAPABILITIES = tuple(
+    f"CAP_{name}"
+    for name in (
+        "AUDIT_CONTROL", "AUDIT_READ", "AUDIT_WRITE", "BLOCK_SUSPEND", "BPF", "CHECKPOINT_RESTORE", "CHOWN",
+        "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "IPC_LOCK", "IPC_OWNER", "KILL", "LEASE",
+        "LINUX_IMMUTABLE", "MAC_ADMIN", "MAC_OVERRIDE", "MKNOD", "NET_ADMIN", "NET_BIND_SERVICE",
+        "NET_BROADCAST", "NET_RAW", "PERFMON", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYSLOG",
+        "SYS_ADMIN", "SYS_CHROOT", "SYS_NICE", "SYS_PACCT", "SYS_PTRACE", "SYS_RAWIO", "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG",
+        "WAKE_ALARM",
+    )
+)  # fmt: skip
+"""As upstream: it mounts, it moves processes between groups. runc leaves out those that the node lacks."""
+_SHARED, _READ_WRITE = ("rbind", "rshared", "rw"), ("rbind", "rw")
+MOUNTS = (
+    Mount(target="/dev", source="/dev", options=_READ_WRITE),
+    Mount(target="/sys", source="/sys", options=_READ_WRITE),
+    Mount(target="/run", source="/run", options=_SHARED),
+    Mount(target="/lib/modules", source="/lib/modules"),
+    Mount(target="/etc/machine-id", source="/etc/machine-id"),
+    Mount(target="/etc/os-release", source="/etc/os-release"),
+    Mount(target="/etc/hosts", source="/etc/hosts"),
+    Mount(target="/etc/ssl/certs", source="/etc/ssl/certs"),
+    Mount(target="/etc/kubernetes", source="/etc/kubernetes", options=_READ_WRITE),
+    Mount(target="/etc/cni", source="/etc/cni"),
+    Mount(target="/etc/resolv.conf", source="/etc/resolv.conf"),
+    Mount(target="/system/resolved", source="/system/resolved"),
+    Mount(target="/var/lib/containerd", source="/var/lib/containerd", options=_SHARED),
+    Mount(target=STATE, source=STATE, options=_SHARED),
+    Mount(target="/var/log/containers", source="/var/log/containers", options=_READ_WRITE),
+    Mount(target="/var/log/pods", source="/var/log/pods", options=_READ_WRITE),
+)
+
+
+async def make_kubelet(context: ServiceContext) -> ContainerSpec:
+    """Write the files that the kubelet begins with, and describe its container."""
+    spec = (await context.state.get(*ids.KUBELET_SPEC)).spec
+    secret = (await context.state.get(*ids.KUBELET_SECRET)).spec
+    files = {
+        FOLDER / "kubelet.yaml": yaml.safe_dump(to_plain(spec.config)).encode(),
+        FOLDER / "bootstrap-kubeconfig": make_bootstrap_kubeconfig(secret).encode(),
+        FOLDER / "pki/ca.crt": b"\n".join(authority.crt for authority in secret.accepted_c_as),
+    }
+    arguments = list(spec.args)
+    if spec.HasField("credential_provider_config"):
+        files[CREDENTIAL_PROVIDERS] = yaml.safe_dump(to_plain(spec.credential_provider_config)).encode()
+        arguments += [
+            "--image-credential-provider-bin-dir=/usr/local/lib/kubelet/credentialproviders",
+            f"--image-credential-provider-config={CREDENTIAL_PROVIDERS}",
+        ]
+    for path, content in files.items():
+        await trio.to_thread.run_sync(_write, path, content)
+    return ContainerSpec(
+        image=spec.image,
+        argv=("/usr/local/bin/kubelet", *arguments),
+        uid=0,
+        gid=0,
+        mounts=(*MOUNTS, *make_extra_mounts(spec.extra_mounts)),
+        capabilities=ALL_CAPABILITIES,
+        host_namespaces=frozenset({"network", "pid", "ipc", "uts"}),
+        devices=True,
+        no_new_privileges=False,
+        masked=(),
+        read_only=(),
+        propagation="rshared",
+    )
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(mode=0o755, exist_ok=True)
+    replace_durably(path, [content], mode=0o600)
+
+
+def make_bootstrap_kubeconfig(secret: KubeletSpec) -> str:
+    """With this the kubelet asks for its first certificate."""
+    return format_kubeconfig(
+        Kubeconfig(
+            server=secret.endpoint.full_path,
+            authority=b"\n".join(authority.crt for authority in secret.accepted_c_as),
+            cluster="local",
+            user="kubelet",
+            context="local",
+            token=f"{secret.bootstrap_token_id}.{secret.bootstrap_token_secret}",
+        )
+    )
+
+
+def make_extra_mounts(mounts: Sequence[ExtraMount]) -> list[Mount]:
+    """The user's."""
+    return [
+        Mount(
+            target=mount.destination,
+            source=mount.source,
+            type=mount.type or "bind",
+            options=tuple(mount.options) or ("rbind", "ro"),
+        )
+        for mount in mounts
+    ]
+
+
+KUBELET_SERVICE = ServiceSpec(
+    id=KUBELET,
+    start=RunContainer(make=make_kubelet),
+    depends=("cri",),
+    conditions=(
+        NETWORK_READY,
+        ResourceReady(text="nodename", kind=ids.NODENAME[0], id=ids.NODENAME[1]),
+        ResourceReady(text="kubelet secrets", kind=ids.KUBELET_SECRET[0], id=ids.KUBELET_SECRET[1]),
+        ResourceReady(text="kubelet spec", kind=ids.KUBELET_SPEC[0], id=ids.KUBELET_SPEC[1]),
+    ),
+    health=HealthCheck(probe=HttpProbe(HEALTH_PORT, "/healthz")),
+    directories=(Directory(path=STATE, mode=0o700),),
+    group="podruntime/kubelet",
+    limits=Limits(minimum=96 * MIB, low=192 * MIB, millicores=1000),
+    oom_score_adj=-450,
+)
