@@ -108,7 +108,7 @@ rec {
   };
   pauseProgram = buildRoot.runIn roots.cc {
     name = "pause";
-    command = [ "musl-gcc" "-static" "-Os" "-s" "-DVERSION=3.10.2" "-Wl,--build-id=none" "-o" (builtins.placeholder "out") pauseSource ];
+    command = [ "gcc" "-specs" "/usr/lib/x86_64-linux-musl/musl-gcc.specs" "-static" "-Os" "-s" "-DVERSION=3.10.2" "-Wl,--build-id=none" "-o" (builtins.placeholder "out") pauseSource ];
   };
 
   # What tests of etcd need, without Kubernetes.

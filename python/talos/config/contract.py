@@ -41,7 +41,7 @@ DOCUMENTS: Contract = (1, 14)
 OLD_REGISTRY_MIRRORS: Contract = (1, 2)
 """The only version whose configs have mirrors for Kubernetes' former registry."""
 
-KUBERNETES_VERSION = "1.37.1"
+KUBERNETES_VERSION = "1.37.0-rc.1"
 
 KUBELET_IMAGE = "ghcr.io/siderolabs/kubelet"
 KUBE_API_SERVER_IMAGE = "registry.k8s.io/kube-apiserver"

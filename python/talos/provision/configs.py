@@ -11,7 +11,7 @@ from talos.config.model import MachineType
 from talos.config.secrets.bundle import SecretsBundle
 from talos.config.talosconfig.model import TalosConfig
 from talos.provision.cluster import ClusterRequest, Role
-from talos.provision.mirror.archives import read_images
+from talos.provision.mirror.archives import Images, read_images
 from talos.provision.plan import DISK_PATHS, with_configs
 
 _TYPES = {Role.CONTROL_PLANE: MachineType.CONTROL_PLANE, Role.WORKER: MachineType.WORKER}
@@ -21,10 +21,11 @@ _TYPES = {Role.CONTROL_PLANE: MachineType.CONTROL_PLANE, Role.WORKER: MachineTyp
 class ConfigOptions:
     """What the configs shall hold beside what follows from the request.
 
+    An empty ``kubernetes_version`` is that of the cluster's images, else the usual one.
     ``registry_mirrors`` are texts ``registry=url``; the cluster's own mirror comes after them.
     """
 
-    kubernetes_version: str = contract.KUBERNETES_VERSION
+    kubernetes_version: str = ""
     registry_mirrors: Sequence[str] = ()
     patches: Sequence[Patch] = ()
     control_plane_patches: Sequence[Patch] = ()
@@ -43,18 +44,20 @@ class Generated:
 def generate_configs(request: ClusterRequest, chosen: ConfigOptions) -> Generated:
     """Fresh secrets and a config for each role; ConfigError when a patch doesn't fit."""
     secrets = SecretsBundle.generate()
-    mirrored = read_images(request.images).registries if request.images else []
+    images = read_images(request.images) if request.images else Images((), {})
+    # A node asks for the version in its config, so that is the one which the mirror has.
+    offered = images.tag_of("kube-apiserver").removeprefix("v")
     options = GenerateOptions(
         cluster_name=request.name,
         endpoint=f"https://{request.endpoints[0]}:{contract.API_SERVER_PORT}",
         secrets=secrets,
-        kubernetes_version=chosen.kubernetes_version,
+        kubernetes_version=chosen.kubernetes_version or offered or contract.KUBERNETES_VERSION,
         additional_sans=[str(address) for address in request.endpoints],
         # A container is not installed: it runs from the image the host has.
         install_disk=DISK_PATHS[request.nodes[0].disks[0].driver] if request.nodes[0].disks else "",
         registry_mirrors=[
             *chosen.registry_mirrors,
-            *(f"{registry}={request.mirror_endpoint}" for registry in mirrored),
+            *(f"{registry}={request.mirror_endpoint}" for registry in images.registries),
         ],
         with_cluster_discovery=request.discovery,
         discovery_endpoint=request.discovery_endpoint,

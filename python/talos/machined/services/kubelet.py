@@ -31,8 +31,8 @@ ALL_CAPABILITIES = tuple(
         "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "IPC_LOCK", "IPC_OWNER", "KILL", "LEASE",
         "LINUX_IMMUTABLE", "MAC_ADMIN", "MAC_OVERRIDE", "MKNOD", "NET_ADMIN", "NET_BIND_SERVICE",
         "NET_BROADCAST", "NET_RAW", "PERFMON", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYSLOG",
-        "SYS_ADMIN", "SYS_CHROOT", "SYS_NICE", "SYS_PACCT", "SYS_PTRACE", "SYS_RAWIO", "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG",
-        "WAKE_ALARM",
+        "SYS_ADMIN", "SYS_CHROOT", "SYS_NICE", "SYS_PACCT", "SYS_PTRACE", "SYS_RAWIO", "SYS_RESOURCE",
+        "SYS_TIME", "SYS_TTY_CONFIG", "WAKE_ALARM",
     )
 )  # fmt: skip
 """As upstream: it mounts, it moves processes between groups. runc leaves out those that the node lacks."""

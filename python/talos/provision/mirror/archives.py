@@ -51,6 +51,10 @@ class Images:
         """The hosts in the images' names, sorted."""
         return sorted({manifest.host for manifest in self.manifests})
 
+    def tag_of(self, name: str) -> str:
+        """The tag of the only image of this name, without its host; empty when there is none."""
+        return next((manifest.tag for manifest in self.manifests if manifest.name == name), "")
+
     def find(self, name: str, reference: str, host: str) -> Manifest | None:
         """The manifest of a tag or a digest; an empty ``host`` is any."""
         for manifest in self.manifests:

@@ -186,7 +186,10 @@ NODE_FLAGS = (
         help="patch those of control plane nodes",
     ),
     Flag(name="config-patch-workers", type=Type.STRING_ARRAY, help="patch those of workers"),
-    Flag(name="kubernetes-version", default="1.37.0-rc.1", help="the version of Kubernetes in the configs"),
+    Flag(
+        name="kubernetes-version",
+        help="the version of Kubernetes in the configs; that of the images unless given",
+    ),
     Flag(
         name="with-cluster-discovery",
         type=Type.BOOL,
