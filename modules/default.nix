@@ -1,5 +1,5 @@
 # What a node image consists of.
-{ inputs, buildRoot, roots, python, kernel, version, rev, keys }:
+{ inputs, buildRoot, roots, python, kernel, go, version, rev, keys }:
 let
   build = buildRoot.runIn roots.build;
   run = script: modules: [ "python3.13" "${builtins.path {
@@ -22,6 +22,7 @@ rec {
     debian = roots.image;
     wheels = python.wheels.image;
     boot = grub.disk;
+    cni = go.cni;
   };
 
   # What the base is made of, for `talosctl get sbom` and scanners.

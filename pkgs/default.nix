@@ -13,7 +13,7 @@ let
   go = import ./go { inherit inputs buildRoot roots; };
   images = import ./images { inherit inputs buildRoot roots go; };
   kernel = import ../kernel { inherit buildRoot roots; };
-  modules = import ../modules { inherit inputs buildRoot roots python kernel version rev keys; };
+  modules = import ../modules { inherit inputs buildRoot roots python kernel go version rev keys; };
   pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ] [ ];
   release = name: python.program name "talos.upgrade.release" [ ] [ ];
   discovery = python.program "discovery" "talos.discovery.main" [ ] [ ];

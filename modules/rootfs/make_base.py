@@ -135,7 +135,7 @@ def make_loader_cache(out: Path) -> None:
 
 
 def main() -> None:
-    """Assemble $out from $debian, $wheels, $boot and $files."""
+    """Assemble $out from $debian, $wheels, $boot, $cni and $files."""
     out, debian = Path(os.environ["out"]), Path(os.environ["debian"])
     contents = tomllib.loads(Path(os.environ["contents"]).read_text())
     make_skeleton(out, contents)
@@ -144,6 +144,7 @@ def main() -> None:
     copy_libraries(out, debian, contents)
     make_certificates(out, debian)
     copy_boot_loader(out, Path(os.environ["boot"]))
+    shutil.copy(Path(os.environ["cni"]) / "bin/flannel", out / "usr/lib/cni/flannel")
     copy_tree(Path(os.environ["files"]), out)
     check_absent(out)
     make_loader_cache(out)

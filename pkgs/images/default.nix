@@ -68,8 +68,16 @@ rec {
   flannel = image {
     name = "ghcr.io/siderolabs/flannel";
     tag = tagOf "flannel";
-    files = { "/opt/bin/flanneld" = "${go.flannel.flanneld}/bin/flanneld"; };
-    debian = [ "usr/sbin/nft" ];
+    files = {
+      "/opt/bin/flanneld" = "${go.flannel.flanneld}/bin/flanneld";
+      # Its manifest puts the CNI configuration where the runtime looks for it.
+      "/usr/bin/busybox" = inputs.busybox;
+      "/usr/bin/cp" = { link = "busybox"; };
+      # It removes rules that an iptables of an earlier run may have left.
+      "/usr/sbin/iptables" = { link = "xtables-nft-multi"; };
+      "/usr/sbin/ip6tables" = { link = "xtables-nft-multi"; };
+    };
+    debian = [ "usr/sbin/nft" "usr/sbin/xtables-nft-multi" "usr/lib/x86_64-linux-gnu/xtables/libxt_comment.so" ];
     entrypoint = [ "/opt/bin/flanneld" ];
     user = "0:0";
   };
@@ -78,7 +86,11 @@ rec {
   kubelet = image {
     name = "ghcr.io/siderolabs/kubelet";
     tag = tagOf "kubernetes";
-    files = programs go.kubernetes [ "kubelet" ];
+    files = programs go.kubernetes [ "kubelet" ] // {
+      # It looks up which ids are free for pods with user namespaces.
+      "/etc/passwd" = { text = "root:x:0:0:root:/root:/sbin/nologin\n"; };
+      "/etc/group" = { text = "root:x:0:\n"; };
+    };
     debian = [ "usr/bin/mount" "usr/bin/umount" ];
     entrypoint = [ "kubelet" ];
     user = "0:0";
@@ -95,7 +107,7 @@ rec {
   # Upstream's source, from the module that has it; one static program.
   pause = image {
     name = "registry.k8s.io/pause";
-    tag = "3.10.2";
+    tag = "3.10.1";
     files = { "/pause" = pauseProgram; };
     entrypoint = [ "/pause" ];
     user = "65535:65535";
@@ -108,7 +120,7 @@ rec {
   };
   pauseProgram = buildRoot.runIn roots.cc {
     name = "pause";
-    command = [ "gcc" "-specs" "/usr/lib/x86_64-linux-musl/musl-gcc.specs" "-static" "-Os" "-s" "-DVERSION=3.10.2" "-Wl,--build-id=none" "-o" (builtins.placeholder "out") pauseSource ];
+    command = [ "gcc" "-specs" "/usr/lib/x86_64-linux-musl/musl-gcc.specs" "-static" "-Os" "-s" "-DVERSION=3.10.1" "-Wl,--build-id=none" "-o" (builtins.placeholder "out") pauseSource ];
   };
 
   # What tests of etcd need, without Kubernetes.

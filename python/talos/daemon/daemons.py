@@ -197,7 +197,9 @@ DNSD = DaemonSpec(
 KUBED = DaemonSpec(
     name="kubed",
     uid=58,
+    methods=("/machine.MachineService/Kubeconfig",),
     has_controllers=True,
+    reads=(Input(*ids.KUBERNETES_ROOT_SECRET), Input(*ids.MACHINE_CONFIG), Input(*ids.MACHINE_TYPE)),
     families=INTERNET,
     config_secrets=("talos.config.documents.kubernetes.",),
     limits=Limits(minimum=16 * MIB, low=32 * MIB, maximum=128 * MIB, millicores=250),

@@ -58,6 +58,14 @@ class KubernetesClient:
         request = partial(self._call, method, path, None if body is None else json.dumps(body), kind)
         return await trio.to_thread.run_sync(request, abandon_on_cancel=True)
 
+    async def is_ready(self) -> bool:
+        """Whether the API answers, and all that it needs to be of use is there."""
+        try:
+            await self.call("GET", "/readyz")
+        except KubernetesError:
+            return False
+        return True
+
     async def get_or_none(self, path: str) -> dict[str, Any] | None:
         """One object; none when there is none."""
         try:
@@ -95,7 +103,7 @@ class KubernetesClient:
             connection.close()
         try:
             reply = cast("dict[str, Any]", json.loads(text)) if text else {}
-        except ValueError:
+        except ValueError:  # an answer in plain text
             reply = {"message": text[:200].decode(errors="replace")}
         if response.status >= HTTPStatus.BAD_REQUEST:
             message = str(reply.get("message") or HTTPStatus(response.status).phrase)

@@ -1,5 +1,7 @@
 """kubed: Kubernetes on this node: certificates, the kubelet's settings, the control plane, manifests."""
 
+from talos.api.machine import machine_pb2
+from talos.api.rpc import Service
 from talos.daemon.host import mirrored_state, run_controller_daemon
 from talos.daemon.run import Daemon, run
 from talos.kubed.controllers.certificates import (
@@ -22,6 +24,7 @@ from talos.kubed.controllers.prism import (
     PrismEndpointsController,
 )
 from talos.kubed.controllers.static_pods import ControlPlanePodController, StaticPodServer, UserPodController
+from talos.kubed.service import KubernetesService
 from talos.resource.controller.controller import Controller
 from talos.system.logging import Log
 
@@ -55,7 +58,9 @@ async def serve_kubernetes(daemon: Daemon) -> None:
     """Run the controllers against the node's State until the daemon stops."""
     controllers = make_controllers(daemon.log)
     async with mirrored_state(daemon, controllers) as state:
-        await run_controller_daemon(daemon, state, controllers)
+        descriptor = machine_pb2.DESCRIPTOR.services_by_name["MachineService"]
+        service = Service(descriptor, KubernetesService(state).make_public())
+        await run_controller_daemon(daemon, state, controllers, services=(service,))
 
 
 def main() -> None:

@@ -210,14 +210,25 @@ def make_flannel(spec: BootstrapManifestsConfigSpec) -> list[Manifest]:
         ],
         **_resources(spec.flannel_resources),
     }
+    copy = {
+        "name": "install-config",
+        "image": spec.flannel_image,
+        "command": ["cp", "-f", "/etc/kube-flannel/cni-conf.json", "/etc/cni/net.d/10-flannel.conflist"],
+        "volumeMounts": [
+            {"name": "cni", "mountPath": "/etc/cni/net.d"},
+            {"name": "config", "mountPath": "/etc/kube-flannel"},
+        ],
+    }
     pod = {
         "hostNetwork": True,
         "priorityClassName": "system-node-critical",
         "serviceAccountName": name,
         "tolerations": TOLERATE_ALL,
         "containers": [container],
+        "initContainers": [copy],
         "volumes": [
             {"name": "run", "hostPath": {"path": run, "type": "DirectoryOrCreate"}},
+            {"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}},
             {"name": "config", "configMap": {"name": "kube-flannel-cfg"}},
         ],
     }

@@ -195,13 +195,11 @@ def make_pod(program: Program) -> dict[str, Any]:
     """The pod of a program of the control plane: in the node's network, as a user of its own."""
     uid = UIDS[program.name]
     volumes = [
-        {"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
+        # Without a type: the kubelet, a container, could not look whether it is there.
+        {"name": name, "hostPath": {"path": path}}
         for name, path in program.mounts.items()
     ]
-    volumes += [
-        {"name": volume.name, "hostPath": {"path": volume.host_path, "type": "DirectoryOrCreate"}}
-        for volume in program.volumes
-    ]
+    volumes += [{"name": volume.name, "hostPath": {"path": volume.host_path}} for volume in program.volumes]
     mounts = [
         {"name": name, "mountPath": path, "readOnly": name not in program.writable}
         for name, path in program.mounts.items()

@@ -47,6 +47,7 @@ def test_every_method(path: str) -> None:
     assert stream_kind(path) is kinds[descriptor.client_streaming, descriptor.server_streaming]
     is_etcd = path.startswith("/machine.MachineService/Etcd") and not path.endswith(ON_PID_1)
     owner = "timed" if path.startswith("/time.") else "clusterd" if is_etcd else "machined"
+    owner = "kubed" if path.endswith("/Kubeconfig") else owner
     assert owner_of(path).name == owner
 
 

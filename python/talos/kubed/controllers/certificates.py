@@ -59,7 +59,7 @@ class CertSANsController(Reconciler):
     inputs = (
         Input(*ids.KUBERNETES_ROOT_SECRET),
         Input(*ids.HOSTNAME_STATUS),
-        Input(*ids.NODE_ADDRESS_ACCUMULATIVE),
+        Input(*ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S),
     )
     outputs = (Output(kinds.CERT_SAN, shared=True),)
 
@@ -70,7 +70,7 @@ class CertSANsController(Reconciler):
             await runtime.remove(*ids.CERT_SAN_KUBERNETES)
             return
         hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
-        addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_ACCUMULATIVE)
+        addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S)
         if hostname is None or not hostname.spec.hostname or not addresses or not addresses.spec.addresses:
             return
         name, domain = hostname.spec.hostname, hostname.spec.domainname

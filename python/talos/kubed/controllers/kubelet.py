@@ -188,7 +188,6 @@ def make_configuration(spec: KubeletConfigSpec, *, is_container: bool) -> Struct
                 "nodefs.available": "5%",
                 "imagefs.available": "5%",
             },
-            "localStorageCapacityIsolation": False,
         }
         # There is no logind to tell the kubelet of a shutdown, and the kernel's parameters are the host's.
         del ours["shutdownGracePeriod"], ours["shutdownGracePeriodCriticalPods"]

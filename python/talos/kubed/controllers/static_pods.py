@@ -12,19 +12,26 @@ from talos.config.active import read_config
 from talos.config.documents.kubernetes.static_pod import KubeStaticPodConfig
 from talos.config.static_pods import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
 from talos.kubed import pods
+from talos.kubed.admin import connect_admin
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
 from talos.resource.objects import to_plain, to_struct
 
 SECRETS_VERSION, CONFIG_VERSION = "talos.dev/secrets-version", "talos.dev/config-version"
 FILES_VERSION = "talos.dev/config-file-version"
+LOOK_EVERY = 1.0
+"""Seconds between two looks whether the API server is ready."""
 REQUEST_SECONDS = 10.0
 MAX_REQUEST = 8192
 """Bytes of a request's head."""
 
 
 class ControlPlanePodController(Reconciler):
-    """The configs of the control plane, SecretStatus, ConfigStatus → StaticPod."""
+    """The configs of the control plane, SecretStatus, ConfigStatus → StaticPod.
+
+    The controller manager and the scheduler end when the API server does not answer yet, and the kubelet
+    waits longer each time before it starts them again. So they come once it is ready for the first time.
+    """
 
     name = "k8s.ControlPlaneStaticPodController"
     inputs = (
@@ -35,8 +42,32 @@ class ControlPlanePodController(Reconciler):
         Input(*ids.SECRET_STATUS),
         Input(*ids.CONFIG_STATUS),
         Input(*ids.ETCD_SERVICE),
+        Input(kinds.STATIC_POD),
     )
     outputs = (Output(kinds.STATIC_POD, shared=True),)
+
+    def __init__(self) -> None:
+        self._was_ready = False
+
+    async def run(self, runtime: ControllerRuntime) -> None:
+        """Reconcile at every change, and when the API server is ready."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._wait_for_server, runtime)
+            await super().run(runtime)
+
+    async def _wait_for_server(self, runtime: ControllerRuntime) -> None:
+        # A daemon that is started again must not take away what runs already.
+        if await runtime.get_or_none(kinds.STATIC_POD, CONTROLLER_MANAGER) is None:
+            while not await self._is_ready(runtime):  # noqa: ASYNC110 - only asking shows it
+                await trio.sleep(LOOK_EVERY)
+        self._was_ready = True
+        runtime.queue_reconcile()
+
+    async def _is_ready(self, runtime: ControllerRuntime) -> bool:
+        root = await runtime.get_or_none(*ids.KUBERNETES_ROOT_SECRET)
+        if root is None or await runtime.get_or_none(kinds.STATIC_POD, API_SERVER) is None:
+            return False
+        return await connect_admin(root.spec).is_ready()
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write the pods once the files that they read are there and etcd runs."""
@@ -54,12 +85,12 @@ class ControlPlanePodController(Reconciler):
                 arguments = make_account_arguments(root.spec)
                 await _put(runtime, API_SERVER, pods.make_api_server(server.spec, marks, arguments))
             manager = await runtime.get_or_none(*ids.CONTROLLER_MANAGER_CONFIG)
-            if manager is not None and manager.spec.enabled:
+            if manager is not None and manager.spec.enabled and self._was_ready:
                 marks = {**versions, CONFIG_VERSION: str(manager.metadata.version)}
                 pod = pods.make_controller_manager(manager.spec, marks)
                 await _put(runtime, CONTROLLER_MANAGER, pod)
             scheduler = await runtime.get_or_none(*ids.SCHEDULER_CONFIG)
-            if scheduler is not None and scheduler.spec.enabled:
+            if scheduler is not None and scheduler.spec.enabled and self._was_ready:
                 marks = {**versions, CONFIG_VERSION: str(scheduler.metadata.version)}
                 await _put(runtime, SCHEDULER, pods.make_scheduler(scheduler.spec, marks))
 

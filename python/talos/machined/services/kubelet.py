@@ -24,18 +24,17 @@ HEALTH_PORT = 10248
 FOLDER = Path("/etc/kubernetes")
 STATE = "/var/lib/kubelet"
 CREDENTIAL_PROVIDERS = FOLDER / "kubelet-credential-provider.yaml"
-ALL_CAPABILITIES = tuple(
-    f"CAP_{name}"
-    for name in (
-        "AUDIT_CONTROL", "AUDIT_READ", "AUDIT_WRITE", "BLOCK_SUSPEND", "BPF", "CHECKPOINT_RESTORE", "CHOWN",
-        "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "IPC_LOCK", "IPC_OWNER", "KILL", "LEASE",
-        "LINUX_IMMUTABLE", "MAC_ADMIN", "MAC_OVERRIDE", "MKNOD", "NET_ADMIN", "NET_BIND_SERVICE",
-        "NET_BROADCAST", "NET_RAW", "PERFMON", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYSLOG",
-        "SYS_ADMIN", "SYS_CHROOT", "SYS_NICE", "SYS_PACCT", "SYS_PTRACE", "SYS_RAWIO", "SYS_RESOURCE",
-        "SYS_TIME", "SYS_TTY_CONFIG", "WAKE_ALARM",
-    )
+# In the order of their numbers (linux/capability.h).
+CAPABILITIES = (
+    "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
+    "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER",
+    "SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE",
+    "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD", "LEASE", "AUDIT_WRITE", "AUDIT_CONTROL", "SETFCAP",
+    "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF",
+    "CHECKPOINT_RESTORE",
 )  # fmt: skip
-"""As upstream: it mounts, it moves processes between groups. runc leaves out those that the node lacks."""
+WITHHELD = frozenset({"SYS_BOOT", "SYS_MODULE"})
+"""As upstream: restarting and loading drivers is the system's."""
 _SHARED, _READ_WRITE = ("rbind", "rshared", "rw"), ("rbind", "rw")
 MOUNTS = (
     Mount(target="/dev", source="/dev", options=_READ_WRITE),
@@ -75,13 +74,14 @@ async def make_kubelet(context: ServiceContext) -> ContainerSpec:
         ]
     for path, content in files.items():
         await trio.to_thread.run_sync(_write, path, content)
+    status = await trio.Path("/proc/self/status").read_text(encoding="utf-8")
     return ContainerSpec(
         image=spec.image,
         argv=("/usr/local/bin/kubelet", *arguments),
         uid=0,
         gid=0,
         mounts=(*MOUNTS, *make_extra_mounts(spec.extra_mounts)),
-        capabilities=ALL_CAPABILITIES,
+        capabilities=find_capabilities(status),
         host_namespaces=frozenset({"network", "pid", "ipc", "uts"}),
         devices=True,
         no_new_privileges=False,
@@ -89,6 +89,17 @@ async def make_kubelet(context: ServiceContext) -> ContainerSpec:
         read_only=(),
         propagation="rshared",
     )
+
+
+def find_capabilities(status: str) -> tuple[str, ...]:
+    """What the kubelet may do: all that PID 1 may, by its ``/proc/PID/status``, but for what is withheld.
+
+    It mounts and moves processes between groups. runc refuses a capability that the node itself lacks.
+    """
+    line = next(line for line in status.splitlines() if line.startswith("CapBnd:"))
+    held = int(line.split()[1], 16)
+    names = (name for number, name in enumerate(CAPABILITIES) if held >> number & 1)
+    return tuple(f"CAP_{name}" for name in names if name not in WITHHELD)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from talos.config import contract
 from talos.provision.cluster import Disk, Provider, Role
 from talos.provision.configs import ConfigOptions
 from talos.provision.local import CreateOptions, create_cluster
@@ -122,8 +123,9 @@ def make_options(
 
 def make_config_options(flags: Flags) -> ConfigOptions:
     """The machine configs of the flags."""
+    chosen = flags.text("kubernetes-version") if flags.is_given("kubernetes-version") else ""
     return ConfigOptions(
-        kubernetes_version=flags.text("kubernetes-version").removeprefix("v"),
+        kubernetes_version=chosen.removeprefix("v"),
         registry_mirrors=flags.texts("registry-mirror"),
         patches=parse_patches(flags.texts("config-patch")),
         control_plane_patches=parse_patches(flags.texts("config-patch-controlplanes")),
@@ -188,7 +190,8 @@ NODE_FLAGS = (
     Flag(name="config-patch-workers", type=Type.STRING_ARRAY, help="patch those of workers"),
     Flag(
         name="kubernetes-version",
-        help="the version of Kubernetes in the configs; that of the images unless given",
+        default=contract.KUBERNETES_VERSION,
+        help="the version of Kubernetes in the configs; with images, theirs unless it is given",
     ),
     Flag(
         name="with-cluster-discovery",

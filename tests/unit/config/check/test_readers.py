@@ -13,7 +13,8 @@ from talos.config.read.loader import load
 from talos.config.schema import Form, Section, fields_of
 
 ROOT = Path(__file__).parents[4] / "python"
-EFFECTIVE = ROOT / "talos" / "config" / "effective.py"
+EFFECTIVE = ("effective", "kubernetes")
+"""Modules of talos.config through which nodes read settings."""
 
 
 @cache
@@ -30,9 +31,15 @@ def node_modules() -> tuple[ast.Module, ...]:
 
 
 @cache
+def effective_modules() -> tuple[ast.Module, ...]:
+    return tuple(ast.parse((ROOT / "talos/config" / f"{name}.py").read_text()) for name in EFFECTIVE)
+
+
+@cache
 def kinds_by_function() -> dict[str, set[str]]:
-    """What the functions of talos.config.effective read, also through each other."""
-    functions = [node for node in ast.parse(EFFECTIVE.read_text()).body if isinstance(node, ast.FunctionDef)]
+    """What the functions of these modules read, also through each other."""
+    bodies = [node for module in effective_modules() for node in module.body]
+    functions = [node for node in bodies if isinstance(node, ast.FunctionDef)]
     found = {function.name: names_in(function) for function in functions}
     for _ in functions:
         for names in found.values():
@@ -45,16 +52,16 @@ def names_in(tree: ast.AST) -> set[str]:
 
 
 def read_kinds() -> set[str]:
-    """Kinds that a module of a node names, or that it asks talos.config.effective for."""
+    """Kinds that a module of a node names, or that it asks one of these modules for."""
     found: set[str] = set()
     for module in node_modules():
         found |= imported_from(module, "talos.config.documents") & MODULES.keys()
-        called = imported_from(module, "talos.config.effective") | {
+        called = {name for part in EFFECTIVE for name in imported_from(module, f"talos.config.{part}")} | {
             node.attr
             for node in ast.walk(module)
             if isinstance(node, ast.Attribute)
             and isinstance(node.value, ast.Name)
-            and node.value.id == "effective"
+            and node.value.id in EFFECTIVE
         }
         for name in called:
             found |= kinds_by_function().get(name, set())
@@ -79,7 +86,7 @@ def test_the_table_is_what_the_source_reads() -> None:
 def attributes_of_nodes() -> set[str]:
     return {
         node.attr
-        for module in (*node_modules(), ast.parse(EFFECTIVE.read_text()))
+        for module in (*node_modules(), *effective_modules())
         for node in ast.walk(module)
         if isinstance(node, ast.Attribute)
     }
@@ -98,14 +105,13 @@ def test_a_setting_listed_as_unread_has_no_reader(path: str) -> None:
 
 def test_what_has_no_effect_is_named_in_one_line() -> None:
     config = load(
-        "machine: {kubelet: {image: a}, logging: {destinations: []}}\ncluster: {proxy: {disabled: true}}\n"
-        "---\napiVersion: v1alpha1\nkind: KubeProxyConfig\n"
+        "machine: {kubelet: {image: a}, logging: {destinations: []}}\ncluster: {extraManifests: [a]}\n"
+        "---\napiVersion: v1alpha1\nkind: KubeSpanConfig\n"
         "---\napiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n"
     )
     (note,) = find_unread(config)
     assert note.message == (
-        "no effect yet on nodes of this version: "
-        "cluster.proxy, machine.kubelet.image, machine.logging, KubeProxyConfig"
+        "no effect yet on nodes of this version: cluster.extraManifests, machine.logging, KubeSpanConfig"
     )
 
 

@@ -30,6 +30,9 @@ from talos.resource.controller.controller import ControllerRuntime, Input, Outpu
 from talos.resource.objects import to_plain
 from talos.system.files import replace_durably
 
+RELOADED = frozenset({"apiserver", "apiserver-kubelet-client", "front-proxy-client"})
+"""Certificates that the API server reads again by itself when the files change."""
+
 type Files = Mapping[str, Mapping[str, bytes]]
 """The content of each program's files."""
 
@@ -63,7 +66,9 @@ class StaticPodSecretsController(Reconciler):
             return
         files = make_secrets(root.spec, dynamic.spec, secret.spec, etcd_root.spec, etcd.spec)
         await trio.to_thread.run_sync(write_files, self._directory, files, self._uids)
-        await runtime.put(*ids.SECRET_STATUS, SecretsStatusSpec(ready=True, version=make_version(files)))
+        lasting = {program: without_reloaded(found) for program, found in files.items()}
+        status = SecretsStatusSpec(ready=True, version=make_version(lasting))
+        await runtime.put(*ids.SECRET_STATUS, status)
 
 
 class StaticPodConfigsController(Reconciler):
@@ -95,11 +100,19 @@ class StaticPodConfigsController(Reconciler):
             return
         server = {
             "admission-control-config.yaml": make_admission(admission.spec),
-            "auditpolicy.yaml": to_plain(audit.spec.config),
+            "auditpolicy.yaml": {
+                "apiVersion": "audit.k8s.io/v1",
+                "kind": "Policy",
+                **to_plain(audit.spec.config),
+            },
             "authorization-config.yaml": make_authorization(authorization.spec),
         }
         if authentication is not None:
-            server["authentication-config.yaml"] = to_plain(authentication.spec.config)
+            server["authentication-config.yaml"] = {
+                "apiVersion": "apiserver.config.k8s.io/v1",
+                "kind": "AuthenticationConfiguration",
+                **to_plain(authentication.spec.config),
+            }
         documents = {
             API_SERVER: server,
             SCHEDULER: {"scheduler-config.yaml": make_scheduler(to_plain(scheduler.spec.config))},
@@ -209,6 +222,11 @@ def make_scheduler(changes: Mapping[str, Any]) -> dict[str, Any]:
         **changes,
         "clientConnection": {"kubeconfig": f"{SECRETS}/{SCHEDULER}/kubeconfig"},
     }
+
+
+def without_reloaded(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Those files whose change needs a restart."""
+    return {name: content for name, content in files.items() if name.rpartition(".")[0] not in RELOADED}
 
 
 def make_version(files: Files) -> str:
