@@ -21,7 +21,6 @@ from talos.config.documents.kubernetes.network import KubeNetworkConfig
 from talos.config.documents.kubernetes.node import KubeNodeConfig
 from talos.config.documents.kubernetes.service_account import KubeServiceAccountConfig
 from talos.config.documents.network import resolver
-from talos.config.documents.network.hcloud_vip import HCloudVIPConfig
 from talos.config.documents.network.hostname import HostnameConfig
 from talos.config.documents.network.layer2_vip import Layer2VIPConfig
 from talos.config.documents.network.resolver import NameserverConfig, ResolverConfig
@@ -269,7 +268,7 @@ def etcd(config: Config) -> EtcdConfig | None:
 
 def virtual_addresses(config: Config) -> tuple[str, ...]:
     """Addresses that control plane nodes share: they belong to no node."""
-    documents = (*config.find_all(Layer2VIPConfig), *config.find_all(HCloudVIPConfig))
+    documents = config.find_all(Layer2VIPConfig)
     devices = _network(config).interfaces or ()
     older = [part.vip.ip for device in devices for part in (device, *(device.vlans or ())) if part.vip]
     return tuple(filter(None, (*(document.name for document in documents), *older)))
