@@ -112,7 +112,8 @@ async def until(predicate: Callable[[], bool], seconds: float = 30) -> None:
 
 
 SCRIPT = """
-import os, sys, time
+import _signal, os, sys, time
+_signal.signal(_signal.SIGTERM, lambda *_: os._exit(0))
 print(os.environ["GREETING"], os.getuid(), os.getpid(), open("/sample/file").read(), flush=True)
 print("on stderr", file=sys.stderr, flush=True)
 try:
@@ -152,6 +153,27 @@ async def lifecycle(bench: Bench) -> dict[str, Any]:
             result["left"] = await list_left(containerd)
         nursery.cancel_scope.cancel()
     return result
+
+
+async def stopped(bench: Bench) -> dict[str, Any]:
+    """Stopped at every moment of its start: it ends, and nothing is left."""
+    supervisor = bench.supervisor
+    states: list[str] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.run)
+        supervisor.start_soon(["sample"])
+        await until(lambda: supervisor.get("sample").pid != 0)
+        await supervisor.stop_all()
+        for moment in range(16):
+            supervisor.start_soon(["sample"])
+            await trio.sleep(moment * 0.02)
+            with trio.fail_after(30):
+                await supervisor.stop_all()
+            states.append(supervisor.get("sample").state.value)
+        async with open_channel(bench.daemon, SOCKET) as transport:
+            left = await list_left(Containerd(transport, SYSTEM))
+        nursery.cancel_scope.cancel()
+    return {"states": states, "left": left}
 
 
 async def broken(bench: Bench) -> dict[str, Any]:
@@ -250,7 +272,13 @@ def is_serving(old: int) -> bool:
         return sock.connect_ex(SOCKET) == 0
 
 
-SCENARIOS = {"lifecycle": lifecycle, "broken": broken, "imported": imported, "loaded": loaded}
+SCENARIOS = {
+    "lifecycle": lifecycle,
+    "broken": broken,
+    "stopped": stopped,
+    "imported": imported,
+    "loaded": loaded,
+}
 
 
 def main() -> None:

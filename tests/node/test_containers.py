@@ -70,6 +70,14 @@ def test_a_container_runs_as_a_service(cluster: Cluster, store: Store) -> None:
     assert sum(message.startswith("Pulling") for message in messages) == 1
 
 
+def test_it_may_be_stopped_at_any_moment(cluster: Cluster, store: Store) -> None:
+    store.add_image("stopped:1", {f"{name}/": b"" for name in FOLDERS}, {"sample/": b"", "sample/file": b"x"})
+    with running_registry(store) as registry:
+        result = run_in_node(cluster, registry.port, "stopped", "registry.example/stopped:1")
+    assert set(result["states"]) <= {"Finished", "Initialized"}
+    assert result["left"] == []
+
+
 class WithoutBlobs(Handler):
     """Has manifests only."""
 

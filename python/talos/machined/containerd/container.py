@@ -83,6 +83,8 @@ async def run_container(
                 yield child
                 nursery.cancel_scope.cancel()
         finally:
+            if not child.has_ended:  # it is killed below, and nobody may use the descriptor any more
+                child.finish(UNKNOWN_EXIT)
             os.close(child.pidfd)
     finally:
         with trio.move_on_after(REMOVE_LIMIT, shield=True), suppress(RpcError):
