@@ -1,6 +1,7 @@
 """Two machines with links of every kind: bonds, VLANs, VRF, WireGuard, bridge, dummy; and the firewall."""
 
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,8 @@ ASSETS = ("kernel", "initramfs", "cmdline")
 NODES = {"one": Node(lan=True, memory=1280), "two": Node(lan=True, memory=1280)}
 LAN = "enp0s4"
 """The card on the network that the machines share."""
+REST_SECONDS, REST_SHARE = 10.0, 0.05
+"""An emulated processor takes 20 times as long; what is asked of the node while it is watched is among it."""
 NO_DISK = "sequence install: did not end well .*no disk matches"
 KEYS = {
     "one": ("YCmmKPQTPPGiTi3w4eTD+cBzPTOTUg3pdO4ERlDgDWs=", "vCciBo2XSigSQtRbo66UZkwLO2wnCuifIgw7qmHxyBg="),
@@ -223,6 +226,31 @@ def check_links(one: Machine) -> None:
     one.wait_until("a route in the VRF's table", check_routes)
 
 
+def check_rest(machine: Machine) -> None:
+    """For a while nothing is written and networkd uses no processor, though it has links of every kind."""
+    before, used = snapshot(machine), processor_seconds(machine)
+    time.sleep(REST_SECONDS)
+    assert snapshot(machine) == before, "something is written though nothing happens"
+    share = (processor_seconds(machine) - used) / REST_SECONDS
+    assert share < REST_SHARE, f"networkd takes {share:.1%} of an emulated processor"
+
+
+def snapshot(machine: Machine) -> set[tuple[str, str]]:
+    """Links, addresses and routes with their versions, and networkd's log."""
+    found = {("log", machine.client.run("logs", "networkd").stdout)}
+    for kind in ("linkstatuses", "addressstatuses", "routestatuses"):
+        for item in machine.get(kind):
+            found.add((str(at(item, "metadata.id")), str(at(item, "metadata.version"))))
+    return found
+
+
+def processor_seconds(machine: Machine) -> float:
+    """What networkd has used since its start."""
+    [line] = [line for line in machine.client.run("processes").stdout.splitlines() if "networkd" in line]
+    times = re.findall(r"(?<![\d.])\d+\.\d+(?![\d.])", line)
+    return float(times[0])
+
+
 def test(world: World) -> None:
     one, two = world["one"], world["two"]
     with one.console.expect(NO_DISK), two.console.expect(NO_DISK):
@@ -241,6 +269,9 @@ def run(world: World, one: Machine, two: Machine) -> None:
 
     world.section("every kind of link is made, with its settings, and seen in its status")
     check_links(one)
+
+    world.section("at rest")
+    one.wait_until("networkd rests", lambda: check_rest(one), seconds=240)
 
     world.section("packets through bond, VLAN and tunnel")
     for address in ("10.20.0.2", "10.40.0.2"):

@@ -212,7 +212,7 @@ async def test_the_machine_configs_names_and_servers_win() -> None:
             *ids.TIME_SERVER_STATUS,
             lambda spec: list(spec.ntp_servers) == ["time.example.org"],
         )
-        assert (await state.get(*ids.RESOLVER_STATUS)).spec.dns_servers[0].ip == bytes([9, 9, 9, 9])
+        await settle(state, *ids.RESOLVER_STATUS, lambda spec: spec.dns_servers[0].ip == bytes([9, 9, 9, 9]))
         status = (await state.get(*ids.HOSTNAME_STATUS)).spec
         assert status.domainname == "example.org"
 

@@ -40,8 +40,8 @@ class AddressSpecController(KernelReconciler):
                     await self.attempt(f"removing address {resource.id}", removal)
                 await runtime.remove_finalizer(kinds.ADDRESS_SPEC, resource.id)
                 continue
-            if self.name not in resource.metadata.finalizers:
-                await runtime.add_finalizer(kinds.ADDRESS_SPEC, resource.id)
+            if not await self.hold(runtime, kinds.ADDRESS_SPEC, resource):
+                continue
             if index is None or (index, parse_interface(spec.address)) in present:
                 continue
             added = self.links.add_address(make_state(spec, index))

@@ -5,8 +5,12 @@ from collections.abc import Coroutine
 from typing import Any, ClassVar
 
 import trio
+from google.protobuf.message import Message
 
 from talos.resource.controller.controller import ControllerRuntime, Reconciler
+from talos.resource.kind import Kind
+from talos.resource.resource import Resource
+from talos.resource.state import NotFoundError, PhaseConflictError
 from talos.system.logging import Log
 from talos.system.net.links import LinkError, Links, Topic
 
@@ -65,6 +69,22 @@ class KernelReconciler(Reconciler):
                 runtime.reset_backoff()
                 if duration > LONG_ROUND:
                     await trio.sleep(min(REST * duration, LONGEST_REST))
+
+    async def hold(
+        self, runtime: ControllerRuntime, kind: Kind[Message], resource: Resource[Message]
+    ) -> bool:
+        """Hold a spec with a finalizer, so that it ends only after what is made from it.
+
+        False when it is gone, or ends: it is in the list that was read a moment ago only, and nothing may
+        be made from it.
+        """
+        if self.name in resource.metadata.finalizers:
+            return True
+        try:
+            await runtime.add_finalizer(kind, resource.id)
+        except (NotFoundError, PhaseConflictError):
+            return False
+        return True
 
     async def attempt(self, what: str, change: Coroutine[Any, Any, None]) -> bool:
         """Make a change. One that the kernel refuses does not block others and is retried.

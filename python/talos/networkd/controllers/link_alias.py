@@ -89,8 +89,8 @@ class LinkAliasSpecController(KernelReconciler):
             link = there.get(resource.id)
             is_ending = resource.metadata.phase is Phase.TEARING_DOWN
             alias = "" if is_ending else resource.spec.alias
-            if not is_ending and self.name not in resource.metadata.finalizers:
-                await runtime.add_finalizer(kinds.LINK_ALIAS_SPEC, resource.id)
+            if not is_ending and not await self.hold(runtime, kinds.LINK_ALIAS_SPEC, resource):
+                continue
             if link is not None and link.alias != alias:
                 self.log.info(f"link {resource.id}: {f'alias {alias}' if alias else 'no alias'}")
                 await self.attempt(f"link {resource.id}, alias", self.links.set_link(link.index, alias=alias))

@@ -47,13 +47,13 @@ class LinkSpecController(KernelReconciler):
         """Apply the differences: masters before their ports, parents before their children."""
         resources = await runtime.list(kinds.LINK_SPEC)
         await self._look()
+        specs: list[LinkSpecSpec] = []
         for resource in resources:
             if resource.metadata.phase is Phase.TEARING_DOWN:
                 await self._remove(resource.spec)
                 await runtime.remove_finalizer(kinds.LINK_SPEC, resource.id)
-            elif self.name not in resource.metadata.finalizers:
-                await runtime.add_finalizer(kinds.LINK_SPEC, resource.id)
-        specs = [resource.spec for resource in resources if resource.metadata.phase is Phase.RUNNING]
+            elif await self.hold(runtime, kinds.LINK_SPEC, resource):
+                specs.append(resource.spec)
         self._unicast = (await read_devices(runtime)).unicast
         for spec in sorted(specs, key=_order):
             await self._apply(spec)

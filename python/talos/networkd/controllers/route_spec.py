@@ -41,8 +41,8 @@ class RouteSpecController(KernelReconciler):
                     await self.attempt(f"removing route {resource.id}", self.links.remove_route(wanted))
                 await runtime.remove_finalizer(kinds.ROUTE_SPEC, resource.id)
                 continue
-            if self.name not in resource.metadata.finalizers:
-                await runtime.add_finalizer(kinds.ROUTE_SPEC, resource.id)
+            if not await self.hold(runtime, kinds.ROUTE_SPEC, resource):
+                continue
             if spec.out_link_name and (link is None or not link.is_up):
                 # The kernel refuses routes over links that are off; and sends an event when that ends.
                 continue

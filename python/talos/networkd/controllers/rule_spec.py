@@ -71,8 +71,8 @@ class RoutingRuleSpecController(KernelReconciler):
                     await self._remove(resource.id, rule)
                 await runtime.remove_finalizer(kinds.ROUTING_RULE_SPEC, resource.id)
                 continue
-            if self.name not in resource.metadata.finalizers:
-                await runtime.add_finalizer(kinds.ROUTING_RULE_SPEC, resource.id)
+            if not await self.hold(runtime, kinds.ROUTING_RULE_SPEC, resource):
+                continue
             await self._set(resource.id, wanted, here)
 
     async def _set(self, rule_id: str, wanted: RuleState, here: Sequence[RuleState]) -> None:
