@@ -9,7 +9,7 @@ import importlib
 import resource as limits
 from functools import partial
 
-from talos.daemon.daemons import DAEMONS
+from talos.daemon.daemons import DAEMONS, NETWORKD
 from talos.daemon.run import run
 from talos.machined.boot.filesystems import mount_pseudo
 from talos.machined.logs.console import MACHINED, make_console, make_sink
@@ -30,8 +30,8 @@ SHARED_MODULES = (
     "talos.config.effective",
 )
 """Modules of both PID 1 and daemons: imported before the fork, their memory is shared."""
-MACHINES_FIRST = tuple(daemon.module for daemon in DAEMONS if daemon.needs_devices)
-"""Modules imported first on a machine: networkd waits until devices have their names."""
+MACHINES_FIRST = (*(daemon.module for daemon in DAEMONS if daemon.needs_devices), NETWORKD.module)
+"""Modules imported first on a machine: networkd waits for the names of devices, and much for networkd."""
 
 NOFILE = 1048576
 """Open files that services may have, where the kernel allows it."""

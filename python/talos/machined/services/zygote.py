@@ -84,7 +84,7 @@ def parse_request(data: bytes) -> ForkRequest:
 def fork_zygote(first: Sequence[str] = ()) -> tuple[socket.socket, int]:
     """Fork the zygote: the socket to it, and its pid. Only before event loops run.
 
-    ``first`` are modules to load before all others.
+    ``first`` are modules to load before all others; daemons of these are forked as soon as theirs is there.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     parent = os.getpid()
@@ -113,9 +113,9 @@ def run_zygote(requests: socket.socket, parent: int, first: Sequence[str] = ()) 
         signal.signal(number, signal.SIG_DFL)
     kernel.set_process_title("zygote")
     steps: list[Callable[[], None]] = [partial(import_module, name) for name in (*first, *MODULES)]
-    steps.insert(1, run_ahead)
+    steps.insert(max(1, len(first)), run_ahead)
     while True:
-        # Import ahead while there is no request; a request is answered as soon as its own module is there.
+        # Import ahead while there is no request.
         if steps and not select.select([requests], [], [], 0)[0]:
             steps.pop(0)()
             continue
@@ -123,6 +123,9 @@ def run_zygote(requests: socket.socket, parent: int, first: Sequence[str] = ()) 
         if not data:
             os._exit(0)
         request = parse_request(data)
+        # What is written after a fork is no longer shared with the daemon: all but the first get everything.
+        while steps and request.module not in first:
+            steps.pop(0)()
         import_module(request.module)
         pid = _fork_twice(request, fds, requests, parent)
         for fd in fds:
