@@ -21,10 +21,12 @@ from talos.system.wakeup import Wakeup
 
 # <linux/netlink.h>
 _SOL_NETLINK, _NETLINK_ADD_MEMBERSHIP = 270, 1
-_NLM_F_REPLACE, _NLM_F_APPEND = 0x100, 0x800
+_NLM_F_DUMP_INTR, _NLM_F_REPLACE, _NLM_F_APPEND = 0x10, 0x100, 0x800
 _SO_RCVBUFFORCE = 33
 BUFFER_BYTES = 4 << 20
 """Room for the notifications of some thousand changes; beyond it the tables are stale."""
+MOST_DUMPS = 4
+"""Dumps of a table in a row while it changes: one that is interrupted may lack entries."""
 _BURST_SECONDS = 0.01
 """Changes come in bursts; this is how long the rest of one is waited for."""
 _RECEIVE_BYTES = 1 << 16
@@ -125,14 +127,20 @@ class Monitor:
         # What changes from here on may be in the answer or not: it is applied to that in the same order once
         # more, which ends in the same place. Others may take it from the socket before the answer is here.
         copy.is_stale, copy.missed = False, []
+        table, is_whole = copy.table, False
+        messages: Sequence[Any] = ()
         try:
-            table = copy.table
-            states = [
-                table.parse(message) for message in await table.dump() if self._is_counted(table, message)
-            ]
+            for _ in range(MOST_DUMPS):
+                messages = await table.dump()
+                is_whole = not any(message["header"]["flags"] & _NLM_F_DUMP_INTR for message in messages)
+                if is_whole:
+                    break
+            states = [table.parse(message) for message in messages if self._is_counted(table, message)]
         except BaseException:
             copy.is_stale, copy.missed = True, None
             raise
+        # One that changes all the time is better than nothing, and dumped again when it is asked for next.
+        copy.is_stale |= not is_whole
         copy.entries = {table.key(state): state for state in states}
         missed, copy.missed = copy.missed, None
         for message in missed:
