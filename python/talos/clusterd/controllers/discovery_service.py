@@ -32,7 +32,7 @@ PAUSE = 0.25
 """Seconds between rounds: what a server sends in quick succession is written at once."""
 
 ROOTS = trio.Path("/etc/ssl/certs/ca-certificates.crt")
-"""The CAs that the node trusts, read for every connection: the user can add some."""
+"""The CAs that the node trusts; the user can add some while it runs."""
 
 LEAVE_TIMEOUT = 2.0
 """Seconds in which a node that is being reset leaves its cluster."""
@@ -53,6 +53,7 @@ class DiscoveryServiceController(Controller):
     def __init__(self, bridge: Bridge, log: Log) -> None:
         self._bridge = bridge
         self._log = log
+        self._trusted: tuple[tuple[int, int], ssl.SSLContext] | None = None
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Run a client for every configured service, until cancelled."""
@@ -111,8 +112,7 @@ class DiscoveryServiceController(Controller):
             context = None
             if not settings.is_plain:
                 try:
-                    tls = ClientTls(authorities=(await ROOTS.read_bytes(),), oldest=ssl.TLSVersion.TLSv1_2)
-                    context = make_client_context(tls)
+                    context = await self._trust()
                 except OSError as error:  # ssl.SSLError is one
                     raise RpcError(Code.UNAVAILABLE, f"{ROOTS}: {error}") from None
             server = RemoteServer(
@@ -126,6 +126,15 @@ class DiscoveryServiceController(Controller):
                 yield transport
 
         return DiscoveryClient(settings, connect, self._log, runtime.queue_reconcile)
+
+    async def _trust(self) -> ssl.SSLContext:
+        """A TLS context with the node's CAs; a hundred of them are not parsed anew for every attempt."""
+        file = await ROOTS.stat()
+        version = file.st_mtime_ns, file.st_size
+        if self._trusted is None or self._trusted[0] != version:
+            tls = ClientTls(authorities=(await ROOTS.read_bytes(),), oldest=ssl.TLSVersion.TLSv1_2)
+            self._trusted = version, make_client_context(tls)
+        return self._trusted[1]
 
     async def _publish(self, runtime: ControllerRuntime, clients: list[DiscoveryClient]) -> None:
         """Give the clients this node as it is now; a node that is being reset leaves its cluster."""
