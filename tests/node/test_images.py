@@ -4,9 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import override
 
+import grpc
 import pytest
 from tests.harness.cluster import Cluster, eventually
-from tests.harness.registry import Handler, Registry, Store, running_registry
+from tests.harness.credentials import API_PORT, authority_of, credentials_of
+from tests.harness.registry import Handler, Registry, Store, make_archive, running_registry
+
+from talos.api.common.common_pb2 import ContainerdInstance, ContainerdNamespace, ContainerDriver, Data
+from talos.api.machine.image_pb2 import ImageServiceImportRequest, ImageServiceImportResponse
 
 CONTENT = "var/lib/containerd/io.containerd.content.v1.content"
 CONFIG = """\
@@ -68,6 +73,32 @@ def test_an_image_comes_and_goes(cluster: Cluster, registry: Registry, namespace
     eventually("the image is gone", is_gone)
     text = on_node(cluster, "image", "remove", name, "--namespace", namespace, check=False)
     assert "not found (NotFound)" in text
+
+
+def test_an_archive_is_imported_over_the_api(cluster: Cluster) -> None:
+    store = Store()
+    store.add_image("sent:1", {"file": bytes(range(256)) * 8000}, compress=False)
+    archive = make_archive(store, {"registry.example/sent:1": "sent:1"})
+    system = ContainerdInstance(driver=ContainerDriver.CRI, namespace=ContainerdNamespace.NS_SYSTEM)
+
+    def make_requests(data: bytes) -> Iterator[ImageServiceImportRequest]:
+        yield ImageServiceImportRequest(containerd=system)
+        for start in range(0, len(data), 65536):
+            yield ImageServiceImportRequest(image_chunk=Data(bytes=data[start : start + 65536]))
+
+    credentials = credentials_of(authority_of(cluster), "os:admin")
+    with grpc.secure_channel(f"{cluster.addresses[0]}:{API_PORT}", credentials) as channel:
+        send = channel.stream_unary(
+            "/machine.ImageService/Import",
+            request_serializer=ImageServiceImportRequest.SerializeToString,
+            response_deserializer=ImageServiceImportResponse.FromString,
+        )
+        assert send(make_requests(archive), timeout=60).name == "registry.example/sent:1"
+        for data, reason in ((b"", "has no index.json"), (archive[:100_000], "is damaged")):
+            with pytest.raises(grpc.RpcError) as caught:
+                send(make_requests(data), timeout=60)
+            assert reason in str(caught.value)
+    assert "registry.example/sent:1" in list_names(cluster, "system")
 
 
 def test_nothing_of_a_lie_is_kept(cluster: Cluster, registry: Registry) -> None:
