@@ -137,8 +137,10 @@ async def _store_blob(containerd: Containerd, reader: ChunkReader, blob: Descrip
 
 async def _skip(reader: ChunkReader, size: int) -> None:
     async with aclosing(reader.stream(size)) as found:
-        async for _ in found:
-            pass
+        async for part in found:
+            size -= len(part)
+    if size:
+        raise UserError("it ends in the middle of an entry", where=WHERE)
 
 
 def find_named(index: bytes) -> tuple[tuple[str, Descriptor], ...]:
