@@ -29,10 +29,7 @@ _NEEDS_LEADER = {"hasleader": ["true"]}
 """With it a member without a leader refuses at once instead of after a timeout."""
 
 UNHEALTHY = "etcdserver: unhealthy cluster"
-NOT_IN_SYNC = "etcdserver: can only promote a learner member which is in sync with leader"
-TOO_MANY_LEARNERS = "etcdserver: too many learner members in cluster"
 MEMBER_NOT_FOUND = "etcdserver: member not found"
-NOT_STARTED = "etcdserver: re-configuration failed due to not enough started members"
 
 
 class EtcdClient:
@@ -49,10 +46,6 @@ class EtcdClient:
     async def txn(self, request: pb.TxnRequest) -> pb.TxnResponse:
         """Compare, then do one of two lists of operations, all at once."""
         return await self._call("KV", "Txn", request, pb.TxnResponse)
-
-    async def delete(self, key: bytes) -> None:
-        """Delete a key, if it is there."""
-        await self._call("KV", "DeleteRange", pb.DeleteRangeRequest(key=key), pb.DeleteRangeResponse)
 
     async def grant_lease(self, seconds: int) -> int:
         """A lease: keys put under it disappear when it isn't kept alive for so long."""

@@ -13,6 +13,7 @@ from talos.api.rpc import Code, RpcError
 from talos.clusterd.etcd import client as etcd
 from talos.clusterd.etcd.access import EtcdAccess
 from talos.clusterd.etcd.arguments import make_initial_cluster, peer_urls
+from talos.clusterd.etcd.lock import UPGRADE, hold_lock
 from talos.system.logging import Log
 
 # All in seconds, as upstream.
@@ -22,6 +23,8 @@ LEAVE_PAUSE = 10.0
 
 JOIN_PAUSE = 1.0
 """Between two attempts: members become learners one after another, each for a second."""
+TWO = 2
+"""Members of which none may be down."""
 LOOK_TIMEOUT = 5.0
 """For all members together to say how they are."""
 
@@ -142,6 +145,36 @@ class Membership:
             own = (await client.status()).header.member_id
         async with self._access.any() as client:
             await self.check_removal(client, own)
+
+    async def check_upgrade(self) -> None:
+        """Refuse while etcd would not survive that this node is down, or another node checks the same."""
+        async with self._access.any() as client, hold_lock(client, UPGRADE):
+            members = await client.members()
+            if len(members) == TWO:
+                text = f"etcd member count({TWO}) is insufficient to maintain quorum if upgrade commences"
+                raise RpcError(Code.FAILED_PRECONDITION, text)
+            for member in members:
+                await self._require_health(member)
+
+    async def _require_health(self, member: pb.Member) -> None:
+        """Every member has to answer a read through the quorum."""
+        if not member.name:
+            text = f"etcd member {member.ID:016x} is not started, can't perform a safe upgrade"
+            raise RpcError(Code.FAILED_PRECONDITION, text)
+        reason = "it has no address"
+        for url in member.clientURLs:
+            try:
+                async with self._access.member(urlsplit(url).hostname or "") as client:
+                    await client.check_quorum()
+            except RpcError as error:
+                reason = error.message
+            else:
+                return
+        raise RpcError(
+            Code.FAILED_PRECONDITION,
+            f"etcd member {member.name} is not healthy; "
+            f"all etcd members must be healthy to perform an upgrade: {reason}",
+        )
 
     async def leave(self) -> None:
         """Remove this node's own member; tried again while the cluster is not healthy enough for it."""

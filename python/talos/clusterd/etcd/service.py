@@ -35,6 +35,7 @@ class EtcdService:
             "Survey": self.survey,
             "Check": self.check,
             "CheckLeave": self.check_leave,
+            "CheckUpgrade": self.check_upgrade,
             "Leave": self.leave,
         }
         return Service(descriptor, handlers)
@@ -93,6 +94,12 @@ class EtcdService:
         """Refuse when the others need this node's member."""
         del call
         await self._membership.check_leave()
+        return request
+
+    async def check_upgrade(self, request: Empty, call: Call) -> Empty:
+        """Refuse while etcd would not survive that this node is down."""
+        del call
+        await self._membership.check_upgrade()
         return request
 
     async def leave(self, request: Empty, call: Call) -> Empty:

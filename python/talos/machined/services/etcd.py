@@ -139,6 +139,13 @@ async def check_leave(connect: Connect) -> None:
             await transport.unary(MEMBERSHIP + "CheckLeave", Empty(), Empty)
 
 
+async def check_upgrade(connect: Connect) -> None:
+    """RpcError when etcd would not survive that this node is down now; a node without data has no member."""
+    if await trio.to_thread.run_sync(etcd_data.has_data):
+        async with connect(CLUSTERD.socket) as transport:
+            await transport.unary(MEMBERSHIP + "CheckUpgrade", Empty(), Empty)
+
+
 async def leave_etcd(connect: Connect, services: Services) -> None:
     """Remove this node's member from the cluster, then its data; the service stays stopped.
 
