@@ -37,6 +37,10 @@ class Look:
     healthy: frozenset[int]
 
 
+class NameTakenError(RpcError):
+    """A living member has this node's name: waiting does not help."""
+
+
 class Membership:
     """This node's part in etcd's cluster."""
 
@@ -47,7 +51,7 @@ class Membership:
     async def join(self, spec: SpecSpec) -> str:
         """Wait until this node is a learner of the cluster; the value of ``--initial-cluster``.
 
-        DEADLINE_EXCEEDED with the last reason after :data:`JOIN_TIMEOUT`.
+        NameTakenError; DEADLINE_EXCEEDED with the last reason after :data:`JOIN_TIMEOUT`.
         """
         reason = "no control plane node has answered"
         with trio.move_on_after(JOIN_TIMEOUT):
@@ -55,6 +59,8 @@ class Membership:
                 try:
                     async with self._access.other() as client:
                         return await self._add(client, spec)
+                except NameTakenError:
+                    raise
                 except RpcError as error:
                     reason = error.message
                     shown = "no member answers" if error.code is Code.UNAVAILABLE else reason
@@ -91,7 +97,7 @@ class Membership:
             if not is_here and member.name != name:
                 continue
             if not is_here and await self._answers(member):
-                raise RpcError(
+                raise NameTakenError(
                     Code.FAILED_PRECONDITION,
                     f'another node named "{name}" runs etcd at {", ".join(member.clientURLs)}: '
                     "give this node a hostname of its own",

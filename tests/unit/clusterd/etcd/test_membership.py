@@ -1,0 +1,176 @@
+"""How a node joins etcd, and when a member may go; with members of a test's."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
+from typing import Any, cast
+
+import pytest
+
+from talos.api.common.common_pb2 import NetIP
+from talos.api.definitions.etcd_pb2 import SpecSpec
+from talos.api.etcd import rpc_pb2 as pb
+from talos.api.rpc import Code, RpcError
+from talos.clusterd.etcd.membership import JOIN_TIMEOUT, Look, Membership, check_removal
+from talos.system.logging import Log
+
+SPEC = SpecSpec(name="cp-3", advertised_addresses=[NetIP(ip=ip_address("10.0.0.4").packed)])
+
+
+def member(number: int, name: str, last: int, *, is_learner: bool = False) -> pb.Member:
+    clients = [f"https://10.0.0.{last}:2379"] if name else []
+    return pb.Member(
+        ID=number,
+        name=name,
+        peerURLs=[f"https://10.0.0.{last}:2380"],
+        clientURLs=clients,
+        isLearner=is_learner,
+    )
+
+
+class Etcd:
+    """A cluster and the way to it. ``away`` are addresses that don't answer."""
+
+    def __init__(self, *members: pb.Member) -> None:
+        self.list = list(members)
+        self.away: set[str] = set()
+        self.refusals: list[str] = []
+        self.done: list[str] = []
+        self.endpoint = "10.0.0.2"
+        self.address = "10.0.0.2"
+
+    async def peers(self) -> list[str]:
+        return ["10.0.0.2", "10.0.0.3"]
+
+    @asynccontextmanager
+    async def member(self, address: str) -> AsyncGenerator["Etcd"]:
+        if address in self.away:
+            raise RpcError(Code.UNAVAILABLE, f"failed to connect to {address}")
+        self.address = address
+        yield self
+
+    @asynccontextmanager
+    async def other(self) -> AsyncGenerator["Etcd"]:
+        if self.refusals:
+            raise RpcError(Code.UNAVAILABLE, self.refusals.pop())
+        yield self
+
+    any = local = other
+
+    async def members(self, *, linearizable: bool = True) -> list[pb.Member]:
+        del linearizable
+        return list(self.list)
+
+    async def status(self, seconds: float = 0) -> pb.StatusResponse:
+        del seconds
+        return pb.StatusResponse(header=pb.ResponseHeader(member_id=1), leader=1)
+
+    async def check_quorum(self) -> None:
+        if self.address in self.away:
+            raise RpcError(Code.DEADLINE_EXCEEDED, "too late")
+
+    async def add_learner(self, urls: list[str]) -> pb.MemberAddResponse:
+        added = pb.Member(ID=99, peerURLs=urls, isLearner=True)
+        self.list.append(added)
+        self.done.append("add")
+        return pb.MemberAddResponse(member=added, members=self.list)
+
+    async def remove_member(self, number: int) -> None:
+        self.list = [one for one in self.list if number != one.ID]
+        self.done.append(f"remove {number}")
+
+    async def move_leader(self, target: int) -> None:
+        self.done.append(f"lead {target}")
+
+
+def make(etcd: Etcd) -> Membership:
+    return Membership(cast("Any", etcd), Log(write=lambda _: None))
+
+
+ONE, TWO = member(1, "cp-1", 2), member(2, "cp-2", 3)
+
+
+async def test_a_node_is_added_as_a_learner() -> None:
+    etcd = Etcd(ONE, TWO)
+    assert await make(etcd).join(SPEC) == (
+        "cp-1=https://10.0.0.2:2380,cp-2=https://10.0.0.3:2380,cp-3=https://10.0.0.4:2380"
+    )
+    assert etcd.done == ["add"]
+
+
+async def test_a_member_that_was_added_but_never_started_is_taken_up() -> None:
+    etcd = Etcd(ONE, member(7, "", 4, is_learner=True))
+    assert "cp-3=https://10.0.0.4:2380" in await make(etcd).join(SPEC)
+    assert etcd.done == []
+
+
+@pytest.mark.parametrize("former", [member(7, "cp-3", 4), member(7, "cp-3", 9), member(7, "old-name", 4)])
+async def test_the_former_member_of_a_node_is_removed_first(former: pb.Member) -> None:
+    etcd = Etcd(ONE, TWO, former)
+    etcd.away = {"10.0.0.4", "10.0.0.9"}
+    await make(etcd).join(SPEC)
+    assert etcd.done == ["remove 7", "add"]
+
+
+async def test_a_second_node_of_one_name_is_refused() -> None:
+    etcd = Etcd(ONE, TWO, member(7, "cp-3", 9))
+    with pytest.raises(
+        RpcError, match=r'another node named "cp-3" runs etcd at https://10\.0\.0\.9'
+    ) as caught:
+        await make(etcd).join(SPEC)
+    assert caught.value.code is Code.FAILED_PRECONDITION
+    assert etcd.done == []
+
+
+async def test_joining_waits_for_the_cluster(autojump_clock: object) -> None:
+    del autojump_clock
+    etcd = Etcd(ONE)
+    etcd.refusals = ["no leader", "none is known"]
+    await make(etcd).join(SPEC)
+    assert etcd.done == ["add"]
+    etcd.refusals = ["none is known"] * int(2 * JOIN_TIMEOUT)
+    with pytest.raises(RpcError, match="could not join etcd: none is known"):
+        await make(etcd).join(SPEC)
+
+
+@pytest.mark.parametrize(
+    ("healthy", "gone", "code"),
+    [
+        ({1, 2, 3}, 3, None),
+        ({1, 2}, 3, None),
+        ({1, 3}, 3, Code.FAILED_PRECONDITION),
+        ({1}, 4, None),
+        ({1, 2, 3}, 9, Code.NOT_FOUND),
+    ],
+)
+def test_a_member_goes_only_if_the_others_have_a_quorum(
+    healthy: set[int], gone: int, code: Code | None
+) -> None:
+    members = [ONE, TWO, member(3, "cp-3", 4), member(4, "cp-4", 5, is_learner=True)]
+    look = Look(members=members, healthy=frozenset(healthy))
+    if code is None:
+        check_removal(look, gone)
+        return
+    with pytest.raises(RpcError) as caught:
+        check_removal(look, gone)
+    assert caught.value.code is code
+
+
+def test_the_only_member_stays() -> None:
+    with pytest.raises(RpcError, match="the only voting member"):
+        check_removal(Look(members=[ONE], healthy=frozenset({1})), 1)
+
+
+async def test_leaving_hands_the_leadership_over_first() -> None:
+    etcd = Etcd(ONE, TWO, member(3, "cp-3", 4))
+    await make(etcd).leave()
+    assert etcd.done == ["lead 2", "remove 1"]
+
+
+async def test_a_bootstrap_looks_for_other_clusters() -> None:
+    etcd = Etcd(ONE)
+    with pytest.raises(RpcError, match=r"etcd runs on 10\.0\.0\.2 already") as caught:
+        await make(etcd).survey()
+    assert caught.value.code is Code.ALREADY_EXISTS
+    etcd.away = {"10.0.0.2", "10.0.0.3"}
+    await make(etcd).survey()
