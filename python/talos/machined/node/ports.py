@@ -113,6 +113,10 @@ class Services(Protocol):
         """Stop a service for the system itself, whether or not users may. UnknownServiceError."""
         ...
 
+    def note(self, id: str, message: str) -> None:
+        """Add an event to a service, which stays in its state. UnknownServiceError."""
+        ...
+
     def start_soon(self, ids: Iterable[str]) -> None:
         """Start services for the system itself, those that don't run. UnknownServiceError."""
         ...

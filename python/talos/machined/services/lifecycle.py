@@ -54,7 +54,7 @@ class Lifecycle:
         if state is not ServiceState.RUNNING:
             self.pid = 0
             self.health = ServiceHealth(last_change=self.health.last_change)
-        self._note(message)
+        self.note(message)
 
     def set_health(self, *, healthy: bool, message: str) -> None:
         """Note what a health check has found."""
@@ -69,9 +69,10 @@ class Lifecycle:
             last_change=self._now() if changed else before.last_change,
         )
         if changed:
-            self._note("Health check successful" if healthy else f"Health check failed: {message}")
+            self.note("Health check successful" if healthy else f"Health check failed: {message}")
 
-    def _note(self, message: str) -> None:
+    def note(self, message: str) -> None:
+        """Add an event."""
         self._events.append(ServiceEvent(message=message, state=self.state, time=self._now()))
         self._changed.notify()
         self._report(self)

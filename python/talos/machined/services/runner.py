@@ -42,6 +42,8 @@ MAX_BACKOFF = 30.0
 BACKOFF_RESET = 20.0
 """Seconds after which a run counts as successful, which resets the backoff."""
 PIPE_READ = 65536
+AGAIN = "starting again"
+"""Part of the message after a run that ended, or never began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +171,7 @@ class Runner:
                 return
             if trio.current_time() - began > BACKOFF_RESET:
                 backoff = FIRST_BACKOFF
-            self.life.step(ServiceState.WAITING, f"{end}, starting again in {backoff:.1f} s")
+            self.life.step(ServiceState.WAITING, f"{end}, {AGAIN} in {backoff:.1f} s")
             with trio.move_on_after(backoff):
                 await self._stopping.wait()
                 return

@@ -102,6 +102,10 @@ class Supervisor(Services):
     async def halt(self, id: str) -> None:
         await self._find(id).stop()
 
+    @override
+    def note(self, id: str, message: str) -> None:
+        self._find(id).life.note(message)
+
     def _check_action(self, id: str, action: ApiAction) -> None:
         if action not in self._find(id).spec.actions:
             raise ServiceRefusedError(id)

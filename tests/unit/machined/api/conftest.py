@@ -81,6 +81,9 @@ class FakeServices:
     async def halt(self, id: str) -> None:
         self._act("halt", id)
 
+    def note(self, id: str, message: str) -> None:
+        self._act(message, id)
+
     def start_soon(self, ids: Iterable[str]) -> None:
         for name in ids:
             self._act("start", name)

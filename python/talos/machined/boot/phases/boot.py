@@ -10,6 +10,7 @@ from talos.machined.boot import filesystems
 from talos.machined.boot.machine import Machine
 from talos.machined.boot.sequence import Phase, Task
 from talos.machined.logs.store import DIRECTORY
+from talos.machined.services.etcd import ETCD
 from talos.machined.services.table import SERVICES
 from talos.resource import ids
 from talos.resource.changes import wait_for
@@ -41,6 +42,8 @@ def make_boot(machine: Machine) -> tuple[Phase, ...]:
         names = [spec.id for spec in SERVICES]
         if not await is_control_plane(machine):
             names = [spec.id for spec in SERVICES if not spec.control_plane_only]
+        elif not await has_etcd(machine):
+            names.remove(ETCD)
         machine.supervisor.start_soon(names)
         await wait_for_services(machine, names)
 
@@ -55,6 +58,16 @@ async def is_control_plane(machine: Machine) -> bool:
     """Whether the config makes this machine part of the control plane; waits until that is known."""
     found = await wait_for(machine.state, *ids.MACHINE_TYPE, _is_known)
     return found.spec.machine_type in (config_pb2.INIT, config_pb2.CONTROL_PLANE)
+
+
+async def has_etcd(machine: Machine) -> bool:
+    """Whether the config of a control plane node has etcd, which can be left out."""
+    # What reads configs is large: PID 1 has started its first services by now.
+    from talos.config import effective
+    from talos.config.active import parse_active
+
+    config = parse_active((await machine.state.get(*ids.MACHINE_CONFIG)).spec.yaml_marshalled)
+    return effective.etcd_ca(config) is not None
 
 
 def _is_known(resource: Resource[config_pb2.MachineTypeSpec]) -> bool:
