@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,39 @@ def test_a_cluster_is_recovered_from_a_snapshot(snapshot: Path, tmp_path: Path) 
             assert keys.get("saved") == "in the snapshot"
             keys.put("new", "life")
         assert members(cluster, node).keys() == {node.name}
+
+
+def test_two_nodes_that_are_bootstrapped_at_once_are_one_cluster(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, controlplanes=2, bootstrap=False) as cluster:
+        first, second = cluster.nodes
+
+        def are_ready() -> None:
+            for node, other in ((first, second), (second, first)):
+                states = cluster.services(str(node.address))
+                assert states.get("etcd", {}).get("STATE") == "Preparing", states
+                known = {row["ID"] for row in ask(cluster, node, "get", "members")}
+                assert other.name in known, known
+
+        eventually("both wait and know each other", are_ready)
+        with ThreadPoolExecutor() as pool:
+            results = [
+                pool.submit(
+                    cluster.talosctl,
+                    "-e",
+                    str(node.address),
+                    "-n",
+                    str(node.address),
+                    "bootstrap",
+                    check=False,
+                )
+                for node in (first, second)
+            ]
+        codes = [result.result().returncode for result in results]
+        assert codes != [0, 0]
+        if codes == [1, 1]:
+            cluster.bootstrap()
+        wait_until_well(cluster)
+        assert members(cluster, first) == members(cluster, second)
 
 
 def _assert_in(part: str, text: str) -> None:
