@@ -3,6 +3,7 @@
 import socket
 import struct
 import subprocess
+from ipaddress import ip_address, ip_network
 
 import pytest
 import trio
@@ -10,9 +11,15 @@ from tests.harness.namespace import run_in_namespace
 from tests.harness.peer import Peer
 from tests.unit.networkd.kernel_node import Node, node_on
 
+from talos.api.definitions import enums_pb2
 from talos.daemon.run import Daemon
+from talos.networkd.addresses import make_ip, route_spec_id
+from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
+from talos.networkd.spec_makers import make_route
 from talos.resource import kinds
+from talos.resource.changes import put
 from talos.resource.state import NotFoundError
+from talos.system.net.links import RTNH_F_ONLINK
 
 pytestmark = pytest.mark.root
 
@@ -88,6 +95,39 @@ def test_foreign_changes_are_repaired_within_a_second() -> None:
             for disturbance in DISTURBANCES.values():
                 ip(*disturbance.split())
                 await repaired(node, REPAIR_SECONDS)
+        peer.close()
+
+    run_in_namespace(main)
+
+
+def test_a_route_can_have_several_gateways_and_one_outside_of_the_links_networks() -> None:
+    async def main(daemon: Daemon) -> None:
+        peer = Peer()
+        async with node_on(daemon, peer, "10.77.0.1/24") as node:
+            await node.configure(CONFIG)
+            await repaired(node, 10)
+            network = ip_network("10.96.0.0/16")
+            spec = make_route("", network, None, enums_pb2.CONFIG_PLATFORM)
+            spec.scope = enums_pb2.SCOPE_GLOBAL
+            for gateway, weight in (("10.77.0.5", 2), ("10.77.0.6", 1)):
+                hop = make_ip(ip_address(gateway))
+                spec.next_hops.add(gateway=hop, out_link_name="eth0", weight=weight)
+            outside = make_route(
+                "eth0", ip_network("10.95.0.0/16"), ip_address("192.0.2.1"), enums_pb2.CONFIG_PLATFORM
+            )
+            outside.flags = RTNH_F_ONLINK
+            for item in (spec, outside):
+                spec_id = layered_id(enums_pb2.CONFIG_PLATFORM, route_spec_id(item))
+                await put(node.state, kinds.ROUTE_SPEC, spec_id, item, namespace=CONFIG_NAMESPACE)
+            status = await node.wait(
+                kinds.ROUTE_STATUS, "inet4//10.96.0.0/16/1024", lambda found: len(found.next_hops) > 1
+            )
+            assert [(hop.gateway.ip[3], hop.weight) for hop in status.next_hops] == [(5, 2), (6, 1)]
+            await node.wait(kinds.ROUTE_STATUS, "inet4/192.0.2.1/10.95.0.0/16/1024", lambda _: True)
+            changes = len([line for line in node.lines if "route inet4" in line])
+            ip("route", "add", "10.94.0.0/16", "via", "10.77.0.7")
+            await node.wait(kinds.ROUTE_STATUS, "inet4/10.77.0.7/10.94.0.0/16/0", lambda _: True)
+            assert len([line for line in node.lines if "route inet4" in line]) == changes, "it is at rest"
         peer.close()
 
     run_in_namespace(main)

@@ -187,6 +187,10 @@ def make_route_status(route: RouteState, names: Names) -> RouteStatusSpec:
         status.source.CopyFrom(make_ip(route.source))
     if route.gateway is not None:
         status.gateway.CopyFrom(make_ip(route.gateway))
+    for hop in route.next_hops:
+        shown = status.next_hops.add(out_link_name=names.get(hop.link_index, ""), weight=hop.weight)
+        if hop.gateway is not None:
+            shown.gateway.CopyFrom(make_ip(hop.gateway))
     return status
 
 

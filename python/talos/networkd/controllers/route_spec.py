@@ -9,7 +9,15 @@ from talos.networkd.controllers.kernel import KernelReconciler
 from talos.resource import kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Strength
 from talos.resource.resource import Phase, Resource
-from talos.system.net.links import RTPROT_STATIC, LinkState, Network, RouteState, Topic
+from talos.system.net.links import (
+    RTNH_F_ONLINK,
+    RTPROT_STATIC,
+    LinkState,
+    Network,
+    NextHop,
+    RouteState,
+    Topic,
+)
 
 
 class RouteSpecController(KernelReconciler):
@@ -34,7 +42,7 @@ class RouteSpecController(KernelReconciler):
         usable: dict[Place, Resource[RouteSpecSpec]] = {}
         for resource in await runtime.list(kinds.ROUTE_SPEC):
             spec, link = resource.spec, links.get(resource.spec.out_link_name)
-            wanted = make_state(spec, link)
+            wanted = make_state(spec, links)
             if resource.metadata.phase is Phase.TEARING_DOWN:
                 if resource.id in present:
                     self.log.info(f"route {resource.id} removed")
@@ -43,7 +51,9 @@ class RouteSpecController(KernelReconciler):
                 continue
             if not await self.hold(runtime, kinds.ROUTE_SPEC, resource):
                 continue
-            if spec.out_link_name and (link is None or not link.is_up):
+            hops = [links.get(hop.out_link_name) for hop in spec.next_hops]
+            needed = [link, *hops] if spec.out_link_name else hops
+            if any(found is None or not found.is_up for found in needed):
                 # The kernel refuses routes over links that are off; and sends an event when that ends.
                 continue
             if wanted.source is not None and wanted.source not in sources:
@@ -65,7 +75,7 @@ class RouteSpecController(KernelReconciler):
         links: Mapping[str, LinkState],
         present: Mapping[str, RouteState],
     ) -> None:
-        wanted = make_state(resource.spec, links.get(resource.spec.out_link_name))
+        wanted = make_state(resource.spec, links)
         if resource.id in present and is_same(present[resource.id], wanted):
             return
         if await self.attempt(f"route {resource.id}", self.links.add_route(wanted)):
@@ -81,26 +91,38 @@ def _rank(resource: Resource[RouteSpecSpec]) -> tuple[int, str]:
     return -resource.spec.config_layer, resource.id
 
 
-def make_state(spec: RouteSpecSpec, link: LinkState | None) -> RouteState:
+def make_state(spec: RouteSpecSpec, links: Mapping[str, LinkState]) -> RouteState:
     """The route as the request to the kernel."""
+
+    def find_index(name: str) -> int:
+        return links[name].index if name in links else 0
+
+    hops = tuple(
+        NextHop(
+            gateway=parse_ip(hop.gateway), link_index=find_index(hop.out_link_name), weight=hop.weight or 1
+        )
+        for hop in spec.next_hops
+    )
     return RouteState(
         family=int(spec.family),
         destination=parse_network(spec.destination),
         gateway=parse_ip(spec.gateway),
         source=parse_ip(spec.source),
-        link_index=link.index if link is not None else 0,
+        link_index=find_index(spec.out_link_name),
         table=int(spec.table),
         priority=spec.priority,
         scope=int(spec.scope),
         type=int(spec.type),
         protocol=int(spec.protocol) or RTPROT_STATIC,
         mtu=spec.mtu,
+        flags=spec.flags & RTNH_F_ONLINK,
+        next_hops=hops,
     )
 
 
 def is_same(present: RouteState, wanted: RouteState) -> bool:
     """Whether the kernel's route is the wanted one; it adds flags, and a source of its own choice."""
-    same = replace(present, flags=wanted.flags)
+    same = replace(present, flags=present.flags & RTNH_F_ONLINK)
     if wanted.source is None:
         same = replace(same, source=None)
     return same == wanted

@@ -29,6 +29,7 @@ RT_TABLE_MAIN = 254
 RTPROT_STATIC = 4
 RTN_UNICAST = 1
 RT_SCOPE_UNIVERSE = 0
+RTNH_F_ONLINK = 4
 # <linux/if.h>, IF_OPER_*
 OPER_DOWN = 2
 OPER_UP = 6
@@ -81,6 +82,15 @@ class AddressState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NextHop:
+    """One of several ways of a route; of two, one with twice the weight gets twice as many flows."""
+
+    gateway: Address | None = None
+    link_index: int = 0
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RouteState:
     """A route; no destination means the default route."""
 
@@ -96,6 +106,8 @@ class RouteState:
     flags: int = 0
     protocol: int = RTPROT_STATIC
     mtu: int = 0
+    next_hops: tuple[NextHop, ...] = ()
+    """Instead of a gateway and a link."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

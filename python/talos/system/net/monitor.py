@@ -178,15 +178,17 @@ class Monitor:
         table, flags = copy.table, header["flags"]
         if copy.missed is not None:
             copy.missed.append(message)
-        if copy.is_stale:
-            return table.topic
         state = table.parse(message)
         key = table.key(state)
         old = copy.entries.get(key)
         if header["type"] == table.removed:
-            if copy.entries.pop(key, None) is None:
-                return Topic(0)
-            return table.topic | self.mark_stale(table.stales(old, None))
+            # Also when this copy is stale, or was dumped meanwhile: what is removed in silence with an entry
+            # may still be in the copy of another table.
+            silent = self.mark_stale(table.stales(state, None))
+            was_known = copy.entries.pop(key, None) is not None
+            return silent | (table.topic if was_known or copy.is_stale else Topic(0))
+        if copy.is_stale:
+            return table.topic | (self.mark_stale(table.stales(old, state)) if old is not None else Topic(0))
         if not table.is_told(message) or flags & _NLM_F_APPEND:
             copy.is_stale = True
             return table.topic

@@ -4,7 +4,7 @@ from ipaddress import ip_network
 from typing import Any
 
 from talos.system.net.addresses import optional_address
-from talos.system.net.links import Network, RouteState
+from talos.system.net.links import RTNH_F_ONLINK, Network, NextHop, RouteState
 
 # RTNH_F_DEAD and RTNH_F_LINKDOWN of <linux/rtnetlink.h>, which the link's state says as well: they change
 # without a notification.
@@ -30,6 +30,13 @@ def parse_route(message: Any) -> RouteState:
         flags=message["flags"] & ~_SILENT_FLAGS,
         protocol=message["proto"],
         mtu=(metrics.get(_MTU_METRIC) or 0) if metrics else 0,
+        next_hops=tuple(map(_parse_hop, message.get("RTA_MULTIPATH") or ())),
+    )
+
+
+def _parse_hop(hop: Any) -> NextHop:
+    return NextHop(
+        gateway=optional_address(hop.get("RTA_GATEWAY")), link_index=hop["oif"], weight=hop["hops"] + 1
     )
 
 
@@ -58,4 +65,15 @@ def make_route_attributes(route: RouteState) -> dict[str, Any]:
         attributes["priority"] = route.priority
     if route.mtu:
         attributes["metrics"] = {"mtu": route.mtu}
+    if route.flags & RTNH_F_ONLINK:
+        attributes["flags"] = RTNH_F_ONLINK
+    if route.next_hops:
+        attributes["multipath"] = [_make_hop(hop) for hop in route.next_hops]
+    return attributes
+
+
+def _make_hop(hop: NextHop) -> dict[str, Any]:
+    attributes: dict[str, Any] = {"oif": hop.link_index, "hops": hop.weight - 1}
+    if hop.gateway is not None:
+        attributes["gateway"] = str(hop.gateway)
     return attributes

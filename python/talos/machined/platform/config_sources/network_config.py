@@ -16,7 +16,8 @@ FILE = "network-config"
 MOST_ITEMS = 1024
 """Of one list or mapping: a text of aliases can stand for more than there is memory."""
 METRIC, METRIC6 = 1024, 2048
-_PERMANENT = 0x80
+_PERMANENT, _ON_LINK = 0x80, 4
+"""Flags of addresses and routes, linux/if_addr.h and linux/rtnetlink.h."""
 _LINK_NAME = re.compile(r"(?!\.{1,2}$)[^\s/:%\x00-\x20]{1,15}")
 _MTU, _VLAN, _METRIC = (68, 65535), (1, 4094), (0, 0xFFFFFFFF)
 _BOND_MODES = (
@@ -268,6 +269,8 @@ class _Parser:
         )
         if route.get("table"):
             setattr(spec, "table", _number(route["table"], _METRIC, place))  # noqa: B010 - any number is a table's
+        if route.get("on-link"):
+            spec.flags = _ON_LINK
         if route.get("mtu"):
             spec.mtu = _number(route["mtu"], _MTU, place)
         if destination is not None:
