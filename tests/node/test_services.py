@@ -15,6 +15,8 @@ SERVICES = {
     "clusterd",
     "containerd",
     "dnsd",
+    "kubed",
+    "kubelet",
     "etcd",
     "cri",
     "machined",
@@ -24,7 +26,7 @@ SERVICES = {
     "trustd",
     "udevd",
 }
-DAEMONS = ["apid", "clusterd", "containerd", "dnsd", "networkd", "routerd", "timed", "trustd"]
+DAEMONS = ["apid", "clusterd", "containerd", "dnsd", "kubed", "networkd", "routerd", "timed", "trustd"]
 # How long a daemon may be away, in seconds.
 BACK_WITHIN = 2.0
 
