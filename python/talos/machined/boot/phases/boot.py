@@ -11,6 +11,7 @@ from talos.machined.boot.machine import Machine
 from talos.machined.boot.sequence import Phase, Task
 from talos.machined.logs.store import DIRECTORY
 from talos.machined.services.etcd import ETCD
+from talos.machined.services.kubelet import KUBELET
 from talos.machined.services.table import SERVICES
 from talos.resource import ids
 from talos.resource.changes import wait_for
@@ -45,7 +46,8 @@ def make_boot(machine: Machine) -> tuple[Phase, ...]:
         elif not await has_etcd(machine):
             names.remove(ETCD)
         machine.supervisor.start_soon(names)
-        await wait_for_services(machine, names)
+        # A node whose kubelet has no image, or the wrong flags, can be repaired, and so has to be restarted.
+        await wait_for_services(machine, [name for name in names if name != KUBELET])
 
     return (
         Phase("sharedFilesystems", (Task("setupSharedFilesystems", share_filesystems),)),
