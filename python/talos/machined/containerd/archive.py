@@ -13,9 +13,9 @@ from talos.api.rpc import Code, RpcError
 from talos.machined.containerd.client import Containerd
 from talos.machined.containerd.ingest import store_content
 from talos.machined.containerd.manifest import (
-    INDEX_TYPES,
     MAX_MANIFEST,
     find_form,
+    make_descriptor,
     parse_document,
     parse_index,
     parse_manifest,
@@ -90,7 +90,7 @@ async def _store_entries(containerd: Containerd, reader: ChunkReader, root: str)
         header = await reader.read(_BLOCK)
         if not header.strip(b"\0"):
             return index
-        entry = _parse_header(header)
+        entry = parse_header(header)
         size, digest = entry.size, _find_digest(entry)
         if size > 0 and digest:
             await _store_blob(containerd, reader, Descriptor(digest=digest, size=size), root)
@@ -104,7 +104,8 @@ async def _store_entries(containerd: Containerd, reader: ChunkReader, root: str)
     raise UserError(f"it has more than {MAX_ENTRIES} entries", where=WHERE)
 
 
-def _parse_header(header: bytes) -> tarfile.TarInfo:
+def parse_header(header: bytes) -> tarfile.TarInfo:
+    """The entry that a block of 512 bytes announces; UserError."""
     try:
         entry = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
     except tarfile.HeaderError:
@@ -154,10 +155,7 @@ def find_named(index: bytes) -> tuple[tuple[str, Descriptor], ...]:
         name = next((str(labels[key]) for key in _NAMES if labels.get(key)), "")
         if not name:
             raise UserError("an image in it has no name", where=WHERE, hint="name it when it is saved")
-        digest, size = str(entry.get("digest")), entry.get("size")
-        if not (DIGEST.fullmatch(digest) and isinstance(size, int) and 0 <= size <= MAX_MANIFEST):
-            raise UserError(f"the entry of {name!r} has no valid digest and size", where=WHERE)
-        target = Descriptor(digest=digest, size=size, media_type=str(entry.get("mediaType", INDEX_TYPES[0])))
+        target = make_descriptor(entry, f"{WHERE}, image {name!r}")
         found.append((str(parse_reference(name)), target))
     if not found or len(found) > MAX_IMAGES:
         raise UserError(f"it has {len(found)} images", where=WHERE, hint=f"1 to {MAX_IMAGES} can be imported")

@@ -70,7 +70,7 @@ def parse_index(data: bytes, where: str) -> Descriptor:
     for entry in manifests:
         platform = _object(_object(entry).get("platform"))
         if (platform.get("os"), platform.get("architecture")) == (OS, ARCHITECTURE):
-            return _make_descriptor(entry, where)
+            return make_descriptor(entry, where)
     raise UserError(f"there is no image for {OS}/{ARCHITECTURE}", where=where)
 
 
@@ -79,8 +79,8 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
     document = parse_document(data, where)
     if document.get("schemaVersion") != 2:
         raise UserError("a manifest of another version than 2", where=where, hint="push the image anew")
-    layers = tuple(_make_descriptor(entry, where) for entry in _list(document, "layers", where, MAX_LAYERS))
-    return Manifest(config=_make_descriptor(document.get("config"), where), layers=layers)
+    layers = tuple(make_descriptor(entry, where) for entry in _list(document, "layers", where, MAX_LAYERS))
+    return Manifest(config=make_descriptor(document.get("config"), where), layers=layers)
 
 
 def parse_config(data: bytes, where: str) -> ImageConfig:
@@ -153,7 +153,8 @@ def _texts(config: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
     return texts
 
 
-def _make_descriptor(value: object, where: str) -> Descriptor:
+def make_descriptor(value: object, where: str) -> Descriptor:
+    """A descriptor in a manifest or an index; UserError."""
     entry = _object(value)
     digest, size, kind = entry.get("digest"), entry.get("size"), entry.get("mediaType", "")
     if (
@@ -162,6 +163,7 @@ def _make_descriptor(value: object, where: str) -> Descriptor:
         and isinstance(size, int)
         and 0 <= size < 1 << 62
         and isinstance(kind, str)
+        and kind.isascii()
     ):
         return Descriptor(digest=digest, size=size, media_type=kind)
     raise UserError("it has no valid digest and size of one of its parts", where=where)

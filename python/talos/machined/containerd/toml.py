@@ -1,10 +1,13 @@
 """TOML for containerd: the standard library reads it, this writes it."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from talos.system.errors import UserError
+
+MAX_DEPTH = 32
+"""Levels of tables and lists in what a user writes; containerd's own have six."""
 
 type Table = Mapping[str, Any]
 
@@ -23,9 +26,21 @@ def parse_toml(text: str) -> Table:
     import tomllib  # few configs have any
 
     try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
         raise UserError(f"it is no TOML: {error}") from None
+    level: list[object] = [table]
+    for _ in range(MAX_DEPTH):
+        level = [item for value in level for item in _list_items(value)]
+        if not level:
+            return table
+    raise UserError(f"its tables are nested more than {MAX_DEPTH} levels deep")
+
+
+def _list_items(value: object) -> Sequence[object]:
+    if isinstance(value, dict):
+        return tuple(cast("dict[str, object]", value).values())
+    return cast("list[object]", value) if isinstance(value, list) else ()
 
 
 def format_toml(table: Table) -> str:

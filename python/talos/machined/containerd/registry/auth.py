@@ -35,17 +35,22 @@ def authenticate(
 
     ``registry`` is the URL that the challenge came from.
     """
-    scheme, _, rest = challenge[:MAX_CHALLENGE].strip().partition(" ")
-    match scheme.lower():
+    scheme, fields = parse_challenge(challenge)
+    match scheme:
         case "basic":
             if credentials is None or not credentials.username:
                 raise RegistryError("it asks for a password, and none is configured for it", status=401)
             return _make_basic(credentials)
         case "bearer":
-            fields = dict(_PAIR.findall(rest))
             return f"Bearer {_fetch_token(fields, credentials, registry, client, abort)}"
         case _:
             raise RegistryError("it refuses access without saying how to get it", status=401)
+
+
+def parse_challenge(challenge: str) -> tuple[str, Mapping[str, str]]:
+    """The scheme of a challenge in lower case, and its fields; what is not understood is left out."""
+    scheme, _, rest = challenge[:MAX_CHALLENGE].strip().partition(" ")
+    return scheme.lower(), dict(_PAIR.findall(rest))
 
 
 def _make_basic(credentials: Credentials) -> str:
@@ -89,10 +94,11 @@ def _fetch_token(
         ) from None
     finally:
         response.close()
-    return _parse_token(data)
+    return parse_token(data)
 
 
-def _parse_token(data: bytes) -> str:
+def parse_token(data: bytes) -> str:
+    """The token in the reply of a server for tokens; RegistryError."""
     try:
         document: object = json.loads(data)
     except (ValueError, RecursionError):

@@ -106,7 +106,7 @@ def request(
         if response.status not in _REDIRECTS:
             return response
         response.close()
-        target = _find_target(url, response.headers.get("location", ""))
+        target = find_target(url, response.headers.get("location", ""))
         if urlsplit(target).netloc != first.netloc:
             sent = {name: value for name, value in sent.items() if name.lower() != "authorization"}
         if response.status == 303:
@@ -115,7 +115,7 @@ def request(
     raise RegistryError(f"more than {MAX_REDIRECTS} redirects")
 
 
-def _find_target(source: str, location: str) -> str:
+def find_target(source: str, location: str) -> str:
     """Where a redirect leads; RegistryError when it is not followed."""
     try:
         target = urljoin(source, location)

@@ -1,0 +1,77 @@
+"""What registries and archives send is either understood or refused in one line, and soon."""
+
+import json
+from typing import Any
+
+import pytest
+from tests.harness.registry import Store, make_archive
+
+from talos.machined.containerd.archive import find_named, parse_header
+from talos.machined.containerd.manifest import find_form, parse_config, parse_index, parse_manifest
+from talos.machined.containerd.reference import parse_reference
+from talos.machined.containerd.registry.auth import parse_challenge, parse_token
+from talos.machined.containerd.registry.hosts import RegistryError
+from talos.machined.containerd.registry.http import find_target
+from talos.machined.containerd.toml import format_toml, parse_toml
+
+from .trial import Parser, check_parser
+
+DIGEST = f"sha256:{'0' * 64}"
+PART: dict[str, Any] = {"digest": DIGEST, "size": 1, "mediaType": "application/vnd.oci.image.layer.v1.tar"}
+MANIFEST = {"schemaVersion": 2, "config": PART, "layers": [PART, PART]}
+INDEX = {"manifests": [{**PART, "platform": {"os": "linux", "architecture": "amd64"}}]}
+CONFIG = {"rootfs": {"diff_ids": [DIGEST]}, "config": {"Env": ["A=B"], "Cmd": ["x"], "User": "1:2"}}
+NAMED = {"manifests": [{**PART, "annotations": {"io.containerd.image.name": "example.org/a:1"}}]}
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", errors="replace")
+
+
+def _bytes(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _archive() -> bytes:
+    store = Store()
+    store.add_image("a:1", {"file": b"x"})
+    return make_archive(store, {"example.org/a:1": "a:1"})
+
+
+def _rewrite(data: bytes) -> None:
+    table = parse_toml(_text(data))
+    assert str(parse_toml(format_toml(table))) == str(table)
+
+
+PARSERS = {
+    "reference": Parser(
+        parse=lambda data: str(parse_reference(str(parse_reference(_text(data))))),
+        seeds=[b"example.org:5000/a/b-c:1.2", f"[fd00::1]:5/a@{DIGEST}".encode()],
+    ),
+    "form": Parser(parse=lambda data: find_form(data, "", "x"), seeds=[_bytes(INDEX), _bytes(MANIFEST)]),
+    "index": Parser(parse=lambda data: parse_index(data, "x"), seeds=[_bytes(INDEX)]),
+    "manifest": Parser(parse=lambda data: parse_manifest(data, "x").size, seeds=[_bytes(MANIFEST)]),
+    "config": Parser(parse=lambda data: parse_config(data, "x").chain_ids, seeds=[_bytes(CONFIG)]),
+    "index of an archive": Parser(parse=find_named, seeds=[_bytes(NAMED)]),
+    "header of an archive": Parser(parse=lambda data: parse_header(data[:512]), seeds=[_archive()[:512]]),
+    "challenge": Parser(
+        parse=lambda data: parse_challenge(_text(data)),
+        seeds=[b'Bearer realm="https://a.example/token",service="s",scope="repository:a:pull"', b"Basic"],
+    ),
+    "token": Parser(
+        parse=parse_token, seeds=[b'{"token": "abc"}', b'{"access_token": "a"}'], refusals=(RegistryError,)
+    ),
+    "redirect": Parser(
+        parse=lambda data: find_target("https://a.example/v2/x", _text(data)),
+        seeds=[b"https://b.example:443/c?d=e", b"/v2/y", b"//b.example"],
+        refusals=(RegistryError,),
+    ),
+    "TOML": Parser(
+        parse=_rewrite, seeds=[b'a = 1\n["b.c"]\nd = [1.5, "x\\n", true]\n[b.e]\nf = {g = "h"}\n']
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_parser(name: str) -> None:
+    check_parser(PARSERS[name])
