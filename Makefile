@@ -23,6 +23,8 @@ export TALOS_RELEASE_KEY = $(CURDIR)/build/keys/development.pub
 TALOSCTL := build/bin/talosctl
 IMAGE := build/image.squashfs
 IMAGES := build/images
+# With Kubernetes: a quarter of an hour on two processors, once.
+ALL_IMAGES := build/images-all
 DEV := build/workstation/bin/python3.13
 PYTEST := PATH="$(CURDIR)/build/workstation/sbin:$$PATH" PYTHONPATH=python $(DEV) -B -m pytest
 CHECK := .\#checks.$(SYSTEM)
@@ -30,7 +32,7 @@ VM_TESTS := $(basename $(notdir $(wildcard nixos-tests/*.py) $(patsubst %/test.p
 
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
-.PHONY: help release peers grants tools fetch lock build images size kernel assets kernel-hardening api cluster machines destroy test lint types unit node cluster-tests soak bench reproducible clean
+.PHONY: help release peers grants tools fetch lock build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test lint types unit node cluster-tests soak bench reproducible clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -55,6 +57,13 @@ images: tools ## Build the container images that local clusters are served
 	@$(PYTHON) pkgs/fetch fetch etcd
 	@mkdir -p build
 	nix build .#images --print-build-logs --out-link $(IMAGES)
+
+all-images: tools ## Build the container images of Kubernetes, too, and kubectl
+	@$(PYTHON) pkgs/fetch fetch coredns etcd flannel kubernetes
+	@mkdir -p build/bin
+	nix build .#images-all --print-build-logs --out-link $(ALL_IMAGES)
+	nix build .#kubectl --print-build-logs --out-link build/kubectl
+	@ln -sfn ../kubectl-kubectl/bin/kubectl build/bin/kubectl  # Nix adds the name of the output
 
 size: fetch ## Show what the image is made of, largest first
 	@nix build .#size --out-link build/size-report
@@ -93,10 +102,10 @@ api: fetch ## Generate the modules of the .proto files into the work tree, for e
 	@cp -r --no-preserve=mode build/api/talos python/
 
 # Requests for other nodes are passed on by control plane nodes only, so the first three are such.
-cluster: build images ## Start a cluster of NODES nodes on this machine, up to three of them control plane nodes
+cluster: build all-images ## Start a cluster of NODES nodes on this machine, up to three of them control plane nodes
 	@controlplanes=$$(( $(NODES) < 3 ? $(NODES) : 3 )); set -x; \
 	$(TALOSCTL) cluster create --name $(CLUSTER) --controlplanes $$controlplanes \
-		--workers $$(( $(NODES) - controlplanes )) --image $(IMAGE) --images $(IMAGES)
+		--workers $$(( $(NODES) - controlplanes )) --image $(IMAGE) --images $(ALL_IMAGES)
 	@echo
 	@echo "talosctl is $(TALOSCTL); to have it on the PATH:  export PATH=\"$(CURDIR)/build/bin:\$$PATH\""
 
@@ -127,6 +136,9 @@ node: build images api devenv peers ## Tests on one running container node, as r
 
 cluster-tests: build images api devenv peers ## Tests on several nodes, as root
 	$(PYTEST) tests/cluster
+
+kubernetes-tests: build all-images api devenv ## Tests on a cluster with Kubernetes, as root
+	$(PYTEST) tests/kubernetes
 
 vm-inputs: fetch
 	@$(PYTHON) pkgs/fetch fetch kernel kernel-source media vm
@@ -164,7 +176,7 @@ devenv: fetch
 	@nix build .#workstation --out-link build/workstation
 
 reproducible: build ## Build everything a second time, and the image in an empty store, and compare
-	@$(PYTHON) pkgs/fetch fetch kernel kernel-source kernel-hardening media
+	@$(PYTHON) pkgs/fetch fetch coredns etcd flannel kernel kernel-source kernel-hardening media
 	@sh pkgs/checks/rebuild.sh $(SYSTEM)
 	@sh pkgs/checks/elsewhere.sh $(PYTHON)
 

@@ -38,6 +38,7 @@ in
     inherit (kernel) kernel init;
     images = images.cluster;
     images-all = images.all;
+    kubectl = go.kubernetes.kubectl;
     inherit (go) cni coredns etcd flannel kubernetes;
     root-vm = roots.vm;
     root-peers = roots.peers;

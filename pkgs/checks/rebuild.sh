@@ -5,7 +5,7 @@
 set -eu
 derivations=$(nix eval ".#packages.$1" --raw --apply \
   'set: builtins.concatStringsSep " " (map (name: builtins.unsafeDiscardOutputDependency set.${name}.drvPath)
-    (builtins.attrNames (removeAttrs set [ "kernel" "kernel-config" "kubernetes" ])))')
+    (builtins.attrNames (removeAttrs set [ "kernel" "kernel-config" "kubernetes" "kubectl" "images-all" ])))')
 nix build .#squashfs .#talosctl .#size .#rootfs .#disk-image .#iso .#netboot .#images --no-link
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -123,7 +123,18 @@ rec {
     command = [ "gcc" "-specs" "/usr/lib/x86_64-linux-musl/musl-gcc.specs" "-static" "-Os" "-s" "-DVERSION=3.10.1" "-Wl,--build-id=none" "-o" (builtins.placeholder "out") pauseSource ];
   };
 
+  # What tests run in pods.
+  busybox = image {
+    name = "docker.io/library/busybox";
+    tag = "1.37.0";
+    files = { "/bin/busybox" = inputs.busybox; "/tmp" = { folder = "1777"; }; }
+      // builtins.listToAttrs (map (name: { name = "/bin/${name}"; value = { link = "busybox"; }; })
+      [ "cat" "echo" "env" "hostname" "httpd" "id" "ls" "mkdir" "nslookup" "sh" "sleep" "wget" ]);
+    entrypoint = [ "sh" ];
+    user = "65532:65532";
+  };
+
   # What tests of etcd need, without Kubernetes.
   cluster = folder "cluster" [ etcd ];
-  all = folder "all" [ coredns etcd flannel kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubelet pause ];
+  all = folder "all" [ busybox coredns etcd flannel kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubelet pause ];
 }

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any, cast
+from urllib.parse import quote
 
 import trio
 import yaml
@@ -201,6 +202,9 @@ class ManifestApplyController(Reconciler):
 async def create(client: KubernetesClient, manifest: dict[str, Any]) -> None:
     """Create an object unless there is one of its name."""
     collection = await client.find_collection(manifest)
+    # Not by the attempt alone: a service whose address is taken, by itself, is refused as invalid.
+    if await client.get_or_none(f"{collection}/{quote(manifest['metadata']['name'])}") is not None:
+        return
     try:
         await client.call("POST", f"{collection}?fieldManager={FIELD_MANAGER}", manifest)
     except KubernetesError as error:

@@ -1,0 +1,76 @@
+"""Kubernetes on a cluster for tests, looked at with kubectl as a user does."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.harness.cluster import REPOSITORY, Cluster, eventually
+
+from talos.system.process import CommandResult, run_command
+
+KUBECTL = REPOSITORY / "build/bin/kubectl"
+READY_WITHIN = 180.0
+"""Seconds for nodes to be ready, on a machine that others use, too."""
+
+
+def all_images() -> Path:
+    """The OCI archives of Kubernetes."""
+    path = REPOSITORY / "build/images-all"
+    assert path.exists(), f"there are no images at {path}: make all-images"
+    return path.resolve()
+
+
+@dataclass(slots=True)
+class Kubernetes:
+    """A cluster and the administrator's kubeconfig for it."""
+
+    cluster: Cluster
+    kubeconfig: Path
+
+    def kubectl(
+        self, *argv: str, check: bool = True, seconds: float = 30.0, stdin: str | None = None
+    ) -> CommandResult:
+        """Run kubectl; AssertionError with its output when it fails."""
+        if not self.kubeconfig.exists():
+            node = self.cluster.addresses[0]
+            self.cluster.talosctl("-e", node, "-n", node, "kubeconfig", str(self.kubeconfig), "--force")
+        command = [str(KUBECTL), "--kubeconfig", str(self.kubeconfig), *argv]
+        result = run_command(command, env=dict(os.environ), check=False, timeout=seconds, input=stdin)
+        if check:
+            assert result.returncode == 0, f"kubectl {' '.join(argv)}: {result.stdout}{result.stderr}"
+        return result
+
+    def get(self, *argv: str) -> list[dict[str, Any]]:
+        """Objects as kubectl prints them."""
+        found = json.loads(self.kubectl("get", *argv, "-o", "json").stdout)
+        return found["items"] if found["kind"] == "List" else [found]
+
+    def apply(self, *objects: dict[str, Any]) -> None:
+        """Create objects, or change them."""
+        document = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        self.kubectl("apply", "-f", "-", stdin=json.dumps(document))
+
+    def wait_until_ready(self) -> None:
+        """Until every node is ready, and so are the pods that a cluster begins with."""
+        eventually("every node is ready", self.check_nodes, seconds=READY_WITHIN, pause=1)
+        eventually("every pod is ready", self.check_pods, seconds=READY_WITHIN, pause=1)
+
+    def check_nodes(self) -> None:
+        """Assert that every node of the cluster is ready."""
+        nodes = self.get("nodes")
+        assert len(nodes) == len(self.cluster.nodes), f"{len(nodes)} nodes are registered"
+        for node in nodes:
+            conditions = {one["type"]: one for one in node["status"]["conditions"]}
+            assert conditions["Ready"]["status"] == "True", conditions["Ready"]["message"]
+
+    def check_pods(self) -> None:
+        """Assert that every pod of the system is ready."""
+        pods = self.get("pods", "--namespace", "kube-system")
+        assert pods, "there are no pods"
+        for pod in pods:
+            statuses = pod["status"].get("containerStatuses", [])
+            name = pod["metadata"]["name"]
+            assert statuses, f"{name} is not started"
+            assert all(status["ready"] for status in statuses), f"{name} is not ready: {statuses}"

@@ -1,0 +1,142 @@
+"""A cluster is a Kubernetes cluster: its nodes are ready, pods of all nodes reach each other by name."""
+
+import base64
+from typing import Any
+
+import yaml
+from tests.harness.cluster import eventually
+from tests.harness.kubernetes import Kubernetes
+
+IMAGE = "docker.io/library/busybox:1.37.0"
+SERVE = "hostname > /tmp/index.html; exec httpd -f -p 8080 -h /tmp"
+LABELS = {"app": "web"}
+
+
+def make_web(replicas: int) -> list[dict[str, Any]]:
+    """A web server that answers with its pod's name, and a service for it."""
+    container = {"name": "web", "image": IMAGE, "command": ["sh", "-c", SERVE]}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": LABELS},
+            "template": {
+                "metadata": {"labels": LABELS},
+                "spec": {"tolerations": [{"operator": "Exists"}], "containers": [container]},
+            },
+        },
+    }
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web"},
+        "spec": {"selector": LABELS, "ports": [{"port": 80, "targetPort": 8080}]},
+    }
+    return [deployment, service]
+
+
+def test_nodes_have_their_roles_and_versions(kubernetes: Kubernetes) -> None:
+    nodes = {node["metadata"]["name"]: node for node in kubernetes.get("nodes")}
+    for info in kubernetes.cluster.nodes:
+        node = nodes[info.name]
+        roles = {label for label in node["metadata"]["labels"] if label.startswith("node-role")}
+        taints = {taint["key"] for taint in node["spec"].get("taints", [])}
+        control_plane = "node-role.kubernetes.io/control-plane"
+        expected = {control_plane} if "controlplane" in info.name else set[str]()
+        assert (roles, taints) == (expected, expected)
+        assert node["status"]["nodeInfo"]["kubeletVersion"] == "v1.37.1"
+        addresses = {one["address"] for one in node["status"]["addresses"] if one["type"] == "InternalIP"}
+        assert addresses == {str(info.address)}
+
+
+def test_the_control_plane_came_up_without_a_restart(kubernetes: Kubernetes) -> None:
+    pods = kubernetes.get("pods", "--namespace", "kube-system", "--selector", "tier=control-plane")
+    assert {pod["metadata"]["labels"]["k8s-app"] for pod in pods} == {
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+    }
+    for pod in pods:
+        assert pod["status"]["containerStatuses"][0]["restartCount"] == 0, pod["metadata"]["name"]
+        assert pod["spec"]["securityContext"]["runAsNonRoot"]
+
+
+def test_the_state_of_the_node_is_a_resource(kubernetes: Kubernetes) -> None:
+    name = kubernetes.cluster.nodes[0].name
+
+    def check() -> None:
+        (status,) = kubernetes.cluster.resource("nodestatus", name)
+        assert "'nodeReady': True" in str(status["spec"])
+
+    eventually("the node is shown as ready", check)
+    (applied,) = kubernetes.cluster.resource("manifeststatus")
+    assert "11-core-dns" in str(applied["spec"])
+
+
+def test_a_kubeconfig_is_of_a_new_administrator(kubernetes: Kubernetes) -> None:
+    document = yaml.safe_load(kubernetes.kubeconfig.read_text())
+    assert kubernetes.kubeconfig.stat().st_mode & 0o777 == 0o600
+    certificate = base64.b64decode(document["users"][0]["user"]["client-certificate-data"])
+    assert certificate.startswith(b"-----BEGIN CERTIFICATE-----")
+    answer = kubernetes.kubectl("auth", "can-i", "*", "*", "--all-namespaces")
+    assert answer.stdout.strip() == "yes"
+
+
+def test_a_service_is_reached_by_name_on_all_pods_of_both_nodes(kubernetes: Kubernetes) -> None:
+    kubernetes.apply(*make_web(3))
+    kubernetes.kubectl("rollout", "status", "deployment/web", "--timeout=120s", seconds=130)
+    pods = kubernetes.get("pods", "--selector", "app=web")
+    assert len({pod["spec"]["nodeName"] for pod in pods}) == 2, "the pods are on one node"
+    names = {pod["metadata"]["name"] for pod in pods}
+    asking = pods[0]["metadata"]["name"]
+
+    def ask(url: str) -> str:
+        return kubernetes.kubectl(
+            "exec", asking, "--", "wget", "-q", "-T", "5", "-O", "-", url
+        ).stdout.strip()
+
+    # Each one at its own address: also from one node to the other, over vxlan.
+    for pod in pods:
+        assert ask(f"http://{pod['status']['podIP']}:8080/") == pod["metadata"]["name"]
+    answered: set[str] = set()
+
+    def check() -> None:
+        answered.add(ask("http://web.default.svc.cluster.local/"))
+        assert answered == names
+
+    eventually("every pod has answered for the service", check)
+    kubernetes.kubectl("delete", "deployment,service", "web", "--wait=false")
+
+
+def test_a_pod_is_killed_by_its_memory_limit(kubernetes: Kubernetes) -> None:
+    fill = "x=0123456789abcdef; while true; do x=$x$x; done"
+    container = {
+        "name": "fill",
+        "image": IMAGE,
+        "command": ["sh", "-c", fill],
+        "resources": {"limits": {"memory": "32Mi"}},
+    }
+    kubernetes.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "fill"},
+            "spec": {"restartPolicy": "Never", "containers": [container]},
+        }
+    )
+
+    def check() -> None:
+        (pod,) = kubernetes.get("pod", "fill")
+        state = pod["status"]["containerStatuses"][0]["state"]
+        assert state["terminated"]["reason"] == "OOMKilled", state
+
+    def is_killed() -> None:
+        try:
+            check()
+        except KeyError as error:
+            raise AssertionError(f"the pod has no {error} yet") from None
+
+    eventually("the pod is killed", is_killed, seconds=120, pause=0.5)
+    kubernetes.kubectl("delete", "pod", "fill", "--wait=false")
