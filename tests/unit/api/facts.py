@@ -23,8 +23,8 @@ TABLES = ROOT / "tests" / "data" / "wire"
 type Fact = tuple[object, ...]
 type Table = dict[str, Any]
 
-FOREIGN = ("containerd.", "io.containerd.", "etcdserverpb", "mvccpb", "talos.internal")
-"""Packages that are not upstream's API: containerd's, etcd's, and that between daemons of one node."""
+FOREIGN = ("containerd.", "io.containerd.", "etcdserverpb", "mvccpb", "runtime.v1", "talos.internal")
+"""Packages that are not upstream's API: containerd's, Kubernetes', etcd's, and that between daemons."""
 
 _SCALARS = {number: name.removeprefix("TYPE_").lower() for name, number in FieldDescriptorProto.Type.items()}
 
