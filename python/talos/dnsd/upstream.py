@@ -104,7 +104,8 @@ class Upstream:
 
     async def _ask_udp(self, query: Query) -> Reply:
         family = trio.socket.AF_INET6 if self.server.address.version == 6 else trio.socket.AF_INET
-        for _ in range(UDP_TRIES):
+        # A server that has not answered before is asked once: the client has others, and gives up itself.
+        for _ in range(UDP_TRIES if self.is_healthy else 1):
             # A socket for each question: its port is as hard to guess as the number of the question.
             with trio.socket.socket(family, trio.socket.SOCK_DGRAM) as udp:
                 await udp.connect((str(self.server.address), self._port))
