@@ -11,6 +11,8 @@ from talos.machined.api.container_logs import send_container_log
 from talos.machined.containerd.client import PODS, SYSTEM
 from talos.machined.node.ports import Node, UnknownLogError
 
+_OTHER_NAMES = {"dns-resolve-cache": "dnsd"}
+"""Names of logs that existing clients know, and the daemons that write them here."""
 _CHUNK = 64 * 1024
 """Bytes a frame; a ring of 1 MiB in one piece would have to be held by every hop to the client."""
 _KUBELET = "kubelet"
@@ -31,7 +33,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
             )
         try:
             async with node.logs.read(
-                request.id, follow=request.follow, tail_lines=request.tail_lines
+                _OTHER_NAMES.get(request.id, request.id), follow=request.follow, tail_lines=request.tail_lines
             ) as chunks:
                 async for chunk in chunks:
                     for start in range(0, len(chunk), _CHUNK):
@@ -42,7 +44,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
     async def logs_containers(request: Empty, call: Call) -> pb.LogsContainersResponse:
         del request, call
-        return pb.LogsContainersResponse(messages=[pb.LogsContainer(ids=sorted(node.logs.ids()))])
+        return pb.LogsContainersResponse(messages=[pb.LogsContainer(ids=_list_ids(node))])
 
     async def dmesg(request: pb.DmesgRequest, call: Call, send: Send) -> None:
         del call
@@ -51,3 +53,9 @@ def handlers(node: Node) -> Mapping[str, Handler]:
                 await send(common_pb2.Data(bytes=line))
 
     return {"Logs": logs, "LogsContainers": logs_containers, "Dmesg": dmesg}
+
+
+def _list_ids(node: Node) -> list[str]:
+    """Every log, under all of its names."""
+    ids = set(node.logs.ids())
+    return sorted(ids | {name for name, own in _OTHER_NAMES.items() if own in ids})

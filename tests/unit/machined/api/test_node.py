@@ -123,6 +123,16 @@ async def test_logs_containers(caller: Any) -> None:
     assert list(message.ids) == ["apid", "kubelet"]
 
 
+async def test_a_log_is_found_under_the_name_that_clients_know(caller: Any) -> None:
+    caller.node.logs.append("dnsd", b"line\n")
+    [frame] = await caller.read(
+        "Logs", pb.LogsRequest(namespace="system", id="dns-resolve-cache", tail_lines=-1)
+    )
+    assert frame.bytes == b"line\n"
+    [message] = (await caller.ask("LogsContainers", Empty())).messages
+    assert {"dnsd", "dns-resolve-cache"} <= set(message.ids)
+
+
 async def test_dmesg(caller: Any) -> None:
     frames = await caller.read("Dmesg", pb.DmesgRequest())
     assert [frame.bytes for frame in frames] == [b"kern: info: one\n", b"kern: info: two\n"]
