@@ -85,6 +85,14 @@ def test_writes_go_on_after_the_leader_was_killed(cluster: Cluster) -> None:
     wait_until_well(cluster)
 
 
+def test_a_node_that_reboots_is_the_same_member(cluster: Cluster) -> None:
+    node, other = cluster.nodes[1], cluster.nodes[0]
+    before = members(cluster, other)
+    cluster.talosctl("-n", str(node.address), "reboot")
+    wait_until_well(cluster)
+    assert members(cluster, node) == before
+
+
 def test_a_node_leaves_and_joins_anew(cluster: Cluster) -> None:
     node, other = cluster.nodes[2], cluster.nodes[0]
     before = members(cluster, other)
@@ -153,6 +161,14 @@ def test_calls_in_the_wrong_place_are_refused(cluster: Cluster) -> None:
     assert ask(cluster, first, "etcd", "downgrade", "validate", "3.6")[0]["MESSAGE"] == "downgrade validated"
     assert ask(cluster, first, "etcd", "alarm", "list") == []
     cluster.talosctl("-n", str(first.address), "etcd", "defrag")
+
+
+def test_health_is_checked_from_both_sides(cluster: Cluster) -> None:
+    for side in ("true", "false"):
+        result = cluster.talosctl("-n", cluster.addresses[0], "health", f"--server={side}")
+        lines = [line for line in result.stderr.splitlines() if line.startswith("waiting for")]
+        assert lines[:2] == ["waiting for etcd to be healthy: ...", "waiting for etcd to be healthy: OK"]
+        assert lines[-1] == "waiting for all nodes to finish boot sequence: OK"
 
 
 @pytest.fixture(scope="module")
@@ -229,9 +245,11 @@ def _assert_in(part: str, text: str) -> None:
     assert part in text
 
 
-def test_health_is_checked_from_both_sides(cluster: Cluster) -> None:
-    for side in ("true", "false"):
-        result = cluster.talosctl("-n", cluster.addresses[0], "health", f"--server={side}")
-        lines = [line for line in result.stderr.splitlines() if line.startswith("waiting for")]
-        assert lines[:2] == ["waiting for etcd to be healthy: ...", "waiting for etcd to be healthy: OK"]
-        assert lines[-1] == "waiting for all nodes to finish boot sequence: OK"
+def test_a_node_that_is_reset_leaves_first(cluster: Cluster) -> None:
+    node, other = cluster.nodes[2], cluster.nodes[0]
+    cluster.talosctl("-e", str(node.address), "-n", str(node.address), "reset", "--wait=false")
+
+    def has_left() -> None:
+        assert members(cluster, other).keys() == {one.name for one in cluster.nodes[:2]}
+
+    eventually("the node has left", has_left, seconds=JOINS, pause=0.5)

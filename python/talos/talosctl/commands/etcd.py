@@ -1,5 +1,6 @@
 """``talosctl etcd``."""
 
+import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -27,6 +28,8 @@ from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
 
 _SERVICE = "/machine.MachineService/"
+HASH = 32
+"""Bytes of the hash at the end of a snapshot."""
 ALARM_HEADER = ("NODE", "MEMBER", "ALARM")
 MEMBER_HEADER = ("NODE", "ID", "HOSTNAME", "PEER URLS", "CLIENT URLS", "LEARNER")
 STATUS_HEADER = (
@@ -156,8 +159,9 @@ def run_snapshot(invocation: Invocation) -> int:
                     raise_error(chunk)
                     file.write(chunk.bytes)
                 size = file.tell()
+        check_snapshot(partial)
         partial.rename(path)
-        console.note(f"{node}: snapshot of {size} bytes written to {path}")
+        console.note(f'{node}: etcd snapshot saved to "{path}" ({size} bytes)')
 
     async def main() -> int:
         target = select_target(invocation.flags)
@@ -171,6 +175,17 @@ def run_snapshot(invocation: Invocation) -> int:
         raise UserError(error.strerror or str(error), where=str(path)) from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def check_snapshot(path: Path) -> None:
+    """Refuse a snapshot that is not whole: the last 32 bytes are the SHA-256 of all before."""
+    left, digest = path.stat().st_size - HASH, hashlib.sha256()
+    with path.open("rb") as file:
+        while left > 0 and (piece := file.read(min(left, 1 << 20))):
+            digest.update(piece)
+            left -= len(piece)
+        if left < 0 or file.read() != digest.digest():
+            raise UserError("the snapshot is not whole", where=str(path), hint="try again")
 
 
 type Downgraded = list[str]
