@@ -1,6 +1,7 @@
 """Disks and volumes for machines: blank ones, layers over images, ISOs, an initramfs with one more file."""
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from driver.assets import Assets
@@ -12,6 +13,7 @@ NEWC = "070701"
 """The cpio format that the kernel unpacks (Documentation/driver-api/early-userspace/buffer-format.rst)."""
 TRAILER = "TRAILER!!!"
 FILE_MODE = 0o100444
+FOLDER_MODE = 0o040755
 
 
 def make_disk(programs: Programs, assets: Assets, disk: Disk, path: Path) -> None:
@@ -65,6 +67,14 @@ def make_iso(programs: Programs, folder: Path, label: str, files: dict[str, str]
 def pack_file(name: str, data: bytes) -> bytes:
     """A cpio archive with one file, for the end of an initramfs."""
     return _entry(name, data, FILE_MODE, links=1) + _entry(TRAILER, b"", 0, links=1)
+
+
+def pack_folder(name: str, files: Mapping[str, bytes]) -> bytes:
+    """The same with a folder of files; those in folders below it come after the names of these."""
+    folders = sorted({str(parent) for file in files for parent in Path(name, file).parents} - {"."})
+    data = b"".join(_entry(folder, b"", FOLDER_MODE, links=2) for folder in folders)
+    data += b"".join(_entry(f"{name}/{file}", files[file], FILE_MODE, links=1) for file in sorted(files))
+    return data + _entry(TRAILER, b"", 0, links=1)
 
 
 def _entry(name: str, data: bytes, mode: int, *, links: int) -> bytes:

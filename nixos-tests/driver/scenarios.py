@@ -1,8 +1,13 @@
 """What several tests do with a machine: install it, and see that it runs from its disk."""
 
+from dataclasses import replace
+
 from driver.client import Document, at
 from driver.configs import Cluster
 from driver.machine import Machine
+from driver.node import Disk, Node
+from driver.releases import Releases
+from driver.world import World
 
 VOLUMES = ("META", "STATE", "EPHEMERAL")
 DISK = "/dev/vda"
@@ -48,3 +53,36 @@ def gibibytes(machine: Machine, volume: str) -> float:
     """A volume's size."""
     size = at(volumes(machine)[volume], "spec.size")
     return float(str(size)) / (1 << 30) if size else 0
+
+
+UPGRADED = Node(hands_over_kernel=True, memory=2048, disks={"system": Disk(size="8G")})
+"""A machine that :func:`install_release` installs."""
+UPGRADE_SECONDS = 900
+
+
+def install_release(world: World, machine: Machine) -> Releases:
+    """Install a system that accepts releases of a key, and boot it by GRUB from its disk."""
+    releases, cluster = world.releases(), world.cluster()
+    machine.initramfs = releases.initramfs()
+    machine.start()
+    machine.wait_for_api(insecure=True)
+    apply_config(machine, cluster, releases.patch)
+    machine.wait_for_console_text("sequence install: done|reboot now", INSTALL_SECONDS)
+    machine.wait_for_reset()
+    machine.crash()
+    machine.start(node=replace(machine.node, boot="bios", hands_over_kernel=False))
+    wait_for_installed(machine)
+    return releases
+
+
+def read_version(machine: Machine) -> str:
+    """The version that runs, and its slot."""
+    slot = machine.talosctl("read", "/proc/cmdline").stdout.split("/")[1]
+    lines = machine.talosctl("version").stdout.partition("Server")[2].splitlines()
+    tag = next(line for line in lines if "Tag" in line).split()[-1]
+    return f"{tag} in {slot}"
+
+
+def read_diagnostics(machine: Machine) -> str:
+    """What the machine finds notable about its upgrades."""
+    return machine.talosctl("get", "diagnostics", "-o", "yaml").stdout

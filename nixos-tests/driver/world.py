@@ -15,6 +15,7 @@ from driver.hub import Hub
 from driver.machine import Machine, Surroundings
 from driver.node import Node
 from driver.programs import Programs
+from driver.releases import Releases
 from driver.retry import Patience
 from driver.web import WebServer
 
@@ -89,6 +90,10 @@ class World(Mapping[str, Machine]):
         if self._web is None:
             self._web = WebServer()
         return self._web
+
+    def releases(self) -> Releases:
+        """Releases of a key of the test's own."""
+        return Releases(self.assets, self.web, self.folder)
 
     def cluster(self, name: str = "vm") -> Cluster:
         """Secrets and configs of a new cluster."""

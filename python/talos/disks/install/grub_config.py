@@ -1,12 +1,19 @@
-"""The text of ``/grub/grub.cfg`` on BOOT: which slot is booted, and the other one as the way back."""
+"""GRUB's files on BOOT: ``grub.cfg`` has the slots and the default, ``grubenv`` the slot that is booted once.
+
+GRUB clears ``next_entry`` before it starts the slot that it names. Where it can't, or where the file holds
+anything else, the default is booted.
+"""
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from talos.system.errors import UserError
 
 PATH = "grub/grub.cfg"
+"""Within BOOT."""
+ENVIRONMENT = "grub/grubenv"
 """Within BOOT."""
 TIMEOUT = 3
 """Seconds for a choice at the console."""
@@ -17,7 +24,11 @@ WIPE_ARGUMENT = "talos.experimental.wipe=system:EPHEMERAL,STATE"
 """Of the entry that resets the machine: config and data go, the installed system stays."""
 DEFAULT_ARGUMENTS = ("talos.platform=metal", "console=ttyS0", "console=tty0")
 """After those of the kernel; the last console is the one that PID 1 writes to."""
-_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_ENTRY = re.compile(r'^menuentry "([AB]) - Talos ([^"\n]*)" \{\n((?:  .*\n)*)\}$', re.MULTILINE)
+_LINUX = re.compile(r"^  linux /[AB]/vmlinuz(.*)$", re.MULTILINE)
+_DEFAULT = re.compile(r'^set default="([AB]) - ', re.MULTILINE)
+_ENVIRONMENT_SIZE = 1024
+"""Bytes of the file, which GRUB overwrites in place: it can't make a file longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +79,7 @@ def make_config(entries: Sequence[Entry], default: str) -> str:
         f'set default="{first.title}"',
         *(f'set fallback="{other.title}"' for other in others),
         f"set timeout={TIMEOUT}",
+        *(line for other in others for line in _boot_once(first, other)),
         "",
         "insmod all_video",
         "serial --unit=0 --speed=115200",
@@ -78,6 +90,49 @@ def make_config(entries: Sequence[Entry], default: str) -> str:
         lines += ["", *_make_entry(entry.title, entry, entry.arguments)]
     lines += ["", *_make_entry(f"Reset {first.title}", first, (*first.arguments, WIPE_ARGUMENT))]
     return "\n".join(lines) + "\n"
+
+
+def _boot_once(first: Entry, other: Entry) -> list[str]:
+    """The way back from a slot that is booted once is the default, even when its kernel can't be loaded."""
+    return [
+        "set next_entry=",
+        f"if [ -s /{ENVIRONMENT} ]; then",
+        f"  load_env --file /{ENVIRONMENT} next_entry",
+        "fi",
+        f'if [ "$next_entry" = "{other.slot}" ]; then',
+        "  set next_entry=",
+        f"  if save_env --file /{ENVIRONMENT} next_entry; then",
+        f'    set default="{other.title}"',
+        f'    set fallback="{first.title}"',
+        "  fi",
+        "fi",
+    ]
+
+
+def parse_config(text: str) -> tuple[tuple[Entry, ...], str]:
+    """The slots of a file that :func:`make_config` made, and the default; ValueError for any other."""
+    entries: list[Entry] = []
+    for slot, version, body in _ENTRY.findall(text):
+        linux = _LINUX.search(body)
+        if linux is None:
+            raise ValueError(f"slot {slot} has no kernel")
+        entries.append(Entry(slot=slot, version=version, arguments=tuple(shlex.split(linux[1]))))
+    default = _DEFAULT.search(text)
+    if default is None or default[1] not in [entry.slot for entry in entries]:
+        raise ValueError("there is no default slot")
+    return tuple(entries), default[1]
+
+
+def make_environment(next_slot: str) -> bytes:
+    """The file that has GRUB boot a slot once; without one, the default."""
+    line = f"next_entry={next_slot}\n"
+    return f"# GRUB Environment Block\n{line}".encode().ljust(_ENVIRONMENT_SIZE, b"#")
+
+
+def find_slot(cmdline: str) -> str:
+    """The slot that a running system was started from, by GRUB's own argument; empty without one."""
+    match = re.match(r"BOOT_IMAGE=(?:\([^)]*\))?/([AB])/vmlinuz(?:\s|$)", cmdline)
+    return match[1] if match else ""
 
 
 def _make_entry(title: str, entry: Entry, arguments: Sequence[str]) -> list[str]:

@@ -29,6 +29,7 @@ from talos.machined.api import (
     processes,
     service,
     system,
+    upgrade,
     wipe,
 )
 from talos.machined.node.ports import Node
@@ -54,6 +55,7 @@ _MACHINE: tuple[Group, ...] = (
     client_config.handlers,
     apply_config.handlers,
     etcd.handlers,
+    upgrade.machine_handlers,
 )
 
 _GROUPS: Mapping[ServiceDescriptor, tuple[Group, ...]] = {
@@ -61,7 +63,7 @@ _GROUPS: Mapping[ServiceDescriptor, tuple[Group, ...]] = {
     machine_storage_pb2.DESCRIPTOR.services_by_name["StorageService"]: (files.storage_handlers,),
     storage_pb2.DESCRIPTOR.services_by_name["StorageService"]: (disks.handlers, wipe.handlers),
     image_pb2.DESCRIPTOR.services_by_name["ImageService"]: (images.handlers,),
-    lifecycle_pb2.DESCRIPTOR.services_by_name["LifecycleService"]: (),
+    lifecycle_pb2.DESCRIPTOR.services_by_name["LifecycleService"]: (upgrade.lifecycle_handlers,),
     debug_pb2.DESCRIPTOR.services_by_name["DebugService"]: (),
     lvm_pb2.DESCRIPTOR.services_by_name["LVMService"]: (),
     md_pb2.DESCRIPTOR.services_by_name["MDService"]: (),

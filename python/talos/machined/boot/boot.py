@@ -2,6 +2,7 @@
 
 import importlib
 import signal
+from contextlib import suppress
 
 import trio
 
@@ -28,6 +29,7 @@ from talos.rpc.server import serve
 from talos.system.errors import UserError
 from talos.system.logging import collect_library_logs
 from talos.system.power import PowerAction
+from talos.upgrade.state import Phase
 
 OWN_GROUP = "init"
 """The control group of PID 1, and of its children until they join another."""
@@ -158,5 +160,8 @@ async def end_after_failure(machine: Machine, error: TaskFailedError) -> None:
     else:
         machine.log.error(text, error=error)
     machine.stage.set(enums.MACHINE_STAGE_REBOOTING)
+    if machine.upgrades.current.phase is Phase.TRIAL:
+        with suppress(UserError, OSError):
+            await machine.upgrades.revert(f"the boot failed: {error}")
     await trio.sleep(FAILURE_DELAY)
     await finish(PowerAction.REBOOT, machine.ports.power, machine.ports.mounts, machine.log)

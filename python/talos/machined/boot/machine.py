@@ -22,6 +22,7 @@ from talos.machined.services.processes import ProcessRunner
 from talos.machined.services.reaper import Reaper
 from talos.machined.services.supervisor import Supervisor
 from talos.machined.services.zygote_client import Zygote
+from talos.machined.upgrade.upgrader import Upgrader
 from talos.resource.memory.state import MemoryState
 from talos.system.cgroups import Groups
 from talos.system.files import Files
@@ -69,6 +70,7 @@ class Machine:
     params: KernelParams
     processes: ProcessRunner
     meta: MetaStore
+    upgrades: Upgrader
     nursery: trio.Nursery
 
     def show_identity(self, identity: Identity) -> None:

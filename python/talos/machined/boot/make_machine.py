@@ -20,7 +20,7 @@ from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.events import EventLog
 from talos.machined.node.identity import load_identity, make_identity
 from talos.machined.node.meta_store import MetaStore
-from talos.machined.node.ports import Node, Ports
+from talos.machined.node.ports import Node, Ports, ServiceState
 from talos.machined.node.stage import MachineStage
 from talos.machined.node.sysctls import KernelParams, default_params
 from talos.machined.platform.platform import detect_platform
@@ -33,6 +33,7 @@ from talos.machined.services.spec import ServiceContext
 from talos.machined.services.supervisor import Supervisor
 from talos.machined.services.table import SERVICES
 from talos.machined.services.zygote_client import Zygote
+from talos.machined.upgrade.upgrader import NETWORK, Upgrader, is_network_ready
 from talos.resource.memory.state import MemoryState
 from talos.rpc.channel import open_channel, open_remote
 from talos.system.cgroups import find_groups
@@ -104,6 +105,28 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         if platform.arguments.first(SHUTDOWN_ARGUMENT) == "halt"
         else PowerAction.POWER_OFF,
     )
+    meta = MetaStore()
+    processes = ProcessRunner(reaper, context.logs)
+
+    async def list_checks() -> list[str]:
+        """What is well now."""
+        well = [
+            status.id
+            for status in supervisor.list()
+            if status.state is ServiceState.RUNNING and (status.health.healthy or status.health.unknown)
+        ]
+        return [*well, *([NETWORK] if await is_network_ready(state) else [])]
+
+    upgrades = Upgrader(
+        state=state,
+        meta=meta,
+        mounts=ports.mounts,
+        run=processes.capture,
+        publish=events.publish,
+        log=daemon.log,
+        cmdline=platform.cmdline,
+        list_checks=list_checks,
+    )
     return Machine(
         daemon=daemon,
         log=daemon.log,
@@ -125,8 +148,9 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         etcd=etcd,
         etc=EtcFiles(ports.mounts),
         params=KernelParams(ports.sysctls, default_params(has_kernel=platform.has_kernel)),
-        processes=ProcessRunner(reaper, context.logs),
-        meta=MetaStore(),
+        processes=processes,
+        meta=meta,
+        upgrades=upgrades,
         nursery=nursery,
     )
 
@@ -147,6 +171,7 @@ def make_node(machine: Machine) -> Node:
         processes=machine.processes,
         meta=machine.meta,
         etcd=machine.etcd,
+        upgrades=machine.upgrades,
         connect=partial(open_channel, machine.daemon),
         connect_remote=partial(open_remote, machine.daemon.bridge),
     )

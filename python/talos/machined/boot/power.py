@@ -24,6 +24,8 @@ DEADLINE = 60.0
 """Seconds for a whole sequence; then the machine ends with tasks still running."""
 RESET_DEADLINE = 600.0
 """Seconds for a reset, which has disks to erase."""
+UPGRADE_DEADLINE = 900.0
+"""Seconds for an upgrade, which writes and reads a slow disk."""
 FLUSH_LIMIT = 30.0
 """Seconds to wait for the disks."""
 REPLY_DELAY = 0.3
@@ -91,6 +93,20 @@ class PowerSequences:
         leave = (Phase("leave", (Task("leaveEtcd", self._leave),)),) if plan.graceful else ()
         phases = (*leave, *stop, *make_reset(plan, self._mounts, self._log))
         self._nursery.start_soon(self._end, "reset", action, actor, phases, RESET_DEADLINE)
+        return actor
+
+    def upgrade(self, install: Callable[[], Awaitable[None]], *, staged: bool) -> str:
+        """Start to stop services, install and reboot, or with ``staged`` to install first; the actor id.
+
+        What fails leaves the old system the one that is booted. SequenceLockedError.
+        """
+        name = "stageUpgrade" if staged else "upgrade"
+        actor = self._sequencer.reserve(name)
+        self._stage.set(enums.MACHINE_STAGE_UPGRADING)
+        work = Phase("upgrade", (Task("upgrade", install),))
+        stop = self.make_stop_phases()
+        phases = (work, *stop) if staged else (*stop, work)
+        self._nursery.start_soon(self._end, name, PowerAction.REBOOT, actor, phases, UPGRADE_DEADLINE)
         return actor
 
     async def _end(

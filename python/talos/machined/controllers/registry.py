@@ -45,6 +45,7 @@ from talos.machined.controllers.runtime.maintenance import (
 from talos.machined.controllers.runtime.meta import MetaController
 from talos.machined.controllers.runtime.sbom import SBOMItemController
 from talos.machined.controllers.runtime.security_state import SecurityStateController
+from talos.machined.controllers.runtime.self_check import SelfCheckController
 from talos.machined.controllers.runtime.watchdog import (
     WatchdogTimerConfigController,
     WatchdogTimerController,
@@ -53,7 +54,7 @@ from talos.machined.controllers.secrets.all import make_controllers as make_secr
 from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.identity import Identity
 from talos.machined.node.meta_store import MetaStore
-from talos.machined.node.ports import Node
+from talos.machined.node.ports import Node, RebootMode
 from talos.machined.node.stage import MachineStage
 from talos.machined.node.sysctls import KernelParams
 from talos.resource.controller.controller import Controller
@@ -113,6 +114,9 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
         EnvironmentController(),
         WatchdogTimerConfigController(),
         WatchdogTimerController(KernelWatchdog, context.log),
+        SelfCheckController(
+            context.node.upgrades, partial(context.node.power.reboot, mode=RebootMode.FORCE), context.log
+        ),
         SecurityStateController(files, is_container=is_container),
         SBOMItemController(files),
         StatsController(files),

@@ -6,7 +6,7 @@ put into two processes without touching a handler.
 """
 
 import enum
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from talos.api.rpc import DuplexTransport
 from talos.disks.reset import ResetPlan
 from talos.machined.node.etcd import EtcdControl
+from talos.machined.upgrade.upgrader import Upgrader
 from talos.resource.state import State
 from talos.rpc.http2.remote import RemoteServer
 from talos.system.cgroups import Groups
@@ -251,6 +252,13 @@ class Power(Protocol):
         """Start to erase what a plan names; the actor id. SequenceLockedError."""
         ...
 
+    def upgrade(self, install: Callable[[], Awaitable[None]], *, staged: bool) -> str:
+        """Start to stop services, install and reboot, or with ``staged`` to install first; the actor id.
+
+        SequenceLockedError.
+        """
+        ...
+
 
 class Processes(Protocol):
     """Programs that PID 1 runs for its other parts."""
@@ -307,6 +315,7 @@ class Node:
     processes: Processes
     meta: MetaValues
     etcd: EtcdControl
+    upgrades: Upgrader
     connect: Callable[[str], AbstractAsyncContextManager[DuplexTransport]]
     """A channel to a unix socket, such as containerd's; it reconnects by itself."""
     connect_remote: Callable[[RemoteServer], AbstractAsyncContextManager[DuplexTransport]]

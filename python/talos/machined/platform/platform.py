@@ -13,7 +13,10 @@ from talos.system.proc.cmdline import Cmdline, parse_cmdline
 
 CMDLINE = "/proc/cmdline"
 _NEED_DISKS = frozenset(
-    f"machine.MachineService/{name}" for name in ("Upgrade", "Rollback", "MetaWrite", "MetaDelete")
+    {
+        *(f"machine.MachineService/{name}" for name in ("Upgrade", "Rollback", "MetaWrite", "MetaDelete")),
+        *(f"machine.LifecycleService/{name}" for name in ("Install", "Upgrade")),
+    }
 )
 
 

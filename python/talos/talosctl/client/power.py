@@ -17,12 +17,21 @@ WAIT_FLAGS = (
 )
 
 type Prepare = Callable[[Session, str], Awaitable[bool]]
+type Finish = Callable[[Session, str], Awaitable[None]]
 
 
-def run_power(invocation: Invocation, act: Act, *, is_reboot: bool, prepare: Prepare | None = None) -> int:
+def run_power(
+    invocation: Invocation,
+    act: Act,
+    *,
+    is_reboot: bool,
+    prepare: Prepare | None = None,
+    finish: Finish | None = None,
+) -> int:
     """Start the action on every node and, with --wait, see it through.
 
-    ``prepare`` runs first on each node and returns whether the action shall follow.
+    ``prepare`` runs first on each node and returns whether the action shall follow; ``finish`` is what
+    --wait waits for at last.
     """
     flags = invocation.flags
 
@@ -38,6 +47,8 @@ def run_power(invocation: Invocation, act: Act, *, is_reboot: bool, prepare: Pre
                 is_reboot=is_reboot,
                 is_debug=flags.is_set("debug"),
             )
+            if finish is not None:
+                await finish(session, node)
         else:
             await act(session, node)
 

@@ -1,5 +1,7 @@
 """``talosctl upgrade``."""
 
+import asyncio
+
 from talos.api.common.common_pb2 import ContainerdInstance, ContainerdNamespace, ContainerDriver
 from talos.api.machine.lifecycle_pb2 import (
     InstallArtifactsSource,
@@ -16,21 +18,28 @@ from talos.api.machine.machine_pb2 import (
 )
 from talos.api.rpc import Code, RpcError
 from talos.config.contract import INSTALLER_IMAGE
+from talos.resource.kinds import META_KEY, META_LOAD
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import parts
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.power import WAIT_FLAGS, run_power
-from talos.talosctl.client.session import Session
+from talos.talosctl.client.resources import list_resources
+from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.client_version import client_version
 from talos.talosctl.commands.image import pull
 from talos.talosctl.output import console
+from talos.upgrade.state import IDLE, STATE_TAG, Phase, parse_state
+from talos.upgrade.state import Upgrade as UpgradeState
 
 NAMESPACES = {
     "system": ContainerdInstance(driver=ContainerDriver.CONTAINERD, namespace=ContainerdNamespace.NS_SYSTEM),
     "cri": ContainerdInstance(driver=ContainerDriver.CRI, namespace=ContainerdNamespace.NS_CRI),
 }
+ON_TRIAL = (Phase.STAGED, Phase.TRIAL)
+POLL_INTERVAL = 2.0
+"""Seconds between two looks at a node that is on trial."""
 REBOOT_MODES = {"default": RebootRequest.DEFAULT, "powercycle": RebootRequest.POWERCYCLE}
 
 
@@ -58,7 +67,10 @@ def run_upgrade(invocation: Invocation) -> int:
         await _install(session, node, containerd, image)
         return not flags.is_set("no-reboot")
 
-    return run_power(invocation, act, is_reboot=True, prepare=install)
+    async def finish(session: Session, node: str) -> None:
+        await _wait_for_verdict(session, node, seconds=flags.seconds("timeout"))
+
+    return run_power(invocation, act, is_reboot=True, prepare=install, finish=finish)
 
 
 def _check(flags: Flags) -> tuple[ContainerdInstance, str]:
@@ -89,6 +101,46 @@ async def _install(session: Session, node: str, containerd: ContainerdInstance, 
                     raise RpcError(Code.ABORTED, f"the installer ended with exit code {progress.exit_code}")
             else:
                 console.note(f"{node}: {progress.message.rstrip()}")
+
+
+async def _wait_for_verdict(session: Session, node: str, *, seconds: float) -> None:
+    """Wait until the new system is off its trial; RpcError when it was reverted. Others have no trial."""
+    shown = ""
+    try:
+        async with asyncio.timeout(seconds or None):
+            while (state := await _read_state(session, node)) is None or state.phase in ON_TRIAL:
+                if state is not None and state.phase.value != shown:
+                    shown = state.phase.value
+                    console.note(f"{node}: {state.version} in slot {state.slot}: {shown}")
+                await asyncio.sleep(POLL_INTERVAL)
+    except TimeoutError as error:
+        raise RpcError(Code.DEADLINE_EXCEEDED, f"no verdict after {seconds:g} s") from error
+    if state.phase is Phase.REVERTED:
+        text = f"the upgrade to {state.version} was reverted, {state.previous_version} runs: {state.reason}"
+        raise RpcError(Code.ABORTED, text)
+    if state.phase is Phase.BLESSED:
+        console.note(f"{node}: {state.version} is the default from now on")
+
+
+async def _read_state(session: Session, node: str) -> UpgradeState | None:
+    """The node's own record; None while it does not answer, or its META is not read yet."""
+    try:
+        # A fresh connection each time: an endpoint that went down may be the node itself.
+        async with open_session(session.target) as fresh, asyncio.timeout(5 * POLL_INTERVAL):
+            loads = await list_resources(fresh, node, META_LOAD.namespace, META_LOAD.type)
+            keys = await list_resources(fresh, node, META_KEY.namespace, META_KEY.type)
+    except (RpcError, TimeoutError):
+        return None
+    if not loads:
+        return None
+    for key in keys:
+        if key.metadata.id == f"0x{STATE_TAG:02x}":
+            value = META_KEY.spec.FromString(key.spec.proto_spec).value
+            try:
+                return parse_state(value.encode())
+            except ValueError:
+                break
+    return IDLE
 
 
 COMMAND = Command(

@@ -2,7 +2,14 @@
 
 import pytest
 
-from talos.disks.install.grub_config import Entry, make_arguments, make_config
+from talos.disks.install.grub_config import (
+    Entry,
+    find_slot,
+    make_arguments,
+    make_config,
+    make_environment,
+    parse_config,
+)
 from talos.system.errors import UserError
 
 A = Entry(slot="A", version="v1.15.0", arguments=("pti=on", "console=ttyS0"))
@@ -52,3 +59,47 @@ def test_arguments(extra: list[str], expected: str) -> None:
 def test_an_argument_that_would_break_the_file_is_refused(word: str) -> None:
     with pytest.raises(UserError, match=r"machine\.install\.extraKernelArgs: .* can't be a kernel argument"):
         make_arguments("", [word])
+
+
+def test_what_was_made_is_parsed() -> None:
+    odd = Entry(slot="B", version="v1.16.0-beta.1", arguments=("pti=on", 'dyndbg="file a +p; b"', "a$b"))
+    assert parse_config(make_config([A, odd], "B")) == ((odd, A), "B")
+    assert parse_config(make_config([A], "A")) == ((A,), "A")
+
+
+@pytest.mark.parametrize("text", ["", "hello", 'set default="A - x"', 'set default="B - x"\n' + "x" * 9999])
+def test_another_file_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="there is no default slot"):
+        parse_config(text)
+
+
+def test_only_the_other_slot_is_booted_once() -> None:
+    lines = [line.strip() for line in make_config([A, B], "A").splitlines()]
+    start = lines.index('if [ "$next_entry" = "B" ]; then')
+    assert lines[start + 1 : start + 5] == [
+        "set next_entry=",
+        "if save_env --file /grub/grubenv next_entry; then",
+        'set default="B - Talos v1.16.0"',
+        'set fallback="A - Talos v1.15.0"',
+    ]
+    assert "next_entry" not in make_config([A], "A")
+
+
+def test_the_environment_has_the_size_that_grub_needs() -> None:
+    assert make_environment("B").startswith(b"# GRUB Environment Block\nnext_entry=B\n###")
+    assert {len(make_environment(slot)) for slot in ("", "A", "B")} == {1024}
+
+
+@pytest.mark.parametrize(
+    ("cmdline", "slot"),
+    [
+        ("BOOT_IMAGE=/B/vmlinuz pti=on", "B"),
+        ("BOOT_IMAGE=(hd0,gpt3)/A/vmlinuz", "A"),
+        ("BOOT_IMAGE=/boot/vmlinuz pti=on", ""),
+        ("pti=on x=BOOT_IMAGE=/B/vmlinuz", ""),
+        ("BOOT_IMAGE=/C/vmlinuz", ""),
+        ("", ""),
+    ],
+)
+def test_the_running_slot(cmdline: str, slot: str) -> None:
+    assert find_slot(cmdline) == slot

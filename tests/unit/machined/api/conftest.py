@@ -1,6 +1,6 @@
 """A node whose every part is in memory, and a caller of its handlers."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -31,12 +31,15 @@ from talos.machined.node.ports import (
     UnknownServiceError,
 )
 from talos.machined.platform.platform import ContainerPlatform, MetalPlatform
+from talos.machined.upgrade.upgrader import Upgrader
 from talos.resource.memory.state import MemoryState
 from talos.rpc.http2.remote import RemoteServer
 from talos.system.cgroups import NoGroups, Usage
 from talos.system.files import KernelFiles
+from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.process import Finished
+from talos.testing.mounts import MemoryMounts
 
 
 class FakeServices:
@@ -190,6 +193,10 @@ class FakePower:
         self.plan = plan
         return self._begin("reset")
 
+    def upgrade(self, install: Callable[[], Awaitable[None]], *, staged: bool) -> str:
+        del install
+        return self._begin(f"upgrade {staged}")
+
     def _begin(self, what: str) -> str:
         if self.locked:
             raise SequenceLockedError
@@ -294,6 +301,26 @@ def _connect_to_no_node(server: RemoteServer) -> AbstractAsyncContextManager[Dup
     raise AssertionError(f"no connection to {server.host} expected")
 
 
+def make_upgrader(cmdline: str = "", keys: Path = Path("/nonexistent")) -> Upgrader:
+    """The upgrades of a machine without a disk."""
+
+    async def list_checks() -> Sequence[str]:
+        await trio.lowlevel.checkpoint()
+        return ()
+
+    return Upgrader(
+        state=MemoryState(),
+        meta=MetaStore(),
+        mounts=MemoryMounts(),
+        run=FakeProcesses().capture,
+        publish=lambda _: None,
+        log=Log(write=lambda _: None),
+        cmdline=cmdline,
+        list_checks=list_checks,
+        keys=keys,
+    )
+
+
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
     state_dir = tmp_path / "state"
@@ -310,6 +337,7 @@ def node(tmp_path: Path) -> Node:
         processes=FakeProcesses(),
         meta=MetaStore(),
         etcd=EtcdControl(),
+        upgrades=make_upgrader(),
         connect=_connect_to_nothing,
         connect_remote=_connect_to_no_node,
     )

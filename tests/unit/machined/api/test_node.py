@@ -186,13 +186,12 @@ async def test_reboot_and_shutdown_answer_with_an_actor(caller: Any) -> None:
     assert (await fail(caller, "Shutdown", pb.ShutdownRequest()))[0] is Code.FAILED_PRECONDITION
 
 
-async def test_what_a_container_has_no_means_for(caller: Any, metal: Any) -> None:
+async def test_what_a_container_has_no_means_for(caller: Any) -> None:
     for method, request in (("Upgrade", pb.UpgradeRequest()), ("MetaWrite", pb.MetaWriteRequest())):
         assert await fail(caller, method, request) == (
             Code.FAILED_PRECONDITION,
             "method is not supported in container mode",
         )
-    assert (await fail(metal, "Upgrade", pb.UpgradeRequest()))[0] is Code.UNIMPLEMENTED
 
 
 async def test_every_method_has_a_handler_or_is_unimplemented(caller: Any) -> None:

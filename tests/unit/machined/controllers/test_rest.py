@@ -34,6 +34,7 @@ from talos.system.proc.cmdline import parse_cmdline
 from talos.system.proc.sysctl import KernelSysctls
 from talos.testing.files import MemoryFiles
 from talos.testing.mounts import MemoryMounts
+from talos.upgrade.state import IDLE
 
 CA = CertificateAuthority.generate(KeyType.ED25519, organizations=["talos"])
 CONFIG = f"""
@@ -70,6 +71,8 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
         ports=SimpleNamespace(files=files),
         services=SimpleNamespace(terminate=trio.lowlevel.checkpoint),
         connect=None,
+        upgrades=SimpleNamespace(current=IDLE, listen=lambda _: None),
+        power=SimpleNamespace(reboot=lambda: None),
     )
     (folder / "etc").mkdir()
     return ControllerContext(

@@ -52,6 +52,8 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
             await wait_for_meta(machine.state)
         if scope.cancelled_caught:
             machine.log.error(f"the disks are not known after {DEVICES_LIMIT:.0f} s, going on without them")
+            return
+        await machine.upgrades.begin()
 
     async def load_config() -> None:
         await request_mount(machine.state, STATE)

@@ -1,0 +1,108 @@
+"""Releases for machines to be upgraded with, in a registry on the test's web server."""
+
+import hashlib
+import json
+import tarfile
+from pathlib import Path
+
+from driver.assets import Assets
+from driver.disks import pack_file, pack_folder
+from driver.process import run
+from driver.web import WebServer
+
+REPOSITORY = "ghcr.io/siderolabs/installer"
+FIRST = "v1.15.0-alpha.0"
+"""What the machines run before they are upgraded."""
+NO_SYSTEM = pack_file("rootfs.sqsh.sha256", b"0" * 64 + b"\n")
+"""For the end of an initramfs, whose early init then refuses the system image."""
+
+
+class Releases:
+    """Makes releases of one key from the assets kernel, initramfs, cmdline and release-tool."""
+
+    def __init__(self, assets: Assets, web: WebServer, folder: Path) -> None:
+        """Make the key."""
+        self._assets, self._web, self._folder = assets, web, folder / "releases"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._key = self._folder / "test.key"
+        if not self._key.exists():
+            self._run("keygen", str(self._key))
+
+    def _run(self, *arguments: str) -> None:
+        run([str(self._assets.path("release-tool") / "bin/release"), *arguments], seconds=120)
+
+    @property
+    def patch(self) -> str:
+        """The part of a machine config that has images come from here."""
+        endpoint = {"ghcr.io": {"endpoints": [self._web.url("")]}}
+        return json.dumps({"machine": {"registries": {"mirrors": endpoint}}})
+
+    def initramfs(self, version: str = FIRST, more: bytes = b"") -> Path:
+        """The initramfs of a version that accepts this key's releases; ``more`` are further archives."""
+        key = self._key.with_suffix(".pub").read_bytes()
+        release = f"ID=talos\nVERSION_ID={version}\nBUILD_ID=test\n".encode()
+        data = self._assets.path("initramfs").read_bytes()
+        path = self._folder / f"initramfs-{version}"
+        path.write_bytes(data + pack_folder("release", {"os-release": release, "keys/test.pub": key}) + more)
+        return path
+
+    def make(
+        self,
+        version: str,
+        *,
+        signed: bool = True,
+        arguments: str = "",
+        more: bytes = b"",
+        altered: bool = False,
+    ) -> str:
+        """Make a release and offer it; its name as an image.
+
+        ``arguments`` are further ones of the kernel, ``more`` further archives of the initramfs; ``altered``
+        changes a byte of the kernel after the release was signed.
+        """
+        cmdline = self._folder / "cmdline"
+        cmdline.write_text(f"{self._assets.path('cmdline').read_text().strip()} {arguments}")
+        archive, signature = self._folder / f"{version}.tar", self._folder / f"{version}.signed.tar"
+        files = {
+            "vmlinuz": self._assets.path("kernel") / "vmlinuz",
+            "initramfs": self.initramfs(version, more),
+            "cmdline": cmdline,
+        }
+        argv = ["make", "--version", version, "--commit", "test", "--minimum-version", FIRST]
+        for name, path in files.items():
+            argv += ["--named", f"{name}={path}"]
+        self._run(*argv, "--out", str(archive))
+        if signed:
+            self._run("sign", "--key", str(self._key), "--out", str(signature), str(archive))
+        self._offer(signature if signed else archive, version, altered=altered)
+        return f"{REPOSITORY}:{version}"
+
+    def _offer(self, archive: Path, tag: str, *, altered: bool) -> None:
+        base = "/v2/" + REPOSITORY.partition("/")[2]
+        with tarfile.open(archive) as tar:
+            tar.extractall(self._folder / tag, filter="data")
+        blobs = self._folder / tag / "blobs/sha256"
+        index = json.loads((self._folder / tag / "index.json").read_text())
+        manifest = (blobs / index["manifests"][0]["digest"].partition(":")[2]).read_bytes()
+        if altered:
+            manifest = self._alter(blobs, manifest)
+        self._web.serve(f"{base}/manifests/{tag}", manifest.decode())
+        for blob in blobs.iterdir():
+            self._web.serve_file(f"{base}/blobs/sha256:{blob.name}", blob)
+
+    def _alter(self, blobs: Path, manifest: bytes) -> bytes:
+        """Change the layer, and everything in the image that names it: only the release's manifest stays."""
+        document = json.loads(manifest)
+        layer, config = document["layers"][0], document["config"]
+        data = bytearray((blobs / layer["digest"].partition(":")[2]).read_bytes())
+        data[-4096] ^= 1
+        old, new = layer["digest"], _store(blobs, bytes(data))
+        text = (blobs / config["digest"].partition(":")[2]).read_text().replace(old, new)
+        config |= {"digest": _store(blobs, text.encode()), "size": len(text)}
+        return json.dumps(document).replace(old, new).encode()
+
+
+def _store(blobs: Path, data: bytes) -> str:
+    digest = hashlib.sha256(data).hexdigest()
+    (blobs / digest).write_bytes(data)
+    return f"sha256:{digest}"

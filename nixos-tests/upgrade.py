@@ -1,0 +1,56 @@
+"""A machine is upgraded and goes back; what is not signed or altered is refused before a byte is written."""
+
+from driver.releases import NO_SYSTEM
+from driver.scenarios import UPGRADE_SECONDS, UPGRADED, install_release, read_diagnostics, read_version
+from driver.world import World
+
+ASSETS = ("kernel", "initramfs", "cmdline", "release-tool")
+NODES = {"node": UPGRADED}
+KEPT = "kept over upgrades"
+
+
+def test(world: World) -> None:
+    node = world["node"]
+    releases = install_release(world, node)
+    assert read_version(node) == "v1.15.0-alpha.0 in A"
+    node.talosctl("meta", "write", "0x0c", KEPT)
+
+    world.section("what may not be installed")
+    for version, reason, image in (
+        ("v1.15.1", "is not signed", releases.make("v1.15.1", signed=False)),
+        ("v1.15.2", "has the digest", releases.make("v1.15.2", altered=True)),
+        ("v1.17.0", "minor versions are skipped", releases.make("v1.17.0")),
+    ):
+        result = node.client.run("upgrade", "--image", image, check=False, seconds=UPGRADE_SECONDS)
+        assert result.code, f"{version} was accepted"
+        assert reason in result.stderr, result.stderr
+    assert "0x40" not in node.talosctl("get", "metakeys").stdout
+
+    world.section("an upgrade")
+    image = releases.make("v1.15.3")
+    result = node.client.run("upgrade", "--image", image, seconds=UPGRADE_SECONDS)
+    world.show(result.stderr)
+    assert "v1.15.3 is the default" in result.stderr
+    assert read_version(node) == "v1.15.3 in B"
+    node.talosctl("reboot", "--wait=false")
+    node.wait_for_reset()
+    node.wait_for_api()
+    assert read_version(node) == "v1.15.3 in B", "the upgrade was not made permanent"
+
+    world.section("and back")
+    node.talosctl("rollback")
+    node.wait_for_reset()
+    node.wait_for_api()
+    node.wait_for_console_text("in slot A is the default from now on", 300)
+    assert read_version(node) == "v1.15.0-alpha.0 in A"
+
+    world.section("a release whose early init refuses its system image")
+    broken = releases.make("v1.15.4", more=NO_SYSTEM)
+    with node.console.expect("Kernel panic"):
+        result = node.client.run("upgrade", "--image", broken, check=False, seconds=UPGRADE_SECONDS)
+        assert result.code, "talosctl takes a reverted upgrade for a success"
+    assert "did not start" in result.stderr, result.stderr
+    assert read_version(node) == "v1.15.0-alpha.0 in A"
+    assert "did not start" in read_diagnostics(node)
+    assert KEPT in node.talosctl("get", "metakeys", "-o", "yaml").stdout
+    node.wait_for_console_text("the upgrade to v1.15.4 was reverted")

@@ -1,0 +1,152 @@
+"""The two slots on BOOT: writing the one that does not run, and choosing which is booted.
+
+Safe against power cuts: a new system is written beside the slot, read back after the filesystem was
+unmounted, and only then takes the slot's place. The slot that runs is never touched. What is booted changes
+with one file that is replaced as a whole, or overwritten within one sector.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from talos.disks.install.grub_config import (
+    ENVIRONMENT,
+    INITRAMFS,
+    KERNEL,
+    PATH,
+    Entry,
+    make_config,
+    make_environment,
+    parse_config,
+)
+from talos.disks.install.target import Target
+from talos.disks.layout import BOOT, Placed, place_areas
+from talos.system.errors import UserError
+from talos.system.files import flush_folder, replace_durably
+
+NEW, OLD = ".new", ".old"
+"""Endings of a slot's folder while another takes its place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotContent:
+    """A system for a slot. ``files`` are the kernel and the initramfs, ``digests`` their SHA-256."""
+
+    entry: Entry
+    files: Mapping[str, Callable[[], Iterator[bytes]]]
+    digests: Mapping[str, str]
+
+
+class Slots:
+    """The slots of a system disk. All methods block; UserError, OSError."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    @property
+    def _boot(self) -> Placed:
+        return next(placed for placed in place_areas() if placed.area.label == BOOT.label)
+
+    def read(self) -> tuple[Mapping[str, Entry], str]:
+        """The slots that can be booted, and the default."""
+        with self._target.mount(self._boot, read_only=True) as root:
+            entries, default = _read_config(root)
+            return {entry.slot: entry for entry in entries if _is_complete(root / entry.slot)}, default
+
+    def write(self, content: SlotContent, report: Callable[[str], None]) -> None:
+        """Put a system into its slot. When this raises, the slot has what it had before."""
+        slot = content.entry.slot
+        report(f"writing slot {slot}")
+        with self._target.mount(self._boot) as root:
+            _, default = _read_config(root)
+            if default == slot:
+                raise UserError(f"slot {slot} is the default, it is not overwritten", where="upgrade")
+            self._copy(root / f"{slot}{NEW}", content)
+        report(f"reading slot {slot} back")
+        with self._target.mount(self._boot, read_only=True) as root:
+            damaged = _find_damaged(root / f"{slot}{NEW}", content)
+        with self._target.mount(self._boot) as root:
+            if damaged:
+                shutil.rmtree(root / f"{slot}{NEW}", ignore_errors=True)
+                raise UserError(
+                    f"{damaged} reads differently from what was written",
+                    where=self._target.path,
+                    hint="the disk is broken",
+                )
+            _take_place(root, slot)
+            entries, default = _read_config(root)
+            others = [entry for entry in entries if entry.slot != slot]
+            _write_config(root, [*others, content.entry], default)
+
+    def _copy(self, folder: Path, content: SlotContent) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o755)
+        try:
+            for name, read in content.files.items():
+                replace_durably(folder / name, read())
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        flush_folder(folder.parent)
+
+    def boot_once(self, slot: str) -> None:
+        """Have GRUB boot a slot the next time and only then; without one, the default."""
+        with self._target.mount(self._boot) as root:
+            path = root / ENVIRONMENT
+            data = make_environment(slot)
+            if not (path.is_file() and path.stat().st_size == len(data)):
+                replace_durably(path, [data])
+                return
+            # In place: GRUB does not see what is only in the filesystem's log.
+            descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.pwrite(descriptor, data, 0)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def make_default(self, slot: str) -> None:
+        """Have GRUB boot a slot from now on."""
+        with self._target.mount(self._boot) as root:
+            entries, _ = _read_config(root)
+            _write_config(root, entries, slot)
+
+
+def _read_config(root: Path) -> tuple[tuple[Entry, ...], str]:
+    try:
+        return parse_config((root / PATH).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"is not the installer's: {error}", where=f"BOOT/{PATH}", hint="install the system again"
+        ) from None
+
+
+def _write_config(root: Path, entries: "tuple[Entry, ...] | list[Entry]", default: str) -> None:
+    ordered = sorted(entries, key=lambda entry: entry.slot)
+    replace_durably(root / PATH, [make_config(ordered, default).encode()], mode=0o600)
+
+
+def _take_place(root: Path, slot: str) -> None:
+    """Let the new folder be the slot. Cut short, the slot is missing, and what GRUB boots is the other."""
+    old, new = root / f"{slot}{OLD}", root / f"{slot}{NEW}"
+    shutil.rmtree(old, ignore_errors=True)
+    if (root / slot).exists():
+        (root / slot).rename(old)
+    new.rename(root / slot)
+    flush_folder(root)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _is_complete(folder: Path) -> bool:
+    return all((folder / name).is_file() for name in (KERNEL, INITRAMFS))
+
+
+def _find_damaged(folder: Path, content: SlotContent) -> str:
+    for name, wanted in content.digests.items():
+        with (folder / name).open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != wanted:
+                return name
+    return ""

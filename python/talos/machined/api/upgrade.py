@@ -1,0 +1,125 @@
+"""LifecycleService/Upgrade, and the older MachineService/Upgrade and Rollback."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+import trio
+
+from talos.api.common import common_pb2
+from talos.api.machine import lifecycle_pb2, machine_pb2
+from talos.api.rpc import Call, Code, Handler, RpcError, Send
+from talos.machined.api.images import Instance, open_instance
+from talos.machined.containerd.pull import pull_image, read_sources
+from talos.machined.containerd.reference import parse_reference
+from talos.machined.containerd.store import find_image
+from talos.machined.node.ports import Node, RebootMode, SequenceLockedError
+from talos.machined.upgrade.image import Release, load_release
+from talos.system.errors import UserError
+
+LINES = 64
+"""Lines that wait for a slow client."""
+INVALID, IO_FAILED = 2, 6
+"""Exit codes of upstream's installer: the release is refused, a disk fails."""
+
+_Progress = lifecycle_pb2.LifecycleServiceInstallProgress
+_Response = lifecycle_pb2.LifecycleServiceUpgradeResponse
+
+
+def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
+    """Those of machine.LifecycleService."""
+
+    async def upgrade(request: lifecycle_pb2.LifecycleServiceUpgradeRequest, call: Call, send: Send) -> None:
+        del call
+
+        async def install(report: Callable[[str], None]) -> None:
+            where = request.containerd
+            is_cri = where.driver == common_pb2.CRI
+            async with open_instance(node, where.namespace, is_cri=is_cri) as instance:
+                report(f"checking {request.source.image_name}")
+                release = await _load(instance, request.source.image_name, node)
+                report(f"{describe(release)} is complete and signed by a key that this system trusts")
+                await node.upgrades.install(release, report)
+
+        async def forward(progress: lifecycle_pb2.LifecycleServiceInstallProgress) -> None:
+            await send(_Response(progress=progress))
+
+        await run_installer(install, forward)
+
+    return {"Upgrade": upgrade}
+
+
+async def run_installer(
+    install: Callable[[Callable[[str], None]], Awaitable[None]],
+    send: Callable[[lifecycle_pb2.LifecycleServiceInstallProgress], Awaitable[None]],
+) -> None:
+    """Send the installer's lines as they come, a failure as the last of them, then the exit code."""
+    lines_in, lines_out = trio.open_memory_channel[str](LINES)
+    code = 0
+
+    def report(line: str) -> None:
+        try:
+            lines_in.send_nowait(line)
+        except trio.WouldBlock:
+            return  # the installer does not wait for whoever looks on
+
+    async def run() -> None:
+        nonlocal code
+        with lines_in:
+            try:
+                await install(report)
+            except UserError as error:
+                code = INVALID
+                report(f"refused: {error}")
+            except OSError as error:
+                code = IO_FAILED
+                report(f"failed: {error}")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        async for line in lines_out:
+            await send(_Progress(message=f"{line}\n"))
+    await send(_Progress(exit_code=code))
+
+
+def machine_handlers(node: Node) -> Mapping[str, Handler]:
+    """Those of machine.MachineService."""
+
+    async def upgrade(request: machine_pb2.UpgradeRequest, call: Call) -> machine_pb2.UpgradeResponse:
+        del call
+        if request.reboot_mode not in machine_pb2.UpgradeRequest.RebootMode.values():
+            raise RpcError(Code.INVALID_ARGUMENT, f"unknown reboot mode {request.reboot_mode}")
+        # This instance keeps its content in memory: it is still there when /var is unmounted.
+        async with open_instance(node, common_pb2.NS_SYSTEM, is_cri=False) as instance:
+            if await find_image(instance.containerd, str(parse_reference(request.image))) is None:
+                sources = await read_sources(node.state)
+                await pull_image(instance.containerd, request.image, sources, root=instance.root)
+            release = await _load(instance, request.image, node)
+        node.upgrades.check(release, force=request.force)
+        install = partial(node.upgrades.install, release, node.upgrades.log.info, force=request.force)
+        try:
+            actor = node.power.upgrade(install, staged=request.stage)
+        except SequenceLockedError:
+            raise _make_locked() from None
+        found = machine_pb2.Upgrade(ack="Upgrade request received", actor_id=actor)
+        return machine_pb2.UpgradeResponse(messages=[found])
+
+    async def rollback(request: machine_pb2.RollbackRequest, call: Call) -> machine_pb2.RollbackResponse:
+        del request, call
+        await node.upgrades.roll_back()
+        node.power.reboot(mode=RebootMode.FORCE)
+        return machine_pb2.RollbackResponse(messages=[machine_pb2.Rollback()])
+
+    return {"Upgrade": upgrade, "Rollback": rollback}
+
+
+async def _load(instance: Instance, name: str, node: Node) -> Release:
+    return await load_release(instance.containerd, name, root=instance.root, keys=node.upgrades.keys)
+
+
+def describe(release: Release) -> str:
+    """A release for a person."""
+    return f"{release.manifest.version}, commit {release.manifest.commit},"
+
+
+def _make_locked() -> RpcError:
+    return RpcError(Code.FAILED_PRECONDITION, "another sequence is running, wait for it to end")

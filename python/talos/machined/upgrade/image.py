@@ -1,0 +1,61 @@
+"""A release among containerd's images: its signature checked first, then every byte of its layer."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import trio
+
+from talos.api.containerd import images_pb2
+from talos.machined.containerd.client import Containerd
+from talos.machined.containerd.manifest import find_form, parse_document, parse_index, parse_manifest
+from talos.machined.containerd.reference import parse_reference
+from talos.machined.containerd.store import read_content
+from talos.system.errors import UserError
+from talos.upgrade.archive import read_annotations
+from talos.upgrade.layer import Layer, check_layer
+from talos.upgrade.manifest import ReleaseManifest, parse_release
+from talos.upgrade.signature import KEYS, load_keys, verify
+
+BLOBS = "io.containerd.content.v1.content/blobs"
+"""Within containerd's root, files named by their digests."""
+COMPRESSED = ("gzip", "zstd")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A release that may be installed: signed by a trusted key, and complete."""
+
+    name: str
+    manifest: ReleaseManifest
+    layer: Layer
+
+
+async def load_release(containerd: Containerd, reference: str, *, root: str, keys: Path = KEYS) -> Release:
+    """Find an image and check it. UserError with the reason when it may not be installed.
+
+    ``root`` is where this instance of containerd keeps its content.
+    """
+    name = str(parse_reference(reference))
+    where = f"image {name}"
+    request = images_pb2.GetImageRequest(name=name)
+    found = await containerd.find("images.v1.Images/Get", request, images_pb2.GetImageResponse)
+    if found is None:
+        raise UserError("is not there", where=where, hint="talosctl image pull or image import brings it")
+    target = found.image.target
+    data = await read_content(containerd, target, where)
+    if find_form(data, target.media_type, where) == "index":
+        data = await read_content(containerd, parse_index(data, where), where)
+    notes: object = parse_document(data, where).get("annotations")
+    texts = cast("dict[str, Any]", notes) if isinstance(notes, dict) else {}
+    manifest, signature = read_annotations(
+        {key: value for key, value in texts.items() if isinstance(value, str)}, where
+    )
+    await trio.to_thread.run_sync(lambda: verify(manifest, signature, load_keys(keys)))
+    release = parse_release(manifest)
+    layers = parse_manifest(data, where).layers
+    if len(layers) != 1 or layers[0].media_type.endswith(COMPRESSED):
+        raise UserError("a release has one layer, which is not compressed", where=where)
+    path = Path(root, BLOBS, *layers[0].digest.split(":", 1))
+    layer = await trio.to_thread.run_sync(check_layer, path, release)
+    return Release(name=name, manifest=release, layer=layer)

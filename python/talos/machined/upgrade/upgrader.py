@@ -1,0 +1,232 @@
+"""What this machine does with releases: writes them, tries them, keeps them or goes back.
+
+The state is in META (:mod:`talos.upgrade.state`), the choice of what boots in GRUB's files. Each step writes
+META before GRUB, so that a power cut between the two leaves a boot into the old slot, and a state that
+knows it.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import trio
+from google.protobuf.message import Message
+
+from talos.api.common.common_pb2 import Code as CommonCode
+from talos.api.common.common_pb2 import Error as CommonError
+from talos.api.machine import machine_pb2 as pb
+from talos.config.read.loader import load
+from talos.disks.install.grub_config import Entry, find_slot, make_arguments
+from talos.disks.install.slots import SlotContent, Slots
+from talos.disks.install.target import BlockTarget
+from talos.machined.node.config_store import get_config
+from talos.machined.node.meta_store import MetaStore
+from talos.machined.upgrade.image import Release
+from talos.resource import ids
+from talos.resource.state import NotFoundError, State
+from talos.system.block.partitions import Run
+from talos.system.errors import UserError
+from talos.system.logging import Log
+from talos.system.mounts import Mounts
+from talos.system.version import get_version
+from talos.upgrade.manifest import CMDLINE, INITRAMFS, KERNEL, check_release
+from talos.upgrade.signature import KEYS
+from talos.upgrade.state import (
+    IDLE,
+    LABEL_TAG,
+    STATE_TAG,
+    Phase,
+    Upgrade,
+    bless,
+    format_state,
+    other_slot,
+    parse_state,
+    revert,
+    stage,
+    start,
+)
+
+SECTOR = 512
+MAX_CMDLINE = 2048
+"""Bytes of the kernel's arguments in a release; the kernel takes 2048 itself."""
+
+NETWORK = "network"
+"""Among the checks: addresses and connectivity."""
+
+type Report = Callable[[str], None]
+
+
+async def is_network_ready(state: State) -> bool:
+    """Whether there are addresses and connectivity."""
+    try:
+        status = (await state.get(*ids.NETWORK_STATUS)).spec
+    except NotFoundError:
+        return False
+    return status.address_ready and status.connectivity_ready
+
+
+@dataclass(slots=True, kw_only=True)
+class Upgrader:
+    """The upgrades of a machine. ``list_checks`` names what is well now, which a trial has to match."""
+
+    state: State
+    meta: MetaStore
+    mounts: Mounts
+    run: Run
+    publish: Callable[[Message], object]
+    log: Log
+    cmdline: str
+    list_checks: Callable[[], Awaitable[Sequence[str]]]
+    keys: Path = KEYS
+    current: Upgrade = IDLE
+    _listener: Callable[[], None] = lambda: None
+    _writing: trio.Lock = field(default_factory=trio.Lock)
+
+    @property
+    def running(self) -> str:
+        """The slot that runs; empty where no slot was booted."""
+        return find_slot(self.cmdline)
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """The callback after every change; one only."""
+        self._listener = listener
+
+    async def begin(self) -> None:
+        """Once META is read: find out whether this boot is a trial, or the end of one."""
+        try:
+            before = parse_state(await self.meta.get(STATE_TAG))
+        except ValueError as error:
+            self.log.warning("META's record of the last upgrade is unusable and dropped", reason=str(error))
+            before = IDLE
+            await self.meta.delete(STATE_TAG)
+        after = start(before, running=self.running)
+        self.current = before
+        if after != before:
+            await self._set(after)
+        if after.phase is Phase.TRIAL:
+            self.log.info(f"{after.version} in slot {after.slot} is on trial until its self-check is done")
+        elif after.phase is Phase.REVERTED:
+            self._announce(after)
+        self._listener()
+
+    def _announce(self, state: Upgrade) -> None:
+        self.log.error(f"the upgrade to {state.version} was reverted", reason=state.reason)
+        event = pb.SequenceEvent(sequence="upgrade", action=pb.SequenceEvent.NOOP)
+        event.error.CopyFrom(CommonError(code=CommonCode.FATAL, message=f"reverted: {state.reason}"))
+        self.publish(event)
+
+    def check(self, release: Release, *, force: bool = False) -> None:
+        """UserError when this release must not replace what runs."""
+        version = get_version()
+        problems = check_release(
+            release.manifest, version=version.tag, architecture=version.arch, force=force
+        )
+        if problems:
+            raise UserError("; ".join(problems), where=f"image {release.name}")
+        self._check_start()
+
+    def _check_start(self) -> None:
+        if not self.running:
+            raise UserError(
+                "this system was not started from a slot of its disk",
+                where="upgrade",
+                hint="install it first",
+            )
+        if self.current.phase is Phase.TRIAL:
+            raise UserError(
+                f"{self.current.version} is on trial", where="upgrade", hint="wait for its self-check to end"
+            )
+
+    async def install(self, release: Release, report: Report, *, force: bool = False) -> None:
+        """Write a release to the other slot, read it back, and have it booted once. UserError, OSError."""
+        self.check(release, force=force)
+        async with self._lock():
+            slots = await self._find_slots()
+            slot = other_slot(self.running)
+            content = await self._make_content(release, slot)
+            await trio.to_thread.run_sync(slots.write, content, partial(trio.from_thread.run_sync, report))
+            await self._stage(slots, release.manifest.version)
+            report(f"{release.manifest.version} is in slot {slot}, which the next reboot tries")
+
+    async def roll_back(self) -> None:
+        """Have the system in the other slot booted once; while on trial, just go back. UserError, OSError."""
+        if self.current.phase is Phase.TRIAL:
+            await self.revert("rolled back by hand")
+            return
+        self._check_start()
+        slot = other_slot(self.running)
+        if self.current.phase is Phase.REVERTED and self.current.slot == slot:
+            raise UserError(
+                f"slot {slot} holds {self.current.version}, which was reverted: {self.current.reason}",
+                where="rollback",
+                hint="upgrade to another release",
+            )
+        async with self._lock():
+            slots = await self._find_slots()
+            entries, _ = await trio.to_thread.run_sync(slots.read)
+            if slot not in entries:
+                raise UserError(f"slot {slot} holds no system to go back to", where="rollback")
+            await self._stage(slots, entries[slot].version)
+
+    def _lock(self) -> trio.Lock:
+        if self._writing.locked():
+            raise UserError("another upgrade is being written", where="upgrade", hint="wait for its end")
+        return self._writing
+
+    async def _stage(self, slots: Slots, version: str) -> None:
+        staged = stage(
+            self.current,
+            running=self.running,
+            version=version,
+            previous_version=get_version().tag,
+            checks=await self.list_checks(),
+        )
+        await self._set(staged)
+        await trio.to_thread.run_sync(slots.boot_once, staged.slot)
+
+    async def bless(self) -> None:
+        """Make the system on trial the default. UserError, OSError; then it is still on trial."""
+        slots = await self._find_slots()
+        await trio.to_thread.run_sync(slots.make_default, self.current.slot)
+        await self._set(bless(self.current))
+        self.log.info(f"{self.current.version} in slot {self.current.slot} is the default from now on")
+
+    async def revert(self, reason: str) -> None:
+        """End the trial; the next boot is the old slot's."""
+        await self._set(revert(self.current, reason))
+        self._announce(self.current)
+
+    async def _set(self, state: Upgrade) -> None:
+        await self.meta.set(STATE_TAG, format_state(state))
+        if state.phase in (Phase.STAGED, Phase.TRIAL):
+            if await self.meta.get(LABEL_TAG) != state.previous.encode():
+                await self.meta.set(LABEL_TAG, state.previous.encode())
+        else:
+            await self.meta.delete(LABEL_TAG)
+        self.current = state
+        self._listener()
+
+    async def _find_slots(self) -> Slots:
+        try:
+            path = (await self.state.get(*ids.SYSTEM_DISK)).spec.dev_path
+        except NotFoundError:
+            raise UserError("there is no system disk", where="upgrade") from None
+        return Slots(BlockTarget(path, SECTOR, self.run, self.mounts))
+
+    async def _make_content(self, release: Release, slot: str) -> SlotContent:
+        layer = release.layer
+        if layer.files[CMDLINE].size > MAX_CMDLINE:
+            raise UserError(f"its {CMDLINE} is too long", where=f"image {release.name}")
+        cmdline = await trio.to_thread.run_sync(lambda: b"".join(layer.read(CMDLINE)))
+        data = await get_config(self.state, ids.MACHINE_CONFIG)
+        config = await trio.to_thread.run_sync(load, data) if data else None
+        install = config.machine.install if config and config.machine else None
+        extra = install.extra_kernel_args if install else None
+        arguments = make_arguments(cmdline.decode("ascii", "replace").strip(), extra or ())
+        names = (KERNEL, INITRAMFS)
+        return SlotContent(
+            entry=Entry(slot=slot, version=release.manifest.version, arguments=arguments),
+            files={name: partial(layer.read, name) for name in names},
+            digests={name: layer.files[name].sha256 for name in names},
+        )

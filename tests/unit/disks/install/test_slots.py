@@ -1,0 +1,159 @@
+"""Slots in folders: what is written where, and what a failure at any step leaves behind."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from talos.disks.install import slots as module
+from talos.disks.install.grub_config import Entry, make_config, parse_config
+from talos.disks.install.slots import SlotContent, Slots
+from talos.disks.layout import MIB
+from talos.system.errors import UserError
+
+from .world import FolderTarget
+
+A = Entry(slot="A", version="v1.15.0", arguments=("pti=on",))
+FILES = {"vmlinuz": b"kernel" * 100, "initramfs": b"0707" * 1000}
+
+
+def make_content(version: str = "v1.16.0", slot: str = "B") -> SlotContent:
+    def reader(data: bytes) -> Callable[[], Iterator[bytes]]:
+        return lambda: iter([data[:7], data[7:]])
+
+    return SlotContent(
+        entry=Entry(slot=slot, version=version, arguments=("pti=on", "new")),
+        files={name: reader(data + version.encode()) for name, data in FILES.items()},
+        digests={name: hashlib.sha256(data + version.encode()).hexdigest() for name, data in FILES.items()},
+    )
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> FolderTarget:
+    target = FolderTarget(tmp_path, MIB)
+    root = target.root("BOOT")
+    for folder in ("A", "grub"):
+        (root / folder).mkdir(parents=True)
+    for name in FILES:
+        (root / "A" / name).write_bytes(b"old")
+    (root / "grub/grub.cfg").write_text(make_config([A], "A"), encoding="ascii")
+    return target
+
+
+def list_all(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_a_system_is_written_read_back_booted_once_and_made_the_default(target: FolderTarget) -> None:
+    slots, root, lines = Slots(target), target.root("BOOT"), list[str]()
+    before = list_all(root / "A")
+    slots.write(make_content(), lines.append)
+    assert lines == ["writing slot B", "reading slot B back"]
+    assert target.mounted == ["BOOT", "BOOT ro", "BOOT"], "it is unmounted before it is read back"
+    entries, default = slots.read()
+    assert (default, {slot: entry.version for slot, entry in entries.items()}) == (
+        "A",
+        {"A": "v1.15.0", "B": "v1.16.0"},
+    )
+    assert (root / "B/vmlinuz").read_bytes() == FILES["vmlinuz"] + b"v1.16.0"
+    slots.boot_once("B")
+    assert b"\nnext_entry=B\n" in (root / "grub/grubenv").read_bytes()
+    inode = (root / "grub/grubenv").stat().st_ino
+    slots.boot_once("")
+    assert b"\nnext_entry=\n" in (root / "grub/grubenv").read_bytes()
+    assert (root / "grub/grubenv").stat().st_ino == inode, "GRUB's file is overwritten in place"
+    slots.make_default("B")
+    assert slots.read()[1] == "B"
+    assert list_all(root / "A") == before
+    slots.write(make_content("v1.17.0", "A"), lines.append)
+    assert slots.read()[1] == "B"
+    assert sorted(path.name for path in root.iterdir()) == ["A", "B", "grub"]
+
+
+def test_garbage_in_the_environment_is_replaced(target: FolderTarget) -> None:
+    path = target.root("BOOT") / "grub/grubenv"
+    path.write_bytes(b"\xff" * 77)
+    Slots(target).boot_once("B")
+    assert path.stat().st_size == 1024
+
+
+def test_the_default_slot_is_never_written(target: FolderTarget) -> None:
+    before = list_all(target.root("BOOT"))
+    with pytest.raises(UserError, match="slot A is the default"):
+        Slots(target).write(make_content(slot="A"), lambda _: None)
+    assert list_all(target.root("BOOT")) == before
+
+
+def test_a_full_disk_leaves_everything_as_it_was(target: FolderTarget) -> None:
+    def fail() -> Iterator[bytes]:
+        yield b"begin"
+        raise OSError(28, "No space left on device")
+
+    slots = Slots(target)
+    slots.write(make_content(), lambda _: None)
+    before = list_all(target.root("BOOT"))
+    content = make_content("v1.17.0")
+    broken = SlotContent(
+        entry=content.entry, files={**content.files, "initramfs": fail}, digests=content.digests
+    )
+    with pytest.raises(OSError, match="No space left"):
+        slots.write(broken, lambda _: None)
+    assert list_all(target.root("BOOT")) == before
+
+
+def test_a_disk_that_reads_differently_keeps_the_old_slot(target: FolderTarget) -> None:
+    slots = Slots(target)
+    slots.write(make_content(), lambda _: None)
+    before = list_all(target.root("BOOT"))
+    content = make_content("v1.17.0")
+    wrong = SlotContent(
+        entry=content.entry, files=content.files, digests={**content.digests, "vmlinuz": "0" * 64}
+    )
+    with pytest.raises(UserError, match="vmlinuz reads differently"):
+        slots.write(wrong, lambda _: None)
+    assert list_all(target.root("BOOT")) == before
+
+
+class PowerCutError(Exception):
+    """The power is cut."""
+
+
+def test_a_power_cut_at_any_change_leaves_the_default_bootable(
+    target: FolderTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, before = target.root("BOOT"), list_all(target.root("BOOT") / "A")
+    left = 0
+
+    def cut(real: Callable[..., None]) -> Callable[..., None]:
+        def call(*args: object, **more: object) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                raise PowerCutError
+            real(*args, **more)
+
+        return call
+
+    for name in ("replace_durably", "flush_folder"):
+        monkeypatch.setattr(module, name, cut(getattr(module, name)))
+    for point in range(1, 40):
+        left = point
+        try:
+            Slots(target).write(make_content(f"v1.16.{point}"), lambda _: None)
+        except PowerCutError:
+            entries, default = parse_config((root / "grub/grub.cfg").read_text(encoding="ascii"))
+            assert default == "A"
+            assert A in entries
+            assert list_all(root / "A") == before
+        else:
+            assert point > 4
+            assert Slots(target).read()[0]["B"].version == f"v1.16.{point}"
+            return
+    raise AssertionError("it never ends")
+
+
+def test_a_foreign_config_is_refused(target: FolderTarget) -> None:
+    (target.root("BOOT") / "grub/grub.cfg").write_text("hello", encoding="ascii")
+    with pytest.raises(UserError, match=r"BOOT/grub/grub\.cfg: is not the installer's"):
+        Slots(target).read()

@@ -1,0 +1,204 @@
+"""The upgrader over reboots: META in a file, slots as a twin, the events and diagnostics that say why."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import trio
+
+from talos.api.definitions.network_pb2 import StatusSpec
+from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
+from talos.disks.install.grub_config import Entry
+from talos.machined.controllers.runtime.self_check import LIMIT, STABLE, SelfCheckController
+from talos.machined.node.meta_store import MetaStore
+from talos.machined.upgrade.upgrader import Upgrader
+from talos.resource import ids, kinds
+from talos.resource.changes import put
+from talos.resource.controller.runtime import run_controllers
+from talos.resource.memory.state import MemoryState
+from talos.system.errors import UserError
+from talos.system.logging import Log
+from talos.testing.mounts import MemoryMounts
+from talos.upgrade.state import LABEL_TAG, STATE_TAG, Phase
+
+ENTRIES = {slot: Entry(slot=slot, version=f"v1.15.{slot == 'B':d}", arguments=()) for slot in "AB"}
+
+
+@dataclass(slots=True, kw_only=True)
+class FakeSlots:
+    """BOOT of a machine, and GRUB."""
+
+    default: str = "A"
+    next: str = ""
+    entries: dict[str, Entry] = field(default_factory=lambda: dict(ENTRIES))
+
+    def read(self) -> tuple[dict[str, Entry], str]:
+        return self.entries, self.default
+
+    def boot_once(self, slot: str) -> None:
+        self.next = slot
+
+    def make_default(self, slot: str) -> None:
+        self.default = slot
+
+    def boot(self) -> str:
+        """The slot that GRUB starts."""
+        slot, self.next = self.next or self.default, ""
+        return slot
+
+
+@dataclass(slots=True, kw_only=True)
+class World:
+    """A machine's disk over its boots."""
+
+    meta: Path
+    slots: FakeSlots
+    published: list[Any] = field(default_factory=list[Any])
+    lines: list[str] = field(default_factory=list[str])
+    state: MemoryState = field(default_factory=MemoryState)
+
+    async def boot(self, checks: Sequence[str] = ("apid", "network")) -> Upgrader:
+        """Start the machine; META is read."""
+
+        async def list_checks() -> Sequence[str]:
+            await trio.lowlevel.checkpoint()
+            return checks
+
+        self.state = MemoryState()
+        store = MetaStore()
+        await store.load(str(self.meta))
+        upgrader = Upgrader(
+            state=self.state,
+            meta=store,
+            mounts=MemoryMounts(),
+            run=cast("Any", None),
+            publish=self.published.append,
+            log=Log(write=self.lines.append),
+            cmdline=f"BOOT_IMAGE=/{self.slots.boot()}/vmlinuz",
+            list_checks=list_checks,
+        )
+        await upgrader.begin()
+        return upgrader
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    from talos.system.block.meta import make_meta
+
+    slots = FakeSlots()
+
+    async def find(_: Upgrader) -> FakeSlots:
+        await trio.lowlevel.checkpoint()
+        return slots
+
+    monkeypatch.setattr(Upgrader, "_find_slots", find)
+    meta = tmp_path / "meta"
+    meta.write_bytes(make_meta({12: b"kept"}).ljust(1 << 20, b"\0"))
+    return World(meta=meta, slots=slots)
+
+
+async def test_back_and_forth(world: World) -> None:
+    for old, new in (("A", "B"), ("B", "A"), ("A", "B")):
+        upgrader = await world.boot()
+        assert upgrader.running == old
+        await upgrader.roll_back()
+        assert await upgrader.meta.get(LABEL_TAG) == old.encode()
+        upgrader = await world.boot()
+        assert (upgrader.running, upgrader.current.phase) == (new, Phase.TRIAL)
+        assert world.slots.default == old
+        await upgrader.bless()
+        assert world.slots.default == new
+        assert await upgrader.meta.get(LABEL_TAG) is None
+        assert await upgrader.meta.get(12) == b"kept"
+
+
+async def test_a_trial_that_dies_is_reverted_by_the_next_boot(world: World) -> None:
+    await (await world.boot()).roll_back()
+    assert (await world.boot()).running == "B"
+    upgrader = await world.boot()
+    assert (upgrader.running, upgrader.current.phase) == ("A", Phase.REVERTED)
+    assert "ended before its self-check" in upgrader.current.reason
+    assert world.published[-1].error.message == f"reverted: {upgrader.current.reason}"
+    assert "was reverted" in "".join(world.lines)
+    with pytest.raises(UserError, match="which was reverted"):
+        await upgrader.roll_back()
+
+
+async def test_a_rollback_of_a_trial_only_ends_it(world: World) -> None:
+    await (await world.boot()).roll_back()
+    upgrader = await world.boot()
+    await upgrader.roll_back()
+    upgrader = await world.boot()
+    assert (upgrader.running, upgrader.current.reason) == ("A", "rolled back by hand")
+
+
+async def test_an_empty_slot_and_another_medium_are_refused(world: World) -> None:
+    del world.slots.entries["B"]
+    with pytest.raises(UserError, match="slot B holds no system"):
+        await (await world.boot()).roll_back()
+    upgrader = await world.boot()
+    upgrader.cmdline = "console=ttyS0"
+    with pytest.raises(UserError, match="was not started from a slot"):
+        await upgrader.roll_back()
+
+
+async def test_garbage_in_meta_is_dropped(world: World) -> None:
+    upgrader = await world.boot()
+    await upgrader.meta.set(STATE_TAG, b"\xff garbage")
+    upgrader = await world.boot()
+    assert upgrader.current.phase is Phase.IDLE
+    assert await upgrader.meta.get(STATE_TAG) is None
+
+
+async def _set_health(state: MemoryState, *, apid: bool, network: bool) -> None:
+    await put(state, kinds.SERVICE, "apid", ServiceSpec(running=True, healthy=apid))
+    await put(state, *ids.NETWORK_STATUS, StatusSpec(address_ready=network, connectivity_ready=True))
+
+
+@pytest.mark.parametrize(
+    ("apid", "network", "reason"),
+    [
+        (True, True, ""),
+        (False, True, "service apid is not healthy"),
+        (True, False, "the network is not ready"),
+        (False, False, "service apid is not healthy; the network is not ready"),
+    ],
+)
+async def test_the_self_check(
+    apid: bool, network: bool, reason: str, world: World, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    await (await world.boot()).roll_back()
+    upgrader = await world.boot()
+    await _set_health(world.state, apid=apid, network=network)
+    rebooted: list[float] = []
+    began = trio.current_time()
+
+    def reboot() -> None:
+        rebooted.append(trio.current_time() - began)
+
+    controller = SelfCheckController(upgrader, reboot, Log(write=world.lines.append))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_controllers, world.state, [controller])
+        await _wait(lambda: upgrader.current.phase is not Phase.TRIAL)
+        took = trio.current_time() - began
+        await trio.sleep(1)
+        found = {one.id: one.spec for one in await world.state.list(kinds.DIAGNOSTIC)}
+        nursery.cancel_scope.cancel()
+    if reason:
+        assert upgrader.current.reason == f"self-check: after {LIMIT:.0f} s: {reason}"
+        assert rebooted
+        assert rebooted[0] >= LIMIT  # the mock clock jumps while META is written, so there is no upper bound
+        assert list(found["upgrade-reverted"].details) == [upgrader.current.reason]
+        assert world.slots.boot() == "A"
+    else:
+        assert upgrader.current.phase is Phase.BLESSED
+        assert (found, rebooted, world.slots.default) == ({}, [], "B")
+        assert took >= STABLE
+
+
+async def _wait(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - see below
+        await trio.sleep(0.5)  # no event: the mock clock moves on only while somebody sleeps
