@@ -13,6 +13,7 @@ from driver.web import WebServer
 REPOSITORY = "ghcr.io/siderolabs/installer"
 FIRST = "v1.15.0-alpha.0"
 """What the machines run before they are upgraded."""
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 NO_SYSTEM = pack_file("rootfs.sqsh.sha256", b"0" * 64 + b"\n")
 """For the end of an initramfs, whose early init then refuses the system image."""
 
@@ -86,7 +87,7 @@ class Releases:
         manifest = (blobs / index["manifests"][0]["digest"].partition(":")[2]).read_bytes()
         if altered:
             manifest = self._alter(blobs, manifest)
-        self._web.serve(f"{base}/manifests/{tag}", manifest.decode())
+        self._web.serve(f"{base}/manifests/{tag}", manifest.decode(), MANIFEST)
         for blob in blobs.iterdir():
             self._web.serve_file(f"{base}/blobs/sha256:{blob.name}", blob)
 

@@ -14,6 +14,7 @@ class WebServer:
     def __init__(self) -> None:
         """Listen on a free port."""
         self.texts: dict[str, bytes] = {}
+        self.kinds: dict[str, str] = {}
         self.files: dict[str, Path] = {}
         self.requests: list[str] = []
         outer = self
@@ -33,9 +34,10 @@ class WebServer:
         """A path's address for machines."""
         return f"http://{HOST}:{self._server.server_port}{path}"
 
-    def serve(self, path: str, text: str) -> str:
-        """Offer a text; its address."""
+    def serve(self, path: str, text: str, kind: str = "") -> str:
+        """Offer a text, of this media type; its address."""
         self.texts[path] = text.encode()
+        self.kinds[path] = kind
         return self.url(path)
 
     def serve_file(self, path: str, file: Path) -> str:
@@ -52,6 +54,8 @@ class WebServer:
             data = self.files[path].read_bytes()
         request.send_response(200 if data is not None else 404)
         request.send_header("Content-Length", str(len(data or b"")))
+        if kind := self.kinds.get(path):
+            request.send_header("Content-Type", kind)
         request.end_headers()
         request.wfile.write(data or b"")
 
