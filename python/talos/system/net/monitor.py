@@ -61,6 +61,8 @@ class _Copy:
     table: Table[Any]
     entries: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
     is_stale: bool = True
+    is_known: bool = False
+    """Whether it was ever dumped."""
     missed: list[Any] | None = None
     """Notifications that have come while the table is dumped."""
 
@@ -141,10 +143,14 @@ class Monitor:
             raise
         # One that changes all the time is better than nothing, and dumped again when it is asked for next.
         copy.is_stale |= not is_whole
-        copy.entries = {table.key(state): state for state in states}
+        entries = {table.key(state): state for state in states}
+        # What the answer brings in is no news when its notification comes: earlier readers learn of it here.
+        changed = table.topic if copy.is_known and entries != copy.entries else Topic(0)
+        copy.entries, copy.is_known = entries, True
         missed, copy.missed = copy.missed, None
         for message in missed:
-            self._apply(message)
+            changed |= self._apply(message)
+        self._notify(changed)
         self.catch_up()
 
     def catch_up(self) -> None:
@@ -165,6 +171,9 @@ class Monitor:
                 continue
             for message in self._marshal.parse(data):
                 changed |= self._apply(message)
+        self._notify(changed)
+
+    def _notify(self, changed: Topic) -> None:
         for watch in self._watches:
             if watch.topics & changed:
                 watch.notify()
