@@ -1,6 +1,6 @@
 # Two commands for newcomers, `make cluster` and `make test`; each installs what it needs and then works.
 
-NODES ?= 1
+NODES ?= 2
 CLUSTER ?= talos-default
 PYTHON ?= python3
 SYSTEM := x86_64-linux
@@ -25,6 +25,7 @@ IMAGE := build/image.squashfs
 IMAGES := build/images
 # With Kubernetes: a quarter of an hour on two processors, once.
 ALL_IMAGES := build/images-all
+KUBECTL := build/bin/kubectl --kubeconfig build/kubeconfig
 DEV := build/workstation/bin/python3.13
 PYTEST := PATH="$(CURDIR)/build/workstation/sbin:$$PATH" PYTHONPATH=python $(DEV) -B -m pytest
 CHECK := .\#checks.$(SYSTEM)
@@ -101,17 +102,21 @@ api: fetch ## Generate the modules of the .proto files into the work tree, for e
 	@nix build .#api --out-link build/api
 	@cp -r --no-preserve=mode build/api/talos python/
 
-# Requests for other nodes are passed on by control plane nodes only, so the first three are such.
-cluster: build all-images ## Start a cluster of NODES nodes on this machine, up to three of them control plane nodes
-	@controlplanes=$$(( $(NODES) < 3 ? $(NODES) : 3 )); set -x; \
+# Two members of etcd are worse than one: from four nodes on three of them are control plane nodes.
+cluster: build all-images ## Start a cluster of NODES (2) nodes with Kubernetes on this machine
+	@controlplanes=$$(( $(NODES) < 4 ? 1 : 3 )); set -x; \
 	$(TALOSCTL) cluster create --name $(CLUSTER) --controlplanes $$controlplanes \
 		--workers $$(( $(NODES) - controlplanes )) --image $(IMAGE) --images $(ALL_IMAGES)
+	@$(TALOSCTL) kubeconfig --force build/kubeconfig
+	@timeout 300 sh -c 'until $(KUBECTL) get node $(CLUSTER)-controlplane-1; do sleep 1; done' >/dev/null 2>&1
+	@$(KUBECTL) wait --for=condition=Ready nodes --all --timeout=300s
+	@$(KUBECTL) get nodes
 	@echo
 	@echo "talosctl is $(TALOSCTL); to have it on the PATH:  export PATH=\"$(CURDIR)/build/bin:\$$PATH\""
 
 machines: build assets ## Start a cluster of NODES virtual machines on this machine
 	nix build .\#root-vm --out-link build/root-vm
-	@controlplanes=$$(( $(NODES) < 3 ? $(NODES) : 3 )); set -x; TALOS_VM_ROOT=$(CURDIR)/build/root-vm \
+	@controlplanes=$$(( $(NODES) < 4 ? 1 : 3 )); set -x; TALOS_VM_ROOT=$(CURDIR)/build/root-vm \
 	$(TALOSCTL) cluster create qemu --name $(CLUSTER) --controlplanes $$controlplanes \
 		--workers $$(( $(NODES) - controlplanes )) --iso-path build/talos.iso
 

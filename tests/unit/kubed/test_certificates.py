@@ -1,0 +1,82 @@
+"""Certificates of Kubernetes stay until they are due, and are for the names that the API server has."""
+
+import base64
+import ipaddress
+from datetime import timedelta
+
+import yaml
+from cryptography import x509
+
+from talos.api.common.common_pb2 import NetIP, PEMEncodedCertificateAndKey
+from talos.api.definitions.secrets_pb2 import KubernetesDynamicCertsSpec, KubernetesRootSpec
+from talos.kubed.controllers.certificates import is_current, issue, make_sans
+from talos.kubed.service import make_admin_kubeconfig, make_archive
+from talos.pki.authority import CertificateAuthority, Usage
+from talos.pki.certificate import parse_certificate
+from talos.pki.keys import KeyType
+
+
+def make_root(authority: CertificateAuthority) -> KubernetesRootSpec:
+    root = KubernetesRootSpec(
+        name="test", dns_domain="cluster.local", cert_sa_ns=["api.example", "192.0.2.7"]
+    )
+    root.endpoint.full_path = "https://10.5.0.2:6443"
+    root.local_endpoint.full_path = "https://localhost:6443"
+    root.issuing_ca.crt, root.issuing_ca.key = authority.crt, authority.pem.key
+    root.aggregator_ca.CopyFrom(root.issuing_ca)
+    root.accepted_c_as.add(crt=authority.crt)
+    root.api_server_ips.append(NetIP(ip=ipaddress.ip_address("10.96.0.1").packed))
+    return root
+
+
+AUTHORITY = CertificateAuthority.generate(KeyType.P256, organizations=["kubernetes"])
+ROOT = make_root(AUTHORITY)
+SANS = make_sans(ROOT, ["one"], [ipaddress.ip_address("10.5.0.2").packed])
+
+
+def test_the_api_server_has_the_names_that_clients_use() -> None:
+    addresses = {str(ipaddress.ip_address(ip.ip)) for ip in SANS.i_ps}
+    assert addresses == {"10.5.0.2", "10.96.0.1", "127.0.0.1", "192.0.2.7"}
+    assert set(SANS.dns_names) == {
+        "api.example",
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        "kubernetes.default.svc.cluster.local",
+        "localhost",
+        "one",
+    }
+
+
+def test_what_is_current_stays() -> None:
+    spec = KubernetesDynamicCertsSpec()
+    issue(spec, ROOT, SANS)
+    before = spec.SerializeToString(deterministic=True)
+    issue(spec, ROOT, SANS)
+    assert spec.SerializeToString(deterministic=True) == before
+    issue(spec, ROOT, make_sans(ROOT, ["two"], []))
+    assert spec.SerializeToString(deterministic=True) != before
+    client = parse_certificate(spec.api_server_kubelet_client.crt)
+    assert "O=system:masters" in client.subject.rfc4514_string()
+
+
+def test_half_a_life_is_enough() -> None:
+    now = parse_certificate(AUTHORITY.crt).not_valid_before_utc
+    for age, stays in ((timedelta(days=100), True), (timedelta(days=200), False)):
+        made = AUTHORITY.issue(
+            common_name="a", ttl=timedelta(days=365), usages=Usage.CLIENT, not_before=now - age
+        )
+        pair = PEMEncodedCertificateAndKey(crt=made.crt, key=made.key)
+        assert is_current(pair, AUTHORITY) is stays
+    other = CertificateAuthority.generate(KeyType.P256)
+    assert not is_current(pair, other)
+
+
+def test_an_administrator_gets_a_kubeconfig() -> None:
+    document = yaml.safe_load(make_admin_kubeconfig(ROOT, timedelta(hours=1)))
+    assert document["current-context"] == "admin@test"
+    assert document["clusters"][0]["cluster"]["server"] == "https://10.5.0.2:6443"
+    pem = base64.b64decode(document["users"][0]["user"]["client-certificate-data"])
+    certificate = x509.load_pem_x509_certificate(pem)
+    assert certificate.not_valid_after_utc - certificate.not_valid_before_utc == timedelta(hours=1)
+    assert make_archive("x").startswith(b"\x1f\x8b")
