@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+import trio
+
 from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
 from talos.kubed.client import Access, KubernetesClient
 from talos.kubed.controllers.certificates import ADMIN, MASTERS, load_authority
@@ -10,6 +12,23 @@ from talos.pki.authority import Usage
 LIFETIME = timedelta(minutes=10)
 """As upstream: what is made for each use need not be renewed."""
 SKEW = timedelta(minutes=1)
+
+
+class AdminAccess:
+    """A client that is kept while its certificate has more than half of its life left."""
+
+    def __init__(self) -> None:
+        self._client: KubernetesClient | None = None
+        self._root = b""
+        self._until = 0.0
+
+    def connect(self, root: KubernetesRootSpec) -> KubernetesClient:
+        """The client for these secrets."""
+        secret = root.SerializeToString(deterministic=True)
+        if self._client is None or secret != self._root or trio.current_time() > self._until:
+            self._client, self._root = connect_admin(root), secret
+            self._until = trio.current_time() + LIFETIME.total_seconds() / 2
+        return self._client
 
 
 def connect_admin(root: KubernetesRootSpec) -> KubernetesClient:

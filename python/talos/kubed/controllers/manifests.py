@@ -23,7 +23,7 @@ from talos.config.documents.kubernetes.inline_manifest import KubeInlineManifest
 from talos.config.documents.kubernetes.network import KubeNetworkConfig
 from talos.config.model import Config
 from talos.config.static_pods import API_SERVER
-from talos.kubed.admin import connect_admin
+from talos.kubed.admin import AdminAccess
 from talos.kubed.client import KubernetesClient, KubernetesError
 from talos.kubed.controllers.control_plane import make_resources
 from talos.kubed.controllers.kubelet import find_dns, format_arguments
@@ -168,6 +168,7 @@ class ManifestApplyController(Reconciler):
 
     def __init__(self, log: Log) -> None:
         self._log = log
+        self._access = AdminAccess()
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Create what is missing; repeated until everything is there."""
@@ -176,13 +177,13 @@ class ManifestApplyController(Reconciler):
         manifests = sorted(await runtime.list(kinds.MANIFEST), key=lambda found: found.metadata.id)
         if root is None or pod is None or not manifests:
             return
-        client = connect_admin(root.spec)
+        client = self._access.connect(root.spec)
         objects = [to_plain(item.object) for manifest in manifests for item in manifest.spec.items]
         while problems := await self._apply(client, order(objects)):
             for text in problems:
                 self._log.once(f"the manifests are not applied yet: {text}", key="manifests")
             await trio.sleep(RETRY_EVERY)
-            client = connect_admin(root.spec)
+            client = self._access.connect(root.spec)
         status = ManifestStatusSpec(manifests_applied=[found.metadata.id for found in manifests])
         await runtime.put(kinds.MANIFEST_STATUS, STATUS, status)
 

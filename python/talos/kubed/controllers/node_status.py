@@ -11,14 +11,16 @@ import trio
 
 from talos.api.definitions.k8s_pb2 import NodeStatusSpec
 from talos.config.static_pods import API_SERVER
-from talos.kubed.admin import connect_admin
+from talos.kubed.admin import AdminAccess
 from talos.kubed.client import MERGE, KubernetesClient, KubernetesError
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.logging import Log
 
-LOOK_EVERY = 10.0
+LOOK_EVERY = 30.0
 """Seconds between two looks at the node."""
+LOOK_EVERY_AT_FIRST = 3.0
+"""While it is not there, or not ready."""
 
 
 class NodeStatusController(Reconciler):
@@ -36,6 +38,8 @@ class NodeStatusController(Reconciler):
 
     def __init__(self, log: Log) -> None:
         self._log = log
+        self._access = AdminAccess()
+        self._is_settled = False
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Reconcile at every change, and periodically."""
@@ -45,7 +49,7 @@ class NodeStatusController(Reconciler):
 
     async def _tick(self, runtime: ControllerRuntime) -> None:
         while True:
-            await trio.sleep(LOOK_EVERY)
+            await trio.sleep(LOOK_EVERY if self._is_settled else LOOK_EVERY_AT_FIRST)
             runtime.queue_reconcile()
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
@@ -61,12 +65,14 @@ class NodeStatusController(Reconciler):
         }
         name = nodename.spec.nodename
         try:
-            node = await mark_node(connect_admin(root.spec), name, labels, annotations)
+            node = await mark_node(self._access.connect(root.spec), name, labels, annotations)
         except KubernetesError as error:
             self._log.once(f"the node can't be looked at: {error}", key="node", level="info")
             return
         if node is not None:
-            await runtime.put(kinds.NODE_STATUS, name, make_status(node))
+            status = make_status(node)
+            self._is_settled = status.node_ready
+            await runtime.put(kinds.NODE_STATUS, name, status)
 
 
 async def mark_node(

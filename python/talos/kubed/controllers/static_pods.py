@@ -12,7 +12,7 @@ from talos.config.active import read_config
 from talos.config.documents.kubernetes.static_pod import KubeStaticPodConfig
 from talos.config.static_pods import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
 from talos.kubed import pods
-from talos.kubed.admin import connect_admin
+from talos.kubed.admin import AdminAccess
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
 from talos.resource.objects import to_plain, to_struct
@@ -48,6 +48,7 @@ class ControlPlanePodController(Reconciler):
 
     def __init__(self) -> None:
         self._was_ready = False
+        self._access = AdminAccess()
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Reconcile at every change, and when the API server is ready."""
@@ -67,7 +68,7 @@ class ControlPlanePodController(Reconciler):
         root = await runtime.get_or_none(*ids.KUBERNETES_ROOT_SECRET)
         if root is None or await runtime.get_or_none(kinds.STATIC_POD, API_SERVER) is None:
             return False
-        return await connect_admin(root.spec).is_ready()
+        return await self._access.connect(root.spec).is_ready()
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write the pods once the files that they read are there and etcd runs."""
