@@ -166,8 +166,9 @@ run-vm: build vm-inputs $(KEY) ## Boot a machine from the ISO; its disk stays in
 	@nix run .\#run-vm $(IMPURE) -- --folder build/vm $(VM)
 
 SOAK := 180
-soak: api devenv ## Fuzz every parser for SOAK seconds (180)
+soak: build images api devenv ## Fuzz every parser for SOAK seconds (180), then break five nodes for ten times as long
 	FUZZ_SECONDS=$(SOAK) $(PYTEST) tests/unit/fuzz
+	FAULT_NODES=5 FAULT_SECONDS=$$(( 10 * $(SOAK) )) $(PYTEST) -s tests/cluster/faults
 
 bench: build api devenv peers ## Benchmarks; they print tables and never fail on time
 	$(PYTEST) -s tests/bench

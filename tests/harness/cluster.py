@@ -13,7 +13,7 @@ from pathlib import Path
 
 from talos.config.talosconfig.places import save
 from talos.provision import provider
-from talos.provision.cluster import ClusterInfo, NodeInfo
+from talos.provision.cluster import ClusterInfo, NodeInfo, Role
 from talos.provision.configs import ConfigOptions, generate_configs
 from talos.provision.host.checks import suggest_subnet
 from talos.provision.local import CreateOptions, create_cluster, destroy_cluster, show_cluster
@@ -159,7 +159,10 @@ class Cluster:
         for node in self.nodes:
             address = str(node.address)
             argv = ("-e", address, "-n", address)
-            for command in (("services",), ("logs", "machined", "--tail", "15")):
+            commands = [("services",), ("logs", "machined", "--tail", "15")]
+            if node.role is Role.CONTROL_PLANE:
+                commands += [("etcd", "members"), ("etcd", "status"), ("logs", "etcd", "--tail", "15")]
+            for command in commands:
                 result = self.talosctl(*argv, *command, check=False, seconds=15)
                 parts.append(f"--- {node.name}: {' '.join(command)}\n{result.stdout}{result.stderr}")
             console = node.console.read_text(encoding="utf-8", errors="replace").splitlines()[-25:]

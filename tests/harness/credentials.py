@@ -13,10 +13,15 @@ from talos.provision.store import ClusterFolder
 API_PORT = 50000
 
 
+def secrets_of(cluster: Cluster) -> SecretsBundle:
+    """The secrets that the cluster's machine configs were made from."""
+    secrets = ClusterFolder(cluster.directory.resolve() / cluster.name).secrets
+    return SecretsBundle.parse(secrets.read_text(encoding="utf-8"), where=str(secrets))
+
+
 def authority_of(cluster: Cluster) -> CertificateAuthority:
     """The CA of a cluster's clients and API servers."""
-    secrets = ClusterFolder(cluster.directory.resolve() / cluster.name).secrets
-    bundle = SecretsBundle.parse(secrets.read_text(encoding="utf-8"), where=str(secrets))
+    bundle = secrets_of(cluster)
     return CertificateAuthority.from_pem(bundle.os.crt, bundle.os.key)
 
 

@@ -9,12 +9,16 @@ from typing import Any, cast
 import grpc
 from google.protobuf.message import Message
 from tests.harness.cluster import Cluster
+from tests.harness.credentials import secrets_of
 
 from talos.api.etcd import rpc_pb2 as pb
+from talos.pki.authority import CertificateAuthority, Usage
 from talos.provision.cluster import NodeInfo
 
-SECRETS = "system/secrets/etcd"
 TIMEOUT = 10.0
+"""Seconds of one call."""
+RECONNECT_MILLISECONDS = 500
+"""At most between two attempts to reach a member that is gone; gRPC's own limit is two minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +26,26 @@ class Keys:
     """Calls to one member; a failure is an AssertionError, so that a test may wait for a success."""
 
     channel: grpc.Channel
+    timeout: float = TIMEOUT
 
-    def put(self, key: str, value: str) -> None:
+    def put(self, key: str, value: str) -> pb.ResponseHeader:
         """Write a key; it is acknowledged by the quorum."""
-        self._call("KV/Put", pb.PutRequest(key=key.encode(), value=value.encode()), pb.PutResponse)
+        request = pb.PutRequest(key=key.encode(), value=value.encode())
+        return self._call("KV/Put", request, pb.PutResponse).header
 
     def get(self, key: str) -> str:
         """Read a key through the quorum; empty when there is none."""
+        return self.read(key)[0]
+
+    def read(self, key: str) -> tuple[str, pb.ResponseHeader]:
+        """The same with the header, which has the cluster's id and its revision."""
         found = self._call("KV/Range", pb.RangeRequest(key=key.encode()), pb.RangeResponse)
-        return found.kvs[0].value.decode() if found.kvs else ""
+        return found.kvs[0].value.decode() if found.kvs else "", found.header
 
     def _call[R: Message](self, method: str, request: Message, reply: type[R]) -> R:
         stub = cast("Any", self.channel).unary_unary(f"/etcdserverpb.{method}")
         try:
-            return reply.FromString(stub(request.SerializeToString(), timeout=TIMEOUT))
+            return reply.FromString(stub(request.SerializeToString(), timeout=self.timeout))
         except grpc.RpcError as error:
             raise AssertionError(f"etcd {method}: {error}") from None
 
@@ -54,13 +64,13 @@ def find_etcd(node: NodeInfo) -> int:
 
 
 @contextmanager
-def open_keys(cluster: Cluster, node: NodeInfo) -> Generator[Keys]:
-    """A client of one node's member."""
-    folder = cluster.root(node) / SECRETS
-    credentials = grpc.ssl_channel_credentials(
-        root_certificates=(folder / "ca.crt").read_bytes(),
-        private_key=(folder / "admin.key").read_bytes(),
-        certificate_chain=(folder / "admin.crt").read_bytes(),
-    )
-    with grpc.secure_channel(f"{node.address}:2379", credentials) as channel:
-        yield Keys(channel)
+def open_keys(cluster: Cluster, node: NodeInfo, *, timeout: float = TIMEOUT) -> Generator[Keys]:
+    """A client of one node's member, which may be down: the certificate is made of the cluster's secrets."""
+    etcd = secrets_of(cluster).etcd
+    authority = CertificateAuthority.from_pem(etcd.crt, etcd.key)
+    client = authority.issue(common_name="talos", usages=Usage.CLIENT)
+    credentials = grpc.ssl_channel_credentials(authority.crt, client.key, client.crt)
+    # A write that gRPC sends twice would be a lie about when it began and ended.
+    options = [("grpc.max_reconnect_backoff_ms", RECONNECT_MILLISECONDS), ("grpc.enable_retries", 0)]
+    with grpc.secure_channel(f"{node.address}:2379", credentials, options) as channel:
+        yield Keys(channel, timeout)

@@ -1,0 +1,75 @@
+"""Faults of all kinds while clients write and read: nothing acknowledged is lost, and all is well again.
+
+FAULT_SECONDS and FAULT_NODES make a longer run on more nodes, FAULT_SEED repeats an order of faults.
+"""
+
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from tests.cluster.faults.faults import Injector
+from tests.cluster.faults.plan import make_plan
+from tests.cluster.faults.workload import Observations, read_everywhere, running_workload
+from tests.harness.cluster import Cluster, check_services, eventually, running_cluster
+from tests.harness.history import check_linearizability
+
+SECONDS = float(os.environ.get("FAULT_SECONDS", "90"))
+NODES = int(os.environ.get("FAULT_NODES", "3"))
+SEED = int(os.environ.get("FAULT_SEED") or random.randrange(1 << 32))
+HEALTHY = 120.0
+"""Seconds after the last fault in which all is well again; a killed init takes ten to be started anew."""
+FEWEST = 100
+"""Acknowledged writes below which a run has shown nothing."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("clusters"), controlplanes=NODES) as running:
+        yield running
+
+
+def check_members(cluster: Cluster) -> None:
+    """Every member has the same members, all of which vote."""
+    views = [cluster.rows("-e", address, "-n", address, "etcd", "members") for address in cluster.addresses]
+    names = {node.name for node in cluster.nodes}
+    for view in views:
+        assert {row["HOSTNAME"] for row in view} == names, view
+        assert len(view) == len(names), view
+        assert all(row["LEARNER"] == "false" for row in view), view
+        assert {row["ID"] for row in view} == {row["ID"] for row in views[0]}
+
+
+def check_health(cluster: Cluster, seen: Observations) -> None:
+    for address in cluster.addresses:
+        check_services(cluster, address)
+    check_members(cluster)
+    read_everywhere(cluster, cluster.nodes, seen)
+
+
+def test_nothing_is_lost_and_all_is_well_again(cluster: Cluster) -> None:
+    plan = make_plan(SEED, NODES, SECONDS)
+    text = "\n".join(f"  {fault}" for fault in plan)
+    sys.stdout.write(
+        f"FAULT_SEED={SEED} FAULT_NODES={NODES} FAULT_SECONDS={SECONDS:g}; in this order:\n{text}\n"
+    )
+    injector = Injector(cluster, NODES)
+    with running_workload(cluster, cluster.nodes, SEED) as seen:
+        for fault in plan:
+            injector.inject(fault)
+            time.sleep(fault.pause)
+        began = time.monotonic()
+        eventually("all is well", lambda: check_health(cluster, seen), seconds=HEALTHY, pause=0.5)
+        recovery = time.monotonic() - began
+    read_everywhere(cluster, cluster.nodes, seen)
+    acknowledged = seen.history.count_acknowledged()
+    sys.stdout.write(
+        f"{len(seen.history.operations)} operations, {acknowledged} acknowledged writes, at most "
+        f"{seen.longest_gap:.1f} s without one; all well {recovery:.1f} s after the last fault\n"
+    )
+    problems = [*seen.problems, *check_linearizability(seen.history.operations)]
+    assert not problems, "\n".join(problems[:20])
+    assert len(seen.clusters) == 1, f"two clusters: {seen.clusters}"
+    assert acknowledged >= FEWEST
