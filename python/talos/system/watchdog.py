@@ -3,11 +3,37 @@
 import array
 import fcntl
 import os
+from pathlib import Path
 from typing import Protocol, override
 
 # linux/watchdog.h
 _WDIOC_SETTIMEOUT = 0xC0045706
 _MAGIC_CLOSE = b"V"
+
+
+DEVICES = Path("/sys/class/watchdog")
+SOFTWARE = "Software Watchdog"
+"""What the kernel's own timer names itself: it resets nothing when the kernel hangs."""
+
+
+def find_watchdog(devices: Path = DEVICES) -> str:
+    """The path of a watchdog, one of hardware if there is any; empty when there is none."""
+    found = [
+        ((folder / "identity").read_text(encoding="utf-8").strip() == SOFTWARE, f"/dev/{folder.name}")
+        for folder in (sorted(devices.iterdir()) if devices.is_dir() else ())
+    ]
+    return min(found)[1] if found else ""
+
+
+def arm_watchdog(device: str, seconds: int) -> int:
+    """Have a device reset the machine unless somebody opens and feeds it in time; the time-out. OSError."""
+    descriptor = os.open(device, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        value = array.array("i", [seconds])
+        fcntl.ioctl(descriptor, _WDIOC_SETTIMEOUT, value)
+        return value[0]
+    finally:
+        os.close(descriptor)  # without the magic: it stays armed
 
 
 class Watchdog(Protocol):

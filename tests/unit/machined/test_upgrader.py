@@ -21,6 +21,7 @@ from talos.resource.memory.state import MemoryState
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.testing.mounts import MemoryMounts
+from talos.testing.watchdog import MemoryWatchdog
 from talos.upgrade.state import LABEL_TAG, STATE_TAG, Phase
 
 ENTRIES = {slot: Entry(slot=slot, version=f"v1.15.{slot == 'B':d}", arguments=()) for slot in "AB"}
@@ -44,9 +45,10 @@ class FakeSlots:
         self.default = slot
 
     def boot(self) -> str:
-        """The slot that GRUB starts."""
+        """The command line that GRUB starts a slot with."""
+        trial = " talos.trial" if self.next else ""
         slot, self.next = self.next or self.default, ""
-        return slot
+        return f"BOOT_IMAGE=/{slot}/vmlinuz pti=on{trial}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,7 +78,7 @@ class World:
             run=cast("Any", None),
             publish=self.published.append,
             log=Log(write=self.lines.append),
-            cmdline=f"BOOT_IMAGE=/{self.slots.boot()}/vmlinuz",
+            cmdline=self.slots.boot(),
             list_checks=list_checks,
         )
         await upgrader.begin()
@@ -174,12 +176,13 @@ async def test_the_self_check(
     upgrader = await world.boot()
     await _set_health(world.state, apid=apid, network=network)
     rebooted: list[float] = []
+    watchdog = MemoryWatchdog("/dev/watchdog0")
     began = trio.current_time()
 
     def reboot() -> None:
         rebooted.append(trio.current_time() - began)
 
-    controller = SelfCheckController(upgrader, reboot, Log(write=world.lines.append))
+    controller = SelfCheckController(upgrader, reboot, Log(write=world.lines.append), lambda: watchdog)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run_controllers, world.state, [controller])
         await _wait(lambda: upgrader.current.phase is not Phase.TRIAL)
@@ -192,11 +195,14 @@ async def test_the_self_check(
         assert rebooted
         assert rebooted[0] >= LIMIT  # the mock clock jumps while META is written, so there is no upper bound
         assert list(found["upgrade-reverted"].details) == [upgrader.current.reason]
-        assert world.slots.boot() == "A"
+        assert "/A/" in world.slots.boot()
+        assert watchdog.armed, "it ends a reboot that hangs"
     else:
         assert upgrader.current.phase is Phase.BLESSED
         assert (found, rebooted, world.slots.default) == ({}, [], "B")
         assert took >= STABLE
+        assert not watchdog.armed
+    assert watchdog.fed
 
 
 async def _wait(condition: Callable[[], bool]) -> None:

@@ -22,6 +22,9 @@ KERNEL = "vmlinuz"
 INITRAMFS = "initramfs"
 WIPE_ARGUMENT = "talos.experimental.wipe=system:EPHEMERAL,STATE"
 """Of the entry that resets the machine: config and data go, the installed system stays."""
+TRIAL_ARGUMENT = "talos.trial"
+"""Of a system that GRUB starts once: it arms a watchdog before it does anything else."""
+_TRIAL_VARIABLE = "$trial"
 DEFAULT_ARGUMENTS = ("talos.platform=metal", "console=ttyS0", "console=tty0")
 """After those of the kernel; the last console is the one that PID 1 writes to."""
 _ENTRY = re.compile(r'^menuentry "([AB]) - Talos ([^"\n]*)" \{\n((?:  .*\n)*)\}$', re.MULTILINE)
@@ -87,7 +90,7 @@ def make_config(entries: Sequence[Entry], default: str) -> str:
         "terminal_output console serial",
     ]
     for entry in (first, *others):
-        lines += ["", *_make_entry(entry.title, entry, entry.arguments)]
+        lines += ["", *_make_entry(entry.title, entry, entry.arguments, is_on_trial=entry is not first)]
     lines += ["", *_make_entry(f"Reset {first.title}", first, (*first.arguments, WIPE_ARGUMENT))]
     return "\n".join(lines) + "\n"
 
@@ -96,6 +99,7 @@ def _boot_once(first: Entry, other: Entry) -> list[str]:
     """The way back from a slot that is booted once is the default, even when its kernel can't be loaded."""
     return [
         "set next_entry=",
+        "set trial=",
         f"if [ -s /{ENVIRONMENT} ]; then",
         f"  load_env --file /{ENVIRONMENT} next_entry",
         "fi",
@@ -104,6 +108,7 @@ def _boot_once(first: Entry, other: Entry) -> list[str]:
         f"  if save_env --file /{ENVIRONMENT} next_entry; then",
         f'    set default="{other.title}"',
         f'    set fallback="{first.title}"',
+        f"    set trial={TRIAL_ARGUMENT}",
         "  fi",
         "fi",
     ]
@@ -116,11 +121,15 @@ def parse_config(text: str) -> tuple[tuple[Entry, ...], str]:
         linux = _LINUX.search(body)
         if linux is None:
             raise ValueError(f"slot {slot} has no kernel")
-        entries.append(Entry(slot=slot, version=version, arguments=tuple(shlex.split(linux[1]))))
+        entries.append(Entry(slot=slot, version=version, arguments=_parse_arguments(linux[1])))
     default = _DEFAULT.search(text)
     if default is None or default[1] not in [entry.slot for entry in entries]:
         raise ValueError("there is no default slot")
     return tuple(entries), default[1]
+
+
+def _parse_arguments(text: str) -> tuple[str, ...]:
+    return tuple(word for word in shlex.split(text) if word != _TRIAL_VARIABLE)
 
 
 def make_environment(next_slot: str) -> bytes:
@@ -135,13 +144,16 @@ def find_slot(cmdline: str) -> str:
     return match[1] if match else ""
 
 
-def _make_entry(title: str, entry: Entry, arguments: Sequence[str]) -> list[str]:
+def _make_entry(
+    title: str, entry: Entry, arguments: Sequence[str], *, is_on_trial: bool = False
+) -> list[str]:
+    words = [*map(_quote, arguments), *([_TRIAL_VARIABLE] if is_on_trial else [])]
     place = f"/{entry.slot}"
     return [
         f'menuentry "{title}" {{',
         "  set gfxmode=auto",
         "  set gfxpayload=text",
-        f"  linux {place}/{KERNEL} {' '.join(map(_quote, arguments))}",
+        f"  linux {place}/{KERNEL} {' '.join(words)}",
         f"  initrd {place}/{INITRAMFS}",
         "}",
     ]

@@ -8,6 +8,7 @@ import gc
 import importlib
 import resource as limits
 from functools import partial
+from pathlib import Path
 
 from talos.daemon.daemons import DAEMONS, NETWORKD
 from talos.daemon.run import run
@@ -19,7 +20,9 @@ from talos.machined.services.zygote import fork_zygote
 from talos.system.logging import Log
 from talos.system.memory import keep_objects
 from talos.system.mounts import KernelMounts
+from talos.system.proc.cmdline import parse_cmdline
 from talos.system.version import get_version
+from talos.system.watchdog import arm_watchdog, find_watchdog
 
 SHARED_MODULES = (
     "talos.rpc.channel",
@@ -33,6 +36,10 @@ SHARED_MODULES = (
 MACHINES_FIRST = (*(daemon.module for daemon in DAEMONS if daemon.needs_devices), NETWORKD.module)
 """Modules imported first on a machine: networkd waits for the names of devices, and much for networkd."""
 
+TRIAL = "talos.trial"
+TRIAL_TIMEOUT = 120
+"""Seconds from the start of PID 1 until the self-check has to feed the watchdog, and between two feeds."""
+
 NOFILE = 1048576
 """Open files that services may have, where the kernel allows it."""
 
@@ -44,6 +51,8 @@ def boot_machine() -> None:
     log = Log({"service": MACHINED}, write=make_sink(logs, MACHINED, make_console(has_kernel=has_kernel)))
     log.info(f"Talos {get_version().tag} begins")
     mount_pseudo(KernelMounts(), has_kernel=has_kernel, log=log)
+    if has_kernel:
+        arm_for_trial(log)
     raise_limits(log)
     share_memory()
     zygote, pid = fork_zygote(MACHINES_FIRST if has_kernel else ())
@@ -52,6 +61,22 @@ def boot_machine() -> None:
     gc.enable()
     context = boot.BootContext(logs=logs, zygote=zygote, zygote_pid=pid)
     run(partial(boot.boot, context), name=MACHINED, log=log)
+
+
+def arm_for_trial(log: Log) -> None:
+    """Arm a watchdog when GRUB starts this system only once: a PID 1 that hangs ends the trial.
+
+    The self-check feeds it from the event loop, and disarms it in the end.
+    """
+    if not parse_cmdline(Path("/proc/cmdline").read_text(encoding="ascii", errors="replace")).is_on(TRIAL):
+        return
+    device = find_watchdog()
+    try:
+        timeout = arm_watchdog(device, TRIAL_TIMEOUT) if device else 0
+    except OSError as error:
+        log.warning("no watchdog guards the trial", device=device, reason=error.strerror)
+    else:
+        log.info("a watchdog guards the trial", device=device or "none", timeout=timeout)
 
 
 def raise_limits(log: Log) -> None:

@@ -13,6 +13,9 @@ from talos.machined.node.events import EventLog
 from talos.machined.node.ports import SequenceLockedError
 from talos.system.logging import Log
 
+YIELDING = frozenset({"boot"})
+"""Any other sequence may take over: a control plane node boots until etcd is bootstrapped, however late."""
+
 
 class TaskFailedError(Exception):
     """A task of a sequence failed, and with it the sequence."""
@@ -57,7 +60,7 @@ class Sequencer:
 
     def reserve(self, name: str, *, takeover: bool = False) -> str:
         """Reserve the sequencer for this sequence; its actor id. SequenceLockedError."""
-        if self._running and not takeover:
+        if self._running and not takeover and self._running not in YIELDING:
             raise SequenceLockedError(f"the sequence {self._running} is running")
         self._scope.cancel()
         self._running = name

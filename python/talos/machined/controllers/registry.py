@@ -45,7 +45,7 @@ from talos.machined.controllers.runtime.maintenance import (
 from talos.machined.controllers.runtime.meta import MetaController
 from talos.machined.controllers.runtime.sbom import SBOMItemController
 from talos.machined.controllers.runtime.security_state import SecurityStateController
-from talos.machined.controllers.runtime.self_check import SelfCheckController
+from talos.machined.controllers.runtime.self_check import SelfCheckController, open_watchdog
 from talos.machined.controllers.runtime.watchdog import (
     WatchdogTimerConfigController,
     WatchdogTimerController,
@@ -115,7 +115,10 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
         WatchdogTimerConfigController(),
         WatchdogTimerController(KernelWatchdog, context.log),
         SelfCheckController(
-            context.node.upgrades, partial(context.node.power.reboot, mode=RebootMode.FORCE), context.log
+            context.node.upgrades,
+            partial(context.node.power.reboot, mode=RebootMode.FORCE),
+            context.log,
+            open_watchdog,
         ),
         SecurityStateController(files, is_container=is_container),
         SBOMItemController(files),

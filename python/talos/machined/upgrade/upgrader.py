@@ -17,7 +17,7 @@ from talos.api.common.common_pb2 import Code as CommonCode
 from talos.api.common.common_pb2 import Error as CommonError
 from talos.api.machine import machine_pb2 as pb
 from talos.config.read.loader import load
-from talos.disks.install.grub_config import Entry, find_slot, make_arguments
+from talos.disks.install.grub_config import TRIAL_ARGUMENT, Entry, find_slot, make_arguments
 from talos.disks.install.slots import SlotContent, Slots
 from talos.disks.install.target import BlockTarget
 from talos.machined.node.config_store import get_config
@@ -29,6 +29,7 @@ from talos.system.block.partitions import Run
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.mounts import Mounts
+from talos.system.proc.cmdline import parse_cmdline
 from talos.system.version import get_version
 from talos.upgrade.manifest import CMDLINE, INITRAMFS, KERNEL, check_release
 from talos.upgrade.signature import KEYS
@@ -80,8 +81,15 @@ class Upgrader:
     list_checks: Callable[[], Awaitable[Sequence[str]]]
     keys: Path = KEYS
     current: Upgrade = IDLE
+    has_begun: bool = False
+    """Whether META is read, and with it known what this boot is."""
     _listener: Callable[[], None] = lambda: None
     _writing: trio.Lock = field(default_factory=trio.Lock)
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether GRUB starts this system only once, so that a watchdog was armed."""
+        return parse_cmdline(self.cmdline).is_on(TRIAL_ARGUMENT)
 
     @property
     def running(self) -> str:
@@ -108,6 +116,7 @@ class Upgrader:
             self.log.info(f"{after.version} in slot {after.slot} is on trial until its self-check is done")
         elif after.phase is Phase.REVERTED:
             self._announce(after)
+        self.has_begun = True
         self._listener()
 
     def _announce(self, state: Upgrade) -> None:

@@ -76,12 +76,15 @@ def test_another_file_is_refused(text: str) -> None:
 def test_only_the_other_slot_is_booted_once() -> None:
     lines = [line.strip() for line in make_config([A, B], "A").splitlines()]
     start = lines.index('if [ "$next_entry" = "B" ]; then')
-    assert lines[start + 1 : start + 5] == [
+    assert lines[start + 1 : start + 6] == [
         "set next_entry=",
         "if save_env --file /grub/grubenv next_entry; then",
         'set default="B - Talos v1.16.0"',
         'set fallback="A - Talos v1.15.0"',
+        "set trial=talos.trial",
     ]
+    assert "linux /A/vmlinuz pti=on console=ttyS0" in lines
+    assert "linux /B/vmlinuz pti=on $trial" in lines
     assert "next_entry" not in make_config([A], "A")
 
 

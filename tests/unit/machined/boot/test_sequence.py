@@ -75,23 +75,38 @@ async def test_a_phase_may_fail() -> None:
     assert (await events_of(events))[-1] == "boot STOP"
 
 
+async def test_a_boot_that_waits_yields_to_a_reboot() -> None:
+    sequencer = Sequencer(EventLog(), quiet())
+
+    async def boot() -> None:
+        with pytest.raises(SequenceReplacedError):
+            await sequencer.run("boot", (Phase("first", (Task("one", trio.sleep_forever),)),))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(boot)
+        await trio.testing.wait_all_tasks_blocked()
+        sequencer.reserve("reboot")
+        with pytest.raises(SequenceLockedError, match="reboot is running"):
+            sequencer.reserve("reset")
+
+
 async def test_takeover() -> None:
     events = EventLog()
     sequencer = Sequencer(events, quiet())
     ended: list[str] = []
 
-    async def boot() -> None:
+    async def install() -> None:
         try:
-            await sequencer.run("boot", (Phase("first", (Task("one", trio.sleep_forever),)),))
+            await sequencer.run("install", (Phase("first", (Task("one", trio.sleep_forever),)),))
         except SequenceReplacedError:
-            ended.append("boot")
+            ended.append("install")
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(boot)
+        nursery.start_soon(install)
         await trio.testing.wait_all_tasks_blocked()
-        with pytest.raises(SequenceLockedError, match="boot is running"):
+        with pytest.raises(SequenceLockedError, match="install is running"):
             sequencer.reserve("reboot")
         sequencer.reserve("shutdown", takeover=True)
         await sequencer.run("shutdown", (Phase("only", (Task("two", succeed),)),))
-    assert ended == ["boot"]
+    assert ended == ["install"]
     assert (await events_of(events))[-1] == "shutdown STOP"

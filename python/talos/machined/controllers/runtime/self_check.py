@@ -11,6 +11,7 @@ from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.system.errors import UserError
 from talos.system.logging import Log
+from talos.system.watchdog import KernelWatchdog, Watchdog, find_watchdog
 from talos.upgrade.state import Phase, Upgrade
 
 LIMIT = 300.0
@@ -19,8 +20,23 @@ STABLE = 10.0
 """Seconds for which everything has to stay well."""
 RETRY = 10.0
 """Seconds until the boot loader's config is written again, should that fail."""
+FEED_INTERVAL = 20.0
+"""Seconds between two feeds of the watchdog."""
 REVERTED, TRIAL = "upgrade-reverted", "upgrade-trial"
 """Ids of the diagnostics."""
+
+
+type OpenWatchdog = Callable[[], Watchdog | None]
+"""Opens the watchdog that was armed at the start, if there is one."""
+
+
+def open_watchdog() -> Watchdog | None:
+    """The machine's watchdog; None when there is none, or somebody else feeds it."""
+    device = find_watchdog()
+    try:
+        return KernelWatchdog(device) if device else None
+    except OSError:
+        return None
 
 
 class SelfCheckController(Controller):
@@ -30,25 +46,46 @@ class SelfCheckController(Controller):
     inputs = (Input(kinds.SERVICE), Input(*ids.NETWORK_STATUS))
     outputs = (Output(kinds.DIAGNOSTIC),)
 
-    def __init__(self, upgrader: Upgrader, reboot: Callable[[], object], log: Log) -> None:
+    def __init__(
+        self,
+        upgrader: Upgrader,
+        reboot: Callable[[], object],
+        log: Log,
+        open_watchdog: OpenWatchdog = lambda: None,
+    ) -> None:
         self._upgrader = upgrader
         self._reboot = reboot
         self._log = log
+        self._open = open_watchdog
         self._deadline = inf
         self._well_since = inf
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Follow the trial; a machine that is not on trial only shows what the last one came to."""
         self._upgrader.listen(runtime.queue_reconcile)
+        watchdog = self._open() if self._upgrader.is_guarded else None
         wait = inf
         while True:
-            with trio.move_on_after(wait):
+            with trio.move_on_after(wait if watchdog is None else min(wait, FEED_INTERVAL)):
                 await runtime.wait_for_round()
             state = self._upgrader.current
+            if watchdog is not None:
+                watchdog = self._tend(watchdog, state)
             unmet = await find_unmet(runtime, state.checks) if state.phase is Phase.TRIAL else []
             await _show(runtime, state, unmet)
             wait = await self._judge(unmet) if state.phase is Phase.TRIAL else inf
             runtime.reset_backoff()
+
+    def _tend(self, watchdog: Watchdog, state: Upgrade) -> Watchdog | None:
+        """Feed the watchdog while this system is on trial; it also ends a reboot that hangs afterwards."""
+        if state.phase is Phase.REVERTED and state.slot == self._upgrader.running:
+            return watchdog
+        watchdog.feed()
+        if not self._upgrader.has_begun or state.phase is Phase.TRIAL:
+            return watchdog
+        watchdog.disarm()
+        self._log.info("the watchdog of the trial is disarmed")
+        return None
 
     async def _judge(self, unmet: Sequence[str]) -> float:
         """Bless, revert, or return the seconds until it is time for either."""
