@@ -124,7 +124,7 @@ class Sequencer:
         error: Exception | None = None,
     ) -> None:
         verbs = {pb.SequenceEvent.START: "started", pb.SequenceEvent.STOP: "done"}
-        verb = verbs.get(action, "did not end well")
+        verb = verbs.get(action, "did not end well" if error else "gave way to another")
         self._log.info(f"sequence {name}: {verb}", **({"error": str(error)} if error else {}))
         event = pb.SequenceEvent(sequence=name, action=action)
         if error is not None:
