@@ -123,7 +123,7 @@ machines: build assets ## Start a cluster of NODES virtual machines on this mach
 destroy: ## Remove the cluster
 	$(TALOSCTL) cluster destroy --name $(CLUSTER)
 
-test: lint types unit kernel-hardening node cluster-tests vm-tests netboot-tests ## Run everything: linters, types, unit tests, tests on nodes
+test: lint types unit kernel-hardening node cluster-tests kubernetes-tests vm-tests netboot-tests ## Run everything: linters, types, unit tests, tests on nodes
 
 lint: fetch ## ruff, its formatter, the import floors, the table of grants, every daemon from its own package
 	nix build $(CHECK).lint $(CHECK).format $(CHECK).floors $(CHECK).grants $(CHECK).daemons --no-link --print-build-logs

@@ -110,6 +110,19 @@ def test_a_service_is_reached_by_name_on_all_pods_of_both_nodes(kubernetes: Kube
     kubernetes.kubectl("delete", "deployment,service", "web", "--wait=false")
 
 
+def test_a_kubelet_follows_its_config(kubernetes: Kubernetes) -> None:
+    worker = kubernetes.cluster.nodes[1]
+    patch = "{apiVersion: v1alpha1, kind: KubeletConfig, config: {maxPods: 42}}"
+    kubernetes.cluster.talosctl("-n", str(worker.address), "patch", "machineconfig", "--patch", patch)
+
+    def check() -> None:
+        (node,) = kubernetes.get("node", worker.name)
+        assert node["status"]["capacity"]["pods"] == "42"
+
+    eventually("the node takes as many pods as its config says", check, pause=0.5)
+    eventually("it is ready again", kubernetes.check_nodes, pause=0.5)
+
+
 def test_a_pod_is_killed_by_its_memory_limit(kubernetes: Kubernetes) -> None:
     fill = "x=0123456789abcdef; while true; do x=$x$x; done"
     container = {

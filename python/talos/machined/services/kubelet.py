@@ -13,7 +13,7 @@ from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.services.conditions import ResourceReady
 from talos.machined.services.cri import NETWORK_READY
 from talos.machined.services.health import HealthCheck, HttpProbe
-from talos.machined.services.spec import Directory, RunContainer, ServiceContext, ServiceSpec
+from talos.machined.services.spec import ApiAction, Directory, RunContainer, ServiceContext, ServiceSpec
 from talos.resource import ids
 from talos.resource.objects import to_plain
 from talos.system.cgroups import MIB, Limits
@@ -149,4 +149,5 @@ KUBELET_SERVICE = ServiceSpec(
     group="podruntime/kubelet",
     limits=Limits(minimum=96 * MIB, low=192 * MIB, millicores=1000),
     oom_score_adj=-450,
+    actions=frozenset({ApiAction.START, ApiAction.RESTART}),
 )
