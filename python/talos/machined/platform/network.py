@@ -17,8 +17,8 @@ LOW_PRIORITY = 1024
 """Metric of default routes without one, as upstream's."""
 
 
-def parse_network(text: str, hostname: str) -> network.PlatformConfigSpec:
-    """Links with static addresses, a gateway each, resolvers and time servers."""
+def parse_network(text: str, hostname: str, *, platform: str) -> network.PlatformConfigSpec:
+    """Of a platform: links with static addresses, a gateway each, resolvers and time servers."""
     spec = network.PlatformConfigSpec()
     try:
         data = cast("dict[str, Any]", yaml.safe_load(text) or {})
@@ -33,7 +33,7 @@ def parse_network(text: str, hostname: str) -> network.PlatformConfigSpec:
         servers = [str(server) for server in data.get("timeServers") or ()]
         if servers:
             spec.time_servers.add(ntp_servers=servers, config_layer=enums.CONFIG_PLATFORM)
-        spec.metadata.platform = "container"
+        spec.metadata.platform = platform
         spec.metadata.hostname = name
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise UserError(f"not a network config: {error!r}", where=FILE) from None

@@ -78,7 +78,7 @@ class ContainerPlatform:
             text = (self.handover / "network.yaml").read_text(encoding="utf-8")
         except FileNotFoundError:
             text = ""
-        return parse_network(text, self.arguments.first("talos.hostname"))
+        return parse_network(text, self.arguments.first("talos.hostname"), platform=self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ class MetalPlatform:
 
     def load_network(self) -> PlatformConfigSpec:
         """None of its own."""
-        return parse_network("", self.arguments.first("talos.hostname"))
+        return parse_network("", self.arguments.first("talos.hostname"), platform=self.name)
 
 
 def detect_platform(files: Files, handover: Path = HANDOVER) -> PlatformPort:

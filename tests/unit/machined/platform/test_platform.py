@@ -33,6 +33,7 @@ def test_container_platform(tmp_path: Path) -> None:
     assert [address.family for address in network.addresses] == [enums.FAMILY_INET4, enums.FAMILY_INET6]
     assert network.routes[0].gateway.ip == bytes([10, 5, 0, 1])
     assert network.time_servers[0].ntp_servers == ["time.example.org"]
+    assert network.metadata.platform == "container"
 
 
 def test_metal_platform() -> None:
@@ -40,4 +41,5 @@ def test_metal_platform() -> None:
     platform = detect_platform(files)
     assert (platform.name, platform.mode, platform.load_config()) == ("metal", "metal", b"")
     assert platform.arguments.first("panic") == "10"
-    assert platform.load_network().hostnames[0].hostname == "box"
+    network = platform.load_network()
+    assert (network.hostnames[0].hostname, network.metadata.platform) == ("box", "metal")
