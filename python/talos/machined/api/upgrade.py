@@ -13,13 +13,14 @@ from talos.machined.containerd.pull import pull_image, read_sources
 from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.store import find_image
 from talos.machined.node.ports import Node, RebootMode, SequenceLockedError
+from talos.machined.services.etcd import check_upgrade
 from talos.machined.upgrade.image import Release, load_release
 from talos.system.errors import UserError
 
 LINES = 64
 """Lines that wait for a slow client."""
-INVALID, IO_FAILED = 2, 6
-"""Exit codes of upstream's installer: the release is refused, a disk fails."""
+INVALID, DEPENDENCY, IO_FAILED = 2, 5, 6
+"""Exit codes of upstream's installer: the release is refused, containerd or etcd refuses, a disk fails."""
 
 _Progress = lifecycle_pb2.LifecycleServiceInstallProgress
 _Response = lifecycle_pb2.LifecycleServiceUpgradeResponse
@@ -38,6 +39,7 @@ def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
                 report(f"checking {request.source.image_name}")
                 release = await _load(instance, request.source.image_name, node)
                 report(f"{describe(release)} is complete and signed by a key that this system trusts")
+                await check_upgrade(node.connect)
                 await node.upgrades.install(release, report)
 
         async def forward(progress: lifecycle_pb2.LifecycleServiceInstallProgress) -> None:
@@ -73,6 +75,9 @@ async def run_installer(
             except OSError as error:
                 code = IO_FAILED
                 report(f"failed: {error}")
+            except RpcError as error:
+                code = DEPENDENCY
+                report(f"refused: {error.message}")
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run)
@@ -95,6 +100,8 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
                 await pull_image(instance.containerd, request.image, sources, root=instance.root)
             release = await _load(instance, request.image, node)
         node.upgrades.check(release, force=request.force)
+        if not (request.force or request.preserve):
+            await check_upgrade(node.connect)
         install = partial(node.upgrades.install, release, node.upgrades.log.info, force=request.force)
         try:
             actor = node.power.upgrade(install, staged=request.stage)

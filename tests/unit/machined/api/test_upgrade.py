@@ -1,0 +1,69 @@
+"""Upgrade and Rollback: the installer's stream, and what is refused before anything is begun."""
+
+from collections.abc import Callable
+
+import pytest
+
+from talos.api.machine import lifecycle_pb2, machine_pb2
+from talos.api.rpc import Code, RpcError
+from talos.machined.api.upgrade import LINES, run_installer
+from talos.system.errors import UserError
+
+from .conftest import Caller, FakePower
+
+
+async def stream(failure: Exception | None = None, lines: int = 2) -> tuple[list[str], int]:
+    """The lines of an installer that ends like this, and its exit code."""
+    found: list[lifecycle_pb2.LifecycleServiceInstallProgress] = []
+
+    async def install(report: Callable[[str], None]) -> None:
+        for number in range(lines):
+            report(f"line {number}")
+        if failure is not None:
+            raise failure
+
+    async def send(progress: lifecycle_pb2.LifecycleServiceInstallProgress) -> None:
+        found.append(progress)
+
+    await run_installer(install, send)
+    kinds = [progress.WhichOneof("response") for progress in found]
+    assert kinds == ["message"] * (len(found) - 1) + ["exit_code"]
+    return [progress.message for progress in found[:-1]], found[-1].exit_code
+
+
+async def test_the_installers_lines_come_before_its_exit_code() -> None:
+    assert await stream() == (["line 0\n", "line 1\n"], 0)
+
+
+@pytest.mark.parametrize(
+    ("failure", "line", "code"),
+    [
+        (
+            UserError("is not signed", where="release signature"),
+            "refused: release signature: is not signed",
+            2,
+        ),
+        (RpcError(Code.UNAVAILABLE, "etcd is away"), "refused: etcd is away", 5),
+        (OSError(28, "No space left on device"), "failed: [Errno 28] No space left on device", 6),
+    ],
+)
+async def test_the_last_line_has_the_reason(failure: Exception, line: str, code: int) -> None:
+    lines, found = await stream(failure)
+    assert (lines[-1], found) == (f"{line}\n", code)
+
+
+async def test_an_installer_does_not_wait_for_whoever_looks_on() -> None:
+    lines, code = await stream(lines=10 * LINES)
+    assert (len(lines) <= 10 * LINES, code) == (True, 0)
+
+
+async def test_a_machine_that_runs_from_an_iso_is_not_rolled_back(metal: Caller) -> None:
+    with pytest.raises(UserError, match="was not started from a slot of its disk"):
+        await metal.ask("Rollback", machine_pb2.RollbackRequest())
+    assert isinstance(metal.node.power, FakePower)
+    assert metal.node.power.begun == []
+
+
+async def test_an_unknown_reboot_mode_is_refused(metal: Caller) -> None:
+    with pytest.raises(RpcError, match="unknown reboot mode 7"):
+        await metal.ask("Upgrade", machine_pb2.UpgradeRequest(reboot_mode=7))  # pyright: ignore[reportArgumentType]
