@@ -93,12 +93,22 @@ def free_subnet() -> str:
 
 
 @contextmanager
-def run_nodes(directory: Path, *, controlplanes: int = 1, workers: int = 0) -> Generator[Measured]:
-    """Start nodes; given back when each one's PID 1 has begun, removed in the end."""
+def run_nodes(
+    directory: Path, *, controlplanes: int = 1, workers: int = 0, images: Path | None = None
+) -> Generator[Measured]:
+    """Start nodes; given back when each one's PID 1 has begun, removed in the end.
+
+    With ``images`` the cluster has a mirror of registries that offers them.
+    """
     name = f"bench{uuid.uuid4().hex[:6]}"
     talosconfig = directory / "talosconfig"
     chosen = ClusterOptions(
-        name=name, subnet=free_subnet(), controlplanes=controlplanes, workers=workers, image=image()
+        name=name,
+        subnet=free_subnet(),
+        controlplanes=controlplanes,
+        workers=workers,
+        image=image(),
+        images=images,
     )
     options = CreateOptions(directory=directory, talosconfig=str(talosconfig), wait=0)
     watch = Stopwatch()

@@ -41,3 +41,11 @@ def test_nodes_have_their_own_names_and_boot_ids(cluster: Cluster) -> None:
     path = "/proc/sys/kernel/random/boot_id"
     boots = {cluster.talosctl("-n", address, "read", path).stdout for address in cluster.addresses}
     assert len(boots) == 3
+
+
+def test_a_worker_passes_nothing_on_to_other_nodes(cluster: Cluster) -> None:
+    first, second, worker = cluster.addresses[:3]
+    for targets in (first, f"{first},{second}", f"{worker},{first}"):
+        result = cluster.talosctl("-e", worker, "-n", targets, "memory", check=False)
+        assert result.returncode != 0
+        assert "no request forwarding" in result.stderr
