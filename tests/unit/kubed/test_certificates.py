@@ -7,11 +7,11 @@ from datetime import timedelta
 import yaml
 from cryptography import x509
 
-from talos.api.common.common_pb2 import NetIP, PEMEncodedCertificateAndKey
+from talos.api.common.common_pb2 import NetIP
 from talos.api.definitions.secrets_pb2 import KubernetesDynamicCertsSpec, KubernetesRootSpec
-from talos.kubed.controllers.certificates import is_current, issue, make_sans
+from talos.kubed.controllers.certificates import issue, make_sans
 from talos.kubed.service import make_admin_kubeconfig, make_archive
-from talos.pki.authority import CertificateAuthority, Usage
+from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import parse_certificate
 from talos.pki.keys import KeyType
 
@@ -58,18 +58,6 @@ def test_what_is_current_stays() -> None:
     assert spec.SerializeToString(deterministic=True) != before
     client = parse_certificate(spec.api_server_kubelet_client.crt)
     assert "O=system:masters" in client.subject.rfc4514_string()
-
-
-def test_half_a_life_is_enough() -> None:
-    now = parse_certificate(AUTHORITY.crt).not_valid_before_utc
-    for age, stays in ((timedelta(days=100), True), (timedelta(days=200), False)):
-        made = AUTHORITY.issue(
-            common_name="a", ttl=timedelta(days=365), usages=Usage.CLIENT, not_before=now - age
-        )
-        pair = PEMEncodedCertificateAndKey(crt=made.crt, key=made.key)
-        assert is_current(pair, AUTHORITY) is stays
-    other = CertificateAuthority.generate(KeyType.P256)
-    assert not is_current(pair, other)
 
 
 def test_an_administrator_gets_a_kubeconfig() -> None:

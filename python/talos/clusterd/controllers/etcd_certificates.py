@@ -1,17 +1,16 @@
 """EtcdCertificatesController: the certificates of etcd and of its clients on this node."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from talos.api.common.common_pb2 import PEMEncodedCertificateAndKey
 from talos.api.definitions.network_pb2 import HostnameStatusSpec
 from talos.api.definitions.secrets_pb2 import EtcdCertsSpec
 from talos.clusterd.controllers.etcd_config import Address, addresses_of
+from talos.daemon.renewal import is_clock_right, is_current
 from talos.pki.authority import CertificateAuthority, Usage
-from talos.pki.certificate import has_names, is_signed_by, parse_certificate
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
-from talos.system.errors import UserError
 
 LIFETIME = timedelta(hours=87600)
 """As upstream: they are made anew at every boot and when a name or the authority changes."""
@@ -40,7 +39,6 @@ class EtcdCertificatesController(Reconciler):
             return
         hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
         addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_ACCUMULATIVE)
-        time = await runtime.get_or_none(*ids.TIME_STATUS)
         if (
             hostname is None
             or not hostname.spec.hostname
@@ -48,7 +46,7 @@ class EtcdCertificatesController(Reconciler):
             or not addresses.spec.addresses
         ):
             return
-        if time is None or not (time.spec.synced or time.spec.sync_disabled):
+        if not await is_clock_right(runtime):
             return
         pair, names, ips = root.spec.etcd_ca, _names(hostname.spec), addresses_of(addresses.spec)
         await runtime.modify(*ids.ETCD_SECRET, lambda spec: issue(spec, pair, names, ips))
@@ -71,7 +69,7 @@ def issue(
         (spec.etcd_admin, ADMIN, Usage.CLIENT, [], []),
         (spec.etcd_api_server, API_SERVER, Usage.CLIENT, [], []),
     ):
-        if not _is_current(pair, authority, dns_names, addresses):
+        if not is_current(pair, [authority.certificate], dns_names, addresses):
             made = authority.issue(
                 common_name=common_name,
                 dns_names=dns_names,
@@ -81,22 +79,3 @@ def issue(
                 key_encipherment=True,
             )
             pair.crt, pair.key = made.crt, made.key
-
-
-def _is_current(
-    pair: PEMEncodedCertificateAndKey,
-    authority: CertificateAuthority,
-    dns_names: Sequence[str],
-    ips: Sequence[Address | str],
-) -> bool:
-    if not pair.crt or not pair.key:
-        return False
-    try:
-        certificate = parse_certificate(pair.crt)
-    except UserError:
-        return False
-    if not certificate.not_valid_before_utc <= datetime.now(UTC) < certificate.not_valid_after_utc:
-        return False
-    if not is_signed_by(certificate, [authority.certificate]):
-        return False
-    return has_names(certificate, dns_names, ips) if dns_names or ips else True

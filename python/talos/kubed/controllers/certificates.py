@@ -1,10 +1,8 @@
 """The certificates of the control plane, and the kubeconfigs of its programs."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from ipaddress import IPv4Address, IPv6Address, ip_address
-
-import trio
+from datetime import timedelta
+from ipaddress import ip_address
 
 from talos.api.common.common_pb2 import PEMEncodedCertificateAndKey
 from talos.api.definitions.secrets_pb2 import (
@@ -14,17 +12,14 @@ from talos.api.definitions.secrets_pb2 import (
     KubernetesRootSpec,
 )
 from talos.config.kubeconfig import Kubeconfig, format_kubeconfig
+from talos.daemon.renewal import RenewingReconciler, is_clock_right, is_current
 from talos.pki.authority import CertificateAuthority, Usage
-from talos.pki.certificate import has_names, is_signed_by, parse_certificate
 from talos.pki.names import split_names
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
-from talos.system.errors import UserError
 
 LIFETIME = timedelta(days=365)
 """As upstream; renewed when half of it is over."""
-LOOK_EVERY = 600.0
-"""Seconds between checks of the age. Not one long wait, as the clock may jump meanwhile."""
 MASTERS = "system:masters"
 FRONT_PROXY = "front-proxy-client"
 ADMIN = "talos:admin"
@@ -34,22 +29,6 @@ USERS = {
     "localhost_admin_kubeconfig": (ADMIN, (MASTERS,)),
 }
 """For each kubeconfig of the secret, who its user is: name and groups."""
-
-
-class RenewingReconciler(Reconciler):
-    """A reconciler that also runs periodically."""
-
-    async def run(self, runtime: ControllerRuntime) -> None:
-        """Reconcile at every change, and periodically."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_tick, runtime)
-            await super().run(runtime)
-
-
-async def _tick(runtime: ControllerRuntime) -> None:
-    while True:
-        await trio.sleep(LOOK_EVERY)
-        runtime.queue_reconcile()
 
 
 class CertSANsController(Reconciler):
@@ -116,18 +95,12 @@ class DynamicCertificatesController(RenewingReconciler):
         await runtime.modify(*ids.KUBERNETES_DYNAMIC_CERT, lambda spec: issue(spec, root.spec, sans.spec))
 
 
-async def is_clock_right(runtime: ControllerRuntime) -> bool:
-    """Whether certificates may be issued: a wrong clock would make them invalid."""
-    time = await runtime.get_or_none(*ids.TIME_STATUS)
-    return time is not None and (time.spec.synced or time.spec.sync_disabled)
-
-
 def issue(spec: KubernetesDynamicCertsSpec, root: KubernetesRootSpec, sans: CertSANSpec) -> None:
     """Replace those certificates that can't stay."""
     authority = load_authority(root)
     ips = [ip_address(ip.ip) for ip in sans.i_ps]
     server = spec.api_server
-    if not is_current(server, authority, sans.dns_names, ips):
+    if not is_current(server, [authority.certificate], sans.dns_names, ips):
         made = authority.issue(
             common_name="kube-apiserver",
             organizations=["kube-master"],
@@ -157,7 +130,7 @@ def renew_client(
     organizations: Sequence[str],
 ) -> None:
     """Issue a client's certificate unless it can stay."""
-    if not is_current(pair, authority):
+    if not is_current(pair, [authority.certificate]):
         made = authority.issue(
             common_name=common_name,
             organizations=organizations,
@@ -166,27 +139,6 @@ def renew_client(
             key_encipherment=True,
         )
         pair.crt, pair.key = made.crt, made.key
-
-
-def is_current(
-    pair: PEMEncodedCertificateAndKey,
-    authority: CertificateAuthority,
-    dns_names: Sequence[str] = (),
-    ips: Sequence[IPv4Address | IPv6Address] = (),
-) -> bool:
-    """Whether a certificate may stay: half of its life is left, it is by this authority, for these names."""
-    if not pair.crt or not pair.key:
-        return False
-    try:
-        certificate = parse_certificate(pair.crt)
-    except UserError:
-        return False
-    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    if not begin <= datetime.now(UTC) < begin + (end - begin) / 2:
-        return False
-    if not is_signed_by(certificate, [authority.certificate]):
-        return False
-    return has_names(certificate, dns_names, ips) if dns_names or ips else True
 
 
 class KubernetesSecretsController(RenewingReconciler):

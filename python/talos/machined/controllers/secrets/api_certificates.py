@@ -10,8 +10,8 @@ from talos.api.definitions import secrets_pb2 as secrets
 from talos.api.metadata import IMPERSONATOR
 from talos.config import effective
 from talos.config.active import read_config
-from talos.machined.controllers.secrets.renewal import (
-    RenewingReconciler,
+from talos.daemon.renewal import RenewingReconciler
+from talos.machined.controllers.secrets.certificates import (
     addresses_of,
     check_clocks,
     is_current,

@@ -13,7 +13,7 @@ from talos.config.documents.kubernetes.api_server_ca import KubeAPIServerCAConfi
 from talos.config.documents.kubernetes.etcd_encryption import KubeEtcdEncryptionConfig
 from talos.config.documents.kubernetes.service_account import KubeServiceAccountConfig
 from talos.config.model import Config
-from talos.machined.controllers.secrets.renewal import to_proto
+from talos.machined.controllers.secrets.certificates import to_proto
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 

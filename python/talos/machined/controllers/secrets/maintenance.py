@@ -4,7 +4,7 @@ import ipaddress
 from typing import ClassVar
 
 from talos.api.definitions import secrets_pb2 as secrets
-from talos.machined.controllers.secrets.renewal import to_proto
+from talos.machined.controllers.secrets.certificates import to_proto
 from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType

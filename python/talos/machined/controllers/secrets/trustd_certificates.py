@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
 from talos.api.definitions import secrets_pb2 as secrets
-from talos.machined.controllers.secrets.renewal import (
-    RenewingReconciler,
+from talos.daemon.renewal import RenewingReconciler
+from talos.machined.controllers.secrets.certificates import (
     addresses_of,
     is_current,
     to_proto,

@@ -22,8 +22,8 @@ from talos.machined.controllers.secrets.api_certificates import (
     SigningRequest,
 )
 from talos.machined.controllers.secrets.cert_sans import CertSANsController
+from talos.machined.controllers.secrets.certificates import check_clocks, is_current
 from talos.machined.controllers.secrets.os_root import OSRootController
-from talos.machined.controllers.secrets.renewal import check_clocks, is_current
 from talos.machined.controllers.secrets.trustd_certificates import TrustdCertificatesController
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import parse_certificate
@@ -283,7 +283,7 @@ async def test_an_old_certificate_is_renewed_as_time_goes_by(
         await machine.name("cp-1")
         await machine.address("10.5.0.2")
         before = await machine.api()
-        monkeypatch.setattr("talos.machined.controllers.secrets.renewal.RENEWAL", 0.0)
+        monkeypatch.setattr("talos.daemon.renewal.RENEWAL", 0.0)
         await trio.sleep(601)
         after = await machine.api()
         assert before is not None

@@ -1,42 +1,16 @@
-"""When a node's certificate is due for renewal, and a controller that checks it periodically."""
+"""What the certificates of the node's API and of trustd have in common."""
 
 import ipaddress
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-import trio
 from cryptography import x509
 
 from talos.api.common import common_pb2 as common
 from talos.api.definitions import secrets_pb2 as secrets
-from talos.pki.certificate import PemPair, has_names, is_signed_by, parse_certificate
-from talos.resource.controller.controller import ControllerRuntime, Reconciler
+from talos.daemon import renewal
+from talos.pki.certificate import PemPair, is_signed_by, parse_certificate
 from talos.system.errors import UserError
-
-RENEWAL = 0.5
-"""Part of its life after which a certificate is renewed: of 24 hours 12, as upstream."""
-
-CLOCK_SKEW = timedelta(minutes=1)
-"""By which clocks of nodes may differ before a certificate of another node's counts as made in the future."""
-
-LOOK_EVERY = 600.0
-"""Seconds between checks of the age. Not one long wait, as the clock may jump meanwhile."""
-
-
-class RenewingReconciler(Reconciler):
-    """A reconciler that also runs periodically."""
-
-    async def run(self, runtime: ControllerRuntime) -> None:
-        """Reconcile at every change, and periodically."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_tick, runtime)
-            await super().run(runtime)
-
-
-async def _tick(runtime: ControllerRuntime) -> None:
-    while True:
-        await trio.sleep(LOOK_EVERY)
-        runtime.queue_reconcile()
 
 
 def is_current(
@@ -47,20 +21,12 @@ def is_current(
     now: datetime | None = None,
 ) -> bool:
     """Whether a certificate may stay: young enough, for these names, signed by one of these CAs."""
-    if not pem.crt or not pem.key:
-        return False
     try:
-        certificate = parse_certificate(pem.crt)
         issuers = [parse_certificate(crt) for crt in authorities]
     except UserError:
         return False
-    now = now or datetime.now(UTC)
-    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    if not begin - CLOCK_SKEW <= now < begin + (end - begin) * RENEWAL:
-        return False
-    return is_signed_by(certificate, issuers) and (
-        sans is None or has_names(certificate, sans.dns_names, addresses_of(sans))
-    )
+    names = sans or secrets.CertSANSpec()
+    return renewal.is_current(pem, issuers, names.dns_names, addresses_of(names), now=now)
 
 
 def check_clocks(certificate: x509.Certificate, *, now: datetime | None = None) -> None:
@@ -71,7 +37,7 @@ def check_clocks(certificate: x509.Certificate, *, now: datetime | None = None) 
     """
     now = now or datetime.now(UTC)
     ahead = certificate.not_valid_before_utc - now
-    if ahead <= CLOCK_SKEW and now < certificate.not_valid_after_utc:
+    if ahead <= renewal.CLOCK_SKEW and now < certificate.not_valid_after_utc:
         return
     direction = "ahead of" if ahead > timedelta(0) else "behind"
     raise UserError(
