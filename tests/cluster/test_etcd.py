@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.harness.cluster import Cluster, check_services, eventually, running_cluster
-from tests.harness.etcd import find_etcd, open_keys
+from tests.harness.etcd import check_upgrade, find_etcd, open_keys
 
 from talos.provision.cluster import NodeInfo
 
@@ -141,10 +141,12 @@ def test_the_quorum_is_checked_before_a_member_goes(cluster: Cluster) -> None:
         assert "2 voting members of which 1 are healthy, its quorum needs 2" in text
         assert "its quorum needs 2" in refused(cluster, first, "etcd", "leave")
         assert "this node can't leave etcd" in refused(cluster, first, "reset", "--wait=false")
+        assert "all etcd members must be healthy to perform an upgrade" in check_upgrade(cluster, first)
     finally:
         os.kill(pid, signal.SIGCONT)
     wait_until_well(cluster)
     assert members(cluster, first) == ids
+    assert check_upgrade(cluster, first) == ""
 
 
 def test_calls_in_the_wrong_place_are_refused(cluster: Cluster) -> None:

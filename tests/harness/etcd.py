@@ -12,6 +12,7 @@ from tests.harness.cluster import Cluster
 from tests.harness.credentials import secrets_of
 
 from talos.api.etcd import rpc_pb2 as pb
+from talos.daemon.daemons import CLUSTERD
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.provision.cluster import NodeInfo
 
@@ -74,3 +75,15 @@ def open_keys(cluster: Cluster, node: NodeInfo, *, timeout: float = TIMEOUT) -> 
     options = [("grpc.max_reconnect_backoff_ms", RECONNECT_MILLISECONDS), ("grpc.enable_retries", 0)]
     with grpc.secure_channel(f"{node.address}:2379", credentials, options) as channel:
         yield Keys(channel, timeout)
+
+
+def check_upgrade(cluster: Cluster, node: NodeInfo) -> str:
+    """Why etcd would not survive an upgrade of a node now, as PID 1 asks before; empty when it would."""
+    socket = cluster.root(node) / CLUSTERD.socket.removeprefix("/")
+    with grpc.insecure_channel(f"unix:{socket}") as channel:
+        call = cast("Any", channel).unary_unary("/talos.internal.Membership/CheckUpgrade")
+        try:
+            call(b"", timeout=6 * TIMEOUT)
+        except grpc.RpcError as error:
+            return str(cast("Any", error).details())
+    return ""
