@@ -22,7 +22,7 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.testing.mounts import MemoryMounts
 from talos.testing.watchdog import MemoryWatchdog
-from talos.upgrade.state import LABEL_TAG, STATE_TAG, Phase
+from talos.upgrade.state import IDLE, LABEL_TAG, STATE_TAG, Phase
 
 ENTRIES = {slot: Entry(slot=slot, version=f"v1.15.{slot == 'B':d}", arguments=()) for slot in "AB"}
 
@@ -134,6 +134,33 @@ async def test_a_rollback_of_a_trial_only_ends_it(world: World) -> None:
     await upgrader.roll_back()
     upgrader = await world.boot()
     assert (upgrader.running, upgrader.current.reason) == ("A", "rolled back by hand")
+
+
+async def test_a_power_cut_while_it_is_blessed(world: World) -> None:
+    await (await world.boot()).roll_back()
+    await world.boot()
+    world.slots.default = "B"
+    upgrader = await world.boot()
+    assert (upgrader.running, upgrader.current.phase) == ("B", Phase.TRIAL)
+    await upgrader.revert("no network")
+    assert (await world.boot()).running == "A"
+
+
+async def test_a_trial_without_meta_goes_back(world: World, autojump_clock: trio.testing.MockClock) -> None:
+    del autojump_clock
+    await (await world.boot()).roll_back()
+    upgrader = await world.boot()
+    upgrader.has_begun, upgrader.current = False, IDLE
+    watchdog, rebooted = MemoryWatchdog("/dev/watchdog0"), trio.Event()
+    controller = SelfCheckController(upgrader, rebooted.set, Log(write=world.lines.append), lambda: watchdog)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_controllers, world.state, [controller])
+        await rebooted.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        fed = watchdog.fed
+        await trio.sleep(LIMIT)
+        nursery.cancel_scope.cancel()
+    assert (watchdog.armed, watchdog.fed) == (True, fed)
 
 
 async def test_an_empty_slot_and_another_medium_are_refused(world: World) -> None:

@@ -40,7 +40,8 @@ def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
                 release = await _load(instance, request.source.image_name, node)
                 report(f"{describe(release)} is complete and signed by a key that this system trusts")
                 await check_upgrade(node.connect)
-                await node.upgrades.install(release, report)
+                installer = await node.upgrades.prepare(release)
+                await installer(report)
 
         async def forward(progress: lifecycle_pb2.LifecycleServiceInstallProgress) -> None:
             await send(_Response(progress=progress))
@@ -99,12 +100,11 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
                 sources = await read_sources(node.state)
                 await pull_image(instance.containerd, request.image, sources, root=instance.root)
             release = await _load(instance, request.image, node)
-        node.upgrades.check(release, force=request.force)
+        installer = await node.upgrades.prepare(release, force=request.force)
         if not (request.force or request.preserve):
             await check_upgrade(node.connect)
-        install = partial(node.upgrades.install, release, node.upgrades.log.info, force=request.force)
         try:
-            actor = node.power.upgrade(install, staged=request.stage)
+            actor = node.power.upgrade(partial(installer, node.upgrades.log.info), staged=request.stage)
         except SequenceLockedError:
             raise _make_locked() from None
         found = machine_pb2.Upgrade(ack="Upgrade request received", actor_id=actor)

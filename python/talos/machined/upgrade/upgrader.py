@@ -56,6 +56,8 @@ NETWORK = "network"
 """Among the checks: addresses and connectivity."""
 
 type Report = Callable[[str], None]
+type Installer = Callable[[Report], Awaitable[None]]
+"""Writes a release and reports its steps; UserError, OSError."""
 
 
 async def is_network_ready(state: State) -> bool:
@@ -147,16 +149,22 @@ class Upgrader:
                 f"{self.current.version} is on trial", where="upgrade", hint="wait for its self-check to end"
             )
 
-    async def install(self, release: Release, report: Report, *, force: bool = False) -> None:
-        """Write a release to the other slot, read it back, and have it booted once. UserError, OSError."""
+    async def prepare(self, release: Release, *, force: bool = False) -> Installer:
+        """What writes a release to the other slot and has it booted once; UserError when it must not.
+
+        What is well is noted here, while services still run.
+        """
         self.check(release, force=force)
+        content = await self._make_content(release, other_slot(self.running))
+        return partial(self._install, await self._find_slots(), content, await self.list_checks())
+
+    async def _install(
+        self, slots: Slots, content: SlotContent, checks: Sequence[str], report: Report
+    ) -> None:
         async with self._lock():
-            slots = await self._find_slots()
-            slot = other_slot(self.running)
-            content = await self._make_content(release, slot)
             await trio.to_thread.run_sync(slots.write, content, partial(trio.from_thread.run_sync, report))
-            await self._stage(slots, release.manifest.version)
-            report(f"{release.manifest.version} is in slot {slot}, which the next reboot tries")
+            await self._stage(slots, content.entry.version, checks)
+        report(f"{content.entry.version} is in slot {content.entry.slot}, which the next reboot tries")
 
     async def roll_back(self) -> None:
         """Have the system in the other slot booted once; while on trial, just go back. UserError, OSError."""
@@ -176,20 +184,20 @@ class Upgrader:
             entries, _ = await trio.to_thread.run_sync(slots.read)
             if slot not in entries:
                 raise UserError(f"slot {slot} holds no system to go back to", where="rollback")
-            await self._stage(slots, entries[slot].version)
+            await self._stage(slots, entries[slot].version, await self.list_checks())
 
     def _lock(self) -> trio.Lock:
         if self._writing.locked():
             raise UserError("another upgrade is being written", where="upgrade", hint="wait for its end")
         return self._writing
 
-    async def _stage(self, slots: Slots, version: str) -> None:
+    async def _stage(self, slots: Slots, version: str, checks: Sequence[str]) -> None:
         staged = stage(
             self.current,
             running=self.running,
             version=version,
             previous_version=get_version().tag,
-            checks=await self.list_checks(),
+            checks=checks,
         )
         await self._set(staged)
         await trio.to_thread.run_sync(slots.boot_once, staged.slot)
@@ -202,7 +210,11 @@ class Upgrader:
         self.log.info(f"{self.current.version} in slot {self.current.slot} is the default from now on")
 
     async def revert(self, reason: str) -> None:
-        """End the trial; the next boot is the old slot's."""
+        """End the trial; the next boot is the old slot's, even after a power cut within :meth:`bless`."""
+        slots = await self._find_slots()
+        _, default = await trio.to_thread.run_sync(slots.read)
+        if default != self.current.previous:
+            await trio.to_thread.run_sync(slots.make_default, self.current.previous)
         await self._set(revert(self.current, reason))
         self._announce(self.current)
 

@@ -59,13 +59,15 @@ class SelfCheckController(Controller):
         self._open = open_watchdog
         self._deadline = inf
         self._well_since = inf
+        self._has_ended = False
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Follow the trial; a machine that is not on trial only shows what the last one came to."""
         self._upgrader.listen(runtime.queue_reconcile)
         watchdog = self._open() if self._upgrader.is_guarded else None
-        wait = inf
-        while True:
+        wait = LIMIT if self._upgrader.is_guarded else inf
+        began = trio.current_time()
+        while not self._has_ended:
             with trio.move_on_after(wait if watchdog is None else min(wait, FEED_INTERVAL)):
                 await runtime.wait_for_round()
             state = self._upgrader.current
@@ -74,12 +76,18 @@ class SelfCheckController(Controller):
             unmet = await find_unmet(runtime, state.checks) if state.phase is Phase.TRIAL else []
             await _show(runtime, state, unmet)
             wait = await self._judge(unmet) if state.phase is Phase.TRIAL else inf
+            if self._has_ended:
+                await _show(runtime, self._upgrader.current, ())
+            if self._upgrader.is_guarded and not self._upgrader.has_begun:
+                wait = began + LIMIT - trio.current_time()
+                if wait <= 0:
+                    self._log.error(f"META is not known {LIMIT:.0f} s after the start of a trial, going back")
+                    self._end()
             runtime.reset_backoff()
+        await trio.sleep_forever()  # the machine reboots; nobody feeds the watchdog, should it hang
 
     def _tend(self, watchdog: Watchdog, state: Upgrade) -> Watchdog | None:
-        """Feed the watchdog while this system is on trial; it also ends a reboot that hangs afterwards."""
-        if state.phase is Phase.REVERTED and state.slot == self._upgrader.running:
-            return watchdog
+        """Feed the watchdog while this system is on trial, then disarm it."""
         watchdog.feed()
         if not self._upgrader.has_begun or state.phase is Phase.TRIAL:
             return watchdog
@@ -108,8 +116,12 @@ class SelfCheckController(Controller):
             await self._upgrader.revert(f"self-check: after {LIMIT:.0f} s: {'; '.join(unmet)}")
         except (UserError, OSError) as error:
             self._log.error("the reason can't be kept in META", reason=str(error))
-        self._reboot()
+        self._end()
         return inf
+
+    def _end(self) -> None:
+        self._has_ended = True
+        self._reboot()
 
 
 async def find_unmet(runtime: ControllerRuntime, checks: Sequence[str]) -> list[str]:
