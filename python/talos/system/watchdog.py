@@ -12,16 +12,15 @@ _MAGIC_CLOSE = b"V"
 
 
 DEVICES = Path("/sys/class/watchdog")
-SOFTWARE = "Software Watchdog"
-"""What the kernel's own timer names itself: it resets nothing when the kernel hangs."""
 
 
 def find_watchdog(devices: Path = DEVICES) -> str:
-    """The path of a watchdog, one of hardware if there is any; empty when there is none."""
-    found = [
-        ((folder / "identity").read_text(encoding="utf-8").strip() == SOFTWARE, f"/dev/{folder.name}")
-        for folder in (sorted(devices.iterdir()) if devices.is_dir() else ())
-    ]
+    """The path of a watchdog, one of hardware if there is any; empty when there is none.
+
+    The kernel's own timer belongs to no device, and resets nothing when the kernel hangs.
+    """
+    folders = sorted(devices.iterdir()) if devices.is_dir() else []
+    found = [(not (folder / "device").exists(), f"/dev/{folder.name}") for folder in folders]
     return min(found)[1] if found else ""
 
 

@@ -70,8 +70,9 @@ def arm_for_trial(log: Log) -> None:
     """
     if not parse_cmdline(Path("/proc/cmdline").read_text(encoding="ascii", errors="replace")).is_on(TRIAL):
         return
-    device = find_watchdog()
+    device = ""
     try:
+        device = find_watchdog()
         timeout = arm_watchdog(device, TRIAL_TIMEOUT) if device else 0
     except OSError as error:
         log.warning("no watchdog guards the trial", device=device, reason=error.strerror)
