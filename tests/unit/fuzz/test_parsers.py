@@ -154,7 +154,7 @@ PARSERS: Mapping[str, Parser] = {
         seeds=[b"context: a\ncontexts:\n  a:\n    endpoints: [10.5.0.2]\n    ca: YQ==\n    crt: YQ==\n"],
     ),
     "network of a container": Parser(
-        parse=lambda data: parse_network(_text(data), "node"),
+        parse=lambda data: parse_network(_text(data), "node", platform="container"),
         seeds=[b"hostname: a\nlinks:\n- name: eth0\n  addresses: [10.0.0.2/24]\n  gateway: 10.0.0.1\n"],
     ),
     "meta-data of nocloud": Parser(
