@@ -27,7 +27,7 @@ from talos.kubed.admin import AdminAccess
 from talos.kubed.client import KubernetesClient, KubernetesError
 from talos.kubed.controllers.control_plane import make_resources
 from talos.kubed.controllers.kubelet import find_dns, format_arguments
-from talos.kubed.manifests import make_manifests, order
+from talos.kubed.manifests.first import make_manifests, order
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.objects import to_plain, to_struct

@@ -1,0 +1,98 @@
+"""flannel, on every node: the pods' network over the nodes'."""
+
+import json
+from typing import Any
+
+from talos.api.definitions.k8s_pb2 import BootstrapManifestsConfigSpec
+from talos.kubed.manifests.objects import (
+    RBAC,
+    SYSTEM,
+    TOLERATE_ALL,
+    Manifest,
+    bind_account,
+    make_daemon_set,
+    make_field,
+    make_head,
+    make_resources,
+)
+from talos.resource.objects import to_plain
+
+
+def make_flannel(spec: BootstrapManifestsConfigSpec) -> list[Manifest]:
+    """flannel, on every node: the pods' network over the nodes'."""
+    name, run = "flannel", "/run/flannel"
+    backend: dict[str, Any] = {
+        "Type": spec.flannel_backend_type,
+        **to_plain(spec.flannel_backend_extra_config),
+    }
+    if spec.flannel_backend_port:
+        backend["Port"] = spec.flannel_backend_port
+    if spec.flannel_backend_mtu:
+        backend["MTU"] = spec.flannel_backend_mtu
+    network: dict[str, Any] = {"EnableNFTables": True, "Backend": backend}
+    for subnet in spec.pod_cid_rs:
+        if ":" in subnet:
+            network |= {"EnableIPv6": True, "IPv6Network": subnet}
+        else:
+            network["Network"] = subnet
+    network["EnableIPv4"] = "Network" in network
+    delegate = {"hairpinMode": True, "isDefaultGateway": True}
+    plugins = [
+        {"type": "flannel", "delegate": delegate},
+        {"type": "portmap", "capabilities": {"portMappings": True}},
+    ]
+    cni = {"name": spec.cni_name or "cbr0", "cniVersion": "0.3.1", "plugins": plugins}
+    rules = [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
+    ]
+    environment = [make_field("POD_NAME", "metadata.name"), make_field("POD_NAMESPACE", "metadata.namespace")]
+    for key, value in (
+        ("KUBERNETES_SERVICE_HOST", spec.flannel_kube_service_host),
+        ("KUBERNETES_SERVICE_PORT", spec.flannel_kube_service_port),
+    ):
+        if value:
+            environment.append({"name": key, "value": value})
+    container = {
+        "name": "kube-flannel",
+        "image": spec.flannel_image,
+        "command": ["/opt/bin/flanneld", "--ip-masq", "--kube-subnet-mgr", *spec.flannel_extra_args],
+        "env": environment,
+        "securityContext": {"privileged": True},
+        "volumeMounts": [
+            {"name": "run", "mountPath": run},
+            {"name": "config", "mountPath": "/etc/kube-flannel"},
+        ],
+        **make_resources(spec.flannel_resources),
+    }
+    copy = {
+        "name": "install-config",
+        "image": spec.flannel_image,
+        "command": ["cp", "-f", "/etc/kube-flannel/cni-conf.json", "/etc/cni/net.d/10-flannel.conflist"],
+        "volumeMounts": [
+            {"name": "cni", "mountPath": "/etc/cni/net.d"},
+            {"name": "config", "mountPath": "/etc/kube-flannel"},
+        ],
+    }
+    pod = {
+        "hostNetwork": True,
+        "priorityClassName": "system-node-critical",
+        "serviceAccountName": name,
+        "tolerations": TOLERATE_ALL,
+        "containers": [container],
+        "initContainers": [copy],
+        "volumes": [
+            {"name": "run", "hostPath": {"path": run, "type": "DirectoryOrCreate"}},
+            {"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}},
+            {"name": "config", "configMap": {"name": "kube-flannel-cfg"}},
+        ],
+    }
+    data = {"cni-conf.json": json.dumps(cni), "net-conf.json": json.dumps(network)}
+    return [
+        {**make_head(RBAC, "ClusterRole", name), "rules": rules},
+        bind_account(name, name),
+        make_head("v1", "ServiceAccount", name, SYSTEM),
+        {**make_head("v1", "ConfigMap", "kube-flannel-cfg", SYSTEM), "data": data},
+        make_daemon_set("kube-flannel", pod, ""),
+    ]
