@@ -113,7 +113,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         well = [
             status.id
             for status in supervisor.list()
-            if status.state is ServiceState.RUNNING and (status.health.healthy or status.health.unknown)
+            if status.state is ServiceState.RUNNING and status.health.healthy
         ]
         return [*well, *([NETWORK] if await is_network_ready(state) else [])]
 

@@ -135,7 +135,7 @@ async def find_unmet(runtime: ControllerRuntime, checks: Sequence[str]) -> list[
                 unmet.append("the network is not ready")
         elif (spec := services.get(name)) is None or not spec.running:
             unmet.append(f"service {name} does not run")
-        elif not (spec.healthy or spec.unknown):
+        elif not spec.healthy:
             unmet.append(f"service {name} is not healthy")
     return unmet
 
