@@ -130,7 +130,7 @@ class Clusters:
             self._drop_if_empty(cluster_id, cluster)
 
     def find_affiliates(self, cluster_id: str) -> list[Affiliate]:
-        """The affiliates of a cluster, none of one that nobody has written to."""
+        """The affiliates of a cluster, none of one that was never written to."""
         cluster = self._clusters.get(cluster_id)
         return cluster.export_all() if cluster else []
 

@@ -146,7 +146,7 @@ def parse_reply(data: bytes, query: Query, number: int) -> Reply:
     if edns[1]:
         data = data[: edns[0]]
         additional -= 1
-    # What follows the last record is nobody's.
+    # What follows the last record belongs to no record, and is dropped.
     kept = data[:position] if not edns[1] else data
     header = HEADER.pack(0, flags | _RECURSION_OFFERED, 1, answers, authorities, additional)
     is_held = code in {NO_ERROR, NO_SUCH_NAME} and not flags & _TRUNCATED

@@ -46,7 +46,7 @@ _ROOT = Query(
 
 type Addresses = Sequence[IPv4Address | IPv6Address]
 type LocalNames = Mapping[bytes, Addresses]
-"""Names on the wire, in lower case, of which the node knows the addresses."""
+"""Names on the wire, in lower case, whose addresses are local facts."""
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class Resolver:
         if query.dns_class != IN or query.type in {AXFR, IXFR}:
             return make_error(query, REFUSED)
         if query.type == ANY:
-            # RFC 8482 lets a server refuse: such an answer is large, and nobody needs it.
+            # RFC 8482 lets a server refuse: such an answer is large, and no client depends on it.
             return make_error(query, NOT_IMPLEMENTED)
         addresses = self.local.get(query.name.lower())
         if addresses is not None:

@@ -29,7 +29,7 @@ IDLE_STREAMS = 4
 HEAD_BYTES = 16 << 10
 """Of the head of a reply over HTTP."""
 MOST_STRAYS = 32
-"""Datagrams that are not the answer, after which one question gives up: somebody guesses its number."""
+"""Datagrams that are not the answer, after which a question gives up: a sender guesses its number."""
 PORTS = {"udp": 53, "tls": 853, "https": 443}
 
 
@@ -138,7 +138,7 @@ class Upstream:
             exchange = self._exchange_http if self.server.transport is Transport.HTTPS else self._exchange
             while self._idle:
                 stream = self._idle.pop()
-                # The server closes connections as it likes; that is no failure of the server's.
+                # A server may close an idle connection at any time, which is no failure.
                 with suppress(trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError):
                     return await self._use(stream, exchange, query)
             return await self._use(await self._connect(), exchange, query)

@@ -20,7 +20,6 @@ import trio
 TIMEOUT = 15.0
 MAX_REPLY = 16 << 20
 JSON = "application/json"
-APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 
 

@@ -55,7 +55,7 @@ def make_vip(link: str, address: str, layer: Layer) -> OperatorSpecSpec:
 
 
 def make_document_dhcp(link: str, document: DHCPv4Config | DHCPv6Config) -> OperatorSpecSpec:
-    """DHCP as a document wants it."""
+    """DHCP as a document configures it."""
     identifier = ClientIdentifierSpec(
         client_identifier=_IDENTIFIERS[document.client_identifier or "mac"],
         duid_raw_hex=document.duid_raw or "",

@@ -82,7 +82,7 @@ def parse_key(pem: bytes, *, where: str = "key") -> PrivateKey:
     found = _KEY_PEM.search(pem)
     if found is None:
         raise UserError("no private key in PEM form", where=where, hint=_describe(pem))
-    # OpenSSL only knows PKCS#8 as "PRIVATE KEY".
+    # OpenSSL reads PKCS#8 as "PRIVATE KEY" only.
     text = found.group(0).replace(b"ED25519 PRIVATE KEY", b"PRIVATE KEY")
     try:
         # OpenSSL's proof that RSA's factors are prime takes a second, in PID 1 of a booting node.

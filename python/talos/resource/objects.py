@@ -15,7 +15,7 @@ def to_struct(value: Mapping[str, Any]) -> Struct:
 
 
 def to_plain(struct: Struct) -> dict[str, Any]:
-    """An object from the State. Its numbers are floats; Kubernetes wants whole ones as integers."""
+    """An object from the State. Its numbers are floats; Kubernetes requires whole ones as integers."""
     return cast("dict[str, Any]", _whole(json_format.MessageToDict(struct)))
 
 

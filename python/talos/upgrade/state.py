@@ -64,7 +64,7 @@ class Upgrade:
     reason: str = ""
     """Why it was reverted."""
     checks: tuple[str, ...] = ()
-    """The services, and ``network``, that were well before: the self-check wants them to be well again."""
+    """The services, and ``network``, that were healthy before: the self-check waits until they are again."""
 
 
 IDLE = Upgrade()

@@ -149,7 +149,7 @@ class DiscoveryServiceController(Controller):
                 client.publish(local.spec)
 
     async def _leave_if_reset(self, runtime: ControllerRuntime, clients: list[DiscoveryClient]) -> None:
-        """Withdraw this node when it is being reset; what says so may arrive just after the end."""
+        """Withdraw this node when it is being reset; the status may arrive just after the end."""
         await trio.sleep(PAUSE)
         status = await runtime.get_or_none(*ids.MACHINE_STATUS)
         if status is None or status.spec.stage != enums.MACHINE_STAGE_RESETTING:
@@ -161,7 +161,7 @@ class DiscoveryServiceController(Controller):
                 self._log.warning("the discovery service still has this node", reason=str(error))
 
     async def _write(self, runtime: ControllerRuntime, clients: list[DiscoveryClient]) -> None:
-        """Write what the services know of the others, merged when there are several."""
+        """Write the affiliates that the services have, merged when there are several."""
         found: dict[str, AffiliateSpec] = {}
         for client in clients:
             for node_id, spec in client.affiliates.items():

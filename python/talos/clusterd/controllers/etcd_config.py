@@ -38,7 +38,7 @@ class EtcdConfigController(Reconciler):
 
 
 def make_config(etcd: EtcdConfig, virtual: Sequence[str]) -> ConfigSpec:
-    """The settings as the resource has them. Addresses that nodes share are nobody's."""
+    """The settings as the resource has them. Addresses that nodes share are excluded."""
     advertised = (etcd.subnet,) if etcd.subnet else etcd.advertised_subnets or ()
     listen = etcd.listen_subnets or advertised
     spec = ConfigSpec(

@@ -1,4 +1,4 @@
-"""LocalAffiliateController: what this node tells the others of its cluster about itself."""
+"""LocalAffiliateController: what this node publishes about itself to the others of its cluster."""
 
 from talos.api.common.common_pb2 import NetIP
 from talos.api.definitions import enums_pb2 as enums

@@ -17,7 +17,7 @@ DISCOVERED = "discovered"
 
 
 class AffiliateMergeController(Reconciler):
-    """Affiliate in the namespace of sources → Affiliate: one per node, whatever sources know it."""
+    """Affiliate in the namespace of sources → Affiliate: one per node, whichever sources have it."""
 
     name = "cluster.AffiliateMergeController"
     inputs = (Input(kinds.AFFILIATE, namespace=RAW_NAMESPACE), Input(*ids.IDENTITY))
@@ -91,7 +91,7 @@ class EndpointController(Reconciler):
     outputs = (Output(kinds.ENDPOINT, shared=True),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Write the one resource, without addresses while nobody is known."""
+        """Write the one resource, without addresses as long as there is no member."""
         found = {
             address.ip[:16]
             for member in await runtime.list(kinds.MEMBER)

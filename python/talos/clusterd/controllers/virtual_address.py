@@ -118,7 +118,7 @@ def make_address(spec: OperatorSpecSpec) -> AddressSpecSpec:
         link_name=spec.link_name,
         family=enums_pb2.FAMILY_INET4 if is_four else enums_pb2.FAMILY_INET6,
         scope=enums_pb2.SCOPE_GLOBAL,
-        # Looking for duplicates would take a second in which nobody has the address.
+        # Looking for duplicates would take a second in which no node has the address.
         flags=enums_pb2.ADDRESS_PERMANENT | (0 if is_four else enums_pb2.ADDRESS_NO_DAD),
         announce_with_arp=spec.vip.gratuitous_arp,
         config_layer=enums_pb2.CONFIG_OPERATOR,

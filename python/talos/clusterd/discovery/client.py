@@ -101,7 +101,7 @@ class DiscoveryClient:
         self._local, self._is_leaving = local, False
         payload, endpoints = make_payload(local)
         self._known.own_hostname = local.hostname
-        # Encrypted once, not at every refresh: the server sees that nothing has changed, and wakes nobody.
+        # Encrypted once, not at every refresh: equal bytes are no change for the server and its watchers.
         self._data = self._cipher.seal(payload)
         self._endpoints = [self._cipher.seal_endpoint(endpoint) for endpoint in endpoints]
         self._changed.set()

@@ -63,7 +63,7 @@ class KnownAffiliates:
         return has_changed
 
     def drop_stale(self) -> bool:
-        """Forget what the last snapshot lacked and nobody has published since; whether there was any."""
+        """Forget what the last snapshot lacked and no event has brought since; whether there was any."""
         dropped = [one for one in self._stale if self._remove(one)]
         self._stale.clear()
         return bool(dropped)

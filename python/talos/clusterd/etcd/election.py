@@ -16,7 +16,7 @@ LEASE_SECONDS = 10
 KEEP_SECONDS = 3.0
 """Between two signs of life of the leader, and between two looks of the others."""
 MARGIN_SECONDS = 3.0
-"""How much earlier than its lease ends a leader gives up when etcd does not answer, lest there are two."""
+"""How much earlier than its lease ends a leader without answers of etcd gives up: there are never two."""
 RETRY_SECONDS = 5.0
 RESIGN_SECONDS = 1.0
 

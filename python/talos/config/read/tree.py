@@ -151,7 +151,7 @@ class _Composer:
             case yaml.AliasEvent():
                 self._alias(event)
             case yaml.DocumentStartEvent():
-                # As upstream's reader, which knows 1.1 only; the versions differ in what a bare word means.
+                # As upstream's reader of 1.1; the versions differ in what a bare word means.
                 if event.version not in {None, YAML_VERSION}:
                     raise self._refuse(
                         "this is another version of YAML", self._mark(event), "write %YAML 1.1"

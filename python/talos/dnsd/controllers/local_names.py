@@ -11,7 +11,7 @@ type _Names = dict[bytes, list[IPv4Address | IPv6Address]]
 
 
 class LocalNamesController(Reconciler):
-    """StaticHost, Member → the resolver's table. Members are in it when the config wants that."""
+    """StaticHost, Member → the resolver's table. Members are in it when the config has that enabled."""
 
     name = "network.DNSLocalNamesController"
     inputs = (Input(kinds.STATIC_HOST), Input(kinds.MEMBER), Input(*ids.HOST_DNS_CONFIG))

@@ -37,7 +37,7 @@ class _Listening:
 
 
 class DNSResolveCacheController(Controller):
-    """HostDNSConfig, ResolverStatus → DNSResolveCache, DNSUpstream; serves while the config says so."""
+    """HostDNSConfig, ResolverStatus → DNSResolveCache, DNSUpstream; serves while it is enabled."""
 
     name = "network.DNSResolveCacheController"
     inputs = (Input(*ids.HOST_DNS_CONFIG), Input(*ids.RESOLVER_STATUS))

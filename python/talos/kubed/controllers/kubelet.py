@@ -46,7 +46,7 @@ class KubeletConfigController(Reconciler):
 
 
 def make_kubelet_config(config: Config, static_pods: str) -> KubeletConfigSpec:
-    """What the config asks of the kubelet."""
+    """The kubelet's settings from the config."""
     chosen = kubernetes.kubelet(config)
     spec = KubeletConfigSpec(
         image=chosen.image,
@@ -189,7 +189,7 @@ def make_configuration(spec: KubeletConfigSpec, *, is_container: bool) -> Struct
                 "imagefs.available": "5%",
             },
         }
-        # There is no logind to tell the kubelet of a shutdown, and the kernel's parameters are the host's.
+        # No logind announces a shutdown to the kubelet, and the kernel's parameters are the host's.
         del ours["shutdownGracePeriod"], ours["shutdownGracePeriodCriticalPods"]
     else:
         ours |= {

@@ -57,7 +57,7 @@ class BootstrapConfigController(Reconciler):
 
 
 def make_bootstrap_config(config: Config) -> BootstrapManifestsConfigSpec:
-    """What the config asks of the first manifests."""
+    """The settings of the first manifests from the config."""
     proxy, dns = kubernetes.proxy(config), kubernetes.core_dns(config)
     addresses = find_dns(effective.service_subnets(config))
     proxy_config = to_struct(proxy.config)

@@ -2,7 +2,7 @@
 
 Before it exists etcd has no vote. So that two nodes that are told to begin at the same time don't both do it,
 each shows its intention first and looks for that of the others then: at least one of two sees the other's,
-and whoever sees one withdraws.
+and the one that sees another withdraws.
 """
 
 from collections.abc import Sequence

@@ -41,7 +41,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
 
 async def find_nodes(node: Node, named: cluster_pb2.ClusterInfo) -> ClusterNodes:
-    """The nodes that the caller names, else the members that this node knows of."""
+    """The nodes that the caller names, else the members that this node has discovered."""
     if named.control_plane_nodes:
         return ClusterNodes(control_plane=named.control_plane_nodes, workers=named.worker_nodes)
     nodes = sort_members([member.spec for member in await node.state.list(kinds.MEMBER)])

@@ -63,7 +63,7 @@ async def run_installer(
         try:
             lines_in.send_nowait(line)
         except trio.WouldBlock:
-            return  # the installer does not wait for whoever looks on
+            return  # the installer does not wait for a slow reader
 
     async def run() -> None:
         nonlocal code

@@ -112,7 +112,7 @@ def _make_registry(registries: RegistriesConfigSpec, registry: str, folder: str)
     hosts: dict[str, Any] = {}
     for endpoint in find_endpoints(registries, registry):
         if registry == ANY and not endpoint.namespace:
-            continue  # each registry itself, which containerd asks at last
+            continue  # each registry itself, which containerd tries last
         parts = urlsplit(endpoint.base)
         entry: dict[str, Any] = {"capabilities": _CAPABILITIES, "override_path": True}
         tls = registries.registry_tl_ss.get(parts.netloc)

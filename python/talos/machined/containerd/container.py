@@ -83,7 +83,7 @@ async def run_container(
                 yield child
                 nursery.cancel_scope.cancel()
         finally:
-            if not child.has_ended:  # it is killed below, and nobody may use the descriptor any more
+            if not child.has_ended:  # it is killed below, and its descriptor is closed
                 child.finish(UNKNOWN_EXIT)
             os.close(child.pidfd)
     finally:

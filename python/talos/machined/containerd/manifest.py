@@ -45,7 +45,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageConfig:
-    """How an image wants to be run. ``diff_ids`` are digests of the unpacked layers."""
+    """The defaults with which an image is run. ``diff_ids`` are digests of the unpacked layers."""
 
     diff_ids: tuple[str, ...]
     entrypoint: tuple[str, ...] = ()

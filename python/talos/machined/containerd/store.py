@@ -59,7 +59,7 @@ async def find_image(containerd: Containerd, name: str) -> Image | None:
 
 
 async def read_image(containerd: Containerd, name: str, target: Descriptor) -> Image:
-    """What the manifest behind a descriptor says; UserError, RpcError."""
+    """The manifest behind a descriptor, parsed; UserError, RpcError."""
     where = f"image {name}"
     data = await read_content(containerd, target, where)
     size = target.size
@@ -145,7 +145,7 @@ async def _unpack_layer(
         await containerd.call("snapshots.v1.Snapshots/Commit", commit, Empty)
     except RpcError as error:
         await remove_snapshot(containerd, key)
-        if error.code is not Code.ALREADY_EXISTS:  # made meanwhile by somebody else's pull
+        if error.code is not Code.ALREADY_EXISTS:  # made meanwhile by another pull
             raise
     except UserError:
         await remove_snapshot(containerd, key)

@@ -56,5 +56,5 @@ class KernelLogWriter:
         """Write one line; lost when the kernel refuses."""
         with suppress(OSError):
             # The kernel shows no line that could still be continued: without its end the last one
-            # stays invisible, on the console and to readers, until somebody writes the next.
+            # stays invisible, on the console and to readers, until the next one is written.
             os.write(self._fd, f"<30>{PREFIX}{line}".encode()[:LINE_SIZE] + b"\n")

@@ -89,6 +89,6 @@ def check_snapshot(path: Path = SNAPSHOT, *, skip_hash_check: bool = False) -> N
 
 
 def give_to_etcd(path: Path) -> None:
-    """Let etcd's user read a file, and nobody write it."""
+    """Let etcd's user read a file, and no one write it."""
     os.chown(path, ETCD_USER, ETCD_USER)
     path.chmod(0o400)

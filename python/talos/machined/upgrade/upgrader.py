@@ -2,7 +2,7 @@
 
 The state is in META (:mod:`talos.upgrade.state`), the choice of what boots in GRUB's files. Each step writes
 META before GRUB, so that a power cut between the two leaves a boot into the old slot, and a state that
-knows it.
+shows it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,4 +1,4 @@
-"""ProbeSpec: checks of the network that the config or the platform wants; ProbeStatus: their results."""
+"""ProbeSpec: checks of the network from the config or the platform; ProbeStatus: their results."""
 
 from collections.abc import Mapping
 
@@ -153,7 +153,7 @@ def make_probes(config: Config) -> list[ProbeSpecSpec]:
 
 
 def make_platform_probes(config: PlatformConfigSpec) -> list[ProbeSpecSpec]:
-    """The probes that a platform wants."""
+    """The probes of a platform."""
     specs = [copy_spec(spec) for spec in config.probes if spec.HasField("tcp") or spec.HasField("http")]
     for spec in specs:
         spec.config_layer = enums_pb2.CONFIG_PLATFORM

@@ -61,7 +61,7 @@ def _escape(path: Path) -> str:
 
 
 def make_dhcp(request: ClusterRequest, bridge: str, leases: Path) -> list[str]:
-    """Of dnsmasq: each machine gets its own address and name, nobody else gets one."""
+    """Of dnsmasq: each machine gets its own address and name, other clients get none."""
     subnet = request.subnet
     nameservers = ",".join(map(str, request.nameservers))
     argv = [

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from talos.api.methods import max_request
 from talos.api.rpc import Code, RpcError
 from talos.rpc.status import make_trailers
 
@@ -37,15 +36,6 @@ def check_size(metadata: Iterable[tuple[str, str | bytes]], limit: int) -> None:
     size = sum(len(key) + len(value) + 32 for key, value in metadata)
     if size > limit:
         raise RpcError(Code.RESOURCE_EXHAUSTED, f"metadata of {size} bytes exceeds the limit of {limit}")
-
-
-def check_request(method: str, size: int) -> None:
-    """Refuse a request message larger than its method's limit."""
-    limit = max_request(method)
-    if size > limit:
-        raise RpcError(
-            Code.RESOURCE_EXHAUSTED, f"grpc: received message larger than max ({size} vs. {limit})"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

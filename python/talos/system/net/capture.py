@@ -1,6 +1,5 @@
 """Packets of a network interface, as they pass, in the pcap format."""
 
-import ctypes
 import errno
 import socket
 import struct
@@ -12,6 +11,8 @@ from typing import NamedTuple
 
 import trio
 
+from talos.system.net.packets import ETH_P_ALL, attach_filter
+
 DEFAULT_SNAP_LENGTH = 4096
 MAX_SNAP_LENGTH = 262144
 _RECEIVE_BUFFER = 8 << 20
@@ -19,12 +20,10 @@ _BATCH_BYTES = 64 * 1024
 """Bytes gathered into one piece, as long as packets are waiting."""
 
 # linux/if_packet.h, linux/if_ether.h, asm-generic/socket.h
-_ETH_P_ALL = 0x0003
 _SOL_PACKET = 263
 _PACKET_ADD_MEMBERSHIP = 1
 _PACKET_MR_PROMISC = 1
 _PACKET_AUXDATA = 8
-_SO_ATTACH_FILTER = 26
 _SO_TIMESTAMPNS = 35
 _TP_STATUS_VLAN_VALID = 1 << 4
 _TP_STATUS_VLAN_TPID_VALID = 1 << 6
@@ -65,12 +64,6 @@ class UnsupportedLinkError(Exception):
 
 class BadFilterError(Exception):
     """The kernel refuses a filter."""
-
-
-class _Program(ctypes.Structure):
-    """``struct sock_fprog``."""
-
-    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,15 +152,13 @@ async def open_capture(
         if promiscuous:
             request = struct.pack("=iHH8s", socket.if_nametoindex(interface), _PACKET_MR_PROMISC, 0, b"")
             opened.setsockopt(_SOL_PACKET, _PACKET_ADD_MEMBERSHIP, request)
-        opened.bind((interface, _ETH_P_ALL))
+        opened.bind((interface, ETH_P_ALL))
         yield Capture(link_type, snap_length, opened)
 
 
 def _attach(opened: socket.socket, program: Sequence[Instruction]) -> None:
     try:
-        instructions = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
-        # The kernel copies the program while the call lasts.
-        opened.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, bytes(_Program(len(program), instructions)))
+        attach_filter(opened, program)
     except struct.error as error:
         raise BadFilterError(str(error)) from None
     except OSError as error:

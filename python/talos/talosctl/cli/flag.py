@@ -119,7 +119,7 @@ class Flags:
         return self._rows[name].initial() if given is None else given
 
     def has(self, name: str) -> bool:
-        """Whether the command knows the flag at all."""
+        """Whether the command has the flag at all."""
         return name in self._rows
 
     def is_set(self, name: str) -> bool:

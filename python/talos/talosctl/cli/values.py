@@ -7,7 +7,7 @@ _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 def parse_bool(text: str) -> bool:
-    """Whether a text means true; only the texts that Go knows are taken."""
+    """Whether a text means true; only the texts that Go's ParseBool has are taken."""
     if text in _TRUE:
         return True
     if text in _FALSE:

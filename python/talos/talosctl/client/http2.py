@@ -255,7 +255,7 @@ class Http2Stream:
         if connection.lost is not None:
             return
         if not (self.is_ended and self._is_sent) and not self._error:
-            # h2 refuses when it knows of the stream's end already.
+            # h2 refuses when the stream has ended already.
             with contextlib.suppress(ProtocolError):
                 connection.h2.reset_stream(self._number, ErrorCodes.CANCEL)
         connection.acknowledge(self._number, unread)

@@ -1,4 +1,4 @@
-"""TLS as the API wants it, by OpenSSL: Ed25519 client keys must work."""
+"""TLS as the API requires it, by OpenSSL: Ed25519 client keys must work."""
 
 import os
 import ssl
@@ -32,7 +32,7 @@ def make_context(target: Target) -> ssl.SSLContext:
 
 
 def _load_client_certificate(context: ssl.SSLContext, target: Target, where: str) -> None:
-    # Upstream's block type is not one OpenSSL knows; the body is plain PKCS #8.
+    # OpenSSL has no such block type as upstream's; the body is plain PKCS #8.
     key = target.key.replace(b"ED25519 PRIVATE KEY", b"PRIVATE KEY")
     try:
         with _memory_file(target.crt) as crt_path, _memory_file(key) as key_path:

@@ -51,7 +51,7 @@ class Sample:
     distance: float
     leap: Leap = Leap.NONE
     taken: float = 0.0
-    """When it was taken, on a clock that nobody sets."""
+    """When it was taken, on a clock that is never set."""
 
 
 def make_request(nonce: bytes) -> bytes:

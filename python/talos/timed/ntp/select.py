@@ -28,7 +28,7 @@ def select(samples: Sequence[Sample]) -> Estimate | None:
 
     Each sample is an interval in which the true offset lies if its server is right. The servers in the
     largest set of intervals with a common point are right, if they are more than half (the intersection
-    of RFC 5905, section 11.2.1). A single server has nobody to compare it with and is believed.
+    of RFC 5905, section 11.2.1). A single server can't be compared with another and is accepted.
     """
     if not samples:
         return None

@@ -27,7 +27,7 @@ class RegistryError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What the config says of registries, and its variables, which may name proxies on the way to them."""
+    """The registries of the config, and its environment variables, which may name proxies."""
 
     registries: RegistriesConfigSpec
     environment: Mapping[str, str] = field(default_factory=dict[str, str])

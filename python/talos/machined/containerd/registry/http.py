@@ -191,7 +191,7 @@ def _may_pass(error: Exception) -> bool:
 
 
 def check_status(response: Response) -> None:
-    """Raise RegistryError for everything but a success, with what the server says in one short line."""
+    """Raise RegistryError for everything but a success, with the server's text in one short line."""
     if response.status in (200, 206):
         return
     response.close()

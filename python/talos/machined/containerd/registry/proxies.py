@@ -11,7 +11,7 @@ from talos.system.net.proxies import find_proxy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyServer:
-    """A proxy, and the header by which it knows the node, if it has to."""
+    """A proxy, and the header that authenticates the node to it, if there is one."""
 
     host: str
     port: int

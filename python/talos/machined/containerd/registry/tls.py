@@ -31,7 +31,7 @@ def make_context(settings: RegistryTLSConfig | None, host: str) -> ssl.SSLContex
 
 
 def _load_identity(context: ssl.SSLContext, pem: bytes, where: str) -> None:
-    # OpenSSL reads a file: one in memory, as the key is nobody else's.
+    # OpenSSL reads a file: one in memory, so that the key is on no disk.
     with os.fdopen(os.memfd_create("registry", os.MFD_CLOEXEC), "wb", buffering=0) as file:
         file.write(pem)
         try:

@@ -138,7 +138,7 @@ class CRIConfigFilesController(Reconciler):
 
 
 def write_secret(path: Path, text: str) -> None:
-    """Replace a file that nobody but its owner may read; readers see the old or the new one."""
+    """Replace a file that only its owner may read; readers see the old or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.new")
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

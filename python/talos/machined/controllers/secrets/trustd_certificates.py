@@ -64,7 +64,7 @@ class TrustdCertificatesController(RenewingReconciler):
 async def is_clock_right(runtime: ControllerRuntime, authority: bytes) -> bool:
     """Whether a certificate made now can be valid now: the clock is right or within the authority's years.
 
-    So a node whose time servers are silent can be managed, unless its clock is so wrong that nobody would
+    So a node whose time servers are silent can be managed, unless its clock is so wrong that no client would
     accept its certificate. One that was made by a wrong clock is replaced when the clock has been set.
     """
     status = await runtime.get_or_none(*ids.TIME_STATUS)
