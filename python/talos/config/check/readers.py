@@ -35,7 +35,22 @@ def find_unread(config: Config) -> Iterator[Note]:
     names |= {
         path for path, field in UNREAD_SETTINGS.items() if getattr(config.machine, field, None) is not None
     }
+    names |= set(_find_cloud_addresses(config))
     kinds = {document.kind for document in config.documents if document.kind in UNREAD_KINDS}
     if names or kinds:
         listed = ", ".join([*sorted(names), *sorted(kinds)])
         yield Note(f"no effect yet on nodes of this version: {listed}")
+
+
+def _find_cloud_addresses(config: Config) -> Iterator[str]:
+    """Virtual addresses that a cloud is to move: the address itself is announced as on any other network."""
+    network = config.machine.network if config.machine else None
+    for index, device in enumerate((network and network.interfaces) or ()):
+        at = f"machine.network.interfaces[{index}]"
+        parts = [(at, device.vip)]
+        parts += [(f"{at}.vlans[{number}]", vlan.vip) for number, vlan in enumerate(device.vlans or ())]
+        for path, vip in parts:
+            if vip and vip.hcloud:
+                yield f"{path}.vip.hcloud"
+            if vip and vip.equinix_metal:
+                yield f"{path}.vip.equinixMetal"

@@ -120,3 +120,19 @@ def test_what_is_read_is_silent() -> None:
         "machine: {sysctls: {a: b}}\n---\napiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n"
     )
     assert not list(find_unread(config))
+
+
+def test_virtual_addresses_that_a_cloud_should_move_are_named_by_their_place() -> None:
+    config = load(
+        "machine: {network: {interfaces: [{interface: a, vip: {ip: 10.0.0.9, hcloud: {apiToken: t}}}, {interface: b, "
+        "vip: {ip: 10.0.0.7}, vlans: [{vlanId: 2, vip: {ip: 10.0.0.8, equinixMetal: {apiToken: t}}}]}]}}\n"
+    )
+    (note,) = find_unread(config)
+    assert note.message == (
+        "no effect yet on nodes of this version: machine.network.interfaces[0].vip.hcloud, "
+        "machine.network.interfaces[1].vlans[0].vip.equinixMetal"
+    )
+
+
+def test_nodes_call_no_cloud() -> None:
+    assert not {"hcloud", "equinix_metal"} & attributes_of_nodes()
