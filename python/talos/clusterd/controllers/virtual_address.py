@@ -20,6 +20,15 @@ KEY = "talos:v1:vip:election:"
 """The prefix of the keys in etcd."""
 
 
+_LEAVING = frozenset({
+    enums_pb2.MACHINE_STAGE_REBOOTING,
+    enums_pb2.MACHINE_STAGE_SHUTTING_DOWN,
+    enums_pb2.MACHINE_STAGE_RESETTING,
+    enums_pb2.MACHINE_STAGE_UPGRADING,
+})  # fmt: skip
+"""Stages that end with the node's services: the address has to go while etcd still takes the resignation."""
+
+
 @dataclass(slots=True)
 class _Candidacy:
     spec: OperatorSpecSpec
@@ -39,6 +48,7 @@ class VirtualAddressController(Controller):
         Input(kinds.LINK_STATUS),
         Input(*ids.ETCD_SERVICE),
         Input(*ids.IDENTITY),
+        Input(*ids.MACHINE_STATUS),
     )
     outputs = (Output(kinds.ADDRESS_SPEC, shared=True),)
 
@@ -70,9 +80,12 @@ class VirtualAddressController(Controller):
 
     @staticmethod
     async def _find_wanted(runtime: ControllerRuntime) -> Mapping[str, OperatorSpecSpec]:
-        """Those that this node may have: its member of etcd runs, and the link is up."""
+        """Those that this node may have: it stays, its member of etcd runs, and the link is up."""
+        machine = await runtime.get_or_none(*ids.MACHINE_STATUS)
         service = await runtime.get_or_none(*ids.ETCD_SERVICE)
         if service is None or not service.spec.running:
+            return {}
+        if machine is not None and machine.spec.stage in _LEAVING:
             return {}
         up = {link.id for link in await runtime.list(kinds.LINK_STATUS) if link.spec.link_state}
         return {
