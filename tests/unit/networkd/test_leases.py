@@ -136,3 +136,20 @@ def test_an_address_that_another_machine_has_is_declined() -> None:
         peer.close()
 
     run_in_namespace(main)
+
+
+def test_an_address_of_dhcpv6_that_another_machine_has_is_declined() -> None:
+    async def main(daemon: Daemon) -> None:
+        peer = Peer()
+        async with node_on(daemon, peer, "fd77::1/64", "fd77::100/128") as node:
+            options = (*SERVER[:4], "--dhcp-range=fd77::100,fd77::100,64,10m")
+            with run_dnsmasq(peer, *options) as log:
+                await node.configure(CONFIG)
+                await node.wait_until(lambda found: "eth0/fd77::100/128" in found)
+                await node.wait_until(
+                    lambda found: "eth0/fd77::100/128" not in found and "declined" in str(node.lines)
+                )
+                assert "DHCPDECLINE" in log.read_text()
+        peer.close()
+
+    run_in_namespace(main)

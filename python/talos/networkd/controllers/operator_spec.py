@@ -2,14 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from ipaddress import IPv6Address
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 from google.protobuf.message import Message
 
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import LinkStatusSpec, OperatorSpecSpec, PlatformConfigSpec
-from talos.networkd.addresses import operator_id
+from talos.networkd.addresses import operator_id, parse_interface
 from talos.networkd.controllers.platform_config import make_specs
 from talos.networkd.dhcp.wire import OpenWire
 from talos.networkd.dhcp6.wire import OpenWire6
@@ -20,6 +21,9 @@ from talos.resource.controller.controller import Controller, ControllerRuntime, 
 from talos.resource.kind import Kind
 from talos.resource.resource import Phase
 from talos.system.logging import Log
+
+if TYPE_CHECKING:
+    from talos.networkd.dhcp6.client import Client6
 
 OPEN_RETRY = 5.0
 """Seconds before opening a socket on a link is retried."""
@@ -56,6 +60,7 @@ class _Running:
     hardware_address: bytes
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     client: Runnable | None = None
+    client6: "Client6 | None" = None
     is_up: bool = True
     config: PlatformConfigSpec | None = None
     """What the lease contains, None without one."""
@@ -67,7 +72,7 @@ class OperatorSpecController(Controller):
     """Starts and stops clients. A lease outlives a pulled cable, but not its link or its spec."""
 
     name = "network.OperatorSpecController"
-    inputs = (Input(kinds.OPERATOR_SPEC), Input(kinds.LINK_STATUS))
+    inputs = (Input(kinds.OPERATOR_SPEC), Input(kinds.LINK_STATUS), Input(kinds.ADDRESS_STATUS))
     outputs = tuple(Output(kind, shared=True) for kind in _KINDS)
 
     def __init__(self, open_wire: OpenWire, open_wire6: OpenWire6, log: Log) -> None:
@@ -82,6 +87,7 @@ class OperatorSpecController(Controller):
         async with trio.open_nursery() as nursery:
             async for _ in runtime.events():
                 await self._follow(runtime, nursery)
+                await self._find_duplicates(runtime)
                 await self._write(runtime)
                 runtime.reset_backoff()
 
@@ -122,6 +128,21 @@ class OperatorSpecController(Controller):
         if is_up and not running.is_up and running.client is not None:
             running.client.check()
         running.is_up = is_up
+
+    async def _find_duplicates(self, runtime: ControllerRuntime) -> None:
+        """Give the clients the addresses of their links that the kernel has found on other machines."""
+        clients = [(running.spec.link_name, running.client6) for running in self._running.values()]
+        if not any(client for _, client in clients):
+            return
+        found: dict[str, set[IPv6Address]] = {}
+        for status in await runtime.list(kinds.ADDRESS_STATUS):
+            if status.spec.flags & enums_pb2.ADDRESS_DAD_FAILED:
+                address = parse_interface(status.spec.address).ip
+                if isinstance(address, IPv6Address):
+                    found.setdefault(status.spec.link_name, set()).add(address)
+        for link, client in clients:
+            if client is not None:
+                client.decline(frozenset(found.get(link, ())))
 
     async def _run_client(self, runtime: ControllerRuntime, running: _Running) -> None:
         def report(config: PlatformConfigSpec | None) -> None:
@@ -180,7 +201,7 @@ class OperatorSpecController(Controller):
 
         name = running.spec.link_name
         async with self._open_wire6(name) as wire:
-            running.client = Client6(
+            running.client = running.client6 = Client6(
                 link=name,
                 wire=wire,
                 duid=make_duid6(running.spec, running.hardware_address),

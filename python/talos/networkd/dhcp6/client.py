@@ -3,7 +3,8 @@
 import errno
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from ipaddress import IPv6Address
 from typing import Protocol
 
 import trio
@@ -14,6 +15,7 @@ from talos.networkd.dhcp6.message import (
     NOT_ON_LINK,
     Kind,
     Lease6,
+    LeasedAddress,
     Reply6,
     UnusableReplyError,
     make_message,
@@ -38,6 +40,8 @@ WARN_SECONDS = 60.0
 MOST_WARNINGS = 100
 """Maximum number of distinct warnings about answers."""
 BEST_PREFERENCE = 255
+DECLINE_TRIES = 4
+"""Section 7.6."""
 
 
 class Report6(Protocol):
@@ -62,11 +66,19 @@ class Client6:
     _transaction: bytes = b""
     _began: float = 0.0
     _check: Wakeup = field(default_factory=Wakeup)
+    _duplicates: frozenset[IPv6Address] = frozenset()
     _warnings: int = 0
 
     def check(self) -> None:
         """The link was down: perhaps it is another one now."""
         self._check.set()
+
+    def decline(self, duplicates: frozenset[IPv6Address]) -> None:
+        """The kernel has found that other machines use these addresses (RFC 4862)."""
+        is_new = not duplicates <= self._duplicates
+        self._duplicates = duplicates
+        if is_new:
+            self._check.set()
 
     async def run(self) -> None:
         """Obtain a lease and renew it until cancelled."""
@@ -78,8 +90,11 @@ class Client6:
             given = ", ".join(str(item.address) for item in lease.addresses)
             self.log.info(f"DHCPv6 on {self.link}: {given} for {format_seconds(lease.seconds)}")
             await self.report(lease)
-            await self._keep(lease)
+            is_declined = await self._keep(lease)
             await self.report(None)
+            if is_declined:
+                # A server that has no other address must not be asked for it in a circle.
+                await trio.sleep(REFUSED_WAIT)
 
     async def _solicit(self) -> Lease6 | None:
         """Find a server and have it grant what it offers; None when it does not."""
@@ -108,24 +123,27 @@ class Client6:
         self.log.warning(f"DHCPv6 on {self.link}: an offer was not granted")
         return None
 
-    async def _keep(self, lease: Lease6) -> None:
-        """Renew a lease until it has ended or a server took it back."""
+    async def _keep(self, lease: Lease6) -> bool:
+        """Renew a lease until it has ended or a server took it back; whether it was declined."""
         granted = trio.current_time()
         while True:
             end = granted + lease.seconds
             rebind, due = granted + lease.rebind_seconds, granted + lease.renew_seconds
             with trio.move_on_at(due) as waiting:
                 await self._check.wait()
+            if duplicates := self._find_duplicates(lease):
+                await self._decline(lease, duplicates)
+                return True
             if not waiting.cancelled_caught and not await self._confirm(lease):
                 self.log.warning(f"DHCPv6 on {self.link}: the addresses are not of this link")
-                return
+                return False
             wait = LEAST_RENEW
             renewed: Lease6 | None = None
             self._begin()
             while renewed is None and (now := trio.current_time()) >= due:
                 if now >= end:
                     self.log.warning(f"DHCPv6 on {self.link}: the lease has expired")
-                    return
+                    return False
                 is_renewal = now < rebind
                 limit = rebind if is_renewal else end
                 kind = Kind.RENEW if is_renewal else Kind.REBIND
@@ -133,7 +151,7 @@ class Client6:
                 for reply in await self._ask(kind, seconds, lease=lease):
                     if reply.lease is None:
                         self.log.warning(f"DHCPv6 on {self.link}: the server took the addresses back")
-                        return
+                        return False
                     renewed = reply.lease
                 wait = min(wait * 2, LONGEST_RENEW)
             if renewed is None:
@@ -152,6 +170,21 @@ class Client6:
             wait *= 2
         return True
 
+    def _find_duplicates(self, lease: Lease6) -> tuple[LeasedAddress, ...]:
+        return tuple(item for item in lease.addresses if item.address in self._duplicates)
+
+    async def _decline(self, lease: Lease6, duplicates: tuple[LeasedAddress, ...]) -> None:
+        """Tell the server that the addresses are in use. Section 18.2.8."""
+        listed = ", ".join(str(item.address) for item in duplicates)
+        self.log.warning(f"DHCPv6 on {self.link}: {listed} is declined: another machine has it")
+        declined = replace(lease, addresses=duplicates)
+        self._begin()
+        wait = FIRST_WAIT
+        for _ in range(DECLINE_TRIES):
+            if await self._ask(Kind.DECLINE, wait, lease=declined):
+                return
+            wait *= 2
+
     def _begin(self) -> None:
         self._transaction, self._began = self.pick(24).to_bytes(3), trio.current_time()
 
@@ -159,7 +192,7 @@ class Client6:
         self, kind: Kind, seconds: float, *, lease: Lease6 | None = None, collect: bool = False
     ) -> list[Reply6]:
         """Send once and wait for the first answer; for all offers in this time when they are collected."""
-        with_server = lease is not None and kind in {Kind.REQUEST, Kind.RENEW}
+        with_server = lease is not None and kind in {Kind.REQUEST, Kind.RENEW, Kind.DECLINE}
         message = make_message(
             kind,
             transaction=self._transaction,
@@ -211,7 +244,7 @@ class Client6:
                 return Reply6(kind=Kind.REPLY, is_rapid=False, status=NO_BINDING, lease=None)
             self._warn_once(f"answer of {sender} ignored: {error}")
             return None
-        if reply is None or (kind is not Kind.CONFIRM and reply.lease is None):
+        if reply is None or (kind not in {Kind.CONFIRM, Kind.DECLINE} and reply.lease is None):
             return None
         if kind is Kind.SOLICIT and reply.kind is Kind.REPLY and not reply.is_rapid:
             return None

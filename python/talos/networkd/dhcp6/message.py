@@ -36,6 +36,7 @@ class Kind(enum.IntEnum):
     RENEW = 5
     REBIND = 6
     REPLY = 7
+    DECLINE = 9
 
 
 class Option(enum.IntEnum):
@@ -129,7 +130,7 @@ def make_message(
         _make_option(Option.ADDRESS, _ADDRESS.pack(address.packed, 0, 0)) for address in addresses
     )
     parts.append(_make_option(Option.ASSOCIATION, _ASSOCIATION.pack(association, 0, 0) + inner))
-    if kind is not Kind.CONFIRM:
+    if kind not in {Kind.CONFIRM, Kind.DECLINE}:
         parts.append(_make_option(Option.REQUESTED, b"".join(option.to_bytes(2) for option in _WANTED)))
         # Flag S: the server updates DNS. The name is the server's choice.
         parts.append(_make_option(Option.CLIENT_NAME, b"\1\0"))

@@ -125,7 +125,8 @@ def test_what_is_read_is_silent() -> None:
 def test_virtual_addresses_that_a_cloud_should_move_are_named_by_their_place() -> None:
     config = load(
         "machine: {network: {interfaces: [{interface: a, vip: {ip: 10.0.0.9, hcloud: {apiToken: t}}}, "
-        "{interface: b, vip: {ip: 10.0.0.7}, vlans: [{vlanId: 2, vip: {ip: 10.0.0.8, equinixMetal: {apiToken: t}}}]}]}}\n"
+        "{interface: b, vip: {ip: 10.0.0.7}, "
+        "vlans: [{vlanId: 2, vip: {ip: 10.0.0.8, equinixMetal: {apiToken: t}}}]}]}}\n"
     )
     (note,) = find_unread(config)
     assert note.message == (

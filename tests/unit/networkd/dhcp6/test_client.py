@@ -174,6 +174,26 @@ async def test_addresses_of_another_link_are_given_up(autojump_clock: MockClock)
         assert None in leases
 
 
+async def test_an_address_of_another_machine_is_declined(autojump_clock: MockClock) -> None:
+    server = Server()
+    async with client_of(server) as (client, leases):
+        await trio.sleep(10)
+        assert leases[-1] is not None
+        client.decline(frozenset({IPv6Address("fd00::999")}))
+        await trio.sleep(10)
+        assert leases == leases[:1], "an address that the lease does not contain changes nothing"
+        client.decline(frozenset({IPv6Address(ADDRESS)}))
+        server.address = "fd00::200"
+        await trio.sleep(5)
+        assert server.heard[-1] == (Kind.DECLINE, True)
+        assert leases[-1] is None
+        client.decline(frozenset())
+        await trio.sleep(20)
+        lease = leases[-1]
+        assert lease is not None
+        assert str(lease.addresses[0].address) == "fd00::200"
+
+
 def parse(*options: bytes) -> Lease6:
     data = answer(Kind.REPLY, b"abc", *options)
     reply = parse_message(data, transaction=b"abc", client=DUID, association=1)
