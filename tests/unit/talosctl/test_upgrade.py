@@ -1,0 +1,105 @@
+"""``talosctl upgrade`` from the image to the verdict, with a node that answers as a trial does."""
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from talos.api.common.common_pb2 import Data
+from talos.api.cosi.resource_pb2 import Resource
+from talos.api.cosi.state_pb2 import ListRequest, ListResponse
+from talos.api.definitions.runtime_pb2 import MetaKeySpec
+from talos.api.machine import image_pb2, lifecycle_pb2, machine_pb2
+from talos.talosctl.commands import upgrade
+from talos.upgrade.state import IDLE, Upgrade, bless, format_state, revert, stage, start
+
+from .conftest import Client
+from .fake import FakeNode
+
+STAGED = stage(IDLE, running="A", version="v1.15.1", previous_version="v1.15.0")
+TRIAL = start(STAGED, running="B")
+
+
+def serve(node: FakeNode, states: Sequence[Upgrade], *, code: int = 0) -> None:
+    """A node whose installer ends with ``code``, and whose META then holds these states in turn."""
+    boots: Iterator[str] = iter(["one", *["two"] * 99])
+    left = list(states)
+
+    def list_resources(request: ListRequest, metadata: object) -> list[ListResponse]:
+        del metadata
+        if request.type == "MetaLoads.runtime.talos.dev":
+            return [ListResponse(resource=Resource())]
+        state = left.pop(0) if len(left) > 1 else left[0]
+        resource = Resource()
+        resource.metadata.id = "0x40"
+        resource.spec.proto_spec = MetaKeySpec(value=format_state(state).decode()).SerializeToString()
+        return [ListResponse(resource=resource)]
+
+    progress = lifecycle_pb2.LifecycleServiceInstallProgress
+    lines = [progress(message="writing slot B\n"), progress(exit_code=code)]
+    node.on(
+        "/machine.ImageService/Pull",
+        image_pb2.ImageServicePullRequest,
+        [image_pb2.ImageServicePullResponse(name="full/name:v1.15.1")],
+        stream=True,
+    )
+    node.on(
+        "/machine.LifecycleService/Upgrade",
+        lifecycle_pb2.LifecycleServiceUpgradeRequest,
+        [lifecycle_pb2.LifecycleServiceUpgradeResponse(progress=line) for line in lines],
+        stream=True,
+    )
+    node.on(
+        "/machine.MachineService/Read",
+        machine_pb2.ReadRequest,
+        lambda _request, _metadata: [Data(bytes=next(boots).encode())],
+        stream=True,
+    )
+    reply = machine_pb2.RebootResponse(messages=[machine_pb2.Reboot(actor_id="actor-1")])
+    node.on("/machine.MachineService/Reboot", machine_pb2.RebootRequest, reply)
+    node.on("/machine.MachineService/Events", machine_pb2.EventsRequest, [], stream=True)
+    node.on("/cosi.resource.State/List", ListRequest, list_resources, stream=True)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upgrade, "POLL_INTERVAL", 0.05)
+
+
+ARGV = ("upgrade", "-n", "10.0.0.2", "--image", "name:v1.15.1")
+
+
+def test_it_waits_until_the_new_system_is_the_default(talosctl: Client, node: FakeNode) -> None:
+    serve(node, [STAGED, TRIAL, TRIAL, bless(TRIAL)])
+    result = talosctl(*ARGV)
+    assert result.code == 0, result.err
+    assert "10.0.0.2: writing slot B\n" in result.err
+    assert result.err.count("v1.15.1 in slot B: trial") == 1
+    assert result.err.endswith("10.0.0.2: v1.15.1 is the default from now on\n")
+    request = next(seen for path, _, seen in node.seen if path.endswith("LifecycleService/Upgrade"))
+    assert request.source.image_name == "full/name:v1.15.1"
+
+
+def test_a_reverted_upgrade_is_a_failure_with_its_reason(talosctl: Client, node: FakeNode) -> None:
+    serve(node, [TRIAL, revert(TRIAL, "self-check: after 300 s: the network is not ready")])
+    result = talosctl(*ARGV)
+    assert result.code == 1
+    text = (
+        "the upgrade to v1.15.1 was reverted, v1.15.0 runs: self-check: after 300 s: the network is not ready"
+    )
+    assert text in result.err
+
+
+def test_a_refused_release_ends_before_the_reboot(talosctl: Client, node: FakeNode) -> None:
+    serve(node, [IDLE], code=2)
+    result = talosctl(*ARGV)
+    assert result.code == 1
+    assert "the installer ended with exit code 2" in result.err
+    assert not [path for path, _, _ in node.seen if path.endswith("Reboot")]
+
+
+def test_without_reboot_or_wait_there_is_no_verdict(talosctl: Client, node: FakeNode) -> None:
+    serve(node, [IDLE])
+    for flag in ("--no-reboot", "--wait=false"):
+        result = talosctl(*ARGV, flag)
+        assert result.code == 0, result.err
+        assert "default from now on" not in result.err
