@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from talos.config.change.patch import Patch, parse_patch
+from talos.system.errors import UserError
 from talos.talosctl.output.files import read_file
 
 _INLINE = ("[", "{")
@@ -17,6 +18,10 @@ def parse_patches(texts: Iterable[str]) -> list[Patch]:
     patches: list[Patch] = []
     for text in texts:
         path = text.removeprefix("@")
+        if not path:
+            raise UserError(
+                "is empty", where="patch", hint="give the patch itself, or @ and the name of a file"
+            )
         if path != text or not (text.startswith(_INLINE) or " " in text or "\n" in text):
             patches.append(parse_patch(read_file(path), source=path))
         else:
