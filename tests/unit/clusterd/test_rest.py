@@ -70,7 +70,7 @@ async def test_nothing_is_written_without_a_change() -> None:
     for addresses in (
         ids.NODE_ADDRESS_ROUTED_NO_K8S,
         ids.NODE_ADDRESS_CURRENT_NO_K8S,
-        ids.NODE_ADDRESS_ACCUMULATIVE,
+        ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S,
     ):
         await put(state, *addresses, NodeAddressSpec(addresses=prefixes))
     for source, node_id in (("service", "b"), ("k8s", "b"), ("service", "c"), ("service", "d")):

@@ -26,7 +26,7 @@ class EtcdCertificatesController(Reconciler):
     inputs = (
         Input(*ids.ETCD_ROOT_SECRET),
         Input(*ids.HOSTNAME_STATUS),
-        Input(*ids.NODE_ADDRESS_ACCUMULATIVE),
+        Input(*ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S),
         Input(*ids.TIME_STATUS),
     )
     outputs = (Output(kinds.ETCD_SECRET),)
@@ -38,7 +38,7 @@ class EtcdCertificatesController(Reconciler):
             await runtime.remove(*ids.ETCD_SECRET)
             return
         hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
-        addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_ACCUMULATIVE)
+        addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S)
         if (
             hostname is None
             or not hostname.spec.hostname

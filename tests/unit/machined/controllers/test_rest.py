@@ -102,7 +102,12 @@ async def test_nothing_is_written_without_a_change(config: str, tmp_path: Path) 
     await put(state, *ids.RESOLVER_STATUS, ResolverStatusSpec(search_domains=["example.org"]))
     addresses = NodeAddressSpec()
     addresses.addresses.add(ip=bytes((10, 5, 0, 2)), prefix_length=24)
-    for resource in (ids.NODE_ADDRESS_DEFAULT, ids.NODE_ADDRESS_CURRENT, ids.NODE_ADDRESS_ACCUMULATIVE):
+    for resource in (
+        ids.NODE_ADDRESS_DEFAULT,
+        ids.NODE_ADDRESS_CURRENT,
+        ids.NODE_ADDRESS_ACCUMULATIVE,
+        ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S,
+    ):
         await put(state, *resource, addresses)
     volume = DiscoveredVolumeSpec(
         name="talosmeta", partition_label="META", parent="vda", parent_dev_path=DISK

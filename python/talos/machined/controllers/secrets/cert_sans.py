@@ -15,7 +15,7 @@ class CertSANsController(Reconciler):
     name: ClassVar[str] = "secrets.APICertSANsController"
     inputs = (
         Input(*ids.OS_ROOT_SECRET),
-        Input(kinds.NODE_ADDRESS),
+        Input(*ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S),
         Input(*ids.HOSTNAME_STATUS),
     )
     outputs = (Output(kinds.CERT_SAN, shared=True),)
@@ -27,9 +27,9 @@ class CertSANsController(Reconciler):
             await runtime.remove(*ids.CERT_SAN_API)
             return
         hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
-        # All addresses the node ever had: a certificate must not lose one that a client uses.
-        addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_ACCUMULATIVE)
-        addresses = addresses or await runtime.get_or_none(*ids.NODE_ADDRESS_CURRENT)
+        # All addresses the node ever had: a certificate must not lose one that a client uses. Those of pods
+        # and services are no way to the node: it gets and loses them with the network of Kubernetes.
+        addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S)
         if (
             hostname is None
             or not hostname.spec.hostname

@@ -91,7 +91,7 @@ class Machine:
 
         await modify(self.state, *ids.HOSTNAME_STATUS, change)
 
-    async def address(self, *addresses: str, id: str = "accumulative") -> None:
+    async def address(self, *addresses: str, id: str = "accumulative-no-k8s") -> None:
         def change(spec: network.NodeAddressSpec) -> None:
             del spec.addresses[:]
             for address in addresses:
@@ -199,6 +199,20 @@ async def test_a_change_of_names_makes_a_new_server_certificate_only() -> None:
         assert "10.5.0.9" in names_of(after.server.crt)[1]
 
 
+async def test_the_addresses_of_pods_are_in_no_certificate() -> None:
+    async with running() as machine:
+        await machine.configure(config())
+        await machine.name("cp-1")
+        await machine.address("10.5.0.2")
+        before = await machine.api()
+        for name in ("accumulative", "current"):
+            await machine.address("10.5.0.2", "10.244.0.1", id=name)
+        after = await machine.api()
+        assert before is not None
+        assert after is not None
+        assert before.server.crt == after.server.crt
+
+
 async def test_another_ca_makes_all_of_it_new() -> None:
     async with running() as machine:
         await machine.configure(config())
@@ -248,7 +262,7 @@ async def test_an_unsynchronized_clock_counts_within_the_years_of_the_authority(
         await modify(machine.state, *ids.TIME_STATUS, status(synced=False))
         await machine.configure(config(ca=ca))
         await machine.name("cp-1")
-        await machine.address("10.5.0.2", id="current")
+        await machine.address("10.5.0.2")
         assert (await machine.api() is not None) is is_issued
         await modify(machine.state, *ids.TIME_STATUS, status(synced=True))
         assert await machine.api() is not None
