@@ -32,6 +32,7 @@ def test(world: World) -> None:
     world.show(result.stderr)
     assert "v1.15.3 is the default" in result.stderr
     assert read_version(node) == "v1.15.3 in B"
+    node.wait_for_reset()  # the upgrade's, which talosctl has seen through
     node.talosctl("reboot", "--wait=false")
     node.wait_for_reset()
     node.wait_for_api()

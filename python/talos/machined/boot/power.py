@@ -10,7 +10,7 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.machine import machine_pb2 as pb
 from talos.disks.reset import ResetPlan
 from talos.machined.boot.phases.reset import make_reset
-from talos.machined.boot.sequence import Phase, Sequencer, Task
+from talos.machined.boot.sequence import Phase, Sequencer, SequenceReplacedError, Task
 from talos.machined.logs.store import LogStore
 from talos.machined.node.events import EventLog
 from talos.machined.node.ports import RebootMode
@@ -121,6 +121,8 @@ class PowerSequences:
             with trio.move_on_after(deadline) as scope:
                 try:
                     await self._sequencer.run(name, phases, actor_id=actor)
+                except SequenceReplacedError:
+                    return  # by one that ends the machine itself
                 except Exception:  # noqa: BLE001 - the machine ends all the same
                     self._log.exception(f"sequence {name}: failed, the machine ends all the same")
             if scope.cancelled_caught:

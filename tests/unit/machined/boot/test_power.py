@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 import trio
@@ -111,3 +112,16 @@ async def test_what_never_ends_is_ended_by_the_deadline(autojump_clock: trio.tes
     # the mock clock jumps while a thread flushes the disks
     assert DEADLINE <= trio.current_time() - began < DEADLINE + FLUSH_LIMIT + 5
     assert any("not done within 60 s" in line and "/var" in line for line in machine.lines)
+
+
+async def test_a_reboot_that_is_replaced_leaves_the_end_to_the_other(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    del autojump_clock
+    async with trio.open_nursery() as nursery:
+        machine = Machine(nursery, Services(stop=partial(trio.sleep, 5)))
+        machine.power.reboot()
+        await trio.testing.wait_all_tasks_blocked()
+        machine.power.shutdown()
+    assert machine.switch.pressed == [PowerAction.POWER_OFF]
+    assert not any("Traceback" in line for line in machine.lines)
