@@ -2,7 +2,7 @@
 
 import errno
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address
 
@@ -19,6 +19,7 @@ from talos.dnsd.message import (
     parse_query,
 )
 from talos.dnsd.resolver import Resolver
+from talos.system.net.packets import attach_filter, make_link_filter
 
 MOST_WAITING = 1024
 """Questions over UDP that wait for a server; further ones are dropped, and their clients ask again."""
@@ -49,6 +50,14 @@ class Listener:
             self._udp.close()
             raise
         self.port: int = self._udp.getsockname()[1]
+
+    def refuse(self, links: Sequence[int]) -> None:
+        """Drop what comes in on these links, by their indexes: the kernel takes packets for any of its addresses
+        on any of its links.
+        """
+        program = make_link_filter(links)
+        attach_filter(self._udp, program)
+        attach_filter(self._tcp, program)
 
     async def serve(self) -> None:
         """Answer until cancelled; then the sockets are closed."""

@@ -20,6 +20,9 @@ RUNNING = "running"
 BIND_RETRY = 5.0
 """Seconds before an address that is in use is tried again."""
 MOST_SERVERS = 16
+LOOPBACK = "lo"
+MOST_LINKS = 1024
+"""Links of a node's config; the kernel takes a filter of 4096 instructions."""
 
 _TRANSPORTS = {
     enums_pb2.DNS_PROTOCOL_DEFAULT: Transport.UDP,
@@ -34,13 +37,19 @@ type Place = tuple[Address, int]
 class _Listening:
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     status: str = ""
+    listener: Listener | None = None
 
 
 class DNSResolveCacheController(Controller):
     """HostDNSConfig, ResolverStatus → DNSResolveCache, DNSUpstream; serves while it is enabled."""
 
     name = "network.DNSResolveCacheController"
-    inputs = (Input(*ids.HOST_DNS_CONFIG), Input(*ids.RESOLVER_STATUS))
+    inputs = (
+        Input(*ids.HOST_DNS_CONFIG),
+        Input(*ids.RESOLVER_STATUS),
+        Input(kinds.LINK_SPEC),
+        Input(kinds.LINK_STATUS),
+    )
     outputs = (Output(kinds.DNS_RESOLVE_CACHE), Output(kinds.DNS_UPSTREAM))
 
     def __init__(self, resolver: Resolver, log: Log) -> None:
@@ -48,6 +57,7 @@ class DNSResolveCacheController(Controller):
         self._log = log
         self._listening: dict[Place, _Listening] = {}
         self._servers: tuple[Server, ...] = ()
+        self._outside: tuple[int, ...] = ()
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Follow the config until cancelled."""
@@ -77,12 +87,23 @@ class DNSResolveCacheController(Controller):
         if usable != self._servers:
             self._servers = usable
             await self._resolver.use([Upstream(server) for server in usable])
+        await self._follow_links(runtime)
         for place in self._listening.keys() - set(wanted):
             self._listening.pop(place).scope.cancel()
         for place in wanted:
             if place not in self._listening:
                 listening = self._listening[place] = _Listening()
                 nursery.start_soon(self._listen, runtime, place, listening)
+
+    async def _follow_links(self, runtime: ControllerRuntime) -> None:
+        named = {resource.spec.name for resource in await runtime.list(kinds.LINK_SPEC)} - {LOOPBACK}
+        found = [link for link in await runtime.list(kinds.LINK_STATUS) if link.id in named]
+        outside = tuple(sorted(link.spec.index for link in found))[:MOST_LINKS]
+        if outside != self._outside:
+            self._outside = outside
+            for listening in self._listening.values():
+                if listening.listener is not None:
+                    listening.listener.refuse(outside)
 
     async def _listen(self, runtime: ControllerRuntime, place: Place, listening: _Listening) -> None:
         with listening.scope:
@@ -95,7 +116,8 @@ class DNSResolveCacheController(Controller):
                     runtime.queue_reconcile()
                     await trio.sleep(BIND_RETRY)
                     continue
-                listening.status = RUNNING
+                listener.refuse(self._outside)
+                listening.listener, listening.status = listener, RUNNING
                 self._log.info(f"listening on {format_place(place)}")
                 runtime.queue_reconcile()
                 await listener.serve()

@@ -9,6 +9,9 @@ ETH_P_IP = 0x0800
 ETH_P_ALL = 0x0003
 # <asm-generic/socket.h>
 _SO_ATTACH_FILTER = 26
+# <linux/bpf_common.h>; SKF_AD_OFF + SKF_AD_IFINDEX of <linux/filter.h>.
+_LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
+_INDEX_OF_LINK = 0xFFFFF008
 
 type Instruction = tuple[int, int, int, int]
 """Classic BPF: code, jump when true, jump when false, value."""
@@ -30,6 +33,14 @@ def open_packet_socket(
         opened.close()
         raise
     return opened
+
+
+def make_link_filter(refused: Sequence[int]) -> list[Instruction]:
+    """A program that drops what came in on one of these links, by their indexes; for any kind of socket."""
+    program: list[Instruction] = [(_LOAD, 0, 0, _INDEX_OF_LINK)]
+    for index in refused:
+        program += [(_JUMP_IF_EQUAL, 0, 1, index), (_RETURN, 0, 0, 0)]
+    return [*program, (_RETURN, 0, 0, 0xFFFFFFFF)]
 
 
 def attach_filter(target: socket.socket, instructions: Sequence[Instruction]) -> None:
