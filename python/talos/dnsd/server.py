@@ -52,8 +52,9 @@ class Listener:
         self.port: int = self._udp.getsockname()[1]
 
     def refuse(self, links: Sequence[int]) -> None:
-        """Drop what comes in on these links, by their indexes: the kernel takes packets for any of its addresses
-        on any of its links.
+        """Drop what comes in on these links, by their indexes.
+
+        The kernel takes packets for any of its addresses on any of its links.
         """
         program = make_link_filter(links)
         attach_filter(self._udp, program)

@@ -11,7 +11,7 @@ from tests.harness.peer import DROPPED, OPEN, PATIENCE, Peer
 from tests.unit.dnsd.server import make_question
 
 from talos.api.common.common_pb2 import NetIPPort
-from talos.api.definitions.network_pb2 import HostDNSConfigSpec, LinkSpecSpec, LinkStatusSpec
+from talos.api.definitions.network_pb2 import AddressSpecSpec, HostDNSConfigSpec, LinkStatusSpec
 from talos.daemon.run import Daemon
 from talos.dnsd.controllers.resolve_cache import RUNNING, DNSResolveCacheController
 from talos.dnsd.resolver import Resolver
@@ -26,6 +26,7 @@ from talos.system.net.links import AddressState
 pytestmark = pytest.mark.root
 
 NEAR, FAR, PORT = "10.78.0.1", "10.78.0.2", 53
+KINDS = {"lo": "", "near": "veth"}
 
 
 def ask(address: str) -> bool:
@@ -40,7 +41,7 @@ def ask(address: str) -> bool:
             return False
 
 
-def test_a_link_that_the_node_has_a_spec_for_is_not_served_and_others_are() -> None:
+def test_links_that_lead_to_other_machines_are_not_served_and_those_of_pods_are() -> None:
     run_in_namespace(check)
 
 
@@ -52,8 +53,8 @@ async def check(daemon: Daemon) -> None:
         await links.add_address(AddressState(link_index=indexes["near"], address=ip_interface(f"{NEAR}/24")))
         for name, index in indexes.items():
             await links.set_link(index, up=True)
-            await put(state, kinds.LINK_STATUS, name, LinkStatusSpec(index=index))
-        await put(state, kinds.LINK_SPEC, "lo", LinkSpecSpec(name="lo"))
+            await put(state, kinds.LINK_STATUS, name, LinkStatusSpec(index=index, kind=KINDS[name]))
+        await put(state, kinds.ADDRESS_SPEC, "host", AddressSpecSpec(link_name="lo"))
         place = NetIPPort(ip=IPv4Address(NEAR).packed, port=PORT)
         await put(state, *ids.HOST_DNS_CONFIG, HostDNSConfigSpec(enabled=True, listen_addresses=[place]))
         controller = DNSResolveCacheController(Resolver(Log()), Log())
@@ -63,14 +64,20 @@ async def check(daemon: Daemon) -> None:
 
         async def find_served() -> tuple[bool, str, bool]:
             return (
-                await trio.to_thread.run_sync(peer.run, ask, NEAR),
+                await trio.to_thread.run_sync(lambda: peer.run(ask, NEAR)),
                 await trio.to_thread.run_sync(peer.connect, NEAR, PORT),
                 await trio.to_thread.run_sync(ask, NEAR),
             )
 
         assert await find_served() == (True, OPEN, True), "a pod's link"
-        await put(state, kinds.LINK_SPEC, "near", LinkSpecSpec(name="near"))
+        await put(state, kinds.ADDRESS_SPEC, "near", AddressSpecSpec(link_name="near"))
         await trio.testing.wait_all_tasks_blocked(0.1)
-        assert await find_served() == (False, DROPPED, True), "a link of the node's config"
+        assert await find_served() == (False, DROPPED, True), "a link that has an address of the node's"
+        await state.destroy(kinds.ADDRESS_SPEC, "near")
+        await trio.testing.wait_all_tasks_blocked(0.1)
+        assert await find_served() == (True, OPEN, True), "a pod's link again"
+        await put(state, kinds.LINK_STATUS, "near", LinkStatusSpec(index=indexes["near"], kind=""))
+        await trio.testing.wait_all_tasks_blocked(0.1)
+        assert await find_served() == (False, DROPPED, True), "a device without an address"
         nursery.cancel_scope.cancel()
     peer.close()

@@ -21,8 +21,10 @@ BIND_RETRY = 5.0
 """Seconds before an address that is in use is tried again."""
 MOST_SERVERS = 16
 LOOPBACK = "lo"
+OUTSIDE_KINDS = frozenset({"", "bond", "vlan"})
+"""The kernel's names; a device has none."""
 MOST_LINKS = 1024
-"""Links of a node's config; the kernel takes a filter of 4096 instructions."""
+"""The kernel takes a filter of 4096 instructions."""
 
 _TRANSPORTS = {
     enums_pb2.DNS_PROTOCOL_DEFAULT: Transport.UDP,
@@ -47,7 +49,7 @@ class DNSResolveCacheController(Controller):
     inputs = (
         Input(*ids.HOST_DNS_CONFIG),
         Input(*ids.RESOLVER_STATUS),
-        Input(kinds.LINK_SPEC),
+        Input(kinds.ADDRESS_SPEC),
         Input(kinds.LINK_STATUS),
     )
     outputs = (Output(kinds.DNS_RESOLVE_CACHE), Output(kinds.DNS_UPSTREAM))
@@ -96,9 +98,14 @@ class DNSResolveCacheController(Controller):
                 nursery.start_soon(self._listen, runtime, place, listening)
 
     async def _follow_links(self, runtime: ControllerRuntime) -> None:
-        named = {resource.spec.name for resource in await runtime.list(kinds.LINK_SPEC)} - {LOOPBACK}
-        found = [link for link in await runtime.list(kinds.LINK_STATUS) if link.id in named]
-        outside = tuple(sorted(link.spec.index for link in found))[:MOST_LINKS]
+        addressed = {resource.spec.link_name for resource in await runtime.list(kinds.ADDRESS_SPEC)}
+        outside = tuple(
+            sorted(
+                link.spec.index
+                for link in await runtime.list(kinds.LINK_STATUS)
+                if link.id != LOOPBACK and (link.id in addressed or link.spec.kind in OUTSIDE_KINDS)
+            )
+        )[:MOST_LINKS]
         if outside != self._outside:
             self._outside = outside
             for listening in self._listening.values():
