@@ -20,5 +20,5 @@ class KubeFlannelCNIConfig(Document):
     )
     backend_extra_config: Unstructured | None = setting("further settings of the backend")
     resources: Unstructured | None = setting("CPU and memory")
-    extra_args: tuple[str, ...] | None = setting("further command line arguments")
+    extra_args: tuple[str, ...] | None = setting("further command line arguments", example=["--iface=eth1"])
     kube_network_policies_enabled: bool | None = setting("enforce network policies")

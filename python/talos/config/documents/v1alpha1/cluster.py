@@ -102,7 +102,10 @@ class ClusterConfig(Section):
     core_dns: CoreDNS | None = setting(
         "DNS server of the cluster", key="coreDNS", replaced_by=("KubeCoreDNSConfig",)
     )
-    external_cloud_provider: ExternalCloudProviderConfig | None = setting("an external cloud provider")
+    external_cloud_provider: ExternalCloudProviderConfig | None = setting(
+        "an external cloud provider",
+        example={"enabled": True, "manifests": ["https://cloud.example.com/controller.yaml"]},
+    )
     extra_manifests: tuple[str, ...] | None = setting(
         "URLs of manifests to apply", replaced_by=("KubeExternalManifestConfig",)
     )

@@ -11,7 +11,7 @@ from talos.config.values import Args
 class EtcdConfig(Section):
     """Etcd."""
 
-    image: str | None = setting("container image")
+    image: str | None = setting("container image", example="registry.k8s.io/etcd:v3.7.1")
     ca: PEMEncodedCertificateAndKey | None = setting("certificate authority of etcd")
     extra_args: Args | None = setting("further command line arguments")
     subnet: str | None = setting("network that etcd uses")

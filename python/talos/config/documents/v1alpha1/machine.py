@@ -155,7 +155,10 @@ class MachineConfig(Section):
         example={"destinations": [{"endpoint": "udp://127.0.0.1:12345", "format": "json_lines"}]},
     )
     kernel: KernelConfig | None = setting("the kernel", replaced_by=("KernelModuleConfig",))
-    seccomp_profiles: tuple[MachineSeccompProfile, ...] | None = setting("seccomp profiles for workloads")
+    seccomp_profiles: tuple[MachineSeccompProfile, ...] | None = setting(
+        "seccomp profiles for workloads",
+        example=[{"name": "audit.json", "value": {"defaultAction": "SCMP_ACT_LOG"}}],
+    )
     base_runtime_spec_overrides: Unstructured | None = setting(
         "changes to the OCI runtime spec of every container", replaced_by=("CRIBaseRuntimeSpecConfig",)
     )
