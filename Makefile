@@ -75,7 +75,7 @@ kernel: tools ## Build the kernel, which takes the better part of an hour
 	nix build .#kernel --print-build-logs --out-link build/kernel
 	@ls -lL build/kernel/vmlinuz | awk '{ printf "build/kernel/vmlinuz: %.1f MB\n", $$5 / 1000000 }'
 
-$(KEY): tools
+$(KEY): | tools
 	nix run .\#keygen -- $(KEY)
 
 release: $(KEY) ## Build a release that machines of `make assets` and `make run-vm` accept as an upgrade
