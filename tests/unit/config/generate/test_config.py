@@ -120,6 +120,13 @@ def test_remarks_change_nothing(options: GenerateOptions, control_plane: str) ->
     assert "#" not in render(config, docs=False, examples=False)
 
 
+def test_examples_are_right_once_they_are_no_comments(options: GenerateOptions) -> None:
+    """But the fixed name beside the derived one: the two are alternatives."""
+    text = render(generate_config(options, MachineType.CONTROL_PLANE), docs=False)
+    assert sum("# " in line for line in text.splitlines()) > 20
+    assert [error.path for error in validate(load(text.replace("# ", "")), Mode.METAL).errors] == ["hostname"]
+
+
 def test_options_change_the_documents(options: GenerateOptions) -> None:
     changed = replace(
         options,
