@@ -1,10 +1,13 @@
 """Commands against a node with real TLS."""
 
 import json
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from google.protobuf.empty_pb2 import Empty
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
@@ -12,6 +15,7 @@ from tests.unit.talosctl.fake import Client, FakeNode, Pki
 
 from talos.api.common.common_pb2 import Data
 from talos.api.machine import machine_pb2 as machine
+from talos.talosctl.main import BROKEN_PIPE
 
 VERSION = "/machine.MachineService/Version"
 MEMORY = "/machine.MachineService/Memory"
@@ -85,6 +89,28 @@ def test_logs_carry_the_node_and_whole_lines(talosctl: Client, node: FakeNode) -
     assert result.out == "10.0.0.2: one\n10.0.0.2: two\n10.0.0.2: three\n"
     request = node.seen[0][2]
     assert (request.namespace, request.id, request.tail_lines, request.follow) == ("system", "apid", 5, True)
+
+
+@pytest.mark.parametrize("command", [("logs", "apid"), ("dmesg",), ("memory",)], ids=" ".join)
+def test_a_reader_that_has_seen_enough_ends_a_command_in_silence(
+    talosctl: Client, node: FakeNode, command: tuple[str, ...]
+) -> None:
+    many = [Data(bytes=b"one line of many\n" * 1000)] * 100
+    node.on("/machine.MachineService/Logs", machine.LogsRequest, many, stream=True)
+    node.on("/machine.MachineService/Dmesg", machine.DmesgRequest, many, stream=True)
+    node.on(MEMORY, Empty, memory_reply(100))
+    reader, writer = os.pipe()
+    os.close(reader)
+    error_reader, error_writer = os.pipe()
+    actions = [(os.POSIX_SPAWN_DUP2, writer, 1), (os.POSIX_SPAWN_DUP2, error_writer, 2)]
+    argv = [sys.executable, "-m", "talos.talosctl.main", *command, "--talosconfig", str(talosctl.path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    child = os.posix_spawn(sys.executable, argv, environment, file_actions=actions)
+    os.close(writer)
+    os.close(error_writer)
+    with os.fdopen(error_reader) as file:
+        assert file.read() == ""
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == BROKEN_PIPE
 
 
 def test_stream_that_ends_with_an_error(talosctl: Client, node: FakeNode) -> None:

@@ -1,7 +1,8 @@
 """The three shapes of a command on nodes: a table, lines as they come, one call without output."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from google.protobuf.message import Message
@@ -106,21 +107,23 @@ def ignore(node: str, answer: object) -> None:
     """Show nothing, as commands do whose success is silent."""
 
 
-async def print_lines(node: str, chunks: AsyncIterator[bytes]) -> None:
+async def print_lines(node: str, chunks: AsyncGenerator[bytes]) -> None:
     """Whole lines of a byte stream, each with its node, as soon as they are there."""
     rest = b""
     prefix = f"{node}: ".encode()
-    async for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        if lines:
-            console.write_bytes(b"".join(prefix + line + b"\n" for line in lines))
-            console.flush_bytes()
+    # Printing ends early when nobody reads: a generator that is left open complains when the loop ends.
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            *lines, rest = (rest + chunk).split(b"\n")
+            if lines:
+                console.write_bytes(b"".join(prefix + line + b"\n" for line in lines))
+                console.flush_bytes()
     if rest:
         console.write_bytes(prefix + rest + b"\n")
         console.flush_bytes()
 
 
-type Read = Callable[[Session, str], AsyncIterator[bytes]]
+type Read = Callable[[Session, str], AsyncGenerator[bytes]]
 
 
 def run_streams(invocation: Invocation, read: Read) -> int:

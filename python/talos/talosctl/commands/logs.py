@@ -1,6 +1,6 @@
 """Commands that print logs: ``talosctl logs``, ``dmesg``."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from talos.api.common.common_pb2 import ContainerDriver, Data
 from talos.api.machine.machine_pb2 import DmesgRequest, LogsRequest
@@ -26,7 +26,7 @@ def run_logs(invocation: Invocation) -> int:
         tail_lines=flags.number("tail"),
     )
 
-    async def read(session: Session, node: str) -> AsyncIterator[bytes]:
+    async def read(session: Session, node: str) -> AsyncGenerator[bytes]:
         async with session.stream(node, "/machine.MachineService/Logs", request, Data) as chunks:
             async for chunk in chunks:
                 raise_error(chunk)
@@ -58,7 +58,7 @@ def run_dmesg(invocation: Invocation) -> int:
     flags = invocation.flags
     request = DmesgRequest(follow=flags.is_set("follow"), tail=flags.is_set("tail"))
 
-    async def read(session: Session, node: str) -> AsyncIterator[bytes]:
+    async def read(session: Session, node: str) -> AsyncGenerator[bytes]:
         async with session.stream(node, "/machine.MachineService/Dmesg", request, Data) as messages:
             async for message in messages:
                 raise_error(message)
