@@ -71,6 +71,7 @@ class Runner:
         self._last_answer = -inf
         self._stopping = trio.Event()
         self._scope = trio.CancelScope()
+        self._preparing = trio.CancelScope()
 
     async def run(self, dependencies: Sequence[Lifecycle]) -> None:
         """From STARTING to FINISHED, FAILED or SKIPPED."""
@@ -116,8 +117,13 @@ class Runner:
         await self.life.wait(lambda life: life.state in (ServiceState.FINISHED, ServiceState.FAILED))
 
     def terminate(self) -> None:
-        """Send SIGTERM to the process, if there is one; the runner starts the next."""
-        if self._child is not None:
+        """Send SIGTERM to the process; the runner starts the next.
+
+        A container that is not started yet, as its image is being pulled, is made anew.
+        """
+        if self._child is None:
+            self._preparing.cancel()
+        else:
             self._child.signal(signal.SIGTERM)
 
     async def _end_process(self) -> None:
@@ -208,11 +214,14 @@ class Runner:
             self.life.step(ServiceState.PREPARING, message)
 
         context = self._context
-        async with start_container(
-            start, self.spec, context.service, context.connect, context.groups, self._output, report
-        ) as child:
-            text = f"Started task {self.spec.id} (PID {child.pid}) for container {self.spec.id}"
-            return await self._accompany(child, -1, text)
+        self._child = None
+        with trio.CancelScope() as self._preparing:
+            async with start_container(
+                start, self.spec, context.service, context.connect, context.groups, self._output, report
+            ) as child:
+                text = f"Started task {self.spec.id} (PID {child.pid}) for container {self.spec.id}"
+                return await self._accompany(child, -1, text)
+        return "Its start was given up"
 
     async def _accompany(self, child: Child, ready: int, message: str) -> str:
         """From the start of a process to its end; how it ended."""

@@ -21,6 +21,7 @@ import trio
 
 from talos.api.machine.machine_pb2 import ServiceStateEvent
 from talos.daemon.run import Daemon, host
+from talos.machined.containerd.spec import ContainerSpec
 from talos.machined.logs.store import LogStore
 from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.events import EventLog
@@ -29,7 +30,7 @@ from talos.machined.platform.platform import ContainerPlatform
 from talos.machined.services import zygote as zygote_module
 from talos.machined.services.reaper import Reaper
 from talos.machined.services.runner import RunnerContext
-from talos.machined.services.spec import ApiAction, Execute, Fork, ServiceContext, ServiceSpec
+from talos.machined.services.spec import ApiAction, Execute, Fork, RunContainer, ServiceContext, ServiceSpec
 from talos.machined.services.supervisor import Supervisor
 from talos.machined.services.zygote_client import Zygote
 from talos.resource import kinds
@@ -37,6 +38,7 @@ from talos.resource.memory.state import MemoryState
 from talos.rpc.channel import open_channel
 from talos.system import kernel
 from talos.system.cgroups import NoGroups
+from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.process import spawn
@@ -384,6 +386,30 @@ async def permissions(bench: Bench) -> dict[str, Any]:
         await supervisor.stop_all()
         nursery.cancel_scope.cancel()
     return {"refused": refused, "listed": listed}
+
+
+async def given_up(bench: Bench) -> dict[str, Any]:
+    """A container that is ended while it is being made, as its image is pulled, is made anew."""
+    made = 0
+
+    async def make(_context: ServiceContext) -> ContainerSpec:
+        nonlocal made
+        made += 1
+        if made == 1:
+            await trio.sleep_forever()
+        raise UserError(f"the spec of start {made} was read")
+
+    supervisor = bench.make_supervisor(ServiceSpec(id="sample", start=RunContainer(make=make)))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.run)
+        supervisor.start_soon(["sample"])
+        await until(lambda: made == 1)
+        await supervisor.terminate("sample")
+        await until(lambda: any("start 2" in event.message for event in supervisor.get("sample").events))
+        messages = [event.message for event in supervisor.get("sample").events]
+        await supervisor.stop_all()
+        nursery.cancel_scope.cancel()
+    return {"messages": [message for message in messages if "starting again" in message]}
 
 
 async def stop_while_starting(bench: Bench) -> dict[str, Any]:

@@ -108,6 +108,12 @@ def test_what_the_api_may_do() -> None:
     assert result["listed"] == ["kubelet"]
 
 
+def test_a_container_that_is_not_started_yet_follows_its_spec() -> None:
+    first, second = run("given_up")["messages"]
+    assert first == "Its start was given up, starting again in 0.2 s"
+    assert second.startswith("Could not start: the spec of start 2 was read")
+
+
 def test_stopping_whenever_leaves_nothing_behind() -> None:
     result = run("stop_while_starting")
     assert result == {"left": [], "children": 1}  # the zygote
