@@ -17,6 +17,7 @@ from tests.harness.cluster import Cluster, eventually
 from tests.harness.etcd import find_etcd
 
 from talos.provision.cluster import NodeInfo
+from talos.system.errors import UserError
 
 FILLER = "var/fault-filler"
 PIECES = (1 << 30, 1 << 26, 1 << 20, 1 << 12)
@@ -48,7 +49,8 @@ class Injector:
         self._note(str(fault))
         try:
             self._dispatch(fault)
-        except AbsentError as absence:
+        # A process may end between the look for it and the fault.
+        except (AbsentError, ProcessLookupError, FileNotFoundError) as absence:
             self._note(f"  not possible now: {absence}")
 
     def _dispatch(self, fault: Fault) -> None:
@@ -154,7 +156,10 @@ class Injector:
         patch = f'{{"machine": {{"certSANs": ["renewed-{self._renewals}.example.org"]}}}}'
         address = str(node.address)
         argv = ("patch", "machineconfig", "-m", "no-reboot", "-p", patch)
-        result = self.cluster.talosctl("-e", address, "-n", address, *argv, check=False, seconds=30)
+        try:
+            result = self.cluster.talosctl("-e", address, "-n", address, *argv, check=False, seconds=30)
+        except UserError as error:
+            raise AbsentError(f"{node.name} does not answer: {error}") from None
         if result.returncode:
             raise AbsentError(f"{node.name} takes no config: {result.stderr.strip()}")
 

@@ -16,6 +16,8 @@ from tests.cluster.faults.workload import Observations, read_everywhere, running
 from tests.harness.cluster import Cluster, check_services, eventually, running_cluster
 from tests.harness.history import check_linearizability
 
+from talos.system.errors import UserError
+
 SECONDS = float(os.environ.get("FAULT_SECONDS", "90"))
 NODES = int(os.environ.get("FAULT_NODES", "3"))
 SEED = int(os.environ.get("FAULT_SEED") or random.randrange(1 << 32))
@@ -43,9 +45,13 @@ def check_members(cluster: Cluster) -> None:
 
 
 def check_health(cluster: Cluster, seen: Observations) -> None:
-    for address in cluster.addresses:
-        check_services(cluster, address)
-    check_members(cluster)
+    """Assert that every service is up, that all are members, and that every member answers."""
+    try:
+        for address in cluster.addresses:
+            check_services(cluster, address)
+        check_members(cluster)
+    except UserError as error:
+        raise AssertionError(f"a command does not end: {error}") from None
     read_everywhere(cluster, cluster.nodes, seen)
 
 
