@@ -2,6 +2,7 @@
 
 NODES ?= 2
 CLUSTER ?= talos-default
+SUBNET ?= 10.5.0.0/24
 PYTHON ?= python3
 SYSTEM := x86_64-linux
 
@@ -25,7 +26,7 @@ IMAGE := build/image.squashfs
 IMAGES := build/images
 # With Kubernetes: a quarter of an hour on two processors, once.
 ALL_IMAGES := build/images-all
-KUBECTL := build/bin/kubectl --kubeconfig build/kubeconfig
+KUBECTL := build/bin/kubectl
 DEV := build/workstation/bin/python3.13
 PYTEST := PATH="$(CURDIR)/build/workstation/sbin:$$PATH" PYTHONPATH=python $(DEV) -B -m pytest
 CHECK := .\#checks.$(SYSTEM)
@@ -106,13 +107,11 @@ api: fetch ## Generate the modules of the .proto files into the work tree, for e
 cluster: build all-images ## Start a cluster of NODES (2) nodes with Kubernetes on this machine
 	@controlplanes=$$(( $(NODES) < 4 ? 1 : 3 )); set -x; \
 	$(TALOSCTL) cluster create --name $(CLUSTER) --controlplanes $$controlplanes \
-		--workers $$(( $(NODES) - controlplanes )) --image $(IMAGE) --images $(ALL_IMAGES)
-	@$(TALOSCTL) kubeconfig --force build/kubeconfig
-	@timeout 300 sh -c 'until $(KUBECTL) get node $(CLUSTER)-controlplane-1; do sleep 1; done' >/dev/null 2>&1
-	@$(KUBECTL) wait --for=condition=Ready nodes --all --timeout=300s
+		--workers $$(( $(NODES) - controlplanes )) --subnet $(SUBNET) --image $(IMAGE) --images $(ALL_IMAGES)
+	@echo
 	@$(KUBECTL) get nodes
 	@echo
-	@echo "talosctl is $(TALOSCTL); to have it on the PATH:  export PATH=\"$(CURDIR)/build/bin:\$$PATH\""
+	@echo "talosctl and kubectl are in build/bin; to have them on the PATH:  export PATH=\"$(CURDIR)/build/bin:\$$PATH\""
 
 machines: build assets ## Start a cluster of NODES virtual machines on this machine
 	nix build .\#root-vm --out-link build/root-vm

@@ -60,6 +60,11 @@ class ClusterFolder:
         return self.path / "talosconfig"
 
     @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig that was merged into the user's."""
+        return self.path / "kubeconfig"
+
+    @property
     def root(self) -> Path:
         """The mount point every node uses for its root."""
         return self.path / "root"

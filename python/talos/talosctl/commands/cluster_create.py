@@ -16,12 +16,13 @@ from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation, Lazy
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.patches import parse_patches
-from talos.talosctl.commands.cluster_ready import bring_up, show_services
+from talos.talosctl.commands.cluster_kubernetes import bring_up_with_kubernetes
+from talos.talosctl.commands.cluster_ready import show_services
 from talos.talosctl.output import console
 
 IMAGE_VARIABLE = "TALOS_IMAGE"
 IMAGES_VARIABLE = "TALOS_IMAGES"
-WAIT_TIMEOUT = "1m0s"
+WAIT_TIMEOUT = "5m0s"
 DEFAULT_NAME = "talos-default"
 
 
@@ -57,9 +58,7 @@ def run_create(invocation: Invocation) -> int:
         if not seconds:
             return 0
         addresses = [str(node.address) for node in created.info.nodes]
-        left = max(end - time.monotonic(), 1.0)
-        has_images = chosen.images is not None
-        services = bring_up(created.client.current, created.info, left, progress, has_images=has_images)
+        services = bring_up_with_kubernetes(created, chosen.images, end, flags, progress)
     console.note("")
     show_services(services)
     show_next(addresses, created.context, flags.text("name"), flags.text("talosconfig-destination"))
@@ -203,7 +202,24 @@ NODE_FLAGS = (
         name="talosconfig-destination",
         help="the client file that gets the context, instead of the usual one",
     ),
-    Flag(name="wait", type=Type.BOOL, default="true", help="wait until every node serves its API"),
+    Flag(
+        name="skip-kubeconfig",
+        type=Type.BOOL,
+        default="false",
+        help="don't merge the kubeconfig of a cluster that is given Kubernetes' images into the usual one",
+    ),
+    Flag(
+        name="skip-k8s-node-readiness-check",
+        type=Type.BOOL,
+        default="false",
+        help="don't wait until the nodes of such a cluster are ready",
+    ),
+    Flag(
+        name="wait",
+        type=Type.BOOL,
+        default="true",
+        help="wait until every node serves its API, and is ready in a cluster with Kubernetes' images",
+    ),
 )
 """Of clusters of both kinds."""
 FLAGS = (

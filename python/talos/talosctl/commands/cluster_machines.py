@@ -28,7 +28,8 @@ from talos.talosctl.commands.cluster_create import (
     make_options,
     show_next,
 )
-from talos.talosctl.commands.cluster_ready import bring_up, show_services
+from talos.talosctl.commands.cluster_kubernetes import bring_up_with_kubernetes
+from talos.talosctl.commands.cluster_ready import show_services
 from talos.talosctl.output import console
 
 ISO_VARIABLE = "TALOS_ISO"
@@ -83,8 +84,7 @@ def create_machines(
             return 0
         progress.begin("waiting for the installation")
         wait_for_api([node.address for node in nodes], created.client.current, left(end))
-        has_images = chosen.images is not None
-        services = bring_up(created.client.current, created.info, left(end), progress, has_images=has_images)
+        services = bring_up_with_kubernetes(created, chosen.images, end, flags, progress)
     console.note("")
     show_services(services)
     show_next(addresses, created.context, flags.text("name"), flags.text("talosconfig-destination"))

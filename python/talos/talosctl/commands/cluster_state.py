@@ -14,6 +14,7 @@ from talos.talosctl.client.command import run_async
 from talos.talosctl.client.endpoint import parse_endpoint
 from talos.talosctl.client.target import Target
 from talos.talosctl.commands.cluster_create import check_local
+from talos.talosctl.commands.cluster_kubernetes import leave_kubernetes
 from talos.talosctl.commands.cluster_logs import choose_nodes
 from talos.talosctl.commands.support import check_path, write_bundle
 from talos.talosctl.output import console
@@ -75,6 +76,7 @@ def run_destroy(invocation: Invocation) -> int:
         archive = flags.text("save-cluster-logs-archive-path")
         if archive:
             save_logs(directory / name, Path(archive))
+        leave_kubernetes(ClusterFolder(directory / name), progress)
         was_there = destroy_cluster(name, directory, progress)
     if not was_there:
         console.note(f"there is no cluster {name}")
