@@ -8,8 +8,6 @@ from talos.resource.controller.access import Input
 from talos.resource.controller.graph import GRAPH_METHOD
 
 OOM_SCORE = -998
-HEALTH_PERIOD = 10.0
-"""Seconds between two checks of a daemon."""
 START_LIMIT = 300.0
 """Seconds in which a daemon has to answer for the first time, even on an emulated machine under load."""
 
@@ -49,7 +47,7 @@ def make_health_check(daemon: DaemonSpec) -> HealthCheck:
     """Probe its port or its socket; with controllers, a method that trio answers."""
     method = GRAPH_METHOD if daemon.has_controllers else HEALTH
     probe = TlsProbe(daemon.port) if daemon.port else MethodProbe(daemon.socket, method)
-    return HealthCheck(probe=probe, period=HEALTH_PERIOD, silence=daemon.silence, start_limit=START_LIMIT)
+    return HealthCheck(probe=probe, silence=daemon.silence, start_limit=START_LIMIT)
 
 
 def make_directories(daemon: DaemonSpec) -> tuple[Directory, ...]:

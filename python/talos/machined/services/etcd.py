@@ -174,7 +174,7 @@ ETCD_SERVICE = ServiceSpec(
         ResourceReady(text="etcd spec", kind=ids.ETCD_SPEC[0], id=ids.ETCD_SPEC[1]),
         ResourceReady(text="etcd certificates", kind=ids.ETCD_PKI_STATUS[0], id=ids.ETCD_PKI_STATUS[1]),
     ),
-    health=HealthCheck(probe=EtcdProbe(), period=20.0, timeout=CHECK_TIMEOUT),
+    health=HealthCheck(probe=EtcdProbe(), timeout=CHECK_TIMEOUT),
     control_plane_only=True,
     directories=(Directory(path=str(etcd_data.DATA), uid=ETCD_USER, gid=ETCD_USER, mode=0o700),),
     group=GROUP,

@@ -18,7 +18,12 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.rpc import Code, DuplexTransport, RpcError
 
 INITIAL_DELAY = 1.0
-PERIOD = 5.0
+PERIOD = 20.0
+"""Between two checks of a service that answers. The end of a process is noticed at once; a check finds one
+that hangs. More of them find little more, and they are most of what a node at rest does.
+"""
+FAILING_PERIOD = 5.0
+"""Between two checks of a service that does not answer."""
 TIMEOUT = 5.0
 STARTUP_GRACE = 60.0
 HEALTH = "/grpc.health.v1.Health/Check"

@@ -20,6 +20,8 @@ from talos.system.cgroups import MIB, Limits
 from talos.system.files import replace_durably
 
 KUBELET = "kubelet"
+HEALTH_PERIOD = 5.0
+"""Seconds. The kubelet reports by it what is wrong with itself, too."""
 HEALTH_PORT = 10248
 FOLDER = Path("/etc/kubernetes")
 STATE = "/var/lib/kubelet"
@@ -144,7 +146,7 @@ KUBELET_SERVICE = ServiceSpec(
         ResourceReady(text="kubelet secrets", kind=ids.KUBELET_SECRET[0], id=ids.KUBELET_SECRET[1]),
         ResourceReady(text="kubelet spec", kind=ids.KUBELET_SPEC[0], id=ids.KUBELET_SPEC[1]),
     ),
-    health=HealthCheck(probe=HttpProbe(HEALTH_PORT, "/healthz")),
+    health=HealthCheck(probe=HttpProbe(HEALTH_PORT, "/healthz"), period=HEALTH_PERIOD),
     directories=(Directory(path=STATE, mode=0o700),),
     group="podruntime/kubelet",
     limits=Limits(minimum=96 * MIB, low=192 * MIB, millicores=1000),

@@ -16,7 +16,7 @@ from talos.daemon.ready import READY_MESSAGE
 from talos.machined.logs.store import AUDIT, LineSplitter, LogStore, split_records
 from talos.machined.node.ports import ServiceState, ServiceStatus
 from talos.machined.node.resources import read_variables
-from talos.machined.services.health import Connect, HealthCheck
+from talos.machined.services.health import FAILING_PERIOD, Connect, HealthCheck
 from talos.machined.services.lifecycle import Lifecycle
 from talos.machined.services.reaper import Child, Reaper
 from talos.machined.services.spec import (
@@ -305,7 +305,9 @@ class Runner:
                 )
                 child.signal(signal.SIGKILL)
                 return
-            await trio.sleep(check.initial_delay if failures == 1 or not has_answered else check.period)
+            is_early = failures == 1 or not has_answered
+            period = min(check.period, FAILING_PERIOD) if failures else check.period
+            await trio.sleep(check.initial_delay if is_early else period)
 
     async def _probe(self, check: HealthCheck) -> str:
         """The failure of the service, empty when it is healthy."""
