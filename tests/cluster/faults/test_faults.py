@@ -11,9 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 from tests.cluster.faults.faults import Injector
+from tests.cluster.faults.partition import partition
 from tests.cluster.faults.plan import make_plan
 from tests.cluster.faults.workload import Observations, read_everywhere, running_workload
 from tests.harness.cluster import Cluster, check_services, eventually, running_cluster
+from tests.harness.etcd import open_keys
 from tests.harness.history import check_linearizability
 
 from talos.system.errors import UserError
@@ -23,6 +25,8 @@ NODES = int(os.environ.get("FAULT_NODES", "3"))
 SEED = int(os.environ.get("FAULT_SEED") or random.randrange(1 << 32))
 HEALTHY = 120.0
 """Seconds after the last fault in which all is well again; a killed init takes ten to be started anew."""
+CUT_OFF = 5.0
+"""Seconds that a member gets for a call while it is cut off."""
 FEWEST = 100
 """Acknowledged writes below which a run has shown nothing."""
 
@@ -53,6 +57,27 @@ def check_health(cluster: Cluster, seen: Observations) -> None:
     except UserError as error:
         raise AssertionError(f"a command does not end: {error}") from None
     read_everywhere(cluster, cluster.nodes, seen)
+
+
+def test_a_member_that_is_cut_off_answers_nothing_and_the_others_do(cluster: Cluster) -> None:
+    alone, other = cluster.nodes[-1], cluster.nodes[0]
+    targets = [str(node.address) for node in cluster.nodes[:-1]]
+    with (
+        open_keys(cluster, alone, timeout=CUT_OFF) as lonely,
+        open_keys(cluster, other) as keys,
+    ):
+        eventually("a key is read", lambda: lonely.read("cut-off"))
+        with partition(cluster.info.launcher, [str(alone.address)], targets):
+            # Without an answer it may still arrive when the network is back: so to a key of its own.
+            for call in (lambda: lonely.put("late", "perhaps"), lambda: lonely.read("cut-off")):
+                with pytest.raises(AssertionError, match=r"DEADLINE_EXCEEDED|UNAVAILABLE|etcdserver"):
+                    call()
+            eventually("the others write", lambda: keys.put("cut-off", "kept"))
+
+        def is_back() -> None:
+            assert lonely.get("cut-off") == "kept"
+
+        eventually("it is back", is_back)
 
 
 def test_nothing_is_lost_and_all_is_well_again(cluster: Cluster) -> None:
