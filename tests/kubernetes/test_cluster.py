@@ -1,10 +1,12 @@
 """A cluster is a Kubernetes cluster: its nodes are ready, pods of all nodes reach each other by name."""
 
 import base64
+from functools import partial
 from typing import Any
+from urllib.request import urlopen
 
 import yaml
-from tests.harness.cluster import eventually
+from tests.harness.cluster import REPOSITORY, eventually
 from tests.harness.kubernetes import Kubernetes
 
 IMAGE = "docker.io/library/busybox:1.37.0"
@@ -108,6 +110,24 @@ def test_a_service_is_reached_by_name_on_all_pods_of_both_nodes(kubernetes: Kube
 
     eventually("every pod has answered for the service", check)
     kubernetes.kubectl("delete", "deployment,service", "web", "--wait=false")
+
+
+def test_the_page_of_the_first_cluster_is_served_at_every_node(kubernetes: Kubernetes) -> None:
+    text = (REPOSITORY / "docs/first-cluster.md").read_text(encoding="utf-8")
+    objects = list(yaml.safe_load_all(text.partition("```yaml\n")[2].partition("```")[0]))
+    kubernetes.apply(*objects)
+    kubernetes.kubectl("rollout", "status", "deployment/web", "--timeout=120s", seconds=130)
+
+    def check(address: str) -> None:
+        try:
+            with urlopen(f"http://{address}:30080/", timeout=5) as reply:
+                assert b"Served by a pod" in reply.read()
+        except OSError as error:
+            raise AssertionError(str(error)) from None
+
+    for address in kubernetes.cluster.addresses:
+        eventually(f"{address} serves the page", partial(check, address), pause=0.2)
+    kubernetes.kubectl("delete", "deployment/web", "service/web", "configmap/page", "--wait=true")
 
 
 def test_a_kubelet_follows_its_config(kubernetes: Kubernetes) -> None:

@@ -48,14 +48,17 @@ class Lines:
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
+        self._last = ""
 
     def begin(self, text: str) -> None:
         """A step begins."""
         self._print(text)
 
     def detail(self, text: str) -> None:
-        """Something happened."""
-        self._print(f"  {text}")
+        """Something happened. What waits reports the same at every look; once is enough."""
+        if text != self._last:
+            self._print(f"  {text}")
+        self._last = text
 
     def end(self) -> None:
         """All went well."""

@@ -103,7 +103,6 @@ def wait_until_ready(kubeconfig: str, names: Sequence[str], end: float, progress
     document = yaml.safe_load(kubeconfig)
     cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
     context = _make_context(cluster, user)
-    last = ""
     while True:
         try:
             waiting = find_unready(_read_nodes(cluster["server"], context), names)
@@ -111,9 +110,7 @@ def wait_until_ready(kubeconfig: str, names: Sequence[str], end: float, progress
             waiting = [f"the API server at {cluster['server']} does not answer: {error}"]
         if not waiting:
             return
-        if waiting[0] != last:
-            last = waiting[0]
-            progress.detail(last)
+        progress.detail(waiting[0])
         if time.monotonic() > end:
             text = f"the nodes are not ready in time: {'; '.join(waiting)}"
             raise UserError(text, hint="see talosctl logs kubelet, talosctl containers -k")
