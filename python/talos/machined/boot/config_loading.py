@@ -97,6 +97,7 @@ class ConfigLoader:
                 files=self.files,
                 web=WebSource(state=self.state, files=self.files, report=self._report),
                 volume=VolumeSource(state=self.state, mounts=self.mounts, report=self._report),
+                warn=self._warn,
             ).load,
             load_inline=load_inline,
             remove_platform_config=self.platform.remove_config,
@@ -107,8 +108,12 @@ class ConfigLoader:
 
     def _report(self, error: str) -> None:
         """Publish a source's failure that is retried."""
-        self._publish(pb.ConfigLoadErrorEvent(error=error))
+        self._warn(error)
         self.unblocked.set()
+
+    def _warn(self, error: str) -> None:
+        """Publish a mistake that keeps no config from being used: it is no reason for maintenance mode."""
+        self._publish(pb.ConfigLoadErrorEvent(error=error))
 
     def _publish(self, event: Message) -> None:
         """Publish an event and log its errors, which puts them on the console."""

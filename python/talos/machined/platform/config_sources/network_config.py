@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from ipaddress import IPv4Network, ip_address, ip_interface, ip_network
 from typing import Any, cast
 
@@ -54,7 +55,16 @@ _NOTHING = frozenset({"manual", "ipv6_slaac", "ipv6_dhcpv6-stateless"})
 type _Mapping = Mapping[str, Any]
 
 
-def parse_network_config(data: bytes, links: Mapping[str, str]) -> network.PlatformConfigSpec:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedNetwork:
+    """What a seed says about the network."""
+
+    spec: network.PlatformConfigSpec
+    missing: tuple[str, ...]
+    """Hardware addresses in it that no link has; what belongs to them has the names of the config."""
+
+
+def parse_network_config(data: bytes, links: Mapping[str, str]) -> SeedNetwork:
     """The network of the seed; ``links`` maps hardware addresses such as ``02:00:00:00:00:01`` to names.
 
     Raises:
@@ -75,7 +85,7 @@ def parse_network_config(data: bytes, links: Mapping[str, str]) -> network.Platf
             parser.read_version2(config)
         case other:
             raise UserError(f"version {str(other)[:20]!r} is neither 1 nor 2", where=FILE)
-    return parser.spec
+    return SeedNetwork(spec=parser.spec, missing=tuple(dict.fromkeys(parser.missing)))
 
 
 class _Parser:
@@ -84,6 +94,7 @@ class _Parser:
         self._names: dict[str, str] = {}
         """Names of links in the config, and how those links are called here."""
         self.spec = network.PlatformConfigSpec()
+        self.missing: list[str] = []
 
     def read_version1(self, config: _Mapping) -> None:
         items = [_mapping(item, f"{FILE}: config") for item in _list(config.get("config"), "config")]
@@ -170,7 +181,12 @@ class _Parser:
         self, name: str, hardware: object, item: _Mapping, where: str, *, is_new: bool
     ) -> network.LinkSpecSpec:
         """The link of a name: a device with the hardware address, if the config gives one."""
-        found = "" if is_new or not hardware else self._there.get(str(hardware).lower(), "")
+        found = ""
+        if hardware and not is_new:
+            wanted = str(hardware)[:20].lower()
+            found = self._there.get(wanted, "")
+            if not found:
+                self.missing.append(wanted)
         actual = _check_name(found or name, where)
         self._names[name] = actual
         link = self._link(actual)

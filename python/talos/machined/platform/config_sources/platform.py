@@ -2,10 +2,16 @@
 
 from dataclasses import dataclass
 
+import trio
+
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
 from talos.machined.node.resources import BOOT_CONTROLLER
-from talos.machined.platform.config_sources.network_config import parse_network_config
+from talos.machined.platform.config_sources.network_config import (
+    FILE,
+    SeedNetwork,
+    parse_network_config,
+)
 from talos.machined.platform.config_sources.nocloud import (
     LABEL,
     META_DATA,
@@ -15,7 +21,7 @@ from talos.machined.platform.config_sources.nocloud import (
     parse_hostname,
 )
 from talos.machined.platform.config_sources.volume import VolumeSource
-from talos.machined.platform.config_sources.web import WebSource
+from talos.machined.platform.config_sources.web import Report, WebSource
 from talos.machined.platform.platform import PlatformPort
 from talos.resource import ids, kinds
 from talos.resource.changes import modify
@@ -26,6 +32,8 @@ from talos.system.files import Files
 CONFIG = "talos.config"
 ISO, ISO_FILE, NONE = "metal-iso", "config.yaml", "none"
 NOCLOUD = "nocloud"
+LINKS_LIMIT = 15.0
+"""Seconds to wait for the network cards of a seed: networkd shows them a moment after the disks are known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +45,8 @@ class PlatformSource:
     files: Files
     web: WebSource
     volume: VolumeSource
+    warn: Report
+    """Says what is wrong with something that the config does not depend on."""
 
     async def load(self) -> bytes:
         """The config, empty when there is none. It may take hours.
@@ -81,23 +91,40 @@ class PlatformSource:
 
     async def _set_network(self, data: bytes) -> None:
         """Have networkd apply the seed's network; with a mistake in it the node stays on DHCP and says so."""
-        links = {
-            link.spec.hardware_addr.hex(":"): link.id
-            for link in await self.state.list(kinds.LINK_STATUS)
-            if link.spec.type == enums.LINK_ETHER and not link.spec.kind
-        }
         try:
-            wanted = parse_network_config(data, links)
+            wanted = await self._find_network(data)
         except UserError as error:
-            self.volume.report(f"{error}; it is ignored")
+            self.warn(f"{error}; it is ignored")
             return
+        for hardware in wanted.missing:
+            self.warn(f"{FILE}: no network card has the hardware address {hardware!r}")
 
         def change(spec: PlatformConfigSpec) -> None:
             for name in ("links", "addresses", "routes", "operators", "resolvers"):
                 spec.ClearField(name)
-            spec.MergeFrom(wanted)
+            spec.MergeFrom(wanted.spec)
 
         await modify(self.state, *ids.PLATFORM_CONFIG, change, owner=BOOT_CONTROLLER)
+
+    async def _find_network(self, data: bytes) -> SeedNetwork:
+        """The seed's network, when there are links with the hardware addresses in it, else at the limit."""
+        async with self.state.watch(kinds.LINK_STATUS) as changes:
+            found = parse_network_config(data, await self._list_cards())
+            if found.missing:
+                with trio.move_on_after(LINKS_LIMIT):
+                    async for _ in changes:
+                        found = parse_network_config(data, await self._list_cards())
+                        if not found.missing:
+                            break
+        return found
+
+    async def _list_cards(self) -> dict[str, str]:
+        """Names of network cards by the address they were made with: those of a bond share another one."""
+        return {
+            (link.spec.permanent_addr or link.spec.hardware_addr).hex(":"): link.id
+            for link in await self.state.list(kinds.LINK_STATUS)
+            if link.spec.type == enums.LINK_ETHER and not link.spec.kind
+        }
 
     async def _set_hostname(self, hostname: str) -> None:
         def change(spec: PlatformConfigSpec) -> None:

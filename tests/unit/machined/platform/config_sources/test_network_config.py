@@ -69,7 +69,7 @@ def addresses(spec: PlatformConfigSpec) -> list[str]:
 
 
 def test_version_1_names_links_by_their_hardware_address() -> None:
-    spec = parse_network_config(VERSION1.encode(), LINKS)
+    spec = parse_network_config(VERSION1.encode(), LINKS).spec
     assert [(link.name, link.mtu, link.kind) for link in spec.links] == [
         ("enp1s0", 1400, ""),
         ("eth1", 0, ""),
@@ -91,7 +91,7 @@ def test_version_1_names_links_by_their_hardware_address() -> None:
 
 
 def test_version_2_knows_bonds_bridges_and_vlans() -> None:
-    spec = parse_network_config(VERSION2.encode(), LINKS)
+    spec = parse_network_config(VERSION2.encode(), LINKS).spec
     links = {link.name: link for link in spec.links}
     assert list(links) == ["enp1s0", "enp2s0", "bond0", "br0", "v7"]
     bond = links["bond0"].bond_master
@@ -102,6 +102,12 @@ def test_version_2_knows_bonds_bridges_and_vlans() -> None:
     other = spec.routes[1]
     assert (other.table, other.mtu, other.source.ip) == (100, 1300, bytes([10, 0, 0, 5]))
     assert spec.operators[0].dhcp4.route_metric == 50
+
+
+@pytest.mark.parametrize("text", [VERSION1, VERSION2])
+def test_hardware_addresses_that_no_link_has(text: str) -> None:
+    assert parse_network_config(text.encode(), LINKS).missing == ()
+    assert "02:00:00:00:00:01" in parse_network_config(text.encode(), {}).missing
 
 
 @pytest.mark.parametrize(

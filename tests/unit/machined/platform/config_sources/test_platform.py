@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import trio
 
+from talos.api.definitions import enums_pb2 as enums
+from talos.api.definitions.network_pb2 import LinkStatusSpec
 from talos.machined.node.resources import describe_machine
-from talos.machined.platform.config_sources.platform import PlatformSource
+from talos.machined.platform.config_sources.platform import LINKS_LIMIT, PlatformSource
 from talos.machined.platform.config_sources.volume import VolumeSource
 from talos.machined.platform.config_sources.web import WebSource
 from talos.machined.platform.platform import MetalPlatform
@@ -20,6 +22,13 @@ from talos.system.files import KernelFiles
 from talos.system.mounts import MountPoint
 from talos.system.proc.cmdline import parse_cmdline
 from talos.testing.mounts import MemoryMounts
+
+NETWORK = b"""\
+version: 2
+ethernets:
+  a: {match: {macaddress: "02:00:00:00:00:01"}, addresses: [10.0.0.5/24]}
+  b: {match: {macaddress: "02:00:00:00:00:02"}, addresses: [10.1.0.5/24]}
+"""
 
 
 @dataclass
@@ -50,6 +59,7 @@ class Machine:
     files: dict[str, bytes] = field(default_factory=dict[str, bytes])
     state: MemoryState = field(default_factory=MemoryState)
     reported: list[str] = field(default_factory=list[str])
+    warned: list[str] = field(default_factory=list[str])
 
     async def load(self) -> bytes:
         platform = MetalPlatform(arguments=parse_cmdline(self.cmdline), name=self.name)
@@ -65,6 +75,7 @@ class Machine:
             volume=VolumeSource(
                 state=self.state, mounts=mounts, report=self.reported.append, place=self.folder / "place"
             ),
+            warn=self.warned.append,
         )
         text = await source.load()
         assert mounts.mounts == []
@@ -76,6 +87,22 @@ class Machine:
 
         await modify(self.state, kinds.DISCOVERED_VOLUME, "sr0", change)
         await modify(self.state, *ids.DEVICES_STATUS, lambda spec: setattr(spec, "ready", True))
+
+    async def show_card(self, name: str, last: int, *, permanent: int = 0) -> None:
+        """Make a network card known, with the last byte of its addresses."""
+
+        def change(spec: LinkStatusSpec) -> None:
+            spec.type = enums.LINK_ETHER
+            spec.hardware_addr = bytes((2, 0, 0, 0, 0, last))
+            if permanent:
+                spec.permanent_addr = bytes((2, 0, 0, 0, 0, permanent))
+
+        await modify(self.state, kinds.LINK_STATUS, name, change)
+
+    async def addresses(self) -> list[str]:
+        """The links of the platform's addresses."""
+        spec = (await self.state.get(*ids.PLATFORM_CONFIG)).spec
+        return [address.link_name for address in spec.addresses]
 
 
 async def test_without_an_argument_there_is_nothing(tmp_path: Path) -> None:
@@ -119,3 +146,62 @@ async def test_a_seed_for_cloud_init_is_refused(tmp_path: Path) -> None:
     await machine.attach("cidata")
     with pytest.raises(UserError, match="cloud-init"):
         await machine.load()
+
+
+def seeded(folder: Path) -> Machine:
+    """A machine with a seed that describes the network."""
+    files = {"user-data": b"text", "network-config": NETWORK}
+    return Machine(folder, "talos.platform=nocloud", "nocloud", files=files)
+
+
+async def test_a_seed_names_cards_that_come_late(tmp_path: Path, autojump_clock: object) -> None:
+    del autojump_clock
+    machine = seeded(tmp_path)
+    await machine.attach("cidata")
+    await machine.show_card("enp0s3", 1)
+    async with trio.open_nursery() as nursery:
+
+        async def come() -> None:
+            await trio.sleep(LINKS_LIMIT / 2)
+            await machine.show_card("enp0s9", 7)
+            await machine.show_card("enp0s4", 2)
+
+        nursery.start_soon(come)
+        assert await machine.load() == b"text"
+    assert await machine.addresses() == ["enp0s3", "enp0s4"]
+    assert machine.warned == []
+
+
+async def test_a_card_that_does_not_come_is_named_and_the_rest_configured(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    del autojump_clock
+    machine = seeded(tmp_path)
+    await machine.attach("cidata")
+    await machine.show_card("enp0s4", 2)
+    assert await machine.load() == b"text"
+    assert await machine.addresses() == ["a", "enp0s4"]
+    (line,) = machine.warned
+    assert "02:00:00:00:00:01" in line
+    assert machine.reported == []
+
+
+async def test_cards_of_a_bond_are_told_by_their_own_addresses(tmp_path: Path) -> None:
+    machine = seeded(tmp_path)
+    await machine.attach("cidata")
+    await machine.show_card("enp0s3", 1, permanent=1)
+    await machine.show_card("enp0s4", 1, permanent=2)
+    assert await machine.load() == b"text"
+    assert await machine.addresses() == ["enp0s3", "enp0s4"]
+
+
+async def test_a_mistake_in_the_network_leaves_the_config(tmp_path: Path) -> None:
+    machine = seeded(tmp_path)
+    machine.files["network-config"] = b"version: 3\n"
+    await machine.attach("cidata")
+    assert await machine.load() == b"text"
+    assert await machine.addresses() == []
+    (line,) = machine.warned
+    assert "version" in line
+    assert "ignored" in line
+    assert machine.reported == []
