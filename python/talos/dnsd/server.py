@@ -19,7 +19,7 @@ from talos.dnsd.message import (
     parse_query,
 )
 from talos.dnsd.resolver import Resolver
-from talos.system.net.packets import attach_filter, make_link_filter
+from talos.system.net.packets import attach_filter, find_link_of_stream, make_link_filter
 
 MOST_WAITING = 1024
 """Questions over UDP that wait for a server; further ones are dropped, and their clients ask again."""
@@ -36,14 +36,19 @@ type Address = IPv4Address | IPv6Address
 
 
 class Listener:
-    """Both sockets of one address. OSError when the address is in use."""
+    """Both sockets of one address. OSError when the address is in use.
 
-    def __init__(self, resolver: Resolver, address: Address, port: int) -> None:
+    ``refused`` are links as :meth:`refuse` takes them.
+    """
+
+    def __init__(self, resolver: Resolver, address: Address, port: int, refused: Sequence[int] = ()) -> None:
         self._resolver = resolver
+        self._refused: frozenset[int] = frozenset()
         self._waiting = 0
         self._streams = 0
         self._udp = _open(socket.SOCK_DGRAM, address, port)
         try:
+            self.refuse(refused)
             self._tcp = _open(socket.SOCK_STREAM, address, self._udp.getsockname()[1])
             self._tcp.listen(_BACKLOG)
         except BaseException:
@@ -52,13 +57,13 @@ class Listener:
         self.port: int = self._udp.getsockname()[1]
 
     def refuse(self, links: Sequence[int]) -> None:
-        """Drop what comes in on these links, by their indexes.
+        """Don't answer what comes in on these links, by their indexes.
 
-        The kernel takes packets for any of its addresses on any of its links.
+        The kernel takes packets for any of its addresses on any of its links. It drops datagrams itself.
+        A connection is closed before anything is read: filters of TCP need CAP_NET_ADMIN (net/core/sock.c).
         """
-        program = make_link_filter(links)
-        attach_filter(self._udp, program)
-        attach_filter(self._tcp, program)
+        attach_filter(self._udp, make_link_filter(links))
+        self._refused = frozenset(links)
 
     async def serve(self) -> None:
         """Answer until cancelled; then the sockets are closed."""
@@ -116,11 +121,19 @@ class Listener:
                     raise
                 await trio.sleep(1)
                 continue
-            if self._streams >= MOST_STREAMS:
+            if self._streams >= MOST_STREAMS or self._is_refused(stream):
                 await trio.aclose_forcefully(stream)
                 continue
             self._streams += 1
             nursery.start_soon(self._serve_stream, stream)
+
+    def _is_refused(self, stream: trio.SocketStream) -> bool:
+        if not self._refused:
+            return False
+        try:
+            return find_link_of_stream(stream.socket) in self._refused
+        except OSError:
+            return True
 
     async def _serve_stream(self, stream: trio.SocketStream) -> None:
         try:

@@ -116,14 +116,13 @@ class DNSResolveCacheController(Controller):
         with listening.scope:
             while True:
                 try:
-                    listener = Listener(self._resolver, *place)
+                    listener = Listener(self._resolver, *place, self._outside)
                 except OSError as error:
                     listening.status = f"error: {error.strerror}"
                     self._log.once(f"cannot listen on {format_place(place)}: {error.strerror}")
                     runtime.queue_reconcile()
                     await trio.sleep(BIND_RETRY)
                     continue
-                listener.refuse(self._outside)
                 listening.listener, listening.status = listener, RUNNING
                 self._log.info(f"listening on {format_place(place)}")
                 runtime.queue_reconcile()

@@ -1,9 +1,12 @@
-"""Packet sockets, with a filter that the kernel runs."""
+"""Packet sockets, filters that the kernel runs, and the links that packets come in on."""
 
 import ctypes
+import errno
 import socket
 import struct
 from collections.abc import Sequence
+
+import trio
 
 ETH_P_IP = 0x0800
 ETH_P_ALL = 0x0003
@@ -12,6 +15,12 @@ _SO_ATTACH_FILTER = 26
 # <linux/bpf_common.h>; SKF_AD_OFF + SKF_AD_IFINDEX of <linux/filter.h>.
 _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
 _INDEX_OF_LINK = 0xFFFFF008
+# <linux/in.h>, <linux/in6.h>: the option that has the kernel tell a packet's link, the option that reads it.
+_IP_PKTINFO, _IP_PKTOPTIONS = 8, 9
+_IPV6_RECVPKTINFO, _IPV6_2292PKTOPTIONS = 49, 6
+_CONTROL_HEADER = struct.Struct("@Nii")
+"""``struct cmsghdr``."""
+_MOST_CONTROL = 256
 
 type Instruction = tuple[int, int, int, int]
 """Classic BPF: code, jump when true, jump when false, value."""
@@ -41,6 +50,25 @@ def make_link_filter(refused: Sequence[int]) -> list[Instruction]:
     for index in refused:
         program += [(_JUMP_IF_EQUAL, 0, 1, index), (_RETURN, 0, 0, 0)]
     return [*program, (_RETURN, 0, 0, 0xFFFFFFFF)]
+
+
+def find_link_of_stream(connected: trio.socket.SocketType) -> int:
+    """The index of the link on which a TCP connection came in; OSError. Needs no privileges.
+
+    Over IPv4 a connection of this machine to itself has the link of the address that it was made to.
+    """
+    if connected.family == socket.AF_INET6:
+        level, ask, read = socket.IPPROTO_IPV6, _IPV6_RECVPKTINFO, _IPV6_2292PKTOPTIONS
+        info = struct.Struct("@16xI")
+    else:
+        level, ask, read, info = socket.IPPROTO_IP, _IP_PKTINFO, _IP_PKTOPTIONS, struct.Struct("@I8x")
+    connected.setsockopt(level, ask, 1)
+    told = connected.getsockopt(level, read, _MOST_CONTROL)
+    connected.setsockopt(level, ask, 0)
+    if len(told) < _CONTROL_HEADER.size + info.size:
+        raise OSError(errno.ENODATA, "the kernel does not tell the link of a connection")
+    [index] = info.unpack_from(told, _CONTROL_HEADER.size)
+    return index
 
 
 def attach_filter(target: socket.socket, instructions: Sequence[Instruction]) -> None:
