@@ -72,9 +72,17 @@ class Runner:
         self._stopping = trio.Event()
         self._scope = trio.CancelScope()
         self._preparing = trio.CancelScope()
+        self._is_requested = False
+
+    def request_start(self) -> None:
+        """Have the next :meth:`run` start it, unless it is stopped before."""
+        self._is_requested = True
 
     async def run(self, dependencies: Sequence[Lifecycle]) -> None:
-        """From STARTING to FINISHED, FAILED or SKIPPED."""
+        """From STARTING to FINISHED, FAILED or SKIPPED; once for each request."""
+        if not self._is_requested:
+            return
+        self._is_requested = False
         reason = self.spec.skip(self._context.service)
         if reason:
             if self.life.state is ServiceState.SKIPPED:
@@ -103,6 +111,7 @@ class Runner:
 
     async def stop(self) -> None:
         """Stop it with SIGTERM, after ``stop_timeout`` with SIGKILL; return when it has ended."""
+        self._is_requested = False
         if self.life.state in (
             ServiceState.INITIALIZED,
             ServiceState.FINISHED,

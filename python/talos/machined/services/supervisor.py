@@ -125,6 +125,7 @@ class Supervisor(Services):
                 ServiceState.FAILED,
                 ServiceState.SKIPPED,
             ):
+                runner.request_start()
                 self._to_start.send_nowait(runner)
 
     async def wait_until_settled(self, ids: Iterable[str]) -> None:

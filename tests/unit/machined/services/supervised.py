@@ -432,6 +432,26 @@ async def stop_while_starting(bench: Bench) -> dict[str, Any]:
     return {"left": left, "children": len(children)}
 
 
+async def stop_before_start(bench: Bench) -> dict[str, Any]:
+    """A stop that follows a start at once; then starts that follow each other at once."""
+    supervisor = bench.make_supervisor(
+        ServiceSpec(id="sample", start=Fork(module="sample_daemon", uid=53, gid=53), stop_timeout=2)
+    )
+    async with trio.open_nursery() as nursery:
+        supervisor.start_soon(["sample"])
+        await supervisor.stop_all()
+        nursery.start_soon(supervisor.run)
+        await trio.testing.wait_all_tasks_blocked()
+        stopped = supervisor.get("sample").state.value
+        supervisor.start_soon(["sample"])
+        supervisor.start_soon(["sample"])
+        await until(lambda: supervisor.get("sample").pid != 0)
+        await supervisor.stop_all()
+        messages = [event.message for event in supervisor.get("sample").events]
+        nursery.cancel_scope.cancel()
+    return {"stopped": stopped, "starts": messages.count("Starting service")}
+
+
 def no_sandbox(families: Iterable[int], writable: Iterable[str]) -> None:
     """The interpreter of a test lies elsewhere than a node's."""
     del families, writable

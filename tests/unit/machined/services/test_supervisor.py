@@ -119,6 +119,10 @@ def test_stopping_whenever_leaves_nothing_behind() -> None:
     assert result == {"left": [], "children": 1}  # the zygote
 
 
+def test_a_stop_takes_back_a_start_that_has_not_begun() -> None:
+    assert run("stop_before_start") == {"stopped": "Initialized", "starts": 1}
+
+
 def test_the_table() -> None:
     assert len({spec.id for spec in SERVICES}) == len(SERVICES)
     _sort({spec.id: spec.depends for spec in SERVICES})
