@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from talos.clusterd import main as clusterd
+from talos.clusterd.controllers.virtual_address import VirtualAddressController
 from talos.daemon.grants import COLUMNS, TABLE, find_held, make_rows
 from talos.dnsd import main as dnsd
 from talos.kubed import main as kubed
@@ -20,7 +21,9 @@ _NO_PORT = cast("Any", None)
 def make_controllers() -> Mapping[str, Sequence[Controller]]:
     """The controllers of every daemon that has some."""
     return {
-        "clusterd": clusterd.make_controllers(_NO_PORT, _NO_PORT, _NO_PORT),
+        "clusterd": clusterd.make_controllers(
+            _NO_PORT, _NO_PORT, VirtualAddressController(_NO_PORT, _NO_PORT), _NO_PORT
+        ),
         "dnsd": dnsd.make_controllers(_NO_PORT),
         "kubed": kubed.make_controllers(_NO_PORT),
         "networkd": networkd.make_controllers(_NO_PORT, _NO_PORT),

@@ -22,7 +22,9 @@ from talos.rpc.bridge import Bridge
 from talos.system.logging import Log
 
 
-def make_controllers(bridge: Bridge, access: EtcdAccess, log: Log) -> list[Controller]:
+def make_controllers(
+    bridge: Bridge, access: EtcdAccess, virtual: VirtualAddressController, log: Log
+) -> list[Controller]:
     """Every controller of this daemon."""
     return [
         ClusterInfoController(),
@@ -37,7 +39,7 @@ def make_controllers(bridge: Bridge, access: EtcdAccess, log: Log) -> list[Contr
         EtcdSpecController(),
         EtcdCertificatesController(),
         EtcdMemberController(access, log),
-        VirtualAddressController(lambda: access.local(), log),
+        virtual,
     ]
 
 
@@ -45,9 +47,10 @@ async def serve_cluster(daemon: Daemon) -> None:
     """Run the controllers against the node's State until the daemon stops."""
     async with remote_state(daemon) as remote:
         access = EtcdAccess(daemon, remote)
-        etcd = EtcdService(remote, access, Membership(access, daemon.log))
+        virtual = VirtualAddressController(access.local, daemon.log)
+        etcd = EtcdService(remote, access, Membership(access, daemon.log), virtual.resign)
         machine = Service(machine_pb2.DESCRIPTOR.services_by_name["MachineService"], etcd.make_public())
-        controllers = make_controllers(daemon.bridge, access, daemon.log)
+        controllers = make_controllers(daemon.bridge, access, virtual, daemon.log)
         async with mirrored_state(daemon, controllers) as state:
             services = (machine, etcd.make_internal())
             await run_controller_daemon(daemon, state, controllers, services=services)

@@ -20,19 +20,11 @@ KEY = "talos:v1:vip:election:"
 """The prefix of the keys in etcd."""
 
 
-_LEAVING = frozenset({
-    enums_pb2.MACHINE_STAGE_REBOOTING,
-    enums_pb2.MACHINE_STAGE_SHUTTING_DOWN,
-    enums_pb2.MACHINE_STAGE_RESETTING,
-    enums_pb2.MACHINE_STAGE_UPGRADING,
-})  # fmt: skip
-"""Stages that end with the node's services: the address has to go while etcd still takes the resignation."""
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Candidacy:
     spec: OperatorSpecSpec
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    ended: trio.Event = field(default_factory=trio.Event)
     is_leader: bool = False
 
 
@@ -48,7 +40,6 @@ class VirtualAddressController(Controller):
         Input(kinds.LINK_STATUS),
         Input(*ids.ETCD_SERVICE),
         Input(*ids.IDENTITY),
-        Input(*ids.MACHINE_STATUS),
     )
     outputs = (Output(kinds.ADDRESS_SPEC, shared=True),)
 
@@ -56,6 +47,8 @@ class VirtualAddressController(Controller):
         self._open_store = open_store
         self._log = log
         self._running: dict[str, _Candidacy] = {}
+        self._unended: set[_Candidacy] = set()
+        self._has_resigned = False
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Take part in the elections until cancelled."""
@@ -65,6 +58,14 @@ class VirtualAddressController(Controller):
                 await self._follow(runtime, nursery)
                 await self._write(runtime)
                 runtime.reset_backoff()
+
+    async def resign(self) -> None:
+        """Take part in no election any more; returns when the keys are free, or will be by themselves."""
+        self._has_resigned = True
+        for candidacy in self._unended:
+            candidacy.scope.cancel()
+        for candidacy in list(self._unended):
+            await candidacy.ended.wait()
 
     async def _follow(self, runtime: ControllerRuntime, nursery: trio.Nursery) -> None:
         identity = await runtime.get_or_none(*ids.IDENTITY)
@@ -76,21 +77,22 @@ class VirtualAddressController(Controller):
         for name, spec in wanted.items():
             if name not in self._running and identity is not None:
                 candidacy = self._running[name] = _Candidacy(copy_spec(spec))
+                self._unended.add(candidacy)
                 nursery.start_soon(self._take_part, runtime, candidacy, identity.spec.node_id)
 
-    @staticmethod
-    async def _find_wanted(runtime: ControllerRuntime) -> Mapping[str, OperatorSpecSpec]:
+    async def _find_wanted(self, runtime: ControllerRuntime) -> Mapping[str, OperatorSpecSpec]:
         """Those that this node may have: it stays, its member of etcd runs, and the link is up."""
-        machine = await runtime.get_or_none(*ids.MACHINE_STATUS)
         service = await runtime.get_or_none(*ids.ETCD_SERVICE)
         if service is None or not service.spec.running:
             return {}
-        if machine is not None and machine.spec.stage in _LEAVING:
-            return {}
         up = {link.id for link in await runtime.list(kinds.LINK_STATUS) if link.spec.link_state}
+        # Asked last: resign() may have been called meanwhile.
+        operators = await runtime.list(kinds.OPERATOR_SPEC)
+        if self._has_resigned:
+            return {}
         return {
             resource.id: resource.spec
-            for resource in await runtime.list(kinds.OPERATOR_SPEC)
+            for resource in operators
             if resource.metadata.phase is Phase.RUNNING
             and resource.spec.operator == enums_pb2.OPERATOR_VIP
             and resource.spec.link_name in up
@@ -105,8 +107,12 @@ class VirtualAddressController(Controller):
             await self._write(runtime)
 
         election = Election(f"{KEY}{address}".encode(), candidate, self._open_store, report, self._log)
-        with candidacy.scope:
-            await election.run()
+        try:
+            with candidacy.scope:
+                await election.run()
+        finally:
+            self._unended.discard(candidacy)
+            candidacy.ended.set()
 
     async def _write(self, runtime: ControllerRuntime) -> None:
         """Write the addresses of the elections that are won."""

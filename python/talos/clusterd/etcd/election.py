@@ -18,7 +18,10 @@ KEEP_SECONDS = 3.0
 MARGIN_SECONDS = 3.0
 """How much earlier than its lease ends a leader without answers of etcd gives up: there are never two."""
 RETRY_SECONDS = 5.0
-RESIGN_SECONDS = 1.0
+AGAIN_SECONDS = 1.0
+"""Between two attempts to tell etcd something about the lease."""
+RESIGN_SECONDS = 3.0
+"""How long a leader tries to end its lease, which ends by itself then."""
 
 
 class Store(Protocol):
@@ -96,8 +99,8 @@ class Election:
 
     async def _lead(self, store: Store, lease: int) -> None:
         """Lead until the lease can't be kept any more."""
-        await self._report(True)
         try:
+            await self._report(True)
             end = trio.current_time() + LEASE_SECONDS - MARGIN_SECONDS
             while True:
                 await trio.sleep(KEEP_SECONDS)
@@ -107,7 +110,7 @@ class Election:
                         remaining = await store.keep_lease(lease)
                     except RpcError:
                         # Another attempt, as long as the lease lasts.
-                        await trio.sleep(RESIGN_SECONDS)
+                        await trio.sleep(AGAIN_SECONDS)
                         continue
                 if remaining <= 0:
                     return
@@ -121,8 +124,10 @@ class Election:
 
     @staticmethod
     async def _resign(store: Store, lease: int) -> None:
-        try:
-            await store.revoke_lease(lease)
-        except (RpcError, OSError):
-            # It ends by itself.
-            return
+        while True:
+            try:
+                await store.revoke_lease(lease)
+            except (RpcError, OSError):
+                await trio.sleep(AGAIN_SECONDS)
+            else:
+                return

@@ -1,6 +1,6 @@
 """What clusterd serves of etcd: its part of ``machine.MachineService``, and PID 1's questions."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from google.protobuf.empty_pb2 import Empty
 
@@ -22,10 +22,17 @@ CHUNK = 32 * 1024
 class EtcdService:
     """The handlers."""
 
-    def __init__(self, state: State, access: EtcdAccess, membership: Membership) -> None:
+    def __init__(
+        self,
+        state: State,
+        access: EtcdAccess,
+        membership: Membership,
+        resign: Callable[[], Awaitable[None]],
+    ) -> None:
         self._state = state
         self._access = access
         self._membership = membership
+        self._resign = resign
 
     def make_internal(self) -> Service:
         """The service for PID 1."""
@@ -37,6 +44,7 @@ class EtcdService:
             "CheckLeave": self.check_leave,
             "CheckUpgrade": self.check_upgrade,
             "Leave": self.leave,
+            "Resign": self.resign,
         }
         return Service(descriptor, handlers)
 
@@ -106,6 +114,12 @@ class EtcdService:
         """Remove this node's member."""
         del call
         await self._membership.leave()
+        return request
+
+    async def resign(self, request: Empty, call: Call) -> Empty:
+        """End this node's part in all elections."""
+        del call
+        await self._resign()
         return request
 
     # For users.

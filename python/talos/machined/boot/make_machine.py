@@ -24,7 +24,7 @@ from talos.machined.node.ports import Node, Ports, ServiceState
 from talos.machined.node.stage import MachineStage
 from talos.machined.node.sysctls import KernelParams, default_params
 from talos.machined.platform.platform import detect_platform
-from talos.machined.services.etcd import leave_etcd
+from talos.machined.services.etcd import leave_etcd, resign
 from talos.machined.services.etcd_data import has_data
 from talos.machined.services.processes import ProcessRunner
 from talos.machined.services.reaper import Reaper
@@ -101,6 +101,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         log=daemon.log,
         finalize=partial(end_lifecycle, state, daemon.log),
         leave=leave,
+        resign=partial(resign, runner_context.connect),
         off=PowerAction.HALT
         if platform.arguments.first(SHUTDOWN_ARGUMENT) == "halt"
         else PowerAction.POWER_OFF,

@@ -8,6 +8,7 @@ import trio
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.machine import machine_pb2 as pb
+from talos.api.rpc import RpcError
 from talos.disks.reset import ResetPlan
 from talos.machined.boot.phases.reset import make_reset
 from talos.machined.boot.sequence import Phase, Sequencer, SequenceReplacedError, Task
@@ -28,6 +29,8 @@ UPGRADE_DEADLINE = 900.0
 """Seconds for an upgrade, which writes and reads a slow disk."""
 FLUSH_LIMIT = 30.0
 """Seconds to wait for the disks."""
+RESIGN_LIMIT = 5.0
+"""Seconds for clusterd to give up what this node was elected for, which others take up later without it."""
 REPLY_DELAY = 0.3
 """Seconds in which the last events reach the API's clients."""
 SYSTEM = frozenset({"machined", "apid", "routerd"})
@@ -54,6 +57,7 @@ class PowerSequences:
         off: PowerAction = PowerAction.POWER_OFF,
         finalize: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
         leave: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+        resign: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
     ) -> None:
         self._nursery = nursery
         self._sequencer = sequencer
@@ -67,6 +71,7 @@ class PowerSequences:
         self._off = off
         self._finalize = finalize
         self._leave = leave
+        self._resign_elections = resign
 
     def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT) -> str:
         """Start to reboot; the actor id. SequenceLockedError."""
@@ -90,8 +95,8 @@ class PowerSequences:
         action = PowerAction.REBOOT if plan.reboot else self._off
         stop = tuple(replace(phase, may_fail=True) for phase in self.make_stop_phases())
         # Nothing is erased when the cluster refuses to let the node go.
-        leave = (Phase("leave", (Task("leaveEtcd", self._leave),)),) if plan.graceful else ()
-        phases = (*leave, *stop, *make_reset(plan, self._mounts, self._log))
+        leave = (self._make_resign(), Phase("leave", (Task("leaveEtcd", self._leave),)))
+        phases = (*(leave if plan.graceful else ()), *stop, *make_reset(plan, self._mounts, self._log))
         self._nursery.start_soon(self._end, "reset", action, actor, phases, RESET_DEADLINE)
         return actor
 
@@ -135,11 +140,25 @@ class PowerSequences:
         """The phases that stop all services but the API and unmount all filesystems."""
         return (
             Phase("denyNewServices", (Task("denyNewServices", self._deny),)),
+            # While etcd and the network are there: without it, other nodes wait for the end of a lease.
+            self._make_resign(),
             Phase("stopServices", (Task("stopServicesForUpgrade", self._stop_services),), may_fail=True),
             Phase("umount", (Task("unmountPodMounts", self._unmount_pods),), may_fail=True),
             Phase("unmountSystem", (Task("unmountEphemeralPartition", self._unmount_var),), may_fail=True),
             Phase("volumeFinalize", (Task("teardownLifecycle", self._unmount_state),), may_fail=True),
         )
+
+    def _make_resign(self) -> Phase:
+        return Phase("resign", (Task("resignElections", self._resign),), may_fail=True)
+
+    async def _resign(self) -> None:
+        with trio.move_on_after(RESIGN_LIMIT) as scope:
+            try:
+                await self._resign_elections()
+            except (RpcError, OSError) as error:
+                self._log.warning("clusterd did not resign", reason=str(error))
+        if scope.cancelled_caught:
+            self._log.warning("clusterd did not resign", reason=f"no answer within {RESIGN_LIMIT:.0f} s")
 
     async def _deny(self) -> None:
         self._supervisor.deny_starts("the machine is ending")

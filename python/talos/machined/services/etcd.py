@@ -159,6 +159,12 @@ async def leave_etcd(connect: Connect, services: Services) -> None:
     await trio.to_thread.run_sync(etcd_data.erase)
 
 
+async def resign(connect: Connect) -> None:
+    """Free what this node was elected for, while etcd takes the resignation. RpcError."""
+    async with connect(CLUSTERD.socket) as transport:
+        await transport.unary(MEMBERSHIP + "Resign", Empty(), Empty)
+
+
 def _is_synced(resource: Resource[Message]) -> bool:
     status = cast("StatusSpec", resource.spec)
     return status.synced or status.sync_disabled

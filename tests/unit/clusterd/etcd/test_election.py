@@ -12,7 +12,6 @@ from talos.api.common.common_pb2 import NetIP
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.cluster_pb2 import IdentitySpec
 from talos.api.definitions.network_pb2 import LinkStatusSpec, OperatorSpecSpec, VIPOperatorSpec
-from talos.api.definitions.runtime_pb2 import MachineStatusSpec
 from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
 from talos.api.etcd import rpc_pb2 as pb
 from talos.api.rpc import Code, RpcError
@@ -157,11 +156,12 @@ async def test_the_leader_has_the_address_while_its_link_is_up(autojump_clock: M
 
         await put(state, kinds.LINK_STATUS, "eth0", LinkStatusSpec(link_state=True))
         assert await addresses() == [name]
-        await put(state, *ids.MACHINE_STATUS, MachineStatusSpec(stage=enums_pb2.MACHINE_STAGE_REBOOTING))
-        await trio.sleep(1)
+        await controller.resign()
         etcd.look()
-        assert not etcd.keys, "it resigns before etcd is stopped"
+        assert not etcd.keys, "the key is free when it returns"
         assert await addresses() == []
-        await put(state, *ids.MACHINE_STATUS, MachineStatusSpec(stage=enums_pb2.MACHINE_STAGE_RUNNING))
-        assert await addresses() == [name], "a sequence that failed leaves a node that runs"
+        await put(state, kinds.LINK_STATUS, "eth0", LinkStatusSpec(link_state=True, mtu=1400))
+        assert await addresses() == []
+        etcd.look()
+        assert not etcd.keys, "it takes part no more"
         nursery.cancel_scope.cancel()

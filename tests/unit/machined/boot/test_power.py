@@ -1,6 +1,6 @@
 """The sequences that end the machine, in time."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -9,7 +9,8 @@ import trio
 import trio.testing
 
 from talos.api.definitions import enums_pb2 as enums
-from talos.machined.boot.power import DEADLINE, FLUSH_LIMIT, SYSTEM, PowerSequences
+from talos.api.rpc import Code, RpcError
+from talos.machined.boot.power import DEADLINE, FLUSH_LIMIT, RESIGN_LIMIT, SYSTEM, PowerSequences
 from talos.machined.boot.sequence import Sequencer
 from talos.machined.logs.store import LogStore
 from talos.machined.node.events import EventLog
@@ -54,7 +55,9 @@ class Services:
 class Machine:
     """The sequences with twins around them."""
 
-    def __init__(self, nursery: trio.Nursery, services: Services) -> None:
+    def __init__(
+        self, nursery: trio.Nursery, services: Services, resign: Callable[[], Awaitable[None]] = succeed
+    ) -> None:
         self.lines: list[str] = []
         self.switch, self.mounts, self.stage = MemoryPower(), MemoryMounts(), MachineStage()
         self.events, self.services = EventLog(), services
@@ -71,6 +74,7 @@ class Machine:
             mounts=self.mounts,
             switch=self.switch,
             log=log,
+            resign=resign,
         )
 
 
@@ -89,6 +93,45 @@ async def test_reboot(autojump_clock: trio.testing.MockClock) -> None:
     assert machine.services.kept == [SYSTEM]
     async with machine.events.follow(tail=-1) as events:
         assert (await anext(events)).actor_id == actor
+
+
+async def test_it_resigns_before_services_stop(autojump_clock: trio.testing.MockClock) -> None:
+    del autojump_clock
+    order: list[str] = []
+
+    async def resign() -> None:
+        await trio.sleep(2)
+        order.append("resigned")
+
+    async def stop() -> None:
+        await trio.lowlevel.checkpoint()
+        order.append("stopped")
+
+    async with trio.open_nursery() as nursery:
+        Machine(nursery, Services(stop=stop), resign).power.shutdown()
+    assert order == ["resigned", "stopped"]
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_a_resignation_that_fails_or_hangs_does_not_hold_a_shutdown_up(
+    autojump_clock: trio.testing.MockClock, *, hangs: bool
+) -> None:
+    del autojump_clock
+
+    async def resign() -> None:
+        if hangs:
+            await trio.sleep_forever()
+        raise RpcError(Code.UNAVAILABLE, "no connection")
+
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        machine = Machine(nursery, Services(), resign)
+        machine.power.shutdown()
+    assert machine.switch.pressed == [PowerAction.POWER_OFF]
+    assert machine.services.kept == [SYSTEM]
+    assert trio.current_time() - began < RESIGN_LIMIT + FLUSH_LIMIT + 5
+    [line] = [line for line in machine.lines if "did not resign" in line]
+    assert ("no answer within 5 s" if hangs else "no connection") in line
 
 
 async def test_a_busy_mount_is_named_and_made_read_only(autojump_clock: trio.testing.MockClock) -> None:
