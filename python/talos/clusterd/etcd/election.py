@@ -7,7 +7,7 @@ from typing import Protocol
 import trio
 
 from talos.api.etcd import rpc_pb2 as pb
-from talos.api.rpc import RpcError
+from talos.api.rpc import Code, RpcError
 from talos.resource.state import StateError
 from talos.system.logging import Log
 
@@ -127,7 +127,9 @@ class Election:
         while True:
             try:
                 await store.revoke_lease(lease)
-            except (RpcError, OSError):
-                await trio.sleep(AGAIN_SECONDS)
+            except (RpcError, OSError) as error:
+                if isinstance(error, RpcError) and error.code == Code.NOT_FOUND:
+                    return  # it has ended
             else:
                 return
+            await trio.sleep(AGAIN_SECONDS)
