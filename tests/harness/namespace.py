@@ -14,7 +14,7 @@ from talos.system.logging import Log
 
 _CLONE_NEWNS, _CLONE_NEWNET = 0x20000, 0x40000000
 PATIENCE = 60.0
-"""Seconds in which the function has to end."""
+"""Seconds in which a test's function has to end."""
 
 
 def unshare_network() -> None:
@@ -27,8 +27,8 @@ def unshare_network() -> None:
     library.mount(b"sysfs", b"/sys", b"sysfs", 0, None)
 
 
-def run_in_namespace(function: Callable[[Daemon], Awaitable[None]]) -> None:
-    """Run a test's function in a new network; what fails there fails here."""
+def run_in_namespace(function: Callable[[Daemon], Awaitable[None]], *, patience: float = PATIENCE) -> None:
+    """Run a test's function in a new network; what fails there fails here. ``patience`` in seconds."""
     with TemporaryDirectory() as folder:
         report = Path(folder) / "error"
         child = os.fork()
@@ -39,7 +39,7 @@ def run_in_namespace(function: Callable[[Daemon], Awaitable[None]]) -> None:
 
                 async def limited(daemon: Daemon) -> None:
                     try:
-                        with trio.fail_after(PATIENCE):
+                        with trio.fail_after(patience):
                             await function(daemon)
                     except BaseException:
                         report.write_text(traceback.format_exc())
