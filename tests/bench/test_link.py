@@ -67,7 +67,7 @@ WAYS = (
 )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
     """Milliseconds since the cable was plugged in: link up and address in the State, an answered call."""
 
@@ -76,12 +76,10 @@ class Times:
     answered: float
 
 
-class Watch:
+class Watch[S: Message]:
     """Changes of one resource, from before the cable is there."""
 
-    def __init__[S: Message](
-        self, channel: grpc.Channel, kind: Kind[S], id: str, check: Callable[[S], bool]
-    ) -> None:
+    def __init__(self, channel: grpc.Channel, kind: Kind[S], id: str, check: Callable[[S], bool]) -> None:
         request = state_pb2.WatchRequest(namespace=kind.namespace, type=kind.type, id=id, api_version=1)
         watch = channel.unary_stream(WATCH, response_deserializer=state_pb2.WatchResponse.FromString)
         self._events = (
@@ -89,15 +87,15 @@ class Watch:
             for response in watch(request.SerializeToString(), timeout=PATIENCE)
             for event in response.event
         )
-        self._is_there = lambda data: check(kind.spec.FromString(data))
+        self._kind, self._check = kind, check
         # The first event says how it is now: not there.
         self.wait_until_gone()
 
     def wait(self) -> float:
         """When it is as it shall be, on the clock that is never set."""
         for event in self._events:
-            is_left = event.event_type in {state_pb2.CREATED, state_pb2.UPDATED}
-            if is_left and self._is_there(event.resource.spec.proto_spec):
+            is_there = event.event_type in {state_pb2.CREATED, state_pb2.UPDATED}
+            if is_there and self._check(self._kind.spec.FromString(event.resource.spec.proto_spec)):
                 return time.monotonic()
         raise AssertionError("the watch ended")
 
