@@ -11,7 +11,7 @@ apid's certificate, too.
 
 import subprocess
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -31,40 +31,45 @@ from talos.api.definitions import enums_pb2
 from talos.resource import kinds
 from talos.resource.kind import Kind
 
-RUNS = 5
+RUNS = 10
 WATCH, VERSION = "/cosi.resource.State/Watch", "/machine.MachineService/Version"
 GATEWAY = "10.37.0.1"
-CONFIG = """\
-apiVersion: v1alpha1
-kind: LinkConfig
-name: lan0
-addresses: [{address: 10.37.0.2/24}]
----
-apiVersion: v1alpha1
-kind: DHCPv4Config
-name: lan1
-"""
-# Without --no-ping dnsmasq itself looks for three seconds whether anybody has the address.
+STATIC = "apiVersion: v1alpha1\nkind: LinkConfig\nname: {link}\naddresses: [{{address: {address}/24}}]\n"
+DHCP = "apiVersion: v1alpha1\nkind: DHCPv4Config\nname: {link}\n"
+# Without --no-ping dnsmasq itself looks for three seconds whether anybody has the address. It offers no
+# router: the node keeps the one of its first link.
 SERVER = (
     "--port=0", "--interface=far", "--except-interface=lo", "--bind-interfaces", "--no-ping",
-    "--dhcp-range=10.37.0.10,10.37.0.10,255.255.255.0,2m",
+    "--dhcp-option=option:router", "--dhcp-range={address},{address},255.255.255.0,2m",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
-    """How the node gets an address; ``link`` is the name of its end of the cable."""
+class Cable:
+    """One that is plugged in once: networkd waits when the same link comes again and again.
 
-    name: str
+    ``link`` is the name of the node's end, ``server`` what gives the address.
+    """
+
     link: str
     address: str
-    has_server: bool
+    config: str
+    server: Sequence[str] = ()
 
 
-WAYS = (
-    Way(name="static", link="lan0", address="10.37.0.2", has_server=False),
-    Way(name="DHCPv4", link="lan1", address="10.37.0.10", has_server=True),
-)
+def make_cables() -> dict[str, list[Cable]]:
+    """A cable of its own for each run, by how the node gets its address."""
+    cables: dict[str, list[Cable]] = {"static": [], "DHCPv4": []}
+    for number in range(RUNS):
+        link, address = f"fix{number}", f"10.37.0.{10 + number}"
+        cables["static"].append(
+            Cable(link=link, address=address, config=STATIC.format(link=link, address=address))
+        )
+        link, address = f"lease{number}", f"10.37.0.{100 + number}"
+        server = [argument.format(address=address) for argument in SERVER]
+        config = DHCP.format(link=link)
+        cables["DHCPv4"].append(Cable(link=link, address=address, config=config, server=server))
+    return cables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,20 +113,20 @@ class Watch[S: Message]:
 
 
 @contextmanager
-def other_machine(way: Way) -> Generator[Peer]:
+def other_machine(cable: Cable) -> Generator[Peer]:
     """The machine at the far end, whose end of the cable is up."""
     peer = Peer()
     try:
         for command in (
-            f"link add far type veth peer name {way.link}",
+            f"link add far type veth peer name {cable.link}",
             f"address add {GATEWAY}/24 dev far",
             "link set lo up",
             "link set far up",
         ):
             peer.run(subprocess.run, ["ip", *command.split()], check=True)
         with ExitStack() as stack:
-            if way.has_server:
-                log = stack.enter_context(run_dnsmasq(peer, *SERVER))
+            if cable.server:
+                log = stack.enter_context(run_dnsmasq(peer, *cable.server))
 
                 def check_server() -> None:
                     assert "DHCP, IP range" in log.read_text(), log.read_text()
@@ -148,26 +153,26 @@ def ask_version(measured: Measured, address: str) -> float:
     raise AssertionError(f"{address} never answered")
 
 
-def measure(measured: Measured, way: Way) -> Times:
-    """Plug the cable in once, and out again."""
+def measure(measured: Measured, cable: Cable) -> Times:
+    """Plug the cable in, and out again."""
     with (
-        other_machine(way) as peer,
+        other_machine(cable) as peer,
         grpc.secure_channel(measured.targets[0], measured.credentials) as channel,
         ThreadPoolExecutor(1) as thread,
     ):
         link = Watch(
             channel,
             kinds.LINK_STATUS,
-            way.link,
+            cable.link,
             lambda spec: spec.operational_state == enums_pb2.OPER_STATE_UP,
         )
-        address = Watch(channel, kinds.ADDRESS_STATUS, f"{way.link}/{way.address}/24", lambda _: True)
+        address = Watch(channel, kinds.ADDRESS_STATUS, f"{cable.link}/{cable.address}/24", lambda _: True)
         up = thread.submit(link.wait)
         node = str(measured.cluster.nodes[0].pid)
         begin = time.monotonic()
-        peer.run(subprocess.run, ["ip", "link", "set", way.link, "netns", node], check=True)
+        peer.run(subprocess.run, ["ip", "link", "set", cable.link, "netns", node], check=True)
         addressed = address.wait()
-        answered = peer.run(ask_version, measured, way.address)
+        answered = peer.run(ask_version, measured, cable.address)
         times = Times(
             up=1000 * (up.result() - begin),
             address=1000 * (addressed - begin),
@@ -179,15 +184,16 @@ def measure(measured: Measured, way: Way) -> Times:
 
 
 def test_link(tmp_path: Path) -> None:
+    every = make_cables()
     patch = tmp_path / "patch.yaml"
-    patch.write_text(CONFIG)
+    patch.write_text("---\n".join(cable.config for cables in every.values() for cable in cables))
     table = Table(f"A cable is plugged into a node, {RUNS} times each, ms", ("min", "median", "max"))
     with run_nodes(tmp_path) as measured:
         measured.settle()
         measured.cluster.talosctl("patch", "machineconfig", "--patch", f"@{patch}")
-        for way in WAYS:
-            found = [measure(measured, way) for _ in range(RUNS)]
-            table.add(f"{way.name}: the link is up in the State", *spread([times.up for times in found]))
+        for way, cables in every.items():
+            found = [measure(measured, cable) for cable in cables]
+            table.add(f"{way}: the link is up in the State", *spread([times.up for times in found]))
             table.add("  the address is in the State", *spread([times.address for times in found]))
             table.add("  Version is answered there, over TLS", *spread([times.answered for times in found]))
     table.show()
