@@ -1,22 +1,28 @@
 """Configs from where a platform keeps them: a volume, a nocloud seed."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, override
 
 import pytest
 import trio
+import trio.testing
+from google.protobuf.message import Message
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.network_pb2 import LinkStatusSpec
 from talos.machined.node.resources import describe_machine
-from talos.machined.platform.config_sources.platform import LINKS_LIMIT, PlatformSource
+from talos.machined.platform.config_sources.platform import PlatformSource
 from talos.machined.platform.config_sources.volume import VolumeSource
 from talos.machined.platform.config_sources.web import WebSource
 from talos.machined.platform.platform import MetalPlatform
 from talos.resource import ids, kinds
 from talos.resource.changes import modify
+from talos.resource.kind import Kind
 from talos.resource.memory.state import MemoryState
+from talos.resource.state import EventStream
 from talos.system.errors import UserError
 from talos.system.files import KernelFiles
 from talos.system.mounts import MountPoint
@@ -29,6 +35,24 @@ ethernets:
   a: {match: {macaddress: "02:00:00:00:00:01"}, addresses: [10.0.0.5/24]}
   b: {match: {macaddress: "02:00:00:00:00:02"}, addresses: [10.1.0.5/24]}
 """
+
+
+class WatchedState(MemoryState):
+    """Says when somebody waits for network cards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watched = trio.Event()
+
+    @override
+    @asynccontextmanager
+    async def watch[S: Message](
+        self, kind: Kind[S], *args: Any, **options: Any
+    ) -> AsyncGenerator[EventStream[S]]:
+        async with super().watch(kind, *args, **options) as events:
+            if kind.type == kinds.LINK_STATUS.type:
+                self.watched.set()
+            yield events
 
 
 @dataclass
@@ -154,20 +178,23 @@ def seeded(folder: Path) -> Machine:
     return Machine(folder, "talos.platform=nocloud", "nocloud", files=files)
 
 
-async def test_a_seed_names_cards_that_come_late(tmp_path: Path, autojump_clock: object) -> None:
-    del autojump_clock
+async def test_a_seed_names_cards_that_come_late(tmp_path: Path) -> None:
+    state = WatchedState()
     machine = seeded(tmp_path)
+    machine.state = state
     await machine.attach("cidata")
     await machine.show_card("enp0s3", 1)
     async with trio.open_nursery() as nursery:
 
         async def come() -> None:
-            await trio.sleep(LINKS_LIMIT / 2)
+            await state.watched.wait()
+            await trio.testing.wait_all_tasks_blocked()
             await machine.show_card("enp0s9", 7)
             await machine.show_card("enp0s4", 2)
 
         nursery.start_soon(come)
         assert await machine.load() == b"text"
+        nursery.cancel_scope.cancel()
     assert await machine.addresses() == ["enp0s3", "enp0s4"]
     assert machine.warned == []
 
