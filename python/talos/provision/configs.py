@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from talos.config import contract
-from talos.config.change.patch import Patch, apply_patches
+from talos.config.change.patch import Patch, apply_patches, parse_patch
 from talos.config.generate.config import generate_config, generate_talosconfig, render
 from talos.config.generate.options import GenerateOptions
 from talos.config.model import MachineType
@@ -14,6 +14,12 @@ from talos.provision.cluster import ClusterRequest, Role
 from talos.provision.mirror.archives import Images, read_images
 from talos.provision.plan import DISK_PATHS, with_configs
 
+CLOCK = """\
+apiVersion: v1alpha1
+kind: TimeSyncConfig
+bootTimeout: 10s
+"""
+"""Of clusters of machines, whose clocks are those of this machine when they start."""
 _TYPES = {Role.CONTROL_PLANE: MachineType.CONTROL_PLANE, Role.WORKER: MachineType.WORKER}
 
 
@@ -62,11 +68,13 @@ def generate_configs(request: ClusterRequest, chosen: ConfigOptions) -> Generate
         with_cluster_discovery=request.discovery,
         discovery_endpoint=request.discovery_endpoint,
     )
+    # A machine has a clock of its own, but its network may lead nowhere: the time servers are given a moment.
+    clock = [parse_patch(CLOCK, source="clock")] if request.nodes[0].disks else []
     own = {Role.CONTROL_PLANE: chosen.control_plane_patches, Role.WORKER: chosen.worker_patches}
     configs: dict[Role, str] = {}
     for role in sorted({node.role for node in request.nodes}, key=lambda role: role.value):
         text = render(generate_config(options, _TYPES[role]), docs=False, examples=False)
-        patches = (*chosen.patches, *own[role])
+        patches = (*clock, *chosen.patches, *own[role])
         configs[role] = apply_patches(text, patches, source=f"{role.value}.yaml") if patches else text
     talosconfig = generate_talosconfig(options)
     endpoints = tuple(str(address) for address in request.endpoints)

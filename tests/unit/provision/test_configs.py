@@ -1,0 +1,21 @@
+"""The configs of a new cluster's nodes."""
+
+from pathlib import Path
+
+import pytest
+
+from talos.config.documents.network.time_sync import TimeSyncConfig
+from talos.config.read.loader import load
+from talos.provision.cluster import Disk, Provider
+from talos.provision.configs import ConfigOptions, generate_configs
+from talos.provision.plan import ClusterOptions, make_request
+
+
+@pytest.mark.parametrize("disks", [[], [Disk("virtio", 6 << 30)]], ids=["containers", "machines"])
+def test_machines_wait_a_moment_for_the_time(disks: list[Disk]) -> None:
+    provider = Provider.QEMU if disks else Provider.CONTAINER
+    request = make_request(ClusterOptions(image=Path("image"), provider=provider, disks=disks))
+    generated = generate_configs(request, ConfigOptions())
+    clocks = [load(node.config).find(TimeSyncConfig) for node in generated.request.nodes]
+    timeouts = {clock.boot_timeout.seconds if clock and clock.boot_timeout else None for clock in clocks}
+    assert timeouts == {10.0 if disks else None}
