@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 import trio
 
 TIMEOUT = 15.0
+MAX_PAUSE = 15.0
+"""Seconds between two tries, however long the API has not answered."""
 MAX_REPLY = 16 << 20
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
@@ -108,6 +110,14 @@ class KubernetesClient:
             message = str(reply.get("message") or HTTPStatus(response.status).phrase)
             raise KubernetesError(response.status, message)
         return reply
+
+
+def find_pause(began: float, least: float) -> float:
+    """Seconds until the next try: a tenth of what has passed since ``began``, on trio's clock.
+
+    So an API that starts is found soon, and one that never comes costs little.
+    """
+    return min(max(least, (trio.current_time() - began) / 10), MAX_PAUSE)
 
 
 def make_context(access: Access) -> ssl.SSLContext:

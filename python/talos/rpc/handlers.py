@@ -16,6 +16,26 @@ from talos.system.logging import Log
 
 type ServeCall = Callable[[ServerCall], Awaitable[None]]
 
+HEALTH = "/grpc.health.v1.Health/Check"
+"""The standard method, which every server here has."""
+SERVING = b"\x08\x01"
+"""A HealthCheckResponse with status SERVING."""
+
+
+async def answer_health(call: ServerCall) -> None:
+    """Report SERVING: that this runs shows that handlers do."""
+    status = STOPPING
+    try:
+        with trio.CancelScope() as scope:
+            call.cancel = scope.cancel
+            await receive_one(call)
+            await call.send(SERVING)
+            status = OK
+    except RpcError as error:
+        status = Status.of(error)
+    finally:
+        call.finish(status)
+
 
 def make_method_handlers(service: Service, log: Log) -> dict[str, ServeCall]:
     """What serves a call, by the path of each method that the service has a handler for.

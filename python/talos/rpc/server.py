@@ -8,7 +8,7 @@ import trio
 
 from talos.api.rpc import Code, Service
 from talos.rpc.bridge import Host
-from talos.rpc.handlers import ServeCall, make_method_handlers
+from talos.rpc.handlers import HEALTH, ServeCall, answer_health, make_method_handlers
 from talos.rpc.http2.call import STOPPING, ServerCall
 from talos.rpc.http2.server import LocalServer
 from talos.rpc.http2.stream import TRIO
@@ -23,11 +23,11 @@ GRACE = 2.0
 async def serve(
     host: Host, services: Sequence[Service], path: Path | str, *, grace: float = GRACE
 ) -> AsyncGenerator[None]:
-    """Serve on a unix socket for as long as the context is open.
+    """Serve on a unix socket for as long as the context is open. Health checks are answered, too.
 
     Leaving it takes no new calls, gives the open ones ``grace`` seconds, then cancels them.
     """
-    methods: dict[str, ServeCall] = {}
+    methods: dict[str, ServeCall] = {HEALTH: answer_health}
     for service in services:
         methods |= make_method_handlers(service, host.log)
     async with trio.open_nursery() as calls:

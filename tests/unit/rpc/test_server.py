@@ -77,6 +77,17 @@ def test_four_arities(tmp_path: Path) -> None:
     run_daemon(main)
 
 
+def test_health_is_answered(tmp_path: Path) -> None:
+    async def client(channel: RawChannel) -> None:
+        assert await channel.unary_unary("/grpc.health.v1.Health/Check")(b"") == b"\x08\x01"
+
+    async def main(daemon: Daemon) -> None:
+        async with echo_server(daemon, tmp_path / "s", {}) as channel:
+            await daemon.bridge.call(client, channel)
+
+    run_daemon(main)
+
+
 def test_socket_is_for_owner_and_group_only(tmp_path: Path) -> None:
     async def main(daemon: Daemon) -> None:
         before = os.umask(0o022)

@@ -24,7 +24,7 @@ from talos.config.documents.kubernetes.network import KubeNetworkConfig
 from talos.config.model import Config
 from talos.config.static_pods import API_SERVER
 from talos.kubed.admin import AdminAccess
-from talos.kubed.client import KubernetesClient, KubernetesError
+from talos.kubed.client import KubernetesClient, KubernetesError, find_pause
 from talos.kubed.controllers.control_plane import make_resources
 from talos.kubed.controllers.kubelet import find_dns, format_arguments
 from talos.kubed.manifests.first import make_manifests, order
@@ -35,7 +35,7 @@ from talos.system.logging import Log
 
 FIELD_MANAGER = "talos"
 RETRY_EVERY = 2.0
-"""Seconds between tries while the API server starts or refuses."""
+"""Seconds between the first tries while the API server starts or refuses."""
 STATUS = "manifests"
 
 
@@ -179,10 +179,11 @@ class ManifestApplyController(Reconciler):
             return
         client = self._access.connect(root.spec)
         objects = [to_plain(item.object) for manifest in manifests for item in manifest.spec.items]
+        began = trio.current_time()
         while problems := await self._apply(client, order(objects)):
             for text in problems:
                 self._log.once(f"the manifests are not applied yet: {text}", key="manifests")
-            await trio.sleep(RETRY_EVERY)
+            await trio.sleep(find_pause(began, RETRY_EVERY))
             client = self._access.connect(root.spec)
         status = ManifestStatusSpec(manifests_applied=[found.metadata.id for found in manifests])
         await runtime.put(kinds.MANIFEST_STATUS, STATUS, status)

@@ -12,7 +12,7 @@ import trio
 from talos.api.definitions.k8s_pb2 import NodeStatusSpec
 from talos.config.static_pods import API_SERVER
 from talos.kubed.admin import AdminAccess
-from talos.kubed.client import MERGE, KubernetesClient, KubernetesError
+from talos.kubed.client import MERGE, KubernetesClient, KubernetesError, find_pause
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.logging import Log
@@ -20,7 +20,7 @@ from talos.system.logging import Log
 LOOK_EVERY = 30.0
 """Seconds between two looks at the node."""
 LOOK_EVERY_AT_FIRST = 3.0
-"""While it is not there, or not ready."""
+"""While it is not there, or not ready; less often when that takes long."""
 
 
 class NodeStatusController(Reconciler):
@@ -48,8 +48,10 @@ class NodeStatusController(Reconciler):
             await super().run(runtime)
 
     async def _tick(self, runtime: ControllerRuntime) -> None:
+        began = trio.current_time()
         while True:
-            await trio.sleep(LOOK_EVERY if self._is_settled else LOOK_EVERY_AT_FIRST)
+            pause = LOOK_EVERY if self._is_settled else find_pause(began, LOOK_EVERY_AT_FIRST)
+            await trio.sleep(pause)
             runtime.queue_reconcile()
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:

@@ -13,6 +13,7 @@ from talos.config.documents.kubernetes.static_pod import KubeStaticPodConfig
 from talos.config.static_pods import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
 from talos.kubed import pods
 from talos.kubed.admin import AdminAccess
+from talos.kubed.client import find_pause
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
 from talos.resource.objects import to_plain, to_struct
@@ -20,7 +21,7 @@ from talos.resource.objects import to_plain, to_struct
 SECRETS_VERSION, CONFIG_VERSION = "talos.dev/secrets-version", "talos.dev/config-version"
 FILES_VERSION = "talos.dev/config-file-version"
 LOOK_EVERY = 1.0
-"""Seconds between two looks whether the API server is ready."""
+"""Seconds between the first looks whether the API server is ready."""
 REQUEST_SECONDS = 10.0
 MAX_REQUEST = 8192
 """Bytes of a request's head."""
@@ -59,8 +60,9 @@ class ControlPlanePodController(Reconciler):
     async def _wait_for_server(self, runtime: ControllerRuntime) -> None:
         # A daemon that is started again must not take away what runs already.
         if await runtime.get_or_none(kinds.STATIC_POD, CONTROLLER_MANAGER) is None:
-            while not await self._is_ready(runtime):  # noqa: ASYNC110 - only asking shows it
-                await trio.sleep(LOOK_EVERY)
+            began = trio.current_time()
+            while not await self._is_ready(runtime):  # only asking shows it
+                await trio.sleep(find_pause(began, LOOK_EVERY))
         self._was_ready = True
         runtime.queue_reconcile()
 

@@ -2,10 +2,9 @@
 
 from talos.daemon.daemons import BY_NAME, DaemonSpec
 from talos.machined.services.conditions import ResourceReady
-from talos.machined.services.health import HEALTH, HealthCheck, MethodProbe, TlsProbe
+from talos.machined.services.health import HealthCheck, MethodProbe, TlsProbe
 from talos.machined.services.spec import Directory, Fork, ServiceContext, ServiceSpec, never_skip
 from talos.resource.controller.access import Input
-from talos.resource.controller.graph import GRAPH_METHOD
 
 OOM_SCORE = -998
 START_LIMIT = 300.0
@@ -44,9 +43,8 @@ def make_condition(item: Input) -> ResourceReady:
 
 
 def make_health_check(daemon: DaemonSpec) -> HealthCheck:
-    """Probe its port or its socket; with controllers, a method that trio answers."""
-    method = GRAPH_METHOD if daemon.has_controllers else HEALTH
-    probe = TlsProbe(daemon.port) if daemon.port else MethodProbe(daemon.socket, method)
+    """Probe its port or its socket."""
+    probe = TlsProbe(daemon.port) if daemon.port else MethodProbe(daemon.socket)
     return HealthCheck(probe=probe, silence=daemon.silence, start_limit=START_LIMIT)
 
 

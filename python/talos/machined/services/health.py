@@ -16,6 +16,7 @@ import trio
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.rpc import Code, DuplexTransport, RpcError
+from talos.rpc.handlers import HEALTH, SERVING
 
 INITIAL_DELAY = 1.0
 PERIOD = 20.0
@@ -26,10 +27,6 @@ FAILING_PERIOD = 5.0
 """Between two checks of a service that does not answer."""
 TIMEOUT = 5.0
 STARTUP_GRACE = 60.0
-HEALTH = "/grpc.health.v1.Health/Check"
-"""The standard method. A server without it replies, too: UNIMPLEMENTED."""
-_SERVING = b"\x08\x01"
-"""A HealthCheckResponse with status SERVING."""
 _NO_ANSWER = frozenset({Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED})
 _READ = 4096
 
@@ -68,7 +65,10 @@ class UnhealthyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MethodProbe:
-    """The gRPC server on a unix socket replies to a method, whatever the status."""
+    """The gRPC server on a unix socket replies to the standard method, whatever the status.
+
+    A server without it replies, too: UNIMPLEMENTED. Ours answer it on trio, as their handlers run there.
+    """
 
     path: str
     method: str = HEALTH
@@ -112,7 +112,7 @@ class ServingProbe:
         """Call grpc.health.v1.Health/Check."""
         async with connect(self.path) as transport:
             reply = await transport.unary(HEALTH, Empty(), Empty)
-        if reply.SerializeToString() != _SERVING:  # the field survives as an unknown one
+        if reply.SerializeToString() != SERVING:  # the field survives as an unknown one
             raise UnhealthyError("the server reports that it is not serving")
 
 

@@ -40,7 +40,8 @@ FIRST_BACKOFF = 0.2
 """Seconds before a service that ended is restarted; doubled with every restart."""
 MAX_BACKOFF = 30.0
 BACKOFF_RESET = 20.0
-"""Seconds after which a run counts as successful, which resets the backoff."""
+"""Seconds that a process has to run to count as successful, which resets the backoff. What it takes to
+prepare one doesn't count: the failing pull of an image takes longer."""
 PIPE_READ = 65536
 AGAIN = "starting again"
 """Part of the message after a run that ended, or never began."""
@@ -69,6 +70,8 @@ class Runner:
         self._output = -1
         self._child: Child | None = None
         self._last_answer = -inf
+        self._started = inf
+        self._backoff = FIRST_BACKOFF
         self._stopping = trio.Event()
         self._scope = trio.CancelScope()
         self._preparing = trio.CancelScope()
@@ -128,9 +131,10 @@ class Runner:
     def terminate(self) -> None:
         """Send SIGTERM to the process; the runner starts the next.
 
-        A container that is not started yet, as its image is being pulled, is made anew.
+        A container that is not started yet, as its image is being pulled, is made anew; a pause ends.
         """
-        if self._child is None:
+        if self._child is None or self._child.has_ended:
+            self._backoff = FIRST_BACKOFF
             self._preparing.cancel()
         else:
             self._child.signal(signal.SIGTERM)
@@ -172,9 +176,9 @@ class Runner:
                 nursery.start_soon(wait, text)
 
     async def _keep_running(self) -> None:
-        backoff = FIRST_BACKOFF
+        self._backoff = FIRST_BACKOFF
         while True:
-            began = trio.current_time()
+            self._started = inf
             try:
                 end = await self._run_once()
             except (OSError, ZygoteLostError, UserError, RpcError) as error:
@@ -184,13 +188,14 @@ class Runner:
                 end = f"Could not start: {error}"
             if self._stopping.is_set():
                 return
-            if trio.current_time() - began > BACKOFF_RESET:
-                backoff = FIRST_BACKOFF
-            self.life.step(ServiceState.WAITING, f"{end}, {AGAIN} in {backoff:.1f} s")
-            with trio.move_on_after(backoff):
+            if trio.current_time() - self._started > BACKOFF_RESET:
+                self._backoff = FIRST_BACKOFF
+            pause = self._backoff
+            self._backoff = min(2 * pause, MAX_BACKOFF)
+            self.life.step(ServiceState.WAITING, f"{end}, {AGAIN} in {pause:.1f} s")
+            with trio.move_on_after(pause) as self._preparing:
                 await self._stopping.wait()
                 return
-            backoff = min(2 * backoff, MAX_BACKOFF)
 
     async def _run_once(self) -> str:
         self.life.step(ServiceState.PREPARING, "Running pre state")
@@ -234,7 +239,7 @@ class Runner:
 
     async def _accompany(self, child: Child, ready: int, message: str) -> str:
         """From the start of a process to its end; how it ended."""
-        self._child = child
+        self._child, self._started = child, trio.current_time()
         self.life.pid = child.pid
         self.life.step(ServiceState.RUNNING, message)
         await self._watch(child, ready)

@@ -12,7 +12,6 @@ from talos.resource.controller.controller import Controller
 type Edge = inspect_pb2.ControllerDependencyEdge
 
 GRAPH_METHOD = "/inspect.InspectService/ControllerRuntimeDependencies"
-"""Requests the graph; an answer also shows that a daemon's handlers run."""
 
 _INPUTS = {
     Strength.WEAK: inspect_pb2.INPUT_WEAK,

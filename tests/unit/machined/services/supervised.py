@@ -27,6 +27,7 @@ from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.events import EventLog
 from talos.machined.node.ports import ServiceState
 from talos.machined.platform.platform import ContainerPlatform
+from talos.machined.services import runner
 from talos.machined.services import zygote as zygote_module
 from talos.machined.services.reaper import Reaper
 from talos.machined.services.runner import RunnerContext
@@ -408,6 +409,38 @@ async def given_up(bench: Bench) -> dict[str, Any]:
         await until(lambda: any("start 2" in event.message for event in supervisor.get("sample").events))
         messages = [event.message for event in supervisor.get("sample").events]
         await supervisor.stop_all()
+        nursery.cancel_scope.cancel()
+    return {"messages": [message for message in messages if "starting again" in message]}
+
+
+async def slow_failures(bench: Bench) -> dict[str, Any]:
+    """Preparing that takes longer than a good run and fails doesn't shorten the pauses; one can be ended."""
+    made = 0
+
+    async def make(_context: ServiceContext) -> ContainerSpec:
+        nonlocal made
+        made += 1
+        await trio.sleep(0.1)
+        raise UserError("no such image")
+
+    runner.BACKOFF_RESET = 0.01
+    first = bench.make_supervisor(ServiceSpec(id="sample", start=RunContainer(make=make)))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(first.run)
+        first.start_soon(["sample"])
+        await until(lambda: made == 3)
+        messages = [event.message for event in first.get("sample").events]
+        await first.stop_all()
+        nursery.cancel_scope.cancel()
+    runner.FIRST_BACKOFF, made = 60.0, 0
+    second = bench.make_supervisor(ServiceSpec(id="sample", start=RunContainer(make=make)))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(second.run)
+        second.start_soon(["sample"])
+        await until(lambda: any("60.0 s" in event.message for event in second.get("sample").events))
+        await second.terminate("sample")
+        await until(lambda: made == 2)
+        await second.stop_all()
         nursery.cancel_scope.cancel()
     return {"messages": [message for message in messages if "starting again" in message]}
 

@@ -114,6 +114,12 @@ def test_a_container_that_is_not_started_yet_follows_its_spec() -> None:
     assert second.startswith("Could not start: the spec of start 2 was read")
 
 
+def test_slow_failures_are_repeated_less_and_less_often() -> None:
+    first, second = run("slow_failures")["messages"]
+    assert first.endswith("no such image, starting again in 0.2 s")
+    assert second.endswith("no such image, starting again in 0.4 s")
+
+
 def test_stopping_whenever_leaves_nothing_behind() -> None:
     result = run("stop_while_starting")
     assert result == {"left": [], "children": 1}  # the zygote
