@@ -40,17 +40,18 @@ class NodeStatusController(Reconciler):
         self._log = log
         self._access = AdminAccess()
         self._is_settled = False
+        self._began = 0.0
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Reconcile at every change, and periodically."""
+        self._began = trio.current_time()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._tick, runtime)
             await super().run(runtime)
 
     async def _tick(self, runtime: ControllerRuntime) -> None:
-        began = trio.current_time()
         while True:
-            pause = LOOK_EVERY if self._is_settled else find_pause(began, LOOK_EVERY_AT_FIRST)
+            pause = LOOK_EVERY if self._is_settled else find_pause(self._began, LOOK_EVERY_AT_FIRST)
             await trio.sleep(pause)
             runtime.queue_reconcile()
 
@@ -60,6 +61,7 @@ class NodeStatusController(Reconciler):
         nodename = await runtime.get_or_none(*ids.NODENAME)
         pod = await runtime.get_or_none(kinds.STATIC_POD, API_SERVER)
         if root is None or nodename is None or pod is None:
+            self._began = trio.current_time()
             return
         labels = {found.spec.key: found.spec.value for found in await runtime.list(kinds.NODE_LABEL_SPEC)}
         annotations = {

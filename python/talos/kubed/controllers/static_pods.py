@@ -62,6 +62,8 @@ class ControlPlanePodController(Reconciler):
         if await runtime.get_or_none(kinds.STATIC_POD, CONTROLLER_MANAGER) is None:
             began = trio.current_time()
             while not await self._is_ready(runtime):  # only asking shows it
+                if await runtime.get_or_none(kinds.STATIC_POD, API_SERVER) is None:
+                    began = trio.current_time()
                 await trio.sleep(find_pause(began, LOOK_EVERY))
         self._was_ready = True
         runtime.queue_reconcile()
