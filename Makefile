@@ -155,7 +155,7 @@ vm-test: vm-inputs
 	nix build $(CHECK).vm-$(NAME) --no-link --print-build-logs
 
 # The build sandbox has neither taps nor root.
-netboot-tests: api devenv peers vm-inputs ## Boot machines from the server of `nix run .#pxe`, and make a cluster of them, as root
+netboot-tests: images api devenv peers vm-inputs ## Boot machines from the server of `nix run .#pxe`, and make a cluster of them, as root
 	nix build .\#netboot --print-build-logs --out-link build/netboot
 	nix build .\#iso --out-link build/talos.iso
 	nix build .\#root-vm --out-link build/root-vm

@@ -40,6 +40,7 @@ def test_machines_install_themselves_and_keep_their_disks(
     try:
         cluster.talosctl(
             *("cluster", "create", "qemu", *place, "--cidr", free_subnet(), "--iso-path", str(iso)),
+            *("--images", str(BUILD / "images")),
             *("--workers", "0", "--disks", "virtio:6GiB,nvme:1GiB", "--wait-timeout", f"{seconds:.0f}s"),
             *("--talosconfig-destination", str(cluster.talosconfig)),
             seconds=seconds + 30,
