@@ -7,6 +7,7 @@ from talos.api.common.common_pb2 import PEMEncodedCertificateAndKey
 from talos.api.definitions.network_pb2 import HostnameStatusSpec
 from talos.api.definitions.secrets_pb2 import EtcdCertsSpec
 from talos.clusterd.controllers.etcd_config import Address, addresses_of
+from talos.daemon.names import make_fqdn, read_name_and_addresses
 from talos.daemon.renewal import is_clock_right, is_current
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.resource import ids, kinds
@@ -37,23 +38,16 @@ class EtcdCertificatesController(Reconciler):
         if root is None:
             await runtime.remove(*ids.ETCD_SECRET)
             return
-        hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
-        addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S)
-        if (
-            hostname is None
-            or not hostname.spec.hostname
-            or addresses is None
-            or not addresses.spec.addresses
-        ):
+        found = await read_name_and_addresses(runtime)
+        if found is None or not await is_clock_right(runtime):
             return
-        if not await is_clock_right(runtime):
-            return
-        pair, names, ips = root.spec.etcd_ca, _names(hostname.spec), addresses_of(addresses.spec)
+        hostname, addresses = found
+        pair, names, ips = root.spec.etcd_ca, _names(hostname), addresses_of(addresses)
         await runtime.modify(*ids.ETCD_SECRET, lambda spec: issue(spec, pair, names, ips))
 
 
 def _names(hostname: HostnameStatusSpec) -> list[str]:
-    fqdn = f"{hostname.hostname}.{hostname.domainname}" if hostname.domainname else hostname.hostname
+    fqdn = make_fqdn(hostname)
     return [hostname.hostname, *([fqdn] if fqdn != hostname.hostname else [])]
 
 

@@ -6,6 +6,7 @@ from talos.api.definitions.cluster_pb2 import AffiliateSpec
 from talos.api.resource import config_pb2
 from talos.config import effective
 from talos.config.active import read_config
+from talos.daemon.names import make_fqdn
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.version import get_version
@@ -58,13 +59,11 @@ class LocalAffiliateController(Reconciler):
         machine_type = await runtime.get_or_none(*ids.MACHINE_TYPE)
         if not (config and identity and hostname and nodename and addresses and machine_type):
             return None
-        full, version = hostname.spec.hostname, get_version()
-        if hostname.spec.domainname:
-            full = f"{full}.{hostname.spec.domainname}"
+        version = get_version()
         own_type = _TYPES.get(machine_type.spec.machine_type, enums.TYPE_UNKNOWN)
         spec = AffiliateSpec(
             node_id=identity.spec.node_id,
-            hostname=full,
+            hostname=make_fqdn(hostname.spec),
             nodename=nodename.spec.nodename,
             operating_system=f"Talos ({version.tag})",
             machine_type=own_type,

@@ -3,6 +3,7 @@
 from talos.api.definitions.k8s_pb2 import NodenameSpec
 from talos.config import effective
 from talos.config.active import read_config
+from talos.daemon.names import make_fqdn
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
@@ -21,9 +22,8 @@ class NodenameController(Reconciler):
         async with runtime.track_outputs():
             if config is None or hostname is None or not hostname.spec.hostname:
                 return
-            name = hostname.spec.hostname
-            if effective.registers_with_fqdn(config) and hostname.spec.domainname:
-                name = f"{name}.{hostname.spec.domainname}"
+            full = effective.registers_with_fqdn(config)
+            name = make_fqdn(hostname.spec) if full else hostname.spec.hostname
             spec = NodenameSpec(
                 nodename=name.lower(),
                 hostname_version=str(hostname.metadata.version),

@@ -12,6 +12,7 @@ from talos.api.containerd import images_pb2
 from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.api.machine import image_pb2, machine_pb2
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
+from talos.api.timestamps import make_duration
 from talos.machined.api import containerd as instances
 from talos.machined.containerd.client import PODS, SYSTEM, Containerd, find_root
 from talos.machined.containerd.pull import Progress, pull_image, read_sources
@@ -120,7 +121,7 @@ class ProgressFeed:
                 total=progress.total,
             )
             elapsed = trio.current_time() - self._began[progress.layer]
-            layer.elapsed.FromNanoseconds(int(elapsed * 1e9))
+            layer.elapsed.CopyFrom(make_duration(elapsed))
             pull = image_pb2.ImageServicePullProgress(layer_id=progress.layer, progress=layer)
             await self._send(image_pb2.ImageServicePullResponse(pull_progress=pull))
 

@@ -13,6 +13,7 @@ from talos.api.definitions.network_pb2 import (
     ProbeStatusSpec,
     TCPProbeSpec,
 )
+from talos.api.timestamps import make_duration
 from talos.config import values
 from talos.config.active import read_config
 from talos.config.documents.network.http_probe import HTTPProbeConfig
@@ -137,11 +138,11 @@ def make_probes(config: Config) -> list[ProbeSpecSpec]:
     specs: list[ProbeSpecSpec] = []
     for document in (*config.find_all(TCPProbeConfig), *config.find_all(HTTPProbeConfig)):
         spec = ProbeSpecSpec(
-            interval=make_duration(document.interval, INTERVAL),
+            interval=_configured(document.interval, INTERVAL),
             failure_threshold=document.failure_threshold or 0,
             config_layer=enums_pb2.CONFIG_MACHINE_CONFIGURATION,
         )
-        timeout = make_duration(document.timeout, TIMEOUT)
+        timeout = _configured(document.timeout, TIMEOUT)
         if isinstance(document, TCPProbeConfig):
             spec.tcp.CopyFrom(TCPProbeSpec(endpoint=document.endpoint, timeout=timeout))
         else:
@@ -165,11 +166,9 @@ def probe_id(spec: ProbeSpecSpec) -> str:
     return f"tcp:{spec.tcp.endpoint}" if spec.HasField("tcp") else f"http:{spec.http.url.full_path}"
 
 
-def make_duration(wanted: values.Duration | None, default: float) -> Duration:
+def _configured(wanted: values.Duration | None, default: float) -> Duration:
     """A duration of the config as the API has it."""
-    duration = Duration()
-    duration.FromNanoseconds(int((wanted.seconds if wanted else default) * 1e9))
-    return duration
+    return make_duration(wanted.seconds if wanted else default)
 
 
 def _seconds(duration: Duration, default: float) -> float:

@@ -14,11 +14,11 @@ from talos.daemon.renewal import RenewingReconciler
 from talos.machined.controllers.secrets.certificates import (
     addresses_of,
     check_clocks,
+    is_clock_plausible,
     is_current,
     is_issued_by,
     to_proto,
 )
-from talos.machined.controllers.secrets.trustd_certificates import is_clock_right
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import certificate_to_pem, parse_certificate, parse_certificates
 from talos.pki.csr import make_csr
@@ -79,7 +79,7 @@ class ApiCertificatesController(RenewingReconciler):
             await self._maintain(runtime)
             return
         sans = await runtime.get_or_none(*ids.CERT_SAN_API)
-        if sans is None or not await is_clock_right(runtime, root.spec.issuing_ca.crt):
+        if sans is None or not await is_clock_plausible(runtime, root.spec.issuing_ca.crt):
             await _end_maintenance(runtime)
             return
         if root.spec.issuing_ca.key:

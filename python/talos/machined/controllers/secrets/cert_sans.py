@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from talos.api.definitions import network_pb2 as network
 from talos.api.definitions import secrets_pb2 as secrets
+from talos.daemon.names import make_fqdn, read_name_and_addresses
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
@@ -26,18 +27,11 @@ class CertSANsController(Reconciler):
         if root is None:
             await runtime.remove(*ids.CERT_SAN_API)
             return
-        hostname = await runtime.get_or_none(*ids.HOSTNAME_STATUS)
-        # All addresses the node ever had: a certificate must not lose one that a client uses. Those of pods
-        # and services are no way to the node: it gets and loses them with the network of Kubernetes.
-        addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_ACCUMULATIVE_NO_K8S)
-        if (
-            hostname is None
-            or not hostname.spec.hostname
-            or addresses is None
-            or not addresses.spec.addresses
-        ):
+        found = await read_name_and_addresses(runtime)
+        if found is None:
             return
-        sans = make_sans(root.spec, hostname.spec, [prefix.ip for prefix in addresses.spec.addresses])
+        hostname, addresses = found
+        sans = make_sans(root.spec, hostname, [prefix.ip for prefix in addresses.addresses])
         await runtime.put(*ids.CERT_SAN_API, sans)
 
 
@@ -45,7 +39,7 @@ def make_sans(
     root: secrets.OSRootSpec, hostname: network.HostnameStatusSpec, addresses: Sequence[bytes]
 ) -> secrets.CertSANSpec:
     """The names of a node, sorted, each once."""
-    fqdn = f"{hostname.hostname}.{hostname.domainname}" if hostname.domainname else hostname.hostname
+    fqdn = make_fqdn(hostname)
     sans = secrets.CertSANSpec(fqdn=fqdn)
     sans.dns_names.extend(sorted({hostname.hostname, fqdn, *root.cert_sandns_names}))
     # Of an IPv6 address with a zone only the address is valid in a certificate.

@@ -9,8 +9,14 @@ from cryptography import x509
 from talos.api.common import common_pb2 as common
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.daemon import renewal
+from talos.daemon.renewal import is_clock_right
 from talos.pki.certificate import PemPair, is_signed_by, parse_certificate
+from talos.resource import ids
+from talos.resource.controller.controller import ControllerRuntime
 from talos.system.errors import UserError
+
+CLOCK_TOLERANCE = timedelta(hours=1)
+"""By how much a clock may be behind that of the workstation on which the authority was made."""
 
 
 def is_current(
@@ -69,3 +75,15 @@ def addresses_of(sans: secrets.CertSANSpec) -> list[ipaddress.IPv4Address | ipad
 def to_proto(pair: PemPair) -> common.PEMEncodedCertificateAndKey:
     """A pair as the resources hold it."""
     return common.PEMEncodedCertificateAndKey(crt=pair.crt, key=pair.key)
+
+
+async def is_clock_plausible(runtime: ControllerRuntime, authority: bytes) -> bool:
+    """Whether a certificate made now can be valid now: the clock is right or within the authority's years.
+
+    So a node whose time servers are silent can be managed, unless its clock is so wrong that no client would
+    accept its certificate. One that was made by a wrong clock is replaced when the clock has been set.
+    """
+    if await runtime.get_or_none(*ids.TIME_STATUS) is None or await is_clock_right(runtime):
+        return True
+    certificate, now = parse_certificate(authority, where="machine.ca"), datetime.now(UTC)
+    return certificate.not_valid_before_utc - CLOCK_TOLERANCE <= now < certificate.not_valid_after_utc

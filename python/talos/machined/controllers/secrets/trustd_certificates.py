@@ -1,22 +1,18 @@
 """TrustdCertificatesController: the certificate with which a control plane node serves trustd."""
 
-from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.daemon.renewal import RenewingReconciler
 from talos.machined.controllers.secrets.certificates import (
     addresses_of,
+    is_clock_plausible,
     is_current,
     to_proto,
 )
 from talos.pki.authority import CertificateAuthority, Usage
-from talos.pki.certificate import parse_certificate
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output
-
-CLOCK_TOLERANCE = timedelta(hours=1)
-"""By how much a clock may be behind that of the workstation on which the authority was made."""
 
 
 class TrustdCertificatesController(RenewingReconciler):
@@ -37,7 +33,7 @@ class TrustdCertificatesController(RenewingReconciler):
             await runtime.remove(*ids.TRUSTD_CERTIFICATE)
             return
         sans = await runtime.get_or_none(*ids.CERT_SAN_API)
-        if sans is None or not await is_clock_right(runtime, root.spec.issuing_ca.crt):
+        if sans is None or not await is_clock_plausible(runtime, root.spec.issuing_ca.crt):
             return
         issuing, names = root.spec.issuing_ca, sans.spec
 
@@ -59,16 +55,3 @@ class TrustdCertificatesController(RenewingReconciler):
             spec.accepted_c_as.extend(root.spec.accepted_c_as)
 
         await runtime.modify(*ids.TRUSTD_CERTIFICATE, change)
-
-
-async def is_clock_right(runtime: ControllerRuntime, authority: bytes) -> bool:
-    """Whether a certificate made now can be valid now: the clock is right or within the authority's years.
-
-    So a node whose time servers are silent can be managed, unless its clock is so wrong that no client would
-    accept its certificate. One that was made by a wrong clock is replaced when the clock has been set.
-    """
-    status = await runtime.get_or_none(*ids.TIME_STATUS)
-    if status is None or status.spec.synced or status.spec.sync_disabled:
-        return True
-    certificate, now = parse_certificate(authority, where="machine.ca"), datetime.now(UTC)
-    return certificate.not_valid_before_utc - CLOCK_TOLERANCE <= now < certificate.not_valid_after_utc
