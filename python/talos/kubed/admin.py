@@ -1,17 +1,20 @@
-"""This node's own access to the Kubernetes API, as an administrator; on control plane nodes only."""
+"""This node's own access to the Kubernetes API, as an administrator, and how often it is tried."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import trio
 
 from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
-from talos.kubed.client import Access, KubernetesClient
 from talos.kubed.controllers.certificates import ADMIN, MASTERS, load_authority
+from talos.kubernetes.client import Access, KubernetesClient, Reply
 from talos.pki.authority import Usage
 
 LIFETIME = timedelta(minutes=10)
 """As upstream: what is made for each use need not be renewed."""
 SKEW = timedelta(minutes=1)
+MAX_PAUSE = 15.0
+"""Seconds between two tries, however long the API has not answered."""
 
 
 class AdminAccess:
@@ -43,4 +46,17 @@ def connect_admin(root: KubernetesRootSpec) -> KubernetesClient:
     )
     authority = b"\n".join(found.crt for found in root.accepted_c_as)
     server = root.local_endpoint.full_path
-    return KubernetesClient(Access(server=server, authority=authority, certificate=pair.crt, key=pair.key))
+    access = Access(server=server, authority=authority, certificate=pair.crt, key=pair.key)
+    return KubernetesClient(access, _call_in_thread)
+
+
+async def _call_in_thread(request: Callable[[], Reply]) -> Reply:
+    return await trio.to_thread.run_sync(request, abandon_on_cancel=True)
+
+
+def find_pause(began: float, least: float) -> float:
+    """Seconds until the next try: a tenth of what has passed since ``began``, on trio's clock.
+
+    So an API that starts is found soon, and one that never comes costs little.
+    """
+    return min(max(least, (trio.current_time() - began) / 10), MAX_PAUSE)

@@ -23,11 +23,11 @@ from talos.config.documents.kubernetes.inline_manifest import KubeInlineManifest
 from talos.config.documents.kubernetes.network import KubeNetworkConfig
 from talos.config.model import Config
 from talos.config.static_pods import API_SERVER
-from talos.kubed.admin import AdminAccess
-from talos.kubed.client import KubernetesClient, KubernetesError, find_pause
+from talos.kubed.admin import AdminAccess, find_pause
 from talos.kubed.controllers.control_plane import make_resources
 from talos.kubed.controllers.kubelet import find_dns, format_arguments
 from talos.kubed.manifests.first import make_manifests, order
+from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.objects import to_plain, to_struct

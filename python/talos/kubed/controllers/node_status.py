@@ -11,8 +11,8 @@ import trio
 
 from talos.api.definitions.k8s_pb2 import NodeStatusSpec
 from talos.config.static_pods import API_SERVER
-from talos.kubed.admin import AdminAccess
-from talos.kubed.client import MERGE, KubernetesClient, KubernetesError, find_pause
+from talos.kubed.admin import AdminAccess, find_pause
+from talos.kubernetes.client import MERGE, KubernetesClient, KubernetesError
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.logging import Log

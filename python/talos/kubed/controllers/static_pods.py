@@ -12,8 +12,7 @@ from talos.config.active import read_config
 from talos.config.documents.kubernetes.static_pod import KubeStaticPodConfig
 from talos.config.static_pods import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
 from talos.kubed import pods
-from talos.kubed.admin import AdminAccess
-from talos.kubed.client import find_pause
+from talos.kubed.admin import AdminAccess, find_pause
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
 from talos.resource.objects import to_plain, to_struct

@@ -1,22 +1,14 @@
 """Kubernetes of a new cluster: its kubeconfig joins the user's, its nodes become ready."""
 
 import asyncio
-import base64
-import http
-import http.client
-import json
-import os
-import ssl
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
-
-import yaml
 
 from talos.api.rpc import RpcError
 from talos.config.talosconfig.model import Context
+from talos.kubernetes.client import KubernetesClient, KubernetesError, parse_kubeconfig
 from talos.provision.cluster import ClusterInfo, Role
 from talos.provision.local import Created
 from talos.provision.mirror.archives import read_images
@@ -32,9 +24,6 @@ from talos.talosctl.commands.cluster_ready import Services, bring_up, make_targe
 
 PAUSE = 0.5
 """Seconds between two looks at the nodes."""
-TIMEOUT = 5.0
-"""Of one look, in seconds."""
-MAX_REPLY = 16 << 20
 
 
 def bring_up_with_kubernetes(
@@ -100,14 +89,12 @@ async def _fetch(target: Target, end: float, progress: Progress) -> str:
 
 def wait_until_ready(kubeconfig: str, names: Sequence[str], end: float, progress: Progress) -> None:
     """Wait until the API server reports every one of these nodes ready; UserError names the others."""
-    document = yaml.safe_load(kubeconfig)
-    cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
-    context = _make_context(cluster, user)
+    client = KubernetesClient(parse_kubeconfig(kubeconfig))
     while True:
         try:
-            waiting = find_unready(_read_nodes(cluster["server"], context), names)
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            waiting = [f"the API server at {cluster['server']} does not answer: {error}"]
+            waiting = find_unready(_read_nodes(client), names)
+        except KubernetesError as error:
+            waiting = [f"the API server does not answer: {error}"]
         if not waiting:
             return
         progress.detail(waiting[0])
@@ -134,31 +121,5 @@ def find_unready(nodes: Sequence[Any], names: Sequence[str]) -> list[str]:
     return lines
 
 
-def _read_nodes(server: str, context: ssl.SSLContext) -> Sequence[Any]:
-    url = urlsplit(server)
-    connection = http.client.HTTPSConnection(
-        url.hostname or "", url.port or 443, timeout=TIMEOUT, context=context
-    )
-    try:
-        connection.request("GET", "/api/v1/nodes")
-        response = connection.getresponse()
-        if response.status != http.HTTPStatus.OK:
-            raise ValueError(f"{response.status} {response.reason}")
-        return json.loads(response.read(MAX_REPLY))["items"]
-    finally:
-        connection.close()
-
-
-def _make_context(cluster: Any, user: Any) -> ssl.SSLContext:
-    context = ssl.create_default_context(
-        cadata=base64.b64decode(cluster["certificate-authority-data"]).decode("ascii")
-    )
-    # OpenSSL's binding only reads files; this one never touches a disk.
-    descriptor = os.memfd_create("certificate")
-    try:
-        for key in ("client-certificate-data", "client-key-data"):
-            os.write(descriptor, base64.b64decode(user[key]) + b"\n")
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
-    finally:
-        os.close(descriptor)
-    return context
+def _read_nodes(client: KubernetesClient) -> Sequence[Any]:
+    return client.call_now("GET", "/api/v1/nodes")["items"]

@@ -1,28 +1,34 @@
-"""The smallest client of the Kubernetes API that serves the node: JSON over HTTP/1.1, one connection a call.
+"""The smallest client of the Kubernetes API that serves us: JSON over HTTP/1.1, one connection a call.
 
 The maintained client for Python takes 60 MB of memory for what is four kinds of request here. Calls block,
-so they run in threads; every one has a timeout and a bound on what it reads.
+so they run in threads, trio's on a node and asyncio's in talosctl; every one has a timeout and a bound on
+what it reads.
 """
 
+import asyncio
 import http.client
 import json
 import os
 import ssl
-from collections.abc import Mapping
+from base64 import b64decode
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-import trio
+import yaml
 
 TIMEOUT = 15.0
-MAX_PAUSE = 15.0
-"""Seconds between two tries, however long the API has not answered."""
 MAX_REPLY = 16 << 20
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+type Reply = dict[str, Any]
+type InThread = Callable[[Callable[[], Reply]], Awaitable[Reply]]
+"""Calls a function in a thread: trio's or asyncio's."""
 
 
 class KubernetesError(Exception):
@@ -43,10 +49,26 @@ class Access:
     key: bytes
 
 
+def parse_kubeconfig(text: str) -> Access:
+    """The access of an administrator's kubeconfig, as nodes issue it; ValueError when it is another one."""
+    try:
+        document = yaml.safe_load(text)
+        cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
+        return Access(
+            server=cluster["server"],
+            authority=b64decode(cluster["certificate-authority-data"]),
+            certificate=b64decode(user["client-certificate-data"]),
+            key=b64decode(user["client-key-data"]),
+        )
+    except (yaml.YAMLError, LookupError, TypeError) as error:
+        raise ValueError(f"not an administrator's kubeconfig: {error}") from error
+
+
 class KubernetesClient:
     """Calls of the API with one identity."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, in_thread: InThread = asyncio.to_thread) -> None:
+        self._in_thread = in_thread
         url = urlsplit(access.server)
         self._host, self._port = url.hostname or "", url.port or 443
         self._context = make_context(access)
@@ -54,10 +76,9 @@ class KubernetesClient:
 
     async def call(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, kind: str = JSON
-    ) -> dict[str, Any]:
+    ) -> Reply:
         """One request; KubernetesError when it is refused or the API can't be reached."""
-        request = partial(self._call, method, path, None if body is None else json.dumps(body), kind)
-        return await trio.to_thread.run_sync(request, abandon_on_cancel=True)
+        return await self._in_thread(partial(self.call_now, method, path, body, kind=kind))
 
     async def is_ready(self) -> bool:
         """Whether the API answers, and all that it needs to be of use is there."""
@@ -67,7 +88,7 @@ class KubernetesClient:
             return False
         return True
 
-    async def get_or_none(self, path: str) -> dict[str, Any] | None:
+    async def get_or_none(self, path: str) -> Reply | None:
         """One object; none when there is none."""
         try:
             return await self.call("GET", path)
@@ -90,34 +111,30 @@ class KubernetesClient:
                 return f"{prefix}/namespaces/{namespace}/{found['name']}"
         raise KubernetesError(HTTPStatus.NOT_FOUND, f"the API has no {kind} in {version}")
 
-    def _call(self, method: str, path: str, body: str | None, kind: str) -> dict[str, Any]:
+    def call_now(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, kind: str = JSON
+    ) -> Reply:
+        """The same in the caller's thread."""
         connection = http.client.HTTPSConnection(
             self._host, self._port, timeout=TIMEOUT, context=self._context
         )
         try:
-            connection.request(method, path, body, {"Content-Type": kind, "Accept": JSON})
+            text = None if body is None else json.dumps(body)
+            connection.request(method, path, text, {"Content-Type": kind, "Accept": JSON})
             response = connection.getresponse()
-            text = response.read(MAX_REPLY)
+            answer = response.read(MAX_REPLY)
         except (OSError, http.client.HTTPException) as error:
             raise KubernetesError(0, f"{self._host}:{self._port}: {error}") from error
         finally:
             connection.close()
         try:
-            reply = cast("dict[str, Any]", json.loads(text)) if text else {}
+            reply = cast("Reply", json.loads(answer)) if answer else {}
         except ValueError:  # an answer in plain text
-            reply = {"message": text[:200].decode(errors="replace")}
+            reply = {"message": answer[:200].decode(errors="replace")}
         if response.status >= HTTPStatus.BAD_REQUEST:
             message = str(reply.get("message") or HTTPStatus(response.status).phrase)
             raise KubernetesError(response.status, message)
         return reply
-
-
-def find_pause(began: float, least: float) -> float:
-    """Seconds until the next try: a tenth of what has passed since ``began``, on trio's clock.
-
-    So an API that starts is found soon, and one that never comes costs little.
-    """
-    return min(max(least, (trio.current_time() - began) / 10), MAX_PAUSE)
 
 
 def make_context(access: Access) -> ssl.SSLContext:
