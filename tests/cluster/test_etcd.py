@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.harness.cluster import Cluster, check_services, eventually, running_cluster
-from tests.harness.etcd import check_upgrade, find_etcd, open_keys
+from tests.harness.etcd import check_upgrade, end_upgrade, find_etcd, open_keys
 
 from talos.provision.cluster import NodeInfo
 
@@ -146,7 +146,30 @@ def test_the_quorum_is_checked_before_a_member_goes(cluster: Cluster) -> None:
         os.kill(pid, signal.SIGCONT)
     wait_until_well(cluster)
     assert members(cluster, first) == ids
-    assert check_upgrade(cluster, first) == ""
+
+
+def test_one_control_plane_node_is_upgraded_at_a_time(cluster: Cluster) -> None:
+    first, second = cluster.nodes[:2]
+    for node, other in ((first, second), (second, first)):
+        assert check_upgrade(cluster, node) == ""
+        assert check_upgrade(cluster, node) == "", "its own lock is in nobody's way"
+        assert f"{node.name} is being upgraded and holds the lock" in check_upgrade(cluster, other)
+        end_upgrade(cluster, other)
+        assert check_upgrade(cluster, other) != ""
+        end_upgrade(cluster, node)
+
+
+def test_a_boot_without_a_trial_gives_the_lock_back(cluster: Cluster) -> None:
+    node, other = cluster.nodes[1], cluster.nodes[0]
+    assert check_upgrade(cluster, node) == ""
+    cluster.talosctl("-n", str(node.address), "reboot")
+
+    def is_free() -> None:
+        assert check_upgrade(cluster, other) == ""
+
+    eventually("the lock is free", is_free, seconds=JOINS, pause=1)
+    end_upgrade(cluster, other)
+    wait_until_well(cluster)
 
 
 def test_calls_in_the_wrong_place_are_refused(cluster: Cluster) -> None:

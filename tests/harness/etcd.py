@@ -78,10 +78,19 @@ def open_keys(cluster: Cluster, node: NodeInfo, *, timeout: float = TIMEOUT) -> 
 
 
 def check_upgrade(cluster: Cluster, node: NodeInfo) -> str:
-    """Why etcd would not survive an upgrade of a node now, as PID 1 asks before; empty when it would."""
+    """Why a node may not be upgraded now, as PID 1 asks before; empty when it may, and has the lock then."""
+    return _ask_membership(cluster, node, "CheckUpgrade")
+
+
+def end_upgrade(cluster: Cluster, node: NodeInfo) -> None:
+    """Have a node give the lock back."""
+    assert _ask_membership(cluster, node, "EndUpgrade") == ""
+
+
+def _ask_membership(cluster: Cluster, node: NodeInfo, method: str) -> str:
     socket = cluster.root(node) / CLUSTERD.socket.removeprefix("/")
     with grpc.insecure_channel(f"unix:{socket}") as channel:
-        call = cast("Any", channel).unary_unary("/talos.internal.Membership/CheckUpgrade")
+        call = cast("Any", channel).unary_unary(f"/talos.internal.Membership/{method}")
         try:
             call(b"", timeout=6 * TIMEOUT)
         except grpc.RpcError as error:

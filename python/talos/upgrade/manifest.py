@@ -12,6 +12,7 @@ WHERE = "release manifest"
 MAX_MANIFEST = 64 * 1024
 """Bytes. A manifest with ten files has two thousand."""
 MAX_FILES = 64
+MAX_FEATURES = 512
 MAX_FILE = 1 << 30
 """Bytes of one file; a boot partition has room for twice that."""
 FOLDER = "usr/install/amd64"
@@ -75,7 +76,7 @@ def parse_release(data: bytes) -> ReleaseManifest:
     except (ValueError, RecursionError) as error:
         raise _refuse(f"is no JSON: {error}") from None
     fields = _object(document, _FIELDS, "the manifest")
-    files = [_parse_file(entry) for entry in _list(fields["files"], "files")]
+    files = [_parse_file(entry) for entry in _list(fields["files"], "files", MAX_FILES)]
     names = [file.name for file in files]
     if len(set(names)) != len(names):
         raise _refuse("names a file twice")
@@ -87,7 +88,9 @@ def parse_release(data: bytes) -> ReleaseManifest:
         commit=_text(fields["commit"], "commit"),
         architecture=_text(fields["architecture"], "architecture"),
         minimum_version=_version(fields["minimum_version"], "minimum_version"),
-        features=tuple(_text(name, "features") for name in _list(fields["features"], "features")),
+        features=tuple(
+            _text(name, "features") for name in _list(fields["features"], "features", MAX_FEATURES)
+        ),
         files={file.name: file for file in files},
     )
 
@@ -118,14 +121,16 @@ def check_release(
 ) -> list[str]:
     """Why this release may not replace a running ``version``; empty when it may.
 
-    ``features`` are those in use on the node. ``force`` allows an older release and skipped minor versions.
+    ``features`` are those in use on the node. ``force`` allows an older release, skipped minor versions, and
+    one without some feature.
     """
     found: list[str] = []
     if release.architecture != architecture:
         found.append(f"the release is for {release.architecture}, this machine is {architecture}")
     missing = [name for name in features if name not in release.features]
-    if missing:
-        found.append(f"the release {release.version} lacks what this machine uses: {', '.join(missing)}")
+    if missing and not force:
+        names = ", ".join(missing)
+        found.append(f"the release {release.version} lacks what this machine uses: {names}; force allows it")
     try:
         running = parse_version(version)
     except ValueError:
@@ -170,10 +175,10 @@ def _object(value: object, keys: Sequence[str], what: str) -> Mapping[str, objec
     return fields
 
 
-def _list(value: object, what: str) -> list[object]:
+def _list(value: object, what: str, most: int) -> list[object]:
     items = cast("list[object]", value) if isinstance(value, list) else None
-    if items is None or len(items) > MAX_FILES:
-        raise _refuse(f"{what} is no list of at most {MAX_FILES}")
+    if items is None or len(items) > most:
+        raise _refuse(f"{what} is no list of at most {most}")
     return items
 
 

@@ -14,12 +14,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from talos.system.errors import UserError
 from talos.upgrade.archive import add_signature, read_annotations, read_archive, write_archive
+from talos.upgrade.features import list_features
 from talos.upgrade.manifest import ReleaseFile, ReleaseManifest, check_release, parse_release
 from talos.upgrade.signature import format_private, format_public, load_private, sign, verify
 
 ARCHITECTURE = "amd64"
-FEATURES = ("ab-slots",)
-"""What this version can do that a node may depend on."""
 COMMANDS = ("sign", "keygen")
 REPOSITORY = "ghcr.io/siderolabs/installer"
 """The name that a release has as an image, unless another is given."""
@@ -48,7 +47,7 @@ def make(options: argparse.Namespace) -> None:
         commit=options.commit,
         architecture=ARCHITECTURE,
         minimum_version=options.minimum_version or options.version,
-        features=FEATURES,
+        features=list_features(options.extension),
         files={name: describe_file(name, path) for name, path in files.items()},
     )
     reference = options.reference or f"{REPOSITORY}:{options.version}"
@@ -100,6 +99,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     command.add_argument("--version", required=True)
     command.add_argument("--commit", default="unknown")
     command.add_argument("--minimum-version", help="the lowest that can be upgraded from")
+    command.add_argument("--extension", action="append", default=[], help="a system extension that is in it")
     command.add_argument("--reference", help="its name as an image")
     command.add_argument("--named", action="append", default=[], metavar="NAME=FILE")
     command.add_argument("--out", type=Path, required=True)

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from talos.system.errors import UserError
+from talos.config.read.loader import load
+from talos.upgrade.features import find_used, list_features
 from talos.upgrade.manifest import check_release, format_release, parse_release
 
 from .releases import make_document, parse
@@ -90,11 +92,35 @@ def test_what_may_replace_what(version: str, running: str, force: bool, text: st
     assert (text in "; ".join(problems)) if text else problems == []
 
 
-def test_another_architecture_and_missing_features_are_refused() -> None:
-    problems = check_release(
-        parse(architecture="arm64"), version="v1.15.0", architecture="amd64", features=["raid"], force=True
-    )
+def test_another_architecture_is_refused() -> None:
+    problems = check_release(parse(architecture="arm64"), version="v1.15.0", architecture="amd64", force=True)
+    assert problems == ["the release is for arm64, this machine is amd64"]
+
+
+def test_a_release_that_lacks_what_is_in_use_is_refused() -> None:
+    used = ["ab-slots", "config.VRFConfig", "extension.qemu-guest-agent"]
+    problems = check_release(parse(), version="v1.15.0", architecture="amd64", features=used)
     assert problems == [
-        "the release is for arm64, this machine is amd64",
-        "the release v1.15.0 lacks what this machine uses: raid",
+        "the release v1.15.0 lacks what this machine uses: "
+        "config.VRFConfig, extension.qemu-guest-agent; force allows it"
     ]
+    assert not check_release(parse(), version="v1.15.0", architecture="amd64", features=used, force=True)
+
+
+def test_what_a_config_puts_to_use() -> None:
+    text = """\
+apiVersion: v1alpha1
+kind: HostnameConfig
+hostname: node-1
+---
+apiVersion: v1alpha1
+kind: KmsgLogConfig
+name: a
+url: tcp://192.0.2.1:3478/
+"""
+    # The second has no effect yet, so no release can lack it.
+    used = find_used(load(text.encode()), ["qemu-guest-agent"])
+    assert used == ("ab-slots", "config.HostnameConfig", "extension.qemu-guest-agent")
+    assert find_used(None) == ("ab-slots",)
+    assert set(used) <= set(list_features(["qemu-guest-agent"]))
+    assert set(used) - set(list_features()) == {"extension.qemu-guest-agent"}

@@ -1,54 +1,65 @@
-"""A lock in etcd that one node of the cluster holds at a time, as etcd's Go client writes it."""
+"""A lock in etcd that one node of the cluster has at a time, in the form of etcd's Go client.
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+The oldest key below the lock's name is the holder's; its value names the node. The key lives as long as its
+lease, so the lock of a node that is gone becomes free by itself.
+"""
 
-import trio
-
+from talos.api.etcd import kv_pb2
 from talos.api.etcd import rpc_pb2 as pb
 from talos.api.rpc import Code, RpcError
 from talos.clusterd.etcd.client import EtcdClient
 
 UPGRADE = "talos:v1:etcdUpgradeMutex"
-LEASE_SECONDS = 60
-"""After which the lock of a node that is gone is free (as upstream)."""
-RELEASE_LIMIT = 5.0
+LEASE_SECONDS = 1200
+"""After which the lock of a node that is gone is free: an upgrade may take 900 s, its self-check 300 s."""
 
 
-@asynccontextmanager
-async def hold_lock(client: EtcdClient, name: str) -> AsyncGenerator[None]:
-    """Hold a lock for up to :data:`LEASE_SECONDS`; FAILED_PRECONDITION when another node has it."""
+async def take_lock(client: EtcdClient, name: str, holder: str) -> None:
+    """Take a lock, or prolong it for the node that has it; FAILED_PRECONDITION names another holder."""
+    reply = await client.txn(pb.TxnRequest(success=[_find_oldest(name)]))
+    if (own := _first(reply)) is not None and own.value == holder.encode():
+        if await client.keep_lease(own.lease) > 0:
+            return
+    elif own is not None:
+        raise _make_refusal(name, own)
     lease = await client.grant_lease(LEASE_SECONDS)
-    try:
-        if not await _try_lock(client, name, lease):
-            raise RpcError(Code.FAILED_PRECONDITION, f"another node holds the lock {name}, try again later")
-        yield
-    finally:
-        # The key goes with its lease.
-        with trio.move_on_after(RELEASE_LIMIT, shield=True), suppress(RpcError):
-            await client.revoke_lease(lease)
+    key = f"{name}/{lease:x}".encode()
+    put = pb.RequestOp(request_put=pb.PutRequest(key=key, value=holder.encode(), lease=lease))
+    oldest = _first(await client.txn(pb.TxnRequest(success=[put, _find_oldest(name)])))
+    if oldest is None or oldest.key != key:
+        await client.revoke_lease(lease)
+        raise _make_refusal(name, oldest)
 
 
-async def _try_lock(client: EtcdClient, name: str, lease: int) -> bool:
-    """Put a key of this lease below the name; the oldest of those keys is the holder's."""
+async def free_lock(client: EtcdClient, name: str, holder: str) -> None:
+    """Give a lock back, with all that this node ever did to take it."""
+    reply = await client.txn(pb.TxnRequest(success=[_find_all(name)]))
+    for found in reply.responses[-1].response_range.kvs:
+        if found.value == holder.encode():
+            await client.revoke_lease(found.lease)
+
+
+def _find_all(name: str, limit: int = 0) -> pb.RequestOp:
     prefix = f"{name}/".encode()
-    key = prefix + f"{lease:x}".encode()
-    oldest = pb.RangeRequest(
+    request = pb.RangeRequest(
         key=prefix,
         range_end=prefix[:-1] + bytes([prefix[-1] + 1]),
         sort_order=pb.RangeRequest.ASCEND,
         sort_target=pb.RangeRequest.CREATE,
-        limit=1,
+        limit=limit,
     )
-    is_new = pb.Compare(key=key, target=pb.Compare.CREATE, result=pb.Compare.EQUAL, create_revision=0)
-    reply = await client.txn(
-        pb.TxnRequest(
-            compare=[is_new],
-            success=[
-                pb.RequestOp(request_put=pb.PutRequest(key=key, lease=lease)),
-                pb.RequestOp(request_range=oldest),
-            ],
-        )
-    )
-    holders = reply.responses[-1].response_range.kvs if reply.succeeded else ()
-    return any(holder.key == key for holder in holders)
+    return pb.RequestOp(request_range=request)
+
+
+def _find_oldest(name: str) -> pb.RequestOp:
+    return _find_all(name, limit=1)
+
+
+def _first(reply: pb.TxnResponse) -> kv_pb2.KeyValue | None:
+    return next(iter(reply.responses[-1].response_range.kvs), None)
+
+
+def _make_refusal(name: str, holder: kv_pb2.KeyValue | None) -> RpcError:
+    node = holder.value.decode("utf-8", "replace") if holder is not None and holder.value else "another node"
+    text = f"{node} is being upgraded and holds the lock {name}: wait until it is done"
+    return RpcError(Code.FAILED_PRECONDITION, text)

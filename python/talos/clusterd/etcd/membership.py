@@ -13,7 +13,7 @@ from talos.api.rpc import Code, RpcError
 from talos.clusterd.etcd import client as etcd
 from talos.clusterd.etcd.access import EtcdAccess
 from talos.clusterd.etcd.arguments import make_initial_cluster, peer_urls
-from talos.clusterd.etcd.lock import UPGRADE, hold_lock
+from talos.clusterd.etcd.lock import UPGRADE, free_lock, take_lock
 from talos.system.logging import Log
 
 # All in seconds, as upstream.
@@ -27,6 +27,8 @@ TWO = 2
 """Members of which none may be down."""
 LOOK_TIMEOUT = 5.0
 """For all members together to say how they are."""
+FREE_LIMIT = 5.0
+"""For a refused upgrade to give the lock back, which expires otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,14 +155,33 @@ class Membership:
             await self.check_removal(client, own)
 
     async def check_upgrade(self) -> None:
-        """Refuse while etcd would not survive that this node is down, or another node checks the same."""
-        async with self._access.any() as client, hold_lock(client, UPGRADE):
-            members = await client.members()
-            if len(members) == TWO:
-                text = f"etcd member count({TWO}) is insufficient to maintain quorum if upgrade commences"
-                raise RpcError(Code.FAILED_PRECONDITION, text)
-            for member in members:
-                await self._require_health(member)
+        """Refuse while etcd would not survive that this node is down, or another node upgrades.
+
+        Else this node has the lock, until :meth:`end_upgrade` or its end by time.
+        """
+        holder = (await self._access.spec()).name
+        async with self._access.any() as client:
+            await take_lock(client, UPGRADE, holder)
+            try:
+                await self._require_safety(client)
+            except BaseException:
+                with trio.move_on_after(FREE_LIMIT, shield=True), suppress(RpcError):
+                    await free_lock(client, UPGRADE, holder)
+                raise
+
+    async def end_upgrade(self) -> None:
+        """Give the lock back, if this node has it."""
+        holder = (await self._access.spec()).name
+        async with self._access.any() as client:
+            await free_lock(client, UPGRADE, holder)
+
+    async def _require_safety(self, client: etcd.EtcdClient) -> None:
+        members = await client.members()
+        if len(members) == TWO:
+            text = f"etcd member count({TWO}) is insufficient to maintain quorum if upgrade commences"
+            raise RpcError(Code.FAILED_PRECONDITION, text)
+        for member in members:
+            await self._require_health(member)
 
     async def _require_health(self, member: pb.Member) -> None:
         """Every member has to answer a read through the quorum."""

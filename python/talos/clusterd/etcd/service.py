@@ -43,6 +43,7 @@ class EtcdService:
             "Check": self.check,
             "CheckLeave": self.check_leave,
             "CheckUpgrade": self.check_upgrade,
+            "EndUpgrade": self.end_upgrade,
             "Leave": self.leave,
             "Resign": self.resign,
         }
@@ -105,9 +106,15 @@ class EtcdService:
         return request
 
     async def check_upgrade(self, request: Empty, call: Call) -> Empty:
-        """Refuse while etcd would not survive that this node is down."""
+        """Refuse while etcd would not survive that this node is down; else no other node may upgrade."""
         del call
         await self._membership.check_upgrade()
+        return request
+
+    async def end_upgrade(self, request: Empty, call: Call) -> Empty:
+        """Let the next node upgrade."""
+        del call
+        await self._membership.end_upgrade()
         return request
 
     async def leave(self, request: Empty, call: Call) -> Empty:

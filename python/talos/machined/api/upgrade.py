@@ -1,6 +1,7 @@
 """LifecycleService/Upgrade, and the older MachineService/Upgrade and Rollback."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 import trio
@@ -13,10 +14,13 @@ from talos.machined.containerd.pull import pull_image, read_sources
 from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.store import find_image
 from talos.machined.node.ports import Node, RebootMode, SequenceLockedError
-from talos.machined.services.etcd import check_upgrade
+from talos.machined.services.etcd import check_upgrade, end_upgrade
 from talos.machined.upgrade.image import Release, load_release
+from talos.machined.upgrade.steps import Steps
 from talos.system.errors import UserError
 
+END_LIMIT = 10.0
+"""Seconds for giving the lock of upgrades back, which expires otherwise."""
 LINES = 64
 """Lines that wait for a slow client."""
 INVALID, DEPENDENCY, IO_FAILED = 2, 5, 6
@@ -35,13 +39,18 @@ def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
         async def install(report: Callable[[str], None]) -> None:
             where = request.containerd
             is_cri = where.driver == common_pb2.CRI
-            async with open_instance(node, where.namespace, is_cri=is_cri) as instance:
-                report(f"checking {request.source.image_name}")
-                release = await _load(instance, request.source.image_name, node)
-                report(f"{describe(release)} is complete and signed by a key that this system trusts")
-                await check_upgrade(node.connect)
-                installer = await node.upgrades.prepare(release)
-                await installer(report)
+            steps, image = Steps(node.upgrades.publish), request.source.image_name
+            instances = open_instance(node, where.namespace, is_cri=is_cri)
+            async with steps.sequence("upgrade"), instances as instance:
+                async with steps.phase("verify", "verifyRelease"):
+                    report(f"checking {image}")
+                    release = await _load(instance, image, node)
+                    report(f"{describe(release)} is complete and signed by a key that this system trusts")
+                async with steps.phase("check", "checkUpgrade"):
+                    installer = await node.upgrades.prepare(release)
+                    await check_upgrade(node.connect)
+                async with steps.phase("upgrade", "upgrade"), ending_upgrade(node):
+                    await installer(report)
 
         async def forward(progress: lifecycle_pb2.LifecycleServiceInstallProgress) -> None:
             await send(_Response(progress=progress))
@@ -103,10 +112,11 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
         installer = await node.upgrades.prepare(release, force=request.force)
         if not (request.force or request.preserve):
             await check_upgrade(node.connect)
-        try:
-            actor = node.power.upgrade(partial(installer, node.upgrades.log.info), staged=request.stage)
-        except SequenceLockedError:
-            raise _make_locked() from None
+        async with ending_upgrade(node):
+            try:
+                actor = node.power.upgrade(partial(installer, node.upgrades.log.info), staged=request.stage)
+            except SequenceLockedError:
+                raise _make_locked() from None
         found = machine_pb2.Upgrade(ack="Upgrade request received", actor_id=actor)
         return machine_pb2.UpgradeResponse(messages=[found])
 
@@ -117,6 +127,17 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
         return machine_pb2.RollbackResponse(messages=[machine_pb2.Rollback()])
 
     return {"Upgrade": upgrade, "Rollback": rollback}
+
+
+@asynccontextmanager
+async def ending_upgrade(node: Node) -> AsyncGenerator[None]:
+    """When what follows fails, another control plane node may upgrade; after a success that waits for the verdict."""
+    try:
+        yield
+    except BaseException:
+        with trio.move_on_after(END_LIMIT, shield=True), suppress(RpcError, OSError):
+            await end_upgrade(node.connect)
+        raise
 
 
 async def _load(instance: Instance, name: str, node: Node) -> Release:

@@ -47,6 +47,7 @@ from talos.machined.controllers.runtime.meta import MetaController
 from talos.machined.controllers.runtime.sbom import SBOMItemController
 from talos.machined.controllers.runtime.security_state import SecurityStateController
 from talos.machined.controllers.runtime.self_check import SelfCheckController, open_watchdog
+from talos.machined.controllers.runtime.upgrade_lock import UpgradeLockController
 from talos.machined.controllers.runtime.watchdog import (
     WatchdogTimerConfigController,
     WatchdogTimerController,
@@ -58,6 +59,7 @@ from talos.machined.node.meta_store import MetaStore
 from talos.machined.node.ports import Node, RebootMode
 from talos.machined.node.stage import MachineStage
 from talos.machined.node.sysctls import KernelParams
+from talos.machined.services.etcd import end_upgrade
 from talos.resource.controller.controller import Controller
 from talos.rpc.bridge import Bridge
 from talos.system.logging import Log
@@ -122,6 +124,7 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
             context.log,
             open_watchdog,
         ),
+        UpgradeLockController(context.node.upgrades, partial(end_upgrade, context.node.connect), context.log),
         SecurityStateController(files, is_container=is_container),
         SBOMItemController(files),
         StatsController(files),

@@ -134,16 +134,26 @@ async def _restore(context: ServiceContext, plan: PlanResponse) -> None:
 
 async def check_leave(connect: Connect) -> None:
     """RpcError when a cluster needs this node's member; a node without data has none."""
-    if await trio.to_thread.run_sync(etcd_data.has_data):
-        async with connect(CLUSTERD.socket) as transport:
-            await transport.unary(MEMBERSHIP + "CheckLeave", Empty(), Empty)
+    await _call_member(connect, "CheckLeave")
 
 
 async def check_upgrade(connect: Connect) -> None:
-    """RpcError when etcd would not survive that this node is down now; a node without data has no member."""
+    """RpcError when etcd would not survive that this node is down now; a node without data has no member.
+
+    Else no other control plane node may upgrade until :func:`end_upgrade`.
+    """
+    await _call_member(connect, "CheckUpgrade")
+
+
+async def end_upgrade(connect: Connect) -> None:
+    """Let the next control plane node upgrade. RpcError while etcd does not take that."""
+    await _call_member(connect, "EndUpgrade")
+
+
+async def _call_member(connect: Connect, method: str) -> None:
     if await trio.to_thread.run_sync(etcd_data.has_data):
         async with connect(CLUSTERD.socket) as transport:
-            await transport.unary(MEMBERSHIP + "CheckUpgrade", Empty(), Empty)
+            await transport.unary(MEMBERSHIP + method, Empty(), Empty)
 
 
 async def leave_etcd(connect: Connect, services: Services) -> None:

@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 from talos.api.common.common_pb2 import Code as CommonCode
 from talos.api.common.common_pb2 import Error as CommonError
 from talos.api.machine import machine_pb2 as pb
+from talos.config.model import Config
 from talos.config.read.loader import load
 from talos.disks.install.grub_config import TRIAL_ARGUMENT, Entry, find_slot, make_arguments
 from talos.disks.install.slots import SlotContent, Slots
@@ -23,7 +24,7 @@ from talos.disks.install.target import BlockTarget
 from talos.machined.node.config_store import get_config
 from talos.machined.node.meta_store import MetaStore
 from talos.machined.upgrade.image import Release
-from talos.resource import ids
+from talos.resource import ids, kinds
 from talos.resource.state import NotFoundError, State
 from talos.system.block.partitions import Run
 from talos.system.errors import UserError
@@ -31,6 +32,7 @@ from talos.system.logging import Log
 from talos.system.mounts import Mounts
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.version import get_version
+from talos.upgrade.features import find_used
 from talos.upgrade.manifest import CMDLINE, INITRAMFS, KERNEL, check_release
 from talos.upgrade.signature import KEYS
 from talos.upgrade.state import (
@@ -52,6 +54,8 @@ SECTOR = 512
 MAX_CMDLINE = 2048
 """Bytes of the kernel's arguments in a release; the kernel takes 2048 itself."""
 
+SELF_CHECK = "selfCheck"
+"""The phase, in events, of a system on trial."""
 NETWORK = "network"
 """Among the checks: addresses and connectivity."""
 
@@ -85,7 +89,7 @@ class Upgrader:
     current: Upgrade = IDLE
     has_begun: bool = False
     """Whether META is read, and with it known what this boot is."""
-    _listener: Callable[[], None] = lambda: None
+    _listeners: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     _writing: trio.Lock = field(default_factory=trio.Lock)
 
     @property
@@ -99,8 +103,12 @@ class Upgrader:
         return find_slot(self.cmdline)
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """The callback after every change; one only."""
-        self._listener = listener
+        """A callback after every change."""
+        self._listeners.append(listener)
+
+    def _notify(self) -> None:
+        for listener in self._listeners:
+            listener()
 
     async def begin(self) -> None:
         """Once META is read: find out whether this boot is a trial, or the end of one."""
@@ -116,10 +124,11 @@ class Upgrader:
             await self._set(after)
         if after.phase is Phase.TRIAL:
             self.log.info(f"{after.version} in slot {after.slot} is on trial until its self-check is done")
+            self.publish(pb.PhaseEvent(phase=SELF_CHECK, action=pb.PhaseEvent.START))
         elif after.phase is Phase.REVERTED:
             self._announce(after)
         self.has_begun = True
-        self._listener()
+        self._notify()
 
     def _announce(self, state: Upgrade) -> None:
         self.log.error(f"the upgrade to {state.version} was reverted", reason=state.reason)
@@ -127,15 +136,27 @@ class Upgrader:
         event.error.CopyFrom(CommonError(code=CommonCode.FATAL, message=f"reverted: {state.reason}"))
         self.publish(event)
 
-    def check(self, release: Release, *, force: bool = False) -> None:
+    async def check(self, release: Release, *, force: bool = False) -> None:
         """UserError when this release must not replace what runs."""
         version = get_version()
         problems = check_release(
-            release.manifest, version=version.tag, architecture=version.arch, force=force
+            release.manifest,
+            version=version.tag,
+            architecture=version.arch,
+            features=await self._find_features(),
+            force=force,
         )
         if problems:
             raise UserError("; ".join(problems), where=f"image {release.name}")
         self._check_start()
+
+    async def _find_features(self) -> Sequence[str]:
+        extensions = [layer.spec.metadata.name for layer in await self.state.list(kinds.EXTENSION_STATUS)]
+        return find_used(await self._read_config(), filter(None, extensions))
+
+    async def _read_config(self) -> Config | None:
+        data = await get_config(self.state, ids.MACHINE_CONFIG)
+        return await trio.to_thread.run_sync(load, data) if data else None
 
     def _check_start(self) -> None:
         if not self.running:
@@ -154,7 +175,7 @@ class Upgrader:
 
         What is well is noted here, while services still run.
         """
-        self.check(release, force=force)
+        await self.check(release, force=force)
         content = await self._make_content(release, other_slot(self.running))
         return partial(self._install, await self._find_slots(), content, await self.list_checks())
 
@@ -207,6 +228,7 @@ class Upgrader:
         slots = await self._find_slots()
         await trio.to_thread.run_sync(slots.make_default, self.current.slot)
         await self._set(bless(self.current))
+        self.publish(pb.PhaseEvent(phase=SELF_CHECK, action=pb.PhaseEvent.STOP))
         self.log.info(f"{self.current.version} in slot {self.current.slot} is the default from now on")
 
     async def revert(self, reason: str) -> None:
@@ -226,7 +248,7 @@ class Upgrader:
         else:
             await self.meta.delete(LABEL_TAG)
         self.current = state
-        self._listener()
+        self._notify()
 
     async def _find_slots(self) -> Slots:
         try:
@@ -240,8 +262,7 @@ class Upgrader:
         if layer.files[CMDLINE].size > MAX_CMDLINE:
             raise UserError(f"its {CMDLINE} is too long", where=f"image {release.name}")
         cmdline = await trio.to_thread.run_sync(lambda: b"".join(layer.read(CMDLINE)))
-        data = await get_config(self.state, ids.MACHINE_CONFIG)
-        config = await trio.to_thread.run_sync(load, data) if data else None
+        config = await self._read_config()
         install = config.machine.install if config and config.machine else None
         extra = install.extra_kernel_args if install else None
         arguments = make_arguments(cmdline.decode("ascii", "replace").strip(), extra or ())

@@ -71,7 +71,9 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
         ports=SimpleNamespace(files=files),
         services=SimpleNamespace(terminate=trio.lowlevel.checkpoint),
         connect=None,
-        upgrades=SimpleNamespace(current=IDLE, is_guarded=False, listen=list[object]().append),
+        upgrades=SimpleNamespace(
+            current=IDLE, is_guarded=False, has_begun=True, listen=list[object]().append
+        ),
         power=SimpleNamespace(reboot=lambda: None),
     )
     (folder / "etc").mkdir()
