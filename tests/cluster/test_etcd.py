@@ -159,19 +159,6 @@ def test_one_control_plane_node_is_upgraded_at_a_time(cluster: Cluster) -> None:
         end_upgrade(cluster, node)
 
 
-def test_a_boot_without_a_trial_gives_the_lock_back(cluster: Cluster) -> None:
-    node, other = cluster.nodes[1], cluster.nodes[0]
-    assert check_upgrade(cluster, node) == ""
-    cluster.talosctl("-n", str(node.address), "reboot")
-
-    def is_free() -> None:
-        assert check_upgrade(cluster, other) == ""
-
-    eventually("the lock is free", is_free, seconds=JOINS, pause=1)
-    end_upgrade(cluster, other)
-    wait_until_well(cluster)
-
-
 def test_calls_in_the_wrong_place_are_refused(cluster: Cluster) -> None:
     first, worker = cluster.nodes[0], cluster.nodes[3]
     assert "etcd data directory is not empty (AlreadyExists)" in refused(cluster, first, "bootstrap")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from talos.system.errors import UserError
 from talos.config.read.loader import load
+from talos.system.errors import UserError
 from talos.upgrade.features import find_used, list_features
 from talos.upgrade.manifest import check_release, format_release, parse_release
 
@@ -101,8 +101,10 @@ def test_a_release_that_lacks_what_is_in_use_is_refused() -> None:
     used = ["ab-slots", "config.VRFConfig", "extension.qemu-guest-agent"]
     problems = check_release(parse(), version="v1.15.0", architecture="amd64", features=used)
     assert problems == [
-        "the release v1.15.0 lacks what this machine uses: "
-        "config.VRFConfig, extension.qemu-guest-agent; force allows it"
+        (
+            "the release v1.15.0 lacks what this machine uses: "
+            "config.VRFConfig, extension.qemu-guest-agent; force allows it"
+        )
     ]
     assert not check_release(parse(), version="v1.15.0", architecture="amd64", features=used, force=True)
 

@@ -131,7 +131,7 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
 
 @asynccontextmanager
 async def ending_upgrade(node: Node) -> AsyncGenerator[None]:
-    """When what follows fails, another control plane node may upgrade; after a success that waits for the verdict."""
+    """After a failure another control plane node may upgrade; after a success only the verdict allows it."""
     try:
         yield
     except BaseException:

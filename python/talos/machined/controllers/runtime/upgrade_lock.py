@@ -1,4 +1,4 @@
-"""The end of an upgrade in the cluster: another control plane node may begin its own when this one is well."""
+"""The end of an upgrade in the cluster: another control plane node may begin its own."""
 
 from collections.abc import Awaitable, Callable
 
@@ -18,7 +18,7 @@ _PENDING = (Phase.STAGED, Phase.TRIAL)
 
 
 class UpgradeLockController(Controller):
-    """Service → the lock of upgrades, which is given back after a verdict and after every boot without a trial."""
+    """Service → the lock of upgrades is given back, after a verdict and after every boot without a trial."""
 
     name = "runtime.UpgradeLockController"
     inputs = (Input(kinds.SERVICE, id=_ETCD),)
