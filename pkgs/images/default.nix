@@ -129,7 +129,7 @@ rec {
     tag = "1.37.0";
     files = { "/bin/busybox" = inputs.busybox; "/tmp" = { folder = "1777"; }; }
       // builtins.listToAttrs (map (name: { name = "/bin/${name}"; value = { link = "busybox"; }; })
-      [ "cat" "echo" "env" "hostname" "httpd" "id" "ls" "mkdir" "nslookup" "sh" "sleep" "wget" ]);
+      [ "cat" "dd" "echo" "env" "hostname" "httpd" "id" "ls" "mkdir" "nslookup" "rm" "sh" "sleep" "tar" "test" "touch" "wget" ]);
     entrypoint = [ "sh" ];
     user = "65532:65532";
   };

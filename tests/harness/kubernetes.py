@@ -13,6 +13,7 @@ from talos.system.process import CommandResult, run_command
 KUBECTL = REPOSITORY / "build/bin/kubectl"
 READY_WITHIN = 180.0
 """Seconds for nodes to be ready, on a machine that others use, too."""
+ROLLOUT_SECONDS = 120
 
 
 def all_images() -> Path:
@@ -33,14 +34,18 @@ class Kubernetes:
         self, *argv: str, check: bool = True, seconds: float = 30.0, stdin: str | None = None
     ) -> CommandResult:
         """Run kubectl; AssertionError with its output when it fails."""
-        if not self.kubeconfig.exists():
-            node = self.cluster.addresses[0]
-            self.cluster.talosctl("-e", node, "-n", node, "kubeconfig", str(self.kubeconfig), "--force")
-        command = [str(KUBECTL), "--kubeconfig", str(self.kubeconfig), *argv]
+        command = self.command(*argv)
         result = run_command(command, env=dict(os.environ), check=False, timeout=seconds, input=stdin)
         if check:
             assert result.returncode == 0, f"kubectl {' '.join(argv)}: {result.stdout}{result.stderr}"
         return result
+
+    def command(self, *argv: str) -> list[str]:
+        """The argv of a kubectl command on this cluster."""
+        if not self.kubeconfig.exists():
+            node = self.cluster.addresses[0]
+            self.cluster.talosctl("-e", node, "-n", node, "kubeconfig", str(self.kubeconfig), "--force")
+        return [str(KUBECTL), "--kubeconfig", str(self.kubeconfig), *argv]
 
     def get(self, *argv: str) -> list[dict[str, Any]]:
         """Objects as kubectl prints them."""
@@ -52,10 +57,37 @@ class Kubernetes:
         document = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
         self.kubectl("apply", "-f", "-", stdin=json.dumps(document))
 
+    def roll_out(self, name: str, *, kind: str = "deployment") -> None:
+        """Until every pod of a deployment is one of its latest version, and ready."""
+        argv = ("rollout", "status", f"{kind}/{name}", f"--timeout={ROLLOUT_SECONDS}s")
+        self.kubectl(*argv, seconds=ROLLOUT_SECONDS + 10)
+
+    def wait_for(self, what: str, condition: str) -> None:
+        """Until an object, as ``kind/name``, is in a condition."""
+        argv = ("wait", what, f"--for={condition}", f"--timeout={ROLLOUT_SECONDS}s")
+        self.kubectl(*argv, seconds=ROLLOUT_SECONDS + 10)
+
+    def delete(self, *objects: str, wait: bool = False) -> None:
+        """Remove objects, each as ``kind/name``."""
+        self.kubectl("delete", *objects, f"--wait={str(wait).lower()}")
+
     def wait_until_ready(self) -> None:
         """Until every node is ready, and so are the pods that a cluster begins with."""
         eventually("every node is ready", self.check_nodes, seconds=READY_WITHIN, pause=1)
         eventually("every pod is ready", self.check_pods, seconds=READY_WITHIN, pause=1)
+
+    def diagnose(self) -> str:
+        """What to look at when a test has failed."""
+        parts: list[str] = []
+        for argv in (
+            ("get", "nodes", "-o", "wide"),
+            ("get", "pods", "-A", "-o", "wide"),
+            ("get", "events", "-A", "--sort-by=.lastTimestamp"),
+        ):
+            result = self.kubectl(*argv, check=False)
+            output = f"{result.stdout}{result.stderr}".splitlines()[-40:]
+            parts.append(f"--- kubectl {' '.join(argv)}\n" + "\n".join(output))
+        return "\n".join([self.cluster.diagnose(), *parts])
 
     def check_nodes(self) -> None:
         """Assert that every node of the cluster is ready."""

@@ -4,6 +4,7 @@ from collections.abc import Generator
 
 import pytest
 from tests.harness.cluster import Cluster
+from tests.harness.kubernetes import Kubernetes
 
 
 @pytest.hookimpl(wrapper=True)
@@ -12,7 +13,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if report.failed and isinstance(item, pytest.Function):
         for value in item.funcargs.values():
-            if isinstance(value, Cluster):
+            if isinstance(value, Cluster | Kubernetes):
                 try:
                     report.sections.append(("cluster", value.diagnose()))
                 except Exception as error:  # noqa: BLE001 - the failure at hand matters more

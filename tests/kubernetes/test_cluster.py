@@ -2,41 +2,12 @@
 
 import base64
 from functools import partial
-from typing import Any
 from urllib.request import urlopen
 
 import yaml
 from tests.harness.cluster import REPOSITORY, eventually
 from tests.harness.kubernetes import Kubernetes
-
-IMAGE = "docker.io/library/busybox:1.37.0"
-SERVE = "hostname > /tmp/index.html; exec httpd -f -p 8080 -h /tmp"
-LABELS = {"app": "web"}
-
-
-def make_web(replicas: int) -> list[dict[str, Any]]:
-    """A web server that answers with its pod's name, and a service for it."""
-    container = {"name": "web", "image": IMAGE, "command": ["sh", "-c", SERVE]}
-    deployment = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": LABELS},
-            "template": {
-                "metadata": {"labels": LABELS},
-                "spec": {"tolerations": [{"operator": "Exists"}], "containers": [container]},
-            },
-        },
-    }
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "web"},
-        "spec": {"selector": LABELS, "ports": [{"port": 80, "targetPort": 8080}]},
-    }
-    return [deployment, service]
+from tests.kubernetes.objects import SERVE_NAME, make_container, make_deployment, make_pod, make_service
 
 
 def test_nodes_have_their_roles_and_versions(kubernetes: Kubernetes) -> None:
@@ -87,8 +58,11 @@ def test_a_kubeconfig_is_of_a_new_administrator(kubernetes: Kubernetes) -> None:
 
 
 def test_a_service_is_reached_by_name_on_all_pods_of_both_nodes(kubernetes: Kubernetes) -> None:
-    kubernetes.apply(*make_web(3))
-    kubernetes.kubectl("rollout", "status", "deployment/web", "--timeout=120s", seconds=130)
+    kubernetes.apply(
+        make_deployment("web", 3, make_container(SERVE_NAME)),
+        make_service("web", [{"port": 80, "targetPort": 8080}]),
+    )
+    kubernetes.roll_out("web")
     pods = kubernetes.get("pods", "--selector", "app=web")
     assert len({pod["spec"]["nodeName"] for pod in pods}) == 2, "the pods are on one node"
     names = {pod["metadata"]["name"] for pod in pods}
@@ -109,14 +83,14 @@ def test_a_service_is_reached_by_name_on_all_pods_of_both_nodes(kubernetes: Kube
         assert answered == names
 
     eventually("every pod has answered for the service", check)
-    kubernetes.kubectl("delete", "deployment,service", "web", "--wait=false")
+    kubernetes.delete("deployment/web", "service/web")
 
 
 def test_the_page_of_the_first_cluster_is_served_at_every_node(kubernetes: Kubernetes) -> None:
     text = (REPOSITORY / "docs/first-cluster.md").read_text(encoding="utf-8")
     objects = list(yaml.safe_load_all(text.partition("```yaml\n")[2].partition("```")[0]))
     kubernetes.apply(*objects)
-    kubernetes.kubectl("rollout", "status", "deployment/web", "--timeout=120s", seconds=130)
+    kubernetes.roll_out("web")
 
     def check(address: str) -> None:
         try:
@@ -127,7 +101,7 @@ def test_the_page_of_the_first_cluster_is_served_at_every_node(kubernetes: Kuber
 
     for address in kubernetes.cluster.addresses:
         eventually(f"{address} serves the page", partial(check, address), pause=0.2)
-    kubernetes.kubectl("delete", "deployment/web", "service/web", "configmap/page", "--wait=true")
+    kubernetes.delete("deployment/web", "service/web", "configmap/page", wait=True)
 
 
 def test_a_kubelet_follows_its_config(kubernetes: Kubernetes) -> None:
@@ -145,20 +119,7 @@ def test_a_kubelet_follows_its_config(kubernetes: Kubernetes) -> None:
 
 def test_a_pod_is_killed_by_its_memory_limit(kubernetes: Kubernetes) -> None:
     fill = "x=0123456789abcdef; while true; do x=$x$x; done"
-    container = {
-        "name": "fill",
-        "image": IMAGE,
-        "command": ["sh", "-c", fill],
-        "resources": {"limits": {"memory": "32Mi"}},
-    }
-    kubernetes.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "fill"},
-            "spec": {"restartPolicy": "Never", "containers": [container]},
-        }
-    )
+    kubernetes.apply(make_pod("fill", fill, resources={"limits": {"memory": "32Mi"}}))
 
     def check() -> None:
         (pod,) = kubernetes.get("pod", "fill")
@@ -172,4 +133,4 @@ def test_a_pod_is_killed_by_its_memory_limit(kubernetes: Kubernetes) -> None:
             raise AssertionError(f"the pod has no {error} yet") from None
 
     eventually("the pod is killed", is_killed, seconds=120, pause=0.5)
-    kubernetes.kubectl("delete", "pod", "fill", "--wait=false")
+    kubernetes.delete("pod/fill")

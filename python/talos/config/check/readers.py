@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from talos.config.check.legacy import find_replaced
 from talos.config.check.note import Note
+from talos.config.documents.block.user_volume import UserVolumeConfig
 from talos.config.model import Config
 
 UNREAD_KINDS = frozenset({
@@ -21,8 +22,7 @@ UNREAD_KINDS = frozenset({
     "LVMVolumeGroupConfig",
     "OOMConfig", "PCIDriverRebindConfig", "RAIDArrayConfig", "RawVolumeConfig",
     "SecurityProfileConfig", "SideroLinkConfig",
-    "SwapVolumeConfig", "TrustedRootsConfig", "UserVolumeConfig",
-    "ZswapConfig",
+    "SwapVolumeConfig", "TrustedRootsConfig", "ZswapConfig",
 })  # fmt: skip
 
 UNREAD_SETTINGS = {"machine.logging": "logging", "machine.seccompProfiles": "seccomp_profiles"}
@@ -36,6 +36,11 @@ def find_unread(config: Config) -> Iterator[Note]:
         path for path, field in UNREAD_SETTINGS.items() if getattr(config.machine, field, None) is not None
     }
     names |= set(_find_cloud_addresses(config))
+    names |= {
+        f"UserVolumeConfig {document.name} (volumeType: {document.volume_type or 'partition'})"
+        for document in config.find_all(UserVolumeConfig)
+        if document.volume_type != "directory"
+    }
     kinds = {document.kind for document in config.documents if document.kind in UNREAD_KINDS}
     if names or kinds:
         listed = ", ".join([*sorted(names), *sorted(kinds)])

@@ -90,6 +90,12 @@ def make_var_directories() -> None:
         os.chown(path, folder.owner, folder.owner)
 
 
+def make_missing_directory(path: str, mode: int) -> None:
+    """A folder, unless there is one: its owner may have changed it."""
+    if not Path(path).is_dir():
+        _make(path, mode)
+
+
 def _make(path: str, mode: int) -> None:
     directory = Path(path)
     directory.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ from talos.disks.volumes.blocks import KernelBlocks
 from talos.disks.volumes.requests import create_lifecycle
 from talos.machined.api.serving import serve_node
 from talos.machined.boot.config_loading import ConfigLoader
+from talos.machined.boot.filesystems import make_missing_directory
 from talos.machined.boot.machine import STATE_DIR, Machine
 from talos.machined.boot.make_machine import make_node
 from talos.machined.controllers.block.volume_manager import VolumeContext
@@ -41,6 +42,7 @@ async def run_node(
             blocks=KernelBlocks(machine.processes.capture),
             mounts=machine.ports.mounts,
             refresh=partial(refresh_discovery, machine.state, wait=False),
+            make_folder=make_missing_directory,
             log=machine.controllers_log,
         ),
         meta=machine.meta,

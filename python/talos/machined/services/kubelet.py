@@ -53,6 +53,8 @@ MOUNTS = (
     Mount(target="/system/resolved", source="/system/resolved"),
     Mount(target="/var/lib/containerd", source="/var/lib/containerd", options=_SHARED),
     Mount(target=STATE, source=STATE, options=_SHARED),
+    # Volumes of users, which pods have as local ones.
+    Mount(target="/var/mnt", source="/var/mnt", options=_SHARED),
     Mount(target="/var/log/containers", source="/var/log/containers", options=_READ_WRITE),
     Mount(target="/var/log/pods", source="/var/log/pods", options=_READ_WRITE),
 )

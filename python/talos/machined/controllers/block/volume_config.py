@@ -5,6 +5,7 @@ from typing import Any
 
 from talos.api.definitions import block_pb2, enums_pb2
 from talos.config.active import read_config
+from talos.config.documents.block.user_volume import UserVolumeConfig
 from talos.config.documents.block.volume import VolumeConfig
 from talos.config.model import Config
 from talos.config.values import Size
@@ -20,6 +21,10 @@ SELECTOR = "talos.dev/disk-selector"
 OBSTACLE = "talos.dev/obstacle"
 """Annotation: why the configured volume is not possible."""
 SYSTEM_DISK = "system_disk"
+USER_VOLUMES = "/var/mnt"
+"""The folder that they are in, and its id as a volume."""
+USER_PREFIX = "u-"
+"""What the id of a user's volume begins with."""
 _PERCENT = "%"
 
 
@@ -39,6 +44,7 @@ class VolumeConfigController(Reconciler):
         wanted = dict(make_volumes(config) if self._has_partitions else make_directories())
         if EPHEMERAL.label in wanted:
             wanted |= {label: (spec, {}) for label, spec in make_folders().items()}
+            wanted |= make_user_directories(config)
         async with runtime.track_outputs():
             for label, (spec, annotations) in wanted.items():
                 await runtime.put(kinds.VOLUME_CONFIG, label, spec, annotations=annotations)
@@ -56,6 +62,20 @@ def make_directories() -> Volumes:
         spec.mount.target_path = target
         spec.mount.file_mode = mode
         found[area.label] = (spec, {})
+    return found
+
+
+def make_user_directories(config: Config | None) -> Volumes:
+    """Users' volumes that are folders of EPHEMERAL, made once that is mounted."""
+    found: dict[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]] = {}
+    for document in config.find_all(UserVolumeConfig) if config else ():
+        if document.volume_type == "directory":
+            spec = block_pb2.VolumeConfigSpec(type=enums_pb2.VOLUME_TYPE_DIRECTORY)
+            spec.mount.target_path = document.name
+            spec.mount.parent_id = USER_VOLUMES
+            spec.mount.file_mode = 0o755
+            spec.provisioning.wave = 2
+            found[f"{USER_PREFIX}{document.name}"] = (spec, {})
     return found
 
 

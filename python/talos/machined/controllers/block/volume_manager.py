@@ -13,7 +13,7 @@ from talos.config.cel.compile import compile_expression
 from talos.config.cel.environments import DISK
 from talos.disks.disk import read_disks
 from talos.disks.installation import find_installed
-from talos.disks.layout import META
+from talos.disks.layout import EPHEMERAL, META
 from talos.disks.volumes.blocks import Blocks
 from talos.disks.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
 from talos.disks.volumes.settle import Place, Progress, WantedVolume, find, settle
@@ -24,7 +24,7 @@ from talos.disks.volumes.status import (
     fill_status,
     make_wanted_volume,
 )
-from talos.machined.controllers.block.volume_config import OBSTACLE, SELECTOR
+from talos.machined.controllers.block.volume_config import OBSTACLE, SELECTOR, USER_VOLUMES
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import (
     Controller,
@@ -51,12 +51,16 @@ type _Requests = Sequence[Resource[block_pb2.VolumeMountRequestSpec]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeContext:
-    """The dependencies of the controller. ``refresh`` requests a rescan of the disks."""
+    """The dependencies of the controller.
+
+    ``refresh`` requests a rescan of the disks, ``make_folder`` makes a folder with a mode if there is none.
+    """
 
     state: State
     blocks: Blocks
     mounts: Mounts
     refresh: Callable[[], Awaitable[None]]
+    make_folder: Callable[[str, int], None]
     log: Log
 
 
@@ -147,6 +151,8 @@ class VolumeManagerController(Controller):
     ) -> VolumeState:
         if config.spec.type in _PLAIN:
             # Those in another volume have a path relative to it, and are mounted with it.
+            if config.spec.mount.parent_id == USER_VOLUMES:
+                return await self._provide_folder(config)
             target = "" if config.spec.mount.parent_id else config.spec.mount.target_path
             return VolumeState(phase=enums.VOLUME_PHASE_READY, target=target)
         devices = await runtime.get_or_none(*ids.DEVICES_STATUS)
@@ -166,6 +172,13 @@ class VolumeManagerController(Controller):
             return VolumeState(phase=enums.VOLUME_PHASE_MISSING)
         await self._mount(config, wanted, place)
         return _make_state(place, enums.VOLUME_PHASE_READY, config.spec.mount.target_path)
+
+    async def _provide_folder(self, config: _Config) -> VolumeState:
+        if EPHEMERAL.label not in self._mounted:
+            return VolumeState(phase=enums.VOLUME_PHASE_WAITING)
+        path = f"{USER_VOLUMES}/{config.spec.mount.target_path}"
+        await trio.to_thread.run_sync(self._context.make_folder, path, config.spec.mount.file_mode)
+        return VolumeState(phase=enums.VOLUME_PHASE_READY)
 
     async def _locate(self, label: str, wanted: WantedVolume, disks: Sequence[str]) -> VolumeState:
         """Locate without writing; META, which has no filesystem, is ready after this."""

@@ -63,6 +63,7 @@ class World:
     mounts: MemoryMounts = field(default_factory=MemoryMounts)
     state: MemoryState = field(default_factory=MemoryState)
     lines: list[str] = field(default_factory=list[str])
+    folders: list[str] = field(default_factory=list[str])
     refreshed: int = 0
 
     @property
@@ -76,7 +77,12 @@ class World:
             self.refreshed += 1
 
         context = VolumeContext(
-            state=self.state, blocks=self.blocks, mounts=self.mounts, refresh=refresh, log=self.log
+            state=self.state,
+            blocks=self.blocks,
+            mounts=self.mounts,
+            refresh=refresh,
+            make_folder=lambda path, mode: self.folders.append(f"{path} {mode:o}"),
+            log=self.log,
         )
         controllers = [
             VolumeConfigController(has_partitions=has_partitions),
@@ -238,6 +244,24 @@ async def test_directories_in_a_container() -> None:
         assert (mount.id, mount.spec.source) == ("EPHEMERAL", "/dev/loop1")
         await end_lifecycle(world.state, world.log)
     assert [mount.target for mount in world.mounts.list()] == ["/var"], "what a launcher mounted is its own"
+
+
+@pytest.mark.parametrize("has_partitions", [True, False])
+async def test_a_users_folder_is_made_once_there_is_a_place_for_it(*, has_partitions: bool) -> None:
+    world = World()
+    if not has_partitions:
+        world.mounts.mount(MountPoint(source="/dev/loop1", target="/var", type="xfs"))
+    document = b"---\napiVersion: v1alpha1\nkind: UserVolumeConfig\nname: db\nvolumeType: directory\n"
+    await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + document)
+    async with world.run(has_partitions=has_partitions):
+        if has_partitions:
+            await world.discover()
+            await world.wait("u-db", enums.VOLUME_PHASE_WAITING)
+            assert not world.folders, "not where EPHEMERAL will be mounted"
+            await request_mount(world.state, "EPHEMERAL")
+        await world.wait("u-db", enums.VOLUME_PHASE_READY)
+        await end_lifecycle(world.state, world.log)
+    assert {*world.folders} == {"/var/mnt/db 755"}
 
 
 @pytest.mark.parametrize(
