@@ -77,8 +77,6 @@ class PrismController(Controller):
 
     def __init__(self) -> None:
         self._health: dict[Endpoint, bool] = {}
-        self._address: Endpoint | None = None
-        self._scope = trio.CancelScope()
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Listen as configured; a change of the servers leaves connections alone."""
@@ -89,17 +87,20 @@ class PrismController(Controller):
                 runtime.queue_reconcile()
 
         balancer = Balancer(report)
+        # Of this run: one that failed, for lack of the loopback interface, listens no more.
+        listening: Endpoint | None = None
+        scope = trio.CancelScope()
         async with trio.open_nursery() as nursery:
             async for _ in runtime.events():
                 config = await runtime.get_or_none(*ids.KUBE_PRISM_CONFIG)
                 address = (config.spec.host, config.spec.port) if config else None
                 endpoints = [(one.host, one.port) for one in config.spec.endpoints] if config else []
                 balancer.set_endpoints(endpoints)
-                if address != self._address:
-                    self._scope.cancel()
-                    self._address, self._scope = address, trio.CancelScope()
+                if address != listening:
+                    scope.cancel()
+                    listening, scope = address, trio.CancelScope()
                     if address:
-                        await nursery.start(self._serve, balancer, address, self._scope)
+                        await nursery.start(self._serve, balancer, address, scope)
                 await self._show(runtime, endpoints)
 
     async def _serve(
