@@ -67,6 +67,12 @@ def parse_version(text: str) -> VersionKey:
     return int(major), int(minor), int(patch), _STAGES[stage], int(number or 0)
 
 
+def find_version(reference: str) -> str:
+    """The version that an image's tag names, empty when it names none."""
+    tag = reference.partition("@")[0].rpartition("/")[2].rpartition(":")[2]
+    return tag if _VERSION.fullmatch(tag) else ""
+
+
 def parse_release(data: bytes) -> ReleaseManifest:
     """Parse a manifest; UserError for anything that is not exactly one."""
     if len(data) > MAX_MANIFEST:
@@ -131,21 +137,25 @@ def check_release(
     if missing and not force:
         names = ", ".join(missing)
         found.append(f"the release {release.version} lacks what this machine uses: {names}; force allows it")
+    return found + check_version(release.version, release.minimum_version, running=version, force=force)
+
+
+def check_version(new: str, minimum: str = "", *, running: str, force: bool = False) -> list[str]:
+    """Why a release of a version may not replace the running one, as far as versions show it."""
     try:
-        running = parse_version(version)
+        now = parse_version(running)
     except ValueError:
-        return found  # a work tree's build has no place in the order
-    new, minimum = parse_version(release.version), parse_version(release.minimum_version)
-    if running < minimum:
-        found.append(
-            f"the release {release.version} can replace {release.minimum_version} or newer, not {version}"
-        )
+        return []  # a work tree's build has no place in the order
+    then = parse_version(new)
+    found: list[str] = []
+    if minimum and now < parse_version(minimum):
+        found.append(f"the release {new} can replace {minimum} or newer, not {running}")
     if force:
         return found
-    if new < running:
-        found.append(f"the release {release.version} is older than the running {version}; force allows it")
-    elif new[0] != running[0] or new[1] > running[1] + 1:
-        found.append(f"from {version} to {release.version} minor versions are skipped; force allows it")
+    if then < now:
+        found.append(f"the release {new} is older than the running {running}; force allows it")
+    elif then[0] != now[0] or then[1] > now[1] + 1:
+        found.append(f"from {running} to {new} minor versions are skipped; force allows it")
     return found
 
 

@@ -26,6 +26,7 @@ from talos.talosctl.client.command import parts
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.power import WAIT_FLAGS, run_power
 from talos.talosctl.client.resources import list_resources
+from talos.talosctl.client.select import select_target
 from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.client_version import client_version
 from talos.talosctl.commands.image import pull
@@ -38,23 +39,29 @@ NAMESPACES = {
     "cri": ContainerdInstance(driver=ContainerDriver.CRI, namespace=ContainerdNamespace.NS_CRI),
 }
 ON_TRIAL = (Phase.STAGED, Phase.TRIAL)
+FLEET_FLAGS = ("parallel", "max-unavailable", "output")
 POLL_INTERVAL = 2.0
 """Seconds between two looks at a node that is on trial."""
 REBOOT_MODES = {"default": RebootRequest.DEFAULT, "powercycle": RebootRequest.POWERCYCLE}
 
 
 def run_upgrade(invocation: Invocation) -> int:
-    """Install an image into the other slot and boot it."""
+    """Install an image into the other slot and boot it; of several nodes in an order."""
     flags = invocation.flags
     containerd, mode = _check(flags)
-    is_legacy = flags.is_set("legacy")
+    if is_fleet(flags):
+        # One node needs nothing of it.
+        from talos.talosctl.client.fleet import run_fleet
+
+        return run_fleet(invocation, containerd, REBOOT_MODES[mode])
+    is_legacy = flags.is_set("legacy") or flags.is_set("force")
     image = flags.text("image")
     if not flags.is_set("no-reboot"):
         console.note("pods are not moved elsewhere before the reboot")
 
     async def act(session: Session, node: str) -> str:
         if is_legacy:
-            request = UpgradeRequest(image=image, reboot_mode=mode.upper())
+            request = UpgradeRequest(image=image, reboot_mode=mode.upper(), force=flags.is_set("force"))
             upgraded = await session.unary(node, "/machine.MachineService/Upgrade", request, UpgradeResponse)
             return next((part.actor_id for part in parts(upgraded, Upgrade)), "")
         reboot = RebootRequest(mode=REBOOT_MODES[mode])
@@ -71,6 +78,16 @@ def run_upgrade(invocation: Invocation) -> int:
         await _wait_for_verdict(session, node, seconds=flags.seconds("timeout"))
 
     return run_power(invocation, act, is_reboot=True, prepare=install, finish=finish)
+
+
+def is_fleet(flags: Flags) -> bool:
+    """Whether several nodes are to be upgraded in an order, or one is to be shown as if it were several."""
+    asked = [f"--{name}" for name in FLEET_FLAGS if flags.is_given(name)]
+    if flags.is_set("no-reboot") or not flags.is_set("wait"):
+        if asked:
+            raise UserError("need a reboot that is waited for", where=", ".join(asked))
+        return False
+    return bool(asked) or len(select_target(flags).nodes) > 1
 
 
 def _check(flags: Flags) -> tuple[ContainerdInstance, str]:
@@ -152,14 +169,39 @@ COMMAND = Command(
         Flag(name="drain", type=Type.BOOL, default="true", help="move the pods elsewhere before"),
         Flag(name="drain-timeout", type=Type.DURATION, default="5m0s", help="how long that may take"),
         Flag(
+            name="force",
+            type=Type.BOOL,
+            default="false",
+            help="allow an older release, skipped minor versions and missing features, and don't ask etcd; "
+            "by the call of older nodes, which alone knows it",
+        ),
+        Flag(
             name="image",
             short="i",
             default=f"{INSTALLER_IMAGE}:{client_version().tag}",
             help="the installer image",
         ),
         Flag(name="legacy", type=Type.BOOL, default="false", help="upgrade by the call of older nodes"),
+        Flag(
+            name="max-unavailable",
+            default="",
+            help="of several nodes: how many workers may be away at once, or a share such as 25%",
+        ),
         Flag(name="namespace", default="system", help="where to keep the image: system or cri"),
         Flag(name="no-reboot", type=Type.BOOL, default="false", help="install only, do not boot it yet"),
+        Flag(
+            name="output",
+            short="o",
+            choices=("table", "json", "yaml"),
+            default="table",
+            help="of several nodes: how to show what became of each",
+        ),
+        Flag(
+            name="parallel",
+            type=Type.UINT16,
+            default="1",
+            help="of several nodes: how many workers at once; control plane nodes go one at a time",
+        ),
         Flag(name="progress", default="auto", help="how to show the progress: auto or plain"),
         Flag(name="reboot-mode", short="m", default="default", help="default or powercycle"),
     ),

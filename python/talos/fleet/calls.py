@@ -1,0 +1,157 @@
+"""The calls on one node that an upgrade consists of, and what they find out."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import Message
+
+from talos.api.common.common_pb2 import ContainerdInstance
+from talos.api.cosi.resource_pb2 import Resource
+from talos.api.machine import image_pb2, lifecycle_pb2, machine_pb2
+from talos.api.resource import config_pb2
+from talos.api.rpc import Code, RpcError
+from talos.daemon.health import NodeCalls
+from talos.resource import kinds
+from talos.resource.kind import Kind
+from talos.upgrade.state import IDLE, STATE_TAG, Upgrade, parse_state
+
+LOOK_TIMEOUT = 10.0
+"""Seconds for everything that one look at a node asks."""
+MACHINE = "/machine.MachineService/"
+
+
+class FleetCalls(NodeCalls, Protocol):
+    """Calls to the API of nodes, by their addresses. Each finds its own way: an endpoint may be away."""
+
+    async def resources(self, node: str, kind: Kind[Message]) -> Sequence[Resource]:
+        """All resources of a kind with their metadata; RpcError."""
+        ...
+
+    def stream[R: Message](
+        self, node: str, method: str, request: Message, reply: type[R]
+    ) -> AbstractAsyncContextManager[AsyncIterator[R]]:
+        """Replies one after another; RpcError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A node as its API shows it.
+
+    ``boot`` differs between two boots. ``upgrade`` is its own record, None while META is not read yet.
+    """
+
+    node: str
+    hostname: str = ""
+    version: str = ""
+    architecture: str = ""
+    is_control_plane: bool = False
+    boot: str = ""
+    upgrade: Upgrade | None = IDLE
+
+    @property
+    def name(self) -> str:
+        """Its hostname, as far as it is known."""
+        return self.hostname or self.node
+
+
+async def look_at(calls: FleetCalls, node: str) -> Look:
+    """Ask a node what it is; RpcError."""
+    try:
+        async with asyncio.timeout(LOOK_TIMEOUT):
+            version, roles, names, upgrade, boot = await asyncio.gather(
+                calls.unary(node, MACHINE + "Version", Empty(), machine_pb2.VersionResponse),
+                calls.specs(node, kinds.MACHINE_TYPE),
+                calls.specs(node, kinds.HOSTNAME_STATUS),
+                read_upgrade(calls, node),
+                _read_boot(calls, node),
+            )
+    except TimeoutError as error:
+        raise RpcError(Code.DEADLINE_EXCEEDED, f"no answer within {LOOK_TIMEOUT:g} s") from error
+    found = version.messages[0].version if version.messages else machine_pb2.VersionInfo()
+    of_control_plane = (config_pb2.INIT, config_pb2.CONTROL_PLANE)
+    return Look(
+        node=node,
+        hostname=next((name.hostname for name in names), ""),
+        version=found.tag,
+        architecture=found.arch,
+        is_control_plane=any(role.machine_type in of_control_plane for role in roles),
+        boot=boot,
+        upgrade=upgrade,
+    )
+
+
+async def read_upgrade(calls: FleetCalls, node: str) -> Upgrade | None:
+    """The node's own record of its last upgrade; None while its META is not read yet."""
+    loads = await calls.resources(node, kinds.META_LOAD)
+    keys = await calls.resources(node, kinds.META_KEY)
+    if not loads:
+        return None
+    for key in keys:
+        if key.metadata.id == f"0x{STATE_TAG:02x}":
+            try:
+                return parse_state(kinds.META_KEY.spec.FromString(key.spec.proto_spec).value.encode())
+            except ValueError:
+                break
+    return IDLE
+
+
+async def _read_boot(calls: FleetCalls, node: str) -> str:
+    """When this boot's MachineStatus came to be: readers may not read the kernel's boot id."""
+    for status in await calls.resources(node, kinds.MACHINE_STATUS):
+        created = status.metadata.created
+        return f"{created.seconds}.{created.nanos:09d}"
+    return ""
+
+
+async def pull_image(
+    calls: FleetCalls, node: str, containerd: ContainerdInstance, image: str, report: Callable[[str], None]
+) -> str:
+    """Have a node pull an image; its full name."""
+    request = image_pb2.ImageServicePullRequest(containerd=containerd, image_ref=image)
+    name, layers = image, dict[str, tuple[int, int]]()
+    path, reply_type = "/machine.ImageService/Pull", image_pb2.ImageServicePullResponse
+    async with calls.stream(node, path, request, reply_type) as replies:
+        async for reply in replies:
+            name = reply.name or name
+            if reply.HasField("pull_progress"):
+                layer = reply.pull_progress.progress
+                layers[reply.pull_progress.layer_id] = (layer.offset, layer.total)
+                done, total = (sum(values) for values in zip(*layers.values(), strict=True))
+                if total:
+                    report(f"{100 * done // total} % of {total / 1e6:.0f} MB")
+    return name
+
+
+async def install_image(
+    calls: FleetCalls, node: str, containerd: ContainerdInstance, name: str, report: Callable[[str], None]
+) -> None:
+    """Have a node write a release to its other slot; RpcError with the installer's last line."""
+    source = lifecycle_pb2.InstallArtifactsSource(image_name=name)
+    request = lifecycle_pb2.LifecycleServiceUpgradeRequest(containerd=containerd, source=source)
+    path, reply_type = "/machine.LifecycleService/Upgrade", lifecycle_pb2.LifecycleServiceUpgradeResponse
+    last = ""
+    async with calls.stream(node, path, request, reply_type) as replies:
+        async for reply in replies:
+            progress = reply.progress
+            if progress.WhichOneof("response") != "exit_code":
+                last = progress.message.rstrip()
+                report(last)
+            elif progress.exit_code:
+                text = f"the installer ended with exit code {progress.exit_code}: {last}"
+                raise RpcError(Code.ABORTED, text)
+
+
+async def reboot_node(calls: FleetCalls, node: str, mode: machine_pb2.RebootRequest.Mode) -> None:
+    """Have a node reboot; it answers before it does."""
+    request = machine_pb2.RebootRequest(mode=mode)
+    await calls.unary(node, MACHINE + "Reboot", request, machine_pb2.RebootResponse)
+
+
+async def upgrade_old(calls: FleetCalls, node: str, request: machine_pb2.UpgradeRequest) -> None:
+    """Have a node write a release and reboot, by the call of older nodes."""
+    await calls.unary(node, MACHINE + "Upgrade", request, machine_pb2.UpgradeResponse)

@@ -1,0 +1,232 @@
+"""The upgrade of many nodes: control plane nodes one at a time, then workers, stopping at the first failure.
+
+A node is done when it runs the release, is off its trial, and is as well as before. What is under way when a
+node fails is seen through to its end, and nothing new begins.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from talos.api.common.common_pb2 import ContainerdInstance, ContainerdNamespace, ContainerDriver
+from talos.api.machine import machine_pb2
+from talos.api.rpc import Code, RpcError
+from talos.fleet import calls as node_calls
+from talos.fleet.calls import FleetCalls, Look
+from talos.fleet.health import find_problems
+from talos.fleet.plan import Limits, Plan
+from talos.fleet.progress import Progress, Row, Step, Watcher
+from talos.system.errors import UserError
+from talos.upgrade.state import Phase
+
+POLL_INTERVAL = 1.0
+"""Seconds between two looks at a node."""
+TIMEOUT = 1800.0
+"""Seconds for the installation of one node, and again from its reboot until it is well."""
+DOWN = (Code.UNAVAILABLE, Code.CANCELLED)
+"""What the call to reboot may end with when the node was faster than its answer."""
+ON_TRIAL = (Phase.STAGED, Phase.TRIAL)
+
+
+class FailedError(Exception):
+    """A node was not upgraded; the text is the reason."""
+
+
+class StoppedError(Exception):
+    """Nothing new begins."""
+
+
+async def _do_nothing(node: Look) -> None:
+    del node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What to do with each node. ``is_old``: by the call of older nodes, which alone takes ``force``.
+
+    ``gate`` returns why no further node may begin now, empty when one may. ``before`` runs ahead of a node's
+    reboot, ``after`` when it is well again: pods are moved elsewhere and may come back.
+    """
+
+    image: str
+    version: str = ""
+    containerd: ContainerdInstance = field(
+        default_factory=lambda: ContainerdInstance(
+            driver=ContainerDriver.CONTAINERD, namespace=ContainerdNamespace.NS_SYSTEM
+        )
+    )
+    mode: machine_pb2.RebootRequest.Mode = machine_pb2.RebootRequest.DEFAULT
+    is_old: bool = False
+    force: bool = False
+    timeout: float = TIMEOUT
+    gate: Callable[[], str] = str
+    before: Callable[[Look], Awaitable[None]] = _do_nothing
+    after: Callable[[Look], Awaitable[None]] = _do_nothing
+
+
+@dataclass(slots=True, kw_only=True)
+class Fleet:
+    """One upgrade of many nodes."""
+
+    calls: FleetCalls
+    plan: Plan
+    order: Order
+    limits: Limits
+    watcher: Watcher
+    progress: Progress = field(init=False)
+    _working: asyncio.Semaphore = field(init=False)
+    _away: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        rows = [
+            Row(
+                node=look.node,
+                hostname=look.hostname,
+                is_control_plane=look.is_control_plane,
+                before=look.version,
+            )
+            for look in self.plan.nodes
+        ]
+        order = self.order
+        self.progress = Progress(image=order.image, version=order.version, rows=rows, watcher=self.watcher)
+        self._working = asyncio.Semaphore(self.limits.parallel)
+        self._away = asyncio.Semaphore(self.limits.unavailable)
+
+    async def run(self) -> Progress:
+        """Upgrade all nodes, as far as it goes."""
+        for row in self.progress.rows:
+            if self.order.version and row.before == self.order.version:
+                row.after = row.before
+                self.progress.move(row, Step.CURRENT)
+        rows = {row.node: row for row in self.progress.rows if row.step is not Step.CURRENT}
+        try:
+            for look in self._left(self.plan.control_plane, rows):
+                await self._upgrade(look, rows[look.node])
+            workers = self._left(self.plan.workers, rows)
+            await asyncio.gather(*(self._upgrade(look, rows[look.node]) for look in workers))
+        except asyncio.CancelledError:
+            self._stop("interrupted")
+            for row in rows.values():
+                if row.step.is_active:
+                    self.progress.move(
+                        row, Step.FAILED, f"nobody waited for its end while it was {row.step.value}"
+                    )
+            raise
+        return self.progress
+
+    @staticmethod
+    def _left(looks: Sequence[Look], rows: dict[str, Row]) -> list[Look]:
+        return [look for look in looks if look.node in rows]
+
+    def _stop(self, reason: str) -> None:
+        self.progress.reason = self.progress.reason or reason
+
+    def _check_gate(self) -> None:
+        if self.progress.reason:
+            raise StoppedError
+        if reason := self.order.gate():
+            self._stop(reason)
+            raise StoppedError
+
+    async def _upgrade(self, look: Look, row: Row) -> None:
+        """Upgrade one node; its failure is the fleet's reason to stop."""
+        order = self.order
+        try:
+            async with self._working:
+                self._check_gate()
+                if not order.is_old:
+                    async with asyncio.timeout(order.timeout):
+                        await self._install(look, row)
+                if self._away.locked():
+                    step = Step.NOT_STARTED if order.is_old else Step.STAGED
+                    self.progress.move(row, step, "waits until another node is back")
+                async with self._away:
+                    self._check_gate()
+                    async with asyncio.timeout(order.timeout):
+                        await self._boot(look, row)
+        except StoppedError:
+            return
+        except (FailedError, RpcError, UserError) as error:
+            reason = error.message if isinstance(error, RpcError) else str(error)
+        except TimeoutError:
+            reason = f"not done after {order.timeout:g} s: {row.step.value} {row.detail}".rstrip()
+        else:
+            return
+        self._stop(f"{row.name}: {reason}")
+        self.progress.move(row, Step.FAILED, reason)
+
+    async def _install(self, look: Look, row: Row) -> None:
+        order, move = self.order, self.progress.move
+        move(row, Step.PULLING)
+        name = await node_calls.pull_image(
+            self.calls, look.node, order.containerd, order.image, lambda text: move(row, Step.PULLING, text)
+        )
+        move(row, Step.INSTALLING)
+        await node_calls.install_image(
+            self.calls, look.node, order.containerd, name, lambda text: move(row, Step.INSTALLING, text)
+        )
+        move(row, Step.STAGED)
+
+    async def _boot(self, look: Look, row: Row) -> None:
+        order = self.order
+        await order.before(look)
+        if order.is_old:
+            self.progress.move(row, Step.INSTALLING, "by the call of older nodes")
+            request = machine_pb2.UpgradeRequest(
+                image=order.image,
+                reboot_mode=machine_pb2.RebootRequest.Mode.Name(order.mode),
+                force=order.force,
+            )
+            await node_calls.upgrade_old(self.calls, look.node, request)
+        self.progress.move(row, Step.REBOOTING)
+        if not order.is_old:
+            try:
+                await node_calls.reboot_node(self.calls, look.node, order.mode)
+            except RpcError as error:
+                if error.code not in DOWN:
+                    raise
+        now = await self._wait_for_verdict(look, row)
+        row.after = now.version
+        await self._wait_until_well(now, row)
+        await order.after(now)
+        self.progress.move(row, Step.DONE)
+
+    async def _wait_for_verdict(self, before: Look, row: Row) -> Look:
+        """Wait until the node has booted and is off its trial; FailedError when it runs what it ran."""
+        while True:
+            await asyncio.sleep(POLL_INTERVAL)
+            try:
+                now = await node_calls.look_at(self.calls, before.node)
+            except RpcError as error:
+                if error.code in (Code.PERMISSION_DENIED, Code.UNAUTHENTICATED):
+                    raise
+                continue
+            state = now.upgrade
+            if now.boot == before.boot or state is None:
+                continue
+            if state.phase in ON_TRIAL:
+                self.progress.move(row, Step.TRIAL)
+                continue
+            row.after = now.version
+            if state.phase is Phase.REVERTED and now.version != state.version:
+                raise FailedError(f"{state.version} was reverted, {now.version} runs: {state.reason}")
+            if state == before.upgrade and now.version == before.version:
+                # A node without a record of its own, or one that wrote nothing.
+                raise FailedError(f"it came back with {now.version}, as before")
+            return now
+
+    async def _wait_until_well(self, now: Look, row: Row) -> None:
+        known = self.plan.problems.get(now.node, {})
+        self.progress.move(row, Step.CHECKING)
+        while True:
+            try:
+                found = await find_problems(self.calls, now.node, is_control_plane=now.is_control_plane)
+                found = {about: text for about, text in found.items() if about not in known}
+            except RpcError as error:
+                found = {"": error.message or error.code.name}
+            if not found:
+                return
+            text = next(iter(found.values()))
+            if text != row.detail:
+                self.progress.move(row, Step.CHECKING, text)
+            await asyncio.sleep(POLL_INTERVAL)

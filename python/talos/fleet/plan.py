@@ -1,0 +1,121 @@
+"""The order of an upgrade, and what speaks against it before the first node is touched."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from talos.api.machine import machine_pb2 as machine
+from talos.api.rpc import RpcError
+from talos.fleet.calls import MACHINE, FleetCalls, Look, look_at
+from talos.fleet.health import find_problems
+from talos.system.errors import UserError
+from talos.upgrade.manifest import check_version
+from talos.upgrade.state import Phase
+
+AT_ONCE = 16
+"""Nodes that are asked at the same time."""
+TWO = 2
+"""Members of etcd of which none may be away."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Workers at once: ``parallel`` are under way, of which ``unavailable`` are away, others installed."""
+
+    parallel: int = 1
+    unavailable: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Nodes in their order. ``problems`` has what is the matter with a node before, by its address."""
+
+    control_plane: Sequence[Look]
+    workers: Sequence[Look]
+    problems: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+
+    @property
+    def nodes(self) -> Sequence[Look]:
+        """All of them, in their order."""
+        return (*self.control_plane, *self.workers)
+
+
+def parse_unavailable(text: str, workers: int) -> int:
+    """Nodes of ``3`` or ``25%``: of a share at least one; UserError."""
+    number = text.removesuffix("%")
+    if not number.isdecimal() or not 1 <= int(number) <= (100 if text.endswith("%") else 1 << 16):
+        hint = "write a number of nodes, 1 or more, or a share such as 25%"
+        raise UserError(f"{text!r} is no number of nodes", where="--max-unavailable", hint=hint)
+    return max(1, workers * int(number) // 100) if text.endswith("%") else int(number)
+
+
+async def make_plan(
+    calls: FleetCalls, nodes: Sequence[str], *, version: str = "", force: bool = False
+) -> Plan:
+    """Look at all nodes; UserError with everything that speaks against an upgrade of any of them.
+
+    ``version`` is the release's, empty where it is not known before the nodes have read it.
+    """
+    if len(set(nodes)) != len(nodes):
+        twice = next(node for node in nodes if nodes.count(node) > 1)
+        raise UserError(f"{twice} is named twice", where="nodes")
+    free = asyncio.Semaphore(AT_ONCE)
+    refusals: dict[str, str] = {}
+    looks: dict[str, Look] = {}
+    problems: dict[str, Mapping[str, str]] = {}
+
+    async def ask(node: str) -> None:
+        async with free:
+            try:
+                look = looks[node] = await look_at(calls, node)
+                problems[node] = await find_problems(calls, node, is_control_plane=look.is_control_plane)
+            except RpcError as error:
+                refusals[node] = error.message or error.code.name
+            else:
+                if reason := find_refusal(look, version, force=force):
+                    refusals[node] = reason
+
+    await asyncio.gather(*map(ask, nodes))
+    found = [looks[node] for node in nodes if node in looks]
+    names = [look.hostname for look in found if look.hostname]
+    for look in found:
+        if names.count(look.hostname) > 1:
+            refusals.setdefault(look.node, f"{look.hostname} is named by another address, too")
+    plan = Plan(
+        control_plane=[look for look in found if look.is_control_plane],
+        workers=[look for look in found if not look.is_control_plane],
+        problems=problems,
+    )
+    if not refusals and plan.control_plane and not force:
+        refusals |= await _check_members(calls, plan.control_plane[0].node)
+    if refusals:
+        reasons = [f"{node}: {refusals[node]}" for node in nodes if node in refusals]
+        raise UserError("; ".join(reasons), where="upgrade", hint="nothing has been changed")
+    return plan
+
+
+def find_refusal(look: Look, version: str, *, force: bool = False) -> str:
+    """Why a node that answers may not be upgraded to a version, empty when it may."""
+    state = look.upgrade
+    if state is None:
+        return "its META is not read yet"
+    if state.phase is Phase.TRIAL:
+        return f"{state.version} is on trial: wait for its self-check to end"
+    if not version or look.version == version:
+        return ""
+    return "; ".join(check_version(version, running=look.version, force=force))
+
+
+async def _check_members(calls: FleetCalls, node: str) -> Mapping[str, str]:
+    """What etcd says before the first of its nodes goes away; the node itself asks again, under a lock."""
+    request, reply_type = machine.EtcdMemberListRequest(), machine.EtcdMemberListResponse
+    try:
+        reply = await calls.unary(node, MACHINE + "EtcdMemberList", request, reply_type)
+    except RpcError as error:
+        return {node: f"etcd: {error.message}"}
+    members = [member for message in reply.messages for member in message.members]
+    if len(members) == TWO:
+        return {node: f"etcd has {TWO} members, of which none may be away: add a third one"}
+    if learners := [member.hostname or f"{member.id:016x}" for member in members if member.is_learner]:
+        return {node: f"{', '.join(learners)} can't vote in etcd yet"}
+    return {}

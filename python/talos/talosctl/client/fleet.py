@@ -1,0 +1,84 @@
+"""``talosctl upgrade`` of several nodes: what speaks against it, the order, what became of each."""
+
+import json
+
+from talos.api.common.common_pb2 import ContainerdInstance
+from talos.api.machine.machine_pb2 import RebootRequest
+from talos.fleet.engine import Fleet, Order
+from talos.fleet.plan import Limits, Plan, make_plan, parse_unavailable
+from talos.fleet.progress import Progress
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Invocation
+from talos.talosctl.cli.flag import Flags
+from talos.talosctl.client.command import need_nodes, run_async
+from talos.talosctl.client.fleet_calls import FreshCalls
+from talos.talosctl.client.select import select_target
+from talos.talosctl.output import console, fleet
+from talos.talosctl.output.yaml_text import dump_yaml
+from talos.upgrade.manifest import find_version
+
+
+def run_fleet(invocation: Invocation, containerd: ContainerdInstance, mode: RebootRequest.Mode) -> int:
+    """Upgrade the nodes of the command line; the exit code is 0 when all of them run the release."""
+    flags = invocation.flags
+    target = select_target(flags)
+    nodes, calls, image = need_nodes(target), FreshCalls(target), flags.text("image")
+    force = flags.is_set("force")
+    order = Order(
+        image=image,
+        version=find_version(image),
+        containerd=containerd,
+        mode=mode,
+        is_old=flags.is_set("legacy") or force,
+        force=force,
+        timeout=flags.seconds("timeout") or float("inf"),
+    )
+
+    async def main() -> int:
+        plan = await make_plan(calls, nodes, version=order.version, force=force)
+        limits = make_limits(flags, plan)
+        show_plan(plan)
+        with fleet.following(is_plain=flags.text("progress") == "plain") as watcher:
+            upgrade = Fleet(calls=calls, plan=plan, order=order, limits=limits, watcher=watcher)
+            fleet.begin(watcher, upgrade.progress)
+            try:
+                await upgrade.run()
+            finally:
+                if isinstance(watcher, fleet.Live):
+                    watcher.stop()
+                show(upgrade.progress, flags.text("output"))
+        return 0 if upgrade.progress.has_succeeded else 1
+
+    return run_async(main())
+
+
+def make_limits(flags: Flags, plan: Plan) -> Limits:
+    """How many workers at once."""
+    parallel = flags.number("parallel")
+    if parallel < 1:
+        raise UserError("has to be 1 or more", where="--parallel")
+    text = flags.text("max-unavailable")
+    away = parse_unavailable(text, len(plan.workers)) if text else parallel
+    return Limits(parallel=parallel, unavailable=away)
+
+
+def show_plan(plan: Plan) -> None:
+    """The order, and what is not well now."""
+    console.note(f"in this order: {', '.join(look.name for look in plan.nodes)}")
+    for look in plan.nodes:
+        if problems := plan.problems.get(look.node):
+            console.note(
+                f"WARNING: {look.node}: not well before, so not waited for: {'; '.join(problems.values())}"
+            )
+
+
+def show(progress: Progress, form: str) -> None:
+    """What became of each node, and why it ended before its end."""
+    if form == "table":
+        console.write(fleet.format_rows(progress))
+    else:
+        document = progress.document()
+        console.write(json.dumps(document, indent=2) + "\n" if form == "json" else dump_yaml(document))
+    console.flush()
+    if progress.reason:
+        console.note(f"error: stopped: {progress.reason}")

@@ -1,0 +1,116 @@
+"""An upgrade of many nodes: rows that change on a terminal, plain lines elsewhere, a table at last."""
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from talos.fleet.progress import Progress, Row, Step, Watcher
+from talos.talosctl.output import console
+from talos.talosctl.output.table import format_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_STYLES = {Step.DONE: "green", Step.CURRENT: "green", Step.FAILED: "red", Step.NOT_STARTED: "dim"}
+_ORDER = tuple(Step)
+_LENGTH = 12
+"""Characters of a bar."""
+
+
+class Lines:
+    """A line whenever a node's step is another or says something new."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, str] = {}
+
+    def changed(self, row: Row) -> None:
+        """Write it, unless only a number has changed."""
+        detail = "" if row.step is Step.PULLING else row.detail
+        text = f"{row.node}: {row.step.value}{': ' if detail else ''}{detail}"
+        if self._last.get(row.node) != text:
+            self._last[row.node] = text
+            console.note(text)
+
+
+class Live:
+    """Rows that change in place."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live as RichLive
+
+        self._rows: dict[str, Row] = {}
+        self._live = RichLive(
+            console=Console(file=sys.stderr, highlight=False), get_renderable=self._make, refresh_per_second=4
+        )
+
+    def start(self, progress: Progress) -> None:
+        """Show all rows from now on."""
+        self._rows = {row.node: row for row in progress.rows}
+        self._live.start()
+
+    def stop(self) -> None:
+        """Leave them as they are."""
+        self._live.stop()
+
+    def changed(self, row: Row) -> None:
+        """A row is drawn anew by itself."""
+
+    def _make(self) -> "Table":
+        from rich.markup import escape
+        from rich.table import Table
+
+        table = Table.grid(padding=(0, 2))
+        for row in self._rows.values():
+            style = _STYLES.get(row.step, "cyan")
+            filled = _LENGTH * _ORDER.index(row.step) // _ORDER.index(Step.DONE)
+            bar = "━" * min(filled, _LENGTH)
+            seconds = f"{row.seconds:.0f} s" if row.began else ""
+            table.add_row(
+                escape(row.name),
+                f"[{style}]{bar}[/{style}][dim]{'━' * (_LENGTH - len(bar))}[/dim]",
+                f"[{style}]{row.step.value}[/{style}]",
+                seconds,
+                f"[dim]{escape(row.detail)}[/dim]",
+            )
+        return table
+
+
+@contextmanager
+def following(*, is_plain: bool) -> Generator[Lines | Live]:
+    """Who shows the progress, ended properly however the block ends."""
+    if is_plain or not sys.stderr.isatty():
+        yield Lines()
+        return
+    live = Live()
+    try:
+        yield live
+    finally:
+        live.stop()
+
+
+def begin(watcher: Watcher, progress: Progress) -> None:
+    """Show the rows of an upgrade that begins."""
+    if isinstance(watcher, Live):
+        watcher.start(progress)
+
+
+def format_rows(progress: Progress) -> str:
+    """The table of what became of each node."""
+    header = ("NODE", "HOSTNAME", "ROLE", "BEFORE", "AFTER", "RESULT", "TIME", "AWAY", "REASON")
+    rows = (
+        (
+            row.node,
+            row.hostname,
+            "controlplane" if row.is_control_plane else "worker",
+            row.before,
+            row.after,
+            row.step.value,
+            f"{row.seconds:.0f}s" if row.began else "",
+            f"{row.away:.0f}s" if row.down else "",
+            row.detail if row.step is Step.FAILED else "",
+        )
+        for row in progress.rows
+    )
+    return format_table([header, *rows])

@@ -1,0 +1,201 @@
+"""Upgrades of many nodes in memory: the order, the bounds, what stops them, what is said at the end."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from tests.unit.fleet.cluster import IMAGE, NEW, OLD, TICK, Cluster, Steps, make_cluster
+
+from talos.fleet import engine
+from talos.fleet.engine import Fleet, Order
+from talos.fleet.plan import Limits, make_plan, parse_unavailable
+from talos.fleet.progress import Progress, Step
+from talos.system.errors import UserError
+from talos.upgrade.state import IDLE, stage, start
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "POLL_INTERVAL", TICK)
+
+
+def upgrade(
+    cluster: Cluster, nodes: Sequence[str] = (), *, limits: Limits | None = None, **order: Any
+) -> Progress:
+    """Upgrade nodes, all unless some are named."""
+
+    async def main() -> Progress:
+        settings: dict[str, Any] = {"image": IMAGE, "version": NEW, **order}
+        chosen = Order(**settings)
+        plan = await make_plan(
+            cluster, list(nodes or cluster.nodes), version=chosen.version, force=chosen.force
+        )
+        fleet = Fleet(calls=cluster, plan=plan, order=chosen, limits=limits or Limits(), watcher=Steps())
+        return await fleet.run()
+
+    return asyncio.run(main())
+
+
+def results(progress: Progress) -> list[Step]:
+    return [row.step for row in progress.rows]
+
+
+def test_control_plane_nodes_come_first_and_one_at_a_time() -> None:
+    cluster = make_cluster()
+    names = list(cluster.nodes)
+    progress = upgrade(cluster, [*names[3:], *names[:3]])
+    assert progress.has_succeeded
+    assert cluster.done("reboot") == names
+    assert (cluster.most_away, cluster.most_installing) == (1, 1)
+    assert [row.after for row in progress.rows] == [NEW] * 5
+    assert all(row.away > 0 for row in progress.rows)
+    # The next node is not even installed while one is away.
+    assert [what for what, _ in cluster.log] == ["pull", "install", "reboot"] * 5
+
+
+@pytest.mark.parametrize(("parallel", "away"), [(2, 2), (5, 2), (3, 1), (8, 8)])
+def test_workers_are_bounded_twice(parallel: int, away: int) -> None:
+    cluster = make_cluster(1, 8)
+    progress = upgrade(cluster, limits=Limits(parallel=parallel, unavailable=away))
+    assert progress.has_succeeded, progress.reason
+    assert cluster.most_away == away
+    assert cluster.most_installing == parallel
+
+
+@pytest.mark.parametrize(
+    ("fails", "reason"),
+    [
+        ("install", "exit code 2: refused: the release is not signed"),
+        ("trial", "v1.15.1 was reverted, v1.15.0 runs: self-check: the network is not ready"),
+        ("health", "not done after 0.3 s: becoming well service kubelet is Preparing"),
+        ("away", "not done after 0.3 s: rebooting"),
+    ],
+)
+def test_the_first_failure_ends_it(fails: str, reason: str) -> None:
+    cluster = make_cluster()
+    cluster.nodes["10.0.0.2"].fails = fails
+    progress = upgrade(cluster, timeout=0.3)
+    assert not progress.has_succeeded
+    assert progress.reason.startswith("10.0.0.2 (node-2): ")
+    assert reason in progress.reason
+    assert results(progress) == [Step.DONE, Step.FAILED, *[Step.NOT_STARTED] * 3]
+    assert cluster.done("pull") == ["10.0.0.1", "10.0.0.2"]
+
+
+def test_what_is_under_way_is_seen_through() -> None:
+    cluster = make_cluster(1, 6)
+    cluster.nodes["10.0.0.3"].fails = "install"
+    progress = upgrade(cluster, limits=Limits(parallel=3, unavailable=1))
+    by_node = {row.node: row.step for row in progress.rows}
+    assert by_node["10.0.0.3"] is Step.FAILED
+    assert {by_node[f"10.0.0.{number}"] for number in (2, 4)} <= {Step.DONE, Step.STAGED}
+    assert [by_node[f"10.0.0.{number}"] for number in (5, 6, 7)] == [Step.NOT_STARTED] * 3
+    assert not any(step.is_active for step in by_node.values())
+    document = progress.document()
+    assert document["succeeded"] is False
+    assert "node-3" in str(document["reason"])
+
+
+def test_it_continues_where_it_stopped() -> None:
+    cluster = make_cluster()
+    cluster.nodes["10.0.0.2"].fails = "trial"
+    upgrade(cluster)
+    cluster.nodes["10.0.0.2"].fails = ""
+    cluster.log.clear()
+    progress = upgrade(cluster)
+    assert progress.has_succeeded
+    assert results(progress) == [Step.CURRENT, *[Step.DONE] * 4]
+    assert cluster.done("reboot") == list(cluster.nodes)[1:]
+
+
+def test_what_was_not_well_before_is_not_waited_for() -> None:
+    cluster = make_cluster()
+    cluster.nodes["10.0.0.1"].unwell = "kubelet"
+    assert upgrade(cluster).has_succeeded
+
+
+def test_the_gate_closes_between_two_nodes() -> None:
+    cluster = make_cluster()
+    progress = upgrade(cluster, gate=lambda: "the window is closed" if cluster.done("reboot") else "")
+    assert progress.reason == "the window is closed"
+    assert results(progress) == [Step.DONE, *[Step.NOT_STARTED] * 4]
+
+
+def test_older_calls_carry_force() -> None:
+    cluster = make_cluster(1, 1)
+    for node in cluster.nodes.values():
+        node.version = "v1.17.0"
+    progress = upgrade(cluster, is_old=True, force=True)
+    assert progress.has_succeeded
+    assert cluster.done("upgrade") == list(cluster.nodes)
+    assert not cluster.done("install")
+
+
+def refuse(cluster: Cluster, *nodes: str) -> str:
+    with pytest.raises(UserError) as caught:
+        upgrade(cluster, nodes)
+    assert cluster.log == []
+    return str(caught.value)
+
+
+def test_nothing_is_touched_when_a_node_is_away() -> None:
+    cluster = make_cluster()
+    cluster.nodes["10.0.0.5"].is_up = False
+    assert "10.0.0.5: 10.0.0.5 does not answer (nothing has been changed)" in refuse(cluster)
+
+
+def test_every_reason_is_named() -> None:
+    cluster = make_cluster()
+    staged = stage(IDLE, running="A", version="v1.15.1", previous_version=OLD)
+    cluster.nodes["10.0.0.1"].state = start(staged, running="B")
+    cluster.nodes["10.0.0.4"].version = "v1.16.0"
+    cluster.nodes["10.0.0.5"].version = "v1.13.0"
+    text = refuse(cluster)
+    assert "10.0.0.1: v1.15.1 is on trial" in text
+    assert "10.0.0.4: the release v1.15.1 is older than the running v1.16.0" in text
+    assert "10.0.0.5: from v1.13.0 to v1.15.1 minor versions are skipped" in text
+
+
+def test_two_members_and_two_names_of_a_node_are_refused() -> None:
+    cluster = make_cluster()
+    cluster.members = 2
+    assert "etcd has 2 members, of which none may be away" in refuse(cluster)
+    assert "10.0.0.1 is named twice" in refuse(cluster, "10.0.0.1", "10.0.0.1")
+
+
+def test_an_interrupted_upgrade_says_what_it_left() -> None:
+    cluster = make_cluster()
+
+    async def main() -> Progress:
+        plan = await make_plan(cluster, list(cluster.nodes), version=NEW)
+        fleet = Fleet(
+            calls=cluster,
+            plan=plan,
+            order=Order(image=IMAGE, version=NEW),
+            limits=Limits(),
+            watcher=Steps(),
+        )
+        running = asyncio.create_task(fleet.run())
+        while not cluster.done("reboot"):  # noqa: ASYNC110 - the nodes in memory have no events
+            await asyncio.sleep(TICK)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        return fleet.progress
+
+    progress = asyncio.run(main())
+    assert progress.reason == "interrupted"
+    assert results(progress) == [Step.FAILED, *[Step.NOT_STARTED] * 4]
+    assert "nobody waited for its end" in progress.rows[0].detail
+
+
+@pytest.mark.parametrize(("text", "count"), [("3", 3), ("25%", 2), ("1%", 1), ("100%", 9)])
+def test_numbers_and_shares_of_nodes(text: str, count: int) -> None:
+    assert parse_unavailable(text, 9) == count
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "0%", "101%", "half", "1e3", "٣x"])
+def test_other_texts_are_no_number_of_nodes(text: str) -> None:
+    with pytest.raises(UserError, match="is no number of nodes"):
+        parse_unavailable(text, 9)
