@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.harness.cluster import Cluster, eventually, running_cluster
 
-from talos.clusterd.etcd.election import LEASE_SECONDS
+from talos.etcd.election import LEASE_SECONDS
 
 API_PORT = 50000
 

@@ -15,6 +15,8 @@ from talos.config.documents.kubernetes.authentication import KubeAuthenticationC
 from talos.config.documents.kubernetes.authorizer import KubeAuthorizerConfig
 from talos.config.documents.kubernetes.controller_manager import KubeControllerManagerConfig
 from talos.config.documents.kubernetes.core_dns import KubeCoreDNSConfig
+from talos.config.documents.kubernetes.external_manifest import KubeExternalManifestConfig
+from talos.config.documents.kubernetes.inline_manifest import KubeInlineManifestConfig
 from talos.config.documents.kubernetes.kubelet import KubeletConfig
 from talos.config.documents.kubernetes.network import KubeNetworkConfig
 from talos.config.documents.kubernetes.node import KubeNodeConfig
@@ -123,6 +125,41 @@ def kubelet(config: Config) -> Kubelet:
         cluster_dns=(chosen.cluster_dns if chosen else None) or (),
         default_seccomp=bool(default_seccomp),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtraManifest:
+    """What the user adds to the manifests of the system: at a URL, or a text of its own."""
+
+    name: str
+    priority: str
+    """The first part of its name on the node: manifests are applied in the order of their names."""
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    text: str = ""
+
+
+def extra_manifests(config: Config) -> list[ExtraManifest]:
+    """The user's manifests, each name once: of the network, of the cloud provider, then all others."""
+    main, found = _cluster(config), list[ExtraManifest]()
+    cni = main.network.cni if main.network else None
+    if cni and cni.name == "custom":
+        found += [ExtraManifest(name=url, priority="05", url=url) for url in cni.urls or ()]
+    provider = main.external_cloud_provider
+    if provider and provider.enabled:
+        found += [ExtraManifest(name=url, priority="30", url=url) for url in provider.manifests or ()]
+    headers = main.extra_manifest_headers or {}
+    found += [
+        ExtraManifest(name=url, priority="99", url=url, headers=headers) for url in main.extra_manifests or ()
+    ]
+    found += [
+        ExtraManifest(name=one.name, priority="99", url=str(one.url), headers=one.headers or {})
+        for one in config.find_all(KubeExternalManifestConfig)
+    ]
+    texts = {one.name: one.contents for one in main.inline_manifests or ()}
+    texts |= {one.name: one.manifest for one in config.find_all(KubeInlineManifestConfig)}
+    found += [ExtraManifest(name=name, priority="99", text=text) for name, text in texts.items()]
+    return list({(one.priority, one.name): one for one in found}.values())
 
 
 def node_ip_subnets(config: Config) -> tuple[str, ...]:

@@ -4,18 +4,21 @@ from talos.api.machine import machine_pb2
 from talos.api.rpc import Service
 from talos.daemon.host import mirrored_state, run_controller_daemon
 from talos.daemon.run import Daemon, run
+from talos.daemon.state import remote_state
+from talos.etcd.access import EtcdAccess
 from talos.kubed.controllers.certificates import (
     CertSANsController,
     DynamicCertificatesController,
     KubernetesSecretsController,
 )
 from talos.kubed.controllers.control_plane import ControlPlaneConfigController
-from talos.kubed.controllers.kubelet import KubeletConfigController, KubeletSpecController
-from talos.kubed.controllers.manifests import (
-    BootstrapConfigController,
-    ManifestApplyController,
-    ManifestController,
+from talos.kubed.controllers.extra_manifests import (
+    ExtraManifestController,
+    ExtraManifestsConfigController,
 )
+from talos.kubed.controllers.kubelet import KubeletConfigController, KubeletSpecController
+from talos.kubed.controllers.manifest_apply import ManifestApplyController
+from talos.kubed.controllers.manifests import BootstrapConfigController, ManifestController
 from talos.kubed.controllers.node import NodeIPConfigController, NodeIPController, NodeMarksController
 from talos.kubed.controllers.node_status import NodeStatusController
 from talos.kubed.controllers.prism import (
@@ -29,7 +32,7 @@ from talos.resource.controller.controller import Controller
 from talos.system.logging import Log
 
 
-def make_controllers(log: Log) -> list[Controller]:
+def make_controllers(etcd: EtcdAccess, log: Log) -> list[Controller]:
     """Every controller of this daemon."""
     return [
         CertSANsController(),
@@ -48,19 +51,22 @@ def make_controllers(log: Log) -> list[Controller]:
         PrismConfigController(),
         PrismController(),
         BootstrapConfigController(),
-        ManifestController(log),
-        ManifestApplyController(log),
+        ManifestController(),
+        ExtraManifestsConfigController(),
+        ExtraManifestController(log),
+        ManifestApplyController(etcd, log),
         NodeStatusController(log),
     ]
 
 
 async def serve_kubernetes(daemon: Daemon) -> None:
     """Run the controllers against the node's State until the daemon stops."""
-    controllers = make_controllers(daemon.log)
-    async with mirrored_state(daemon, controllers) as state:
-        descriptor = machine_pb2.DESCRIPTOR.services_by_name["MachineService"]
-        service = Service(descriptor, KubernetesService(state).make_public())
-        await run_controller_daemon(daemon, state, controllers, services=(service,))
+    async with remote_state(daemon) as remote:
+        controllers = make_controllers(EtcdAccess(daemon, remote), daemon.log)
+        async with mirrored_state(daemon, controllers) as state:
+            descriptor = machine_pb2.DESCRIPTOR.services_by_name["MachineService"]
+            service = Service(descriptor, KubernetesService(state).make_public())
+            await run_controller_daemon(daemon, state, controllers, services=(service,))
 
 
 def main() -> None:

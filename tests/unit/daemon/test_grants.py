@@ -41,6 +41,8 @@ SENSITIVE = {
         kinds.AUTHENTICATION_CONFIG.type,
         kinds.AUTHORIZATION_CONFIG.type,
         kinds.CERT_SAN.type,
+        kinds.ETCD_ROOT_SECRET.type,
+        kinds.ETCD_SECRET.type,
         kinds.KUBELET_CONFIG.type,
         kinds.KUBELET_SPEC.type,
         kinds.KUBERNETES_DYNAMIC_CERT.type,

@@ -5,8 +5,8 @@ import trio
 from talos.api.definitions.etcd_pb2 import MemberSpec, SpecSpec
 from talos.api.etcd import rpc_pb2 as pb
 from talos.api.rpc import RpcError
-from talos.clusterd.etcd.access import EtcdAccess
 from talos.clusterd.etcd.arguments import peer_urls
+from talos.etcd.access import EtcdAccess
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.logging import Log

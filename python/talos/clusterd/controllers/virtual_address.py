@@ -9,7 +9,7 @@ import trio
 from talos.api.common.common_pb2 import NetIPPrefix
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import AddressSpecSpec, OperatorSpecSpec
-from talos.clusterd.etcd.election import Election, OpenStore
+from talos.etcd.election import Election, OpenStore
 from talos.resource import ids, kinds
 from talos.resource.changes import copy_spec
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output

@@ -5,7 +5,7 @@ from ipaddress import IPv6Address, ip_address
 
 from talos.api.common.common_pb2 import NetIP
 from talos.api.definitions.etcd_pb2 import SpecSpec
-from talos.clusterd.etcd.client import PEER_PORT, PORT
+from talos.etcd.client import PEER_PORT, PORT
 from talos.system.errors import UserError
 
 PROGRAM, RESTORE_PROGRAM = "etcd", "etcdutl"

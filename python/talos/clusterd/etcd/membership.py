@@ -10,10 +10,10 @@ import trio
 from talos.api.definitions.etcd_pb2 import SpecSpec
 from talos.api.etcd import rpc_pb2 as pb
 from talos.api.rpc import Code, RpcError
-from talos.clusterd.etcd import client as etcd
-from talos.clusterd.etcd.access import EtcdAccess
 from talos.clusterd.etcd.arguments import make_initial_cluster, peer_urls
-from talos.clusterd.etcd.lock import UPGRADE, free_lock, take_lock
+from talos.etcd import client as etcd
+from talos.etcd.access import EtcdAccess
+from talos.etcd.lock import UPGRADE, free_lock, take_lock
 from talos.system.logging import Log
 
 # All in seconds, as upstream.

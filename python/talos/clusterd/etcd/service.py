@@ -9,10 +9,10 @@ from talos.api.etcd import rpc_pb2 as pb
 from talos.api.internal import membership_pb2 as internal
 from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Call, Code, Handler, RpcError, Send, Service
-from talos.clusterd.etcd.access import EtcdAccess
 from talos.clusterd.etcd.arguments import make_argv, make_initial_cluster, make_restore_argv, peer_urls
 from talos.clusterd.etcd.membership import Membership
 from talos.daemon.machine_type import require_control_plane
+from talos.etcd.access import EtcdAccess
 from talos.resource.state import State
 
 CHUNK = 32 * 1024

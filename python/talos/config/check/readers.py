@@ -16,7 +16,6 @@ UNREAD_KINDS = frozenset({
     "EventSinkConfig", "ExistingVolumeConfig", "ExtensionServiceConfig",
     "ExternalVolumeConfig", "FilesystemScrubConfig", "FilesystemTrimConfig", "HCloudVIPConfig",
     "ImageCacheConfig", "ImageVerificationConfig", "KernelModuleConfig", "KmsgLogConfig",
-    "KubeExternalManifestConfig",
     "KubeSpanConfig", "KubeSpanEndpointsConfig",
     "KubeTalosAPIAccessConfig", "LVMLogicalVolumeConfig",
     "LVMVolumeGroupConfig",

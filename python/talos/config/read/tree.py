@@ -29,6 +29,15 @@ MAX_DEPTH = 100
 MAX_NODES = 50_000
 """Nodes of all documents with their aliases expanded; a generated config has about 1,000."""
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How large a text may be."""
+
+    bytes: int = MAX_BYTES
+    nodes: int = MAX_NODES
+
+
 MAX_KEY = 512
 """Characters of a key. The place of every value below repeats it."""
 
@@ -71,7 +80,7 @@ class MappingNode:
 type Node = ScalarNode | SequenceNode | MappingNode
 
 
-def parse_documents(text: str | bytes, *, source: str = "") -> list[Node]:
+def parse_documents(text: str | bytes, *, source: str = "", size: Size = Size()) -> list[Node]:
     """Compose every document of a stream; empty ones are left out.
 
     Raises:
@@ -81,8 +90,8 @@ def parse_documents(text: str | bytes, *, source: str = "") -> list[Node]:
     def refuse(message: str, mark: Mark | None = None, hint: str = "") -> ConfigError:
         return ConfigError([Problem(message=message, mark=mark, hint=hint, source=source)])
 
-    if len(text) > MAX_BYTES:
-        raise refuse(f"{len(text)} bytes are too many", hint=f"at most {MAX_BYTES}")
+    if len(text) > size.bytes:
+        raise refuse(f"{len(text)} bytes are too many", hint=f"at most {size.bytes}")
     if isinstance(text, bytes):
         try:
             text = text.decode()
@@ -90,7 +99,7 @@ def parse_documents(text: str | bytes, *, source: str = "") -> list[Node]:
             line = text.count(b"\n", 0, error.start) + 1
             column = error.start - (text.rfind(b"\n", 0, error.start) + 1) + 1
             raise refuse("the text is not UTF-8", Mark(line, column), "save it as UTF-8") from error
-    composer = _Composer(refuse)
+    composer = _Composer(refuse, size.nodes)
     try:
         for event in _YAML.parse(text, Loader=_LOADER):
             composer.feed(event)
@@ -130,7 +139,8 @@ YAML_VERSION = (1, 1)
 class _Composer:
     """Builds nodes from events."""
 
-    def __init__(self, refuse: Callable[..., ConfigError]) -> None:
+    def __init__(self, refuse: Callable[..., ConfigError], most: int) -> None:
+        self._most = most
         self.documents: list[Node] = []
         self._refuse = refuse
         self._stack: list[_Open] = []
@@ -185,8 +195,8 @@ class _Composer:
             self._anchors[anchor] = node
         if not self._stack:
             self._weight += node.weight
-            if self._weight > MAX_NODES:
-                raise self._refuse("too many documents", node.mark, f"at most {MAX_NODES} values")
+            if self._weight > self._most:
+                raise self._refuse("too many documents", node.mark, f"at most {self._most} values")
             if not (isinstance(node, ScalarNode) and node.plain and node.value in _NULLS):
                 self.documents.append(node)
             return
@@ -203,11 +213,11 @@ class _Composer:
         """Add the node's size to that of the collection around it."""
         parent.node.weight += node.weight
         parent.node.depth = max(parent.node.depth, node.depth + 1)
-        if self._weight + parent.node.weight > MAX_NODES:
+        if self._weight + parent.node.weight > self._most:
             raise self._refuse(
                 "too many values, aliases counted as often as they are used",
                 mark,
-                f"at most {MAX_NODES}",
+                f"at most {self._most}",
             )
         if len(self._stack) + node.depth > MAX_DEPTH:
             raise self._refuse("nested too deeply", mark, f"at most {MAX_DEPTH} levels")

@@ -1,7 +1,5 @@
 """The manifests with which a cluster begins, as dictionaries of the Kubernetes API."""
 
-from collections.abc import Sequence
-
 import yaml
 
 from talos.api.definitions.k8s_pb2 import BootstrapManifestsConfigSpec
@@ -88,9 +86,3 @@ def make_in_cluster_config(server: str, root: KubernetesRootSpec) -> Manifest:
     document["users"][0]["user"] = {"tokenFile": account}
     text = yaml.safe_dump(document, sort_keys=False)
     return {**make_head("v1", "ConfigMap", "kubeconfig-in-cluster", SYSTEM), "data": {"kubeconfig": text}}
-
-
-def order(manifests: Sequence[Manifest]) -> list[Manifest]:
-    """Namespaces and definitions of kinds first: others need them."""
-    first = ("Namespace", "CustomResourceDefinition")
-    return sorted(manifests, key=lambda manifest: manifest["kind"] not in first)

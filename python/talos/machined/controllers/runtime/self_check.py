@@ -44,7 +44,7 @@ class SelfCheckController(Controller):
 
     name = "runtime.SelfCheckController"
     inputs = (Input(kinds.SERVICE), Input(*ids.NETWORK_STATUS))
-    outputs = (Output(kinds.DIAGNOSTIC),)
+    outputs = (Output(kinds.DIAGNOSTIC, shared=True),)
 
     def __init__(
         self,

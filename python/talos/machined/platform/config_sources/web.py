@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import trio
 
-from talos.machined.platform.config_sources.fetch import Fetched, FetchError, NotThereError, fetch
+from talos.daemon.fetch import Fetched, FetchError, NotThereError, fetch
 from talos.machined.platform.config_sources.variables import (
     collect_values,
     fill_url,

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from talos.api.definitions import enums_pb2 as enums
-from talos.machined.platform.config_sources.fetch import LIMIT, FetchError, NotThereError, fetch
+from talos.daemon.fetch import LIMIT, FetchError, NotThereError, fetch
 from talos.machined.platform.config_sources.variables import fill_url, find_variables
 from talos.machined.platform.config_sources.web import WebSource
 from talos.resource import ids, kinds
@@ -27,6 +27,8 @@ class Site:
 
     answers: dict[str, list[tuple[int, dict[str, str], bytes]]]
     asked: list[str] = field(default_factory=list[str])
+    tokens: list[str] = field(default_factory=list[str])
+    """The header of this name, of each request."""
     url: str = ""
 
     @contextmanager
@@ -36,6 +38,7 @@ class Site:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 site.asked.append(self.path)
+                site.tokens.append(self.headers.get("X-Token", ""))
                 answers = site.answers[self.path]
                 status, headers, body = answers.pop(0) if len(answers) > 1 else answers[0]
                 self.send_response(status)
@@ -67,6 +70,17 @@ def test_a_file_is_fetched_also_by_way_of_another() -> None:
     with site(a=(302, {"Location": "/b"}, b""), b=(200, {}, b"text")).serving() as url:
         assert fetch(f"{url}/a").data == b"text"
         assert fetch(f"{url}/a").url == f"{url}/b"
+
+
+def test_headers_go_to_the_server_that_they_are_for_and_no_other() -> None:
+    other = site(b=(200, {}, b"text"))
+    with other.serving() as elsewhere:
+        first = Site(
+            {"/a": [(302, {"Location": "/b"}, b"")], "/b": [(302, {"Location": f"{elsewhere}/b"}, b"")]}
+        )
+        with first.serving() as url:
+            assert fetch(f"{url}/a", {"X-Token": "secret"}).data == b"text"
+    assert (first.tokens, other.tokens) == (["secret", "secret"], [""])
 
 
 def test_a_server_leads_nowhere_but_to_the_web() -> None:

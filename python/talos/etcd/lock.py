@@ -4,17 +4,36 @@ The oldest key below the lock's name is the holder's; its value names the node. 
 lease, so the lock of a node that is gone becomes free by itself.
 """
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+
+import trio
+
 from talos.api.etcd import kv_pb2
 from talos.api.etcd import rpc_pb2 as pb
 from talos.api.rpc import Code, RpcError
-from talos.clusterd.etcd.client import EtcdClient
+from talos.etcd.client import EtcdClient
 
 UPGRADE = "talos:v1:etcdUpgradeMutex"
+MANIFESTS = "talos:v1:manifestApplyMutex"
 LEASE_SECONDS = 1200
 """After which the lock of a node that is gone is free: an upgrade may take 900 s, its self-check 300 s."""
+FREE_LIMIT = 5.0
+"""Seconds for giving a lock back, which is free later by itself."""
 
 
-async def take_lock(client: EtcdClient, name: str, holder: str) -> None:
+@asynccontextmanager
+async def hold_lock(client: EtcdClient, name: str, holder: str, seconds: int) -> AsyncGenerator[None]:
+    """Hold a lock for up to ``seconds``; FAILED_PRECONDITION names another holder."""
+    await take_lock(client, name, holder, seconds)
+    try:
+        yield
+    finally:
+        with trio.move_on_after(FREE_LIMIT, shield=True), suppress(RpcError):
+            await free_lock(client, name, holder)
+
+
+async def take_lock(client: EtcdClient, name: str, holder: str, seconds: int = LEASE_SECONDS) -> None:
     """Take a lock, or prolong it for the node that has it; FAILED_PRECONDITION names another holder."""
     reply = await client.txn(pb.TxnRequest(success=[_find_oldest(name)]))
     if (own := _first(reply)) is not None and own.value == holder.encode():
@@ -22,7 +41,7 @@ async def take_lock(client: EtcdClient, name: str, holder: str) -> None:
             return
     elif own is not None:
         raise _make_refusal(name, own)
-    lease = await client.grant_lease(LEASE_SECONDS)
+    lease = await client.grant_lease(seconds)
     key = f"{name}/{lease:x}".encode()
     put = pb.RequestOp(request_put=pb.PutRequest(key=key, value=holder.encode(), lease=lease))
     oldest = _first(await client.txn(pb.TxnRequest(success=[put, _find_oldest(name)])))
@@ -61,5 +80,6 @@ def _first(reply: pb.TxnResponse) -> kv_pb2.KeyValue | None:
 
 def _make_refusal(name: str, holder: kv_pb2.KeyValue | None) -> RpcError:
     node = holder.value.decode("utf-8", "replace") if holder is not None and holder.value else "another node"
-    text = f"{node} is being upgraded and holds the lock {name}: wait until it is done"
+    doing = "is being upgraded and holds" if name == UPGRADE else "holds"
+    text = f"{node} {doing} the lock {name}: wait until it is done"
     return RpcError(Code.FAILED_PRECONDITION, text)

@@ -1,6 +1,9 @@
 """Fetching over http and https. The calls block: use a thread."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
 
 LIMIT = 8 * 1024 * 1024
 """Bytes that are taken at most."""
@@ -27,8 +30,8 @@ class Fetched:
     url: str
 
 
-def fetch(url: str) -> Fetched:
-    """Get a file, following redirects to http and https only.
+def fetch(url: str, headers: Mapping[str, str] | None = None) -> Fetched:
+    """Get a file, following redirects to http and https only; another host gets no ``headers``.
 
     Raises:
         FetchError: for everything that may go better next time.
@@ -39,7 +42,7 @@ def fetch(url: str) -> Fetched:
     import urllib.error
 
     try:
-        return _get(url)
+        return _get(url, headers or {})
     except urllib.error.HTTPError as error:
         with error:
             if error.code in {404, 410}:
@@ -53,21 +56,34 @@ def fetch(url: str) -> Fetched:
         raise FetchError(f"this is no URL: {error}") from None
 
 
-def _get(url: str) -> Fetched:
+def _get(url: str, headers: Mapping[str, str]) -> Fetched:
     import ssl
     import time
     import urllib.request
+
+    origin = urlsplit(url)[:2]
+    names = {name.lower() for name in headers}
+
+    class Redirects(urllib.request.HTTPRedirectHandler):
+        def redirect_request(
+            self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+        ) -> urllib.request.Request | None:
+            request = super().redirect_request(req, fp, code, msg, headers, newurl)
+            if request is not None and urlsplit(newurl)[:2] != origin:
+                for name in [name for name in request.headers if name.lower() in names]:
+                    request.remove_header(name)
+            return request
 
     opener = urllib.request.OpenerDirector()  # without file:, ftp: and data:
     for handler in (
         urllib.request.HTTPHandler(),
         urllib.request.HTTPSHandler(context=ssl.create_default_context()),
-        urllib.request.HTTPRedirectHandler(),
+        Redirects(),
         urllib.request.HTTPErrorProcessor(),
         urllib.request.HTTPDefaultErrorHandler(),
     ):
         opener.add_handler(handler)
-    request = urllib.request.Request(url, headers={"User-Agent": AGENT})  # noqa: S310 - the opener has no others
+    request = urllib.request.Request(url, headers={"User-Agent": AGENT, **headers})  # noqa: S310 - the opener has no others
     end = time.monotonic() + ATTEMPT_LIMIT
     answer = opener.open(request, timeout=SILENCE_LIMIT)
     if answer is None:

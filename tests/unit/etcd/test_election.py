@@ -16,7 +16,7 @@ from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
 from talos.api.etcd import rpc_pb2 as pb
 from talos.api.rpc import Code, RpcError
 from talos.clusterd.controllers.virtual_address import VirtualAddressController
-from talos.clusterd.etcd.election import LEASE_SECONDS, Election
+from talos.etcd.election import LEASE_SECONDS, Election
 from talos.resource import ids, kinds
 from talos.resource.changes import put
 from talos.resource.controller.runtime import run_controllers

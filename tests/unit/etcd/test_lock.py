@@ -7,7 +7,7 @@ import pytest
 from talos.api.etcd import kv_pb2
 from talos.api.etcd import rpc_pb2 as pb
 from talos.api.rpc import Code, RpcError
-from talos.clusterd.etcd.lock import LEASE_SECONDS, free_lock, take_lock
+from talos.etcd.lock import LEASE_SECONDS, free_lock, take_lock
 
 NAME = "talos:v1:test"
 
@@ -52,7 +52,7 @@ async def test_one_node_has_it_at_a_time() -> None:
     client = cast("Any", etcd)
     await take_lock(client, NAME, "cp-1")
     assert list(etcd.keys) == [b"talos:v1:test/a1"]
-    with pytest.raises(RpcError, match="cp-1 is being upgraded and holds the lock talos:v1:test") as caught:
+    with pytest.raises(RpcError, match="cp-1 holds the lock talos:v1:test") as caught:
         await take_lock(client, NAME, "cp-2")
     assert caught.value.code is Code.FAILED_PRECONDITION
     await take_lock(client, "talos:v1:other", "cp-2")
@@ -95,6 +95,6 @@ async def test_of_two_that_ask_at_once_the_older_key_wins() -> None:
     late = Late()
     late.revoke_lease = etcd.revoke_lease
     late.leases = 0x10
-    with pytest.raises(RpcError, match="cp-1 is being upgraded"):
+    with pytest.raises(RpcError, match="cp-1 holds the lock"):
         await take_lock(cast("Any", late), NAME, "cp-2")
     assert [key.value for key in etcd.keys.values()] == [b"cp-1"]
