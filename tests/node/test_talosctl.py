@@ -1,6 +1,11 @@
 """What the README shows, on a real node."""
 
+import contextlib
+import os
+import pty
+import select
 import subprocess
+import termios
 import threading
 import time
 from pathlib import Path
@@ -105,6 +110,33 @@ def test_events_of_services(cluster: Cluster) -> None:
         process.terminate()
         process.wait()
         process.stdout.close()
+
+
+def test_the_dashboard_shows_the_node_in_a_terminal(cluster: Cluster) -> None:
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(ours, (40, 120))
+    environment = {**cluster.environment, "TERM": "xterm-256color"}
+    process = start_command(
+        cluster.command("dashboard", "-d", "1s"), stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+    )
+    os.close(theirs)
+    screen = b""
+    try:
+        wanted = (cluster.nodes[0].name.encode(), b"machined", b"healthy")
+        end = time.monotonic() + 30
+        while not all(text in screen for text in wanted):
+            assert select.select([ours], [], [], max(end - time.monotonic(), 0))[0], screen
+            screen += os.read(ours, 65536)
+        os.write(ours, b"q")
+        # It restores the terminal before it ends: somebody must read, until nobody has it open.
+        with contextlib.suppress(OSError):
+            while os.read(ours, 65536):
+                pass
+        assert process.wait(10) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
 
 
 def test_time_is_reported(cluster: Cluster) -> None:

@@ -13,6 +13,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("config", "", "Show and change the client's configuration"),
     ("containers", "c", "List the containers of the system or of Kubernetes"),
     ("copy", "cp", "Copy files from the node"),
+    ("dashboard", "", "Show figures, processes, logs and the network of nodes in the terminal"),
     ("diskfree", "df", "Show how full the volumes are"),
     ("dmesg", "", "Show the kernel's log"),
     ("edit", "", "Change the node's configuration in an editor"),

@@ -37,7 +37,6 @@ NOT_BUILT = {
     "talosctl cluster create dev",
     "talosctl conformance",
     "talosctl conformance kubernetes",
-    "talosctl dashboard",
     "talosctl debug",
     "talosctl image cache-create",
     "talosctl remote-provision-launch",

@@ -1,0 +1,50 @@
+"""``talosctl dashboard``."""
+
+import sys
+
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Type
+from talos.talosctl.client.command import need_nodes
+from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
+from talos.talosctl.client.select import select_target
+
+LEAST_INTERVAL = 0.5
+"""Seconds; asking more often would measure the asking."""
+
+
+def run_dashboard(invocation: Invocation) -> int:
+    """Show nodes in the terminal until the reader leaves."""
+    target = select_target(invocation.flags)
+    nodes = need_nodes(target)
+    interval = invocation.flags.seconds("update-interval")
+    if interval < LEAST_INTERVAL:
+        raise UserError(f"{interval:g} s is too short", where="--update-interval", hint="use 500ms or more")
+    if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
+        raise UserError(
+            "the dashboard needs a terminal",
+            hint="`talosctl get`, `processes`, `memory` and `logs` say the same to programs",
+        )
+    from talos.talosctl.dashboard.app import Dashboard
+
+    app = Dashboard(target, nodes, interval)
+    app.run()
+    return app.return_code or 0
+
+
+COMMAND = Command(
+    name="dashboard",
+    summary="Show figures, processes, logs and the network of nodes in the terminal",
+    flags=(
+        *CLIENT_FLAGS,
+        *INSECURE_FLAGS,
+        Flag(
+            name="update-interval",
+            short="d",
+            type=Type.DURATION,
+            default="3s",
+            help="time between two samples of the figures",
+        ),
+    ),
+    run=run_dashboard,
+)
