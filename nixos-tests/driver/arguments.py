@@ -88,6 +88,9 @@ def _disk(node: Node, name: str, path: Path, place: int) -> list[str]:
     model = {"virtio": "virtio-blk-pci", "nvme": "nvme"}[disk.bus]
     # What the machine flushed is in the host's memory: a killed QEMU loses only what it had not flushed.
     drive = f"id={name},file={path},format=qcow2,if=none,discard=unmap"
+    if disk.recorded:
+        drive = f"id={name},driver=raw,file.driver=nbd,file.server.type=unix,file.server.path={path},if=none"
+        drive += ",werror=report,rerror=report"
     device = f"{model},drive={name},serial={name},bootindex={place + 1}"
     if disk.sector != 512:
         device += f",logical_block_size={disk.sector},physical_block_size={disk.sector}"

@@ -27,6 +27,11 @@ def make_disk(programs: Programs, assets: Assets, disk: Disk, path: Path) -> Non
     run([*argv, str(path), *([disk.size] if disk.size else [])])
 
 
+def parse_size(text: str) -> int:
+    """Bytes of a size such as ``8G`` or ``300M``."""
+    return int(text[:-1]) << {"M": 20, "G": 30}[text[-1]]
+
+
 def copy_disk(programs: Programs, path: Path, copy: Path) -> None:
     """Make a layer over a disk as it is now; the disk must not be written to any more."""
     run(

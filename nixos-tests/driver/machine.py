@@ -15,12 +15,13 @@ from driver.arguments import Files, make_arguments
 from driver.assets import Assets
 from driver.client import Client, Document, at, knock
 from driver.console import Console
-from driver.disks import add_to_initramfs, make_disk
+from driver.disks import add_to_initramfs, make_disk, parse_size
 from driver.failure import Failed, NotYet
 from driver.node import Node, slow_seconds
 from driver.process import Result, end_process, start_process
 from driver.programs import Programs
 from driver.qmp import Qmp
+from driver.recorder import RecordedDisk
 from driver.retry import PAUSE, Patience, retry
 
 CHUNK = 1 << 16
@@ -61,8 +62,14 @@ class Machine:
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
         self._events_seen = 0
+        self.recorded = {
+            disk: RecordedDisk(self.folder / f"{disk}.raw", parse_size(node.disks[disk].size))
+            for disk in node.disks
+            if node.disks[disk].recorded
+        }
+        """The disks that the test serves itself."""
         for disk in node.disks:
-            if not self.disk(disk).exists():
+            if disk not in self.recorded and not self.disk(disk).exists():
                 make_disk(around.programs, around.assets, node.disks[disk], self.disk(disk))
 
     # Power
@@ -127,7 +134,10 @@ class Machine:
             kernel=kernel,
             initramfs=initramfs,
             cmdline=cmdline,
-            disks={name: self.disk(name) for name in node.disks},
+            disks={
+                name: self.recorded[name].socket if name in self.recorded else self.disk(name)
+                for name in node.disks
+            },
             cdrom=self.cdrom,
             code=code,
             variables=variables,
@@ -152,6 +162,8 @@ class Machine:
     def close(self) -> None:
         """Switch it off for good."""
         self._end(is_power_cut=True)
+        for disk in self.recorded.values():
+            disk.close()
 
     def _end(self, *, is_power_cut: bool) -> None:
         if self.qmp is not None:

@@ -21,6 +21,8 @@ class Disk:
     """Path below the asset, when that is a folder."""
     sector: Literal[512, 4096] = 512
     bus: Literal["virtio", "nvme"] = "virtio"
+    recorded: bool = False
+    """Served by the test itself, which has a record of all writes and can let them fail; it is blank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,9 @@ CAP_NET_ADMIN = 12
 CAP_NET_RAW = 13
 CAP_SYS_TIME = 25
 _CAPABILITY_VERSION_3 = 0x20080522
+# linux/fcntl.h, linux/fs.h
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
 # linux/mount.h, asm-generic/unistd.h
 _AT_RECURSIVE = 0x8000
 _MOUNT_ATTR_RDONLY = 0x00000001
@@ -69,6 +72,11 @@ def _check(result: int, what: str) -> int:
 def trim_heap() -> None:
     """Give free memory of the C library's heap back to the kernel."""
     _libc.malloc_trim(ctypes.c_size_t(0))
+
+
+def exchange(one: str, other: str) -> None:
+    """Have two files of a filesystem exchange their names at once; OSError."""
+    _check(_libc.renameat2(_AT_FDCWD, one.encode(), _AT_FDCWD, other.encode(), _RENAME_EXCHANGE), one)
 
 
 def mount(source: str, target: str, type: str = "", flags: int = 0, data: str = "") -> None:

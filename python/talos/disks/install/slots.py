@@ -2,13 +2,14 @@
 
 Safe against power cuts: a new system is written beside the slot, read back after the filesystem was
 unmounted, and only then takes the slot's place. The slot that runs is never touched. What is booted changes
-with one file that is replaced as a whole, or overwritten within one sector.
+within one sector of the disk: GRUB replays no log of a filesystem, and a disk may keep any part of what it was
+given last.
 """
 
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,9 +27,12 @@ from talos.disks.install.target import Target
 from talos.disks.layout import BOOT, Placed, place_areas
 from talos.system.errors import UserError
 from talos.system.files import flush_folder, replace_durably
+from talos.system.kernel import exchange
 
 NEW, OLD = ".new", ".old"
 """Endings of a slot's folder while another takes its place."""
+NEW_CONFIG = f"{PATH}{NEW}"
+"""Within BOOT: the next config, and then the last one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +82,8 @@ class Slots:
                 )
             _take_place(root, slot)
             entries, default = _read_config(root)
-            others = [entry for entry in entries if entry.slot != slot]
-            _write_config(root, [*others, content.entry], default)
+        others = [entry for entry in entries if entry.slot != slot]
+        self._write_config([*others, content.entry], default)
 
     def _copy(self, folder: Path, content: SlotContent) -> None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -110,9 +114,22 @@ class Slots:
 
     def make_default(self, slot: str) -> None:
         """Have GRUB boot a slot from now on."""
-        with self._target.mount(self._boot) as root:
+        with self._target.mount(self._boot, read_only=True) as root:
             entries, _ = _read_config(root)
-            _write_config(root, entries, slot)
+        self._write_config(entries, slot)
+
+    def _write_config(self, entries: Sequence[Entry], default: str) -> None:
+        """Replace GRUB's config. The new file is complete on the disk before its name changes.
+
+        The two files exchange their names, which only the folder's inode has, and that is one sector. The old
+        one stays: an inode that is freed in the same write might be gone before the name is another's.
+        """
+        data = make_config(sorted(entries, key=lambda entry: entry.slot), default).encode()
+        with self._target.mount(self._boot) as root:
+            replace_durably(root / NEW_CONFIG, [data], mode=0o600)
+        with self._target.mount(self._boot) as root:
+            exchange(str(root / NEW_CONFIG), str(root / PATH))
+            flush_folder((root / PATH).parent)
 
 
 def _read_config(root: Path) -> tuple[tuple[Entry, ...], str]:
@@ -122,11 +139,6 @@ def _read_config(root: Path) -> tuple[tuple[Entry, ...], str]:
         raise UserError(
             f"is not the installer's: {error}", where=f"BOOT/{PATH}", hint="install the system again"
         ) from None
-
-
-def _write_config(root: Path, entries: "tuple[Entry, ...] | list[Entry]", default: str) -> None:
-    ordered = sorted(entries, key=lambda entry: entry.slot)
-    replace_durably(root / PATH, [make_config(ordered, default).encode()], mode=0o600)
 
 
 def _take_place(root: Path, slot: str) -> None:

@@ -50,7 +50,9 @@ def test_a_system_is_written_read_back_booted_once_and_made_the_default(target: 
     before = list_all(root / "A")
     slots.write(make_content(), lines.append)
     assert lines == ["writing slot B", "reading slot B back"]
-    assert target.mounted == ["BOOT", "BOOT ro", "BOOT"], "it is unmounted before it is read back"
+    assert target.mounted == ["BOOT", "BOOT ro", "BOOT", "BOOT", "BOOT"], (
+        "it is unmounted before it is read back, and before its config gets its name"
+    )
     entries, default = slots.read()
     assert (default, {slot: entry.version for slot, entry in entries.items()}) == (
         "A",
@@ -135,7 +137,7 @@ def test_a_power_cut_at_any_change_leaves_the_default_bootable(
 
         return call
 
-    for name in ("replace_durably", "flush_folder"):
+    for name in ("replace_durably", "flush_folder", "exchange"):
         monkeypatch.setattr(module, name, cut(getattr(module, name)))
     for point in range(1, 40):
         left = point

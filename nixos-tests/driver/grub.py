@@ -1,0 +1,68 @@
+"""What GRUB makes of a disk: the disk is read with GRUB's own code, which replays no log of a filesystem."""
+
+import hashlib
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from driver.programs import Programs
+
+BOOT = "(loop0,gpt3)"
+CONFIG, ENVIRONMENT = "grub/grub.cfg", "grub/grubenv"
+HEADER = b"# GRUB Environment Block\n"
+ENVIRONMENT_SIZE = 1024
+_SET = re.compile(r'^set (default|fallback)="([^"]*)"', re.MULTILINE)
+_ENTRY = re.compile(r'^menuentry "([^"]*)" \{\n  .*\n  .*\n  linux (\S+).*\n  initrd (\S+)\n\}', re.MULTILINE)
+_NEXT = re.compile(r'"\$next_entry" = "([AB])"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What is started: slots, the second one where the files of the first are missing."""
+
+    first: str
+    second: str = ""
+    is_trial: bool = False
+    """Whether the first one is started once, and the default the next time."""
+
+
+class BootDisk:
+    """A disk's image as GRUB reads it."""
+
+    def __init__(self, programs: Programs, image: Path) -> None:
+        """The image is plain, with partitions."""
+        self._argv = [*programs.argv("grub-fstest"), str(image)]
+
+    def read(self, path: str) -> bytes | None:
+        """A file of BOOT; None when GRUB can't read it."""
+        done = subprocess.run(
+            [*self._argv, "cat", f"{BOOT}/{path}"], capture_output=True, check=False, timeout=120
+        )
+        return None if done.returncode or done.stderr else done.stdout
+
+    def hash_system(self, slot: str) -> tuple[str, ...]:
+        """The digests of a slot's kernel and initramfs; empty for one that can't be read."""
+        found = [self.read(f"{slot}/{name}") for name in ("vmlinuz", "initramfs")]
+        return tuple("" if data is None else hashlib.sha256(data).hexdigest() for data in found)
+
+    def find_start(self) -> Start:
+        """What GRUB starts. AssertionError when it can't start anything."""
+        config = self.read(CONFIG)
+        assert config is not None, f"GRUB can't read {CONFIG}"
+        text = config.decode("utf-8", "replace")
+        chosen = dict(reversed(_SET.findall(text)))
+        kernels = {title: kernel.split("/")[1] for title, kernel, _ in _ENTRY.findall(text)}
+        assert chosen.get("default") in kernels, f"{CONFIG} has no default:\n{text}"
+        first, second = kernels[chosen["default"]], kernels.get(chosen.get("fallback", ""), "")
+        other = _NEXT.search(text)
+        if other is not None and self.next_entry() == other[1]:
+            return Start(first=other[1], second=first, is_trial=True)
+        return Start(first=first, second=second)
+
+    def next_entry(self) -> str:
+        """The slot that is booted once; empty when there is none, or the file is not GRUB's."""
+        data = self.read(ENVIRONMENT) or b""
+        if len(data) != ENVIRONMENT_SIZE or not data.startswith(HEADER):
+            return ""
+        return next((line[11:].decode() for line in data.split(b"\n") if line.startswith(b"next_entry=")), "")
