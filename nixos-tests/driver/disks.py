@@ -1,5 +1,6 @@
 """Disks and volumes for machines: blank ones, layers over images, ISOs, an initramfs with one more file."""
 
+import hashlib
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,8 @@ NEWC = "070701"
 TRAILER = "TRAILER!!!"
 FILE_MODE = 0o100444
 FOLDER_MODE = 0o040755
+META_START, META_COPY = 2102 << 20, 256 << 10
+"""Where an installed disk has META, and bytes of each of its two copies."""
 
 
 def make_disk(programs: Programs, assets: Assets, disk: Disk, path: Path) -> None:
@@ -54,6 +57,23 @@ def read_disk(programs: Programs, path: Path, raw: Path) -> Path:
     """Write a disk's content to a plain file, holes left out."""
     run([*programs.argv("qemu-img"), "convert", "-f", "qcow2", "-O", "raw", str(path), str(raw)], seconds=600)
     return raw
+
+
+def copy_sparse(path: Path, copy: Path) -> None:
+    """Copy a plain disk; holes stay holes."""
+    run(["cp", "--sparse=always", str(path), str(copy)], seconds=600)
+
+
+def is_meta_whole(image: Path) -> bool:
+    """Whether one of META's two copies is what was written: its digest is in the copy's end."""
+    with image.open("rb") as file:
+        file.seek(META_START)
+        copies = [file.read(META_COPY), file.read(META_COPY)]
+    for copy in copies:
+        digest, tail = copy[-36:-4], copy[-4:]
+        if hashlib.sha256(copy[:-36] + bytes(32) + tail).digest() == digest:
+            return True
+    return False
 
 
 def make_iso(programs: Programs, folder: Path, label: str, files: dict[str, str]) -> Path:

@@ -1,17 +1,19 @@
-"""A disk that the test itself serves to QEMU: it records every write, loses what was not flushed, and fails at will.
+"""A disk that the test serves to QEMU: it records every write, and lets writes fail.
 
-QEMU is an NBD client of it (https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md): fixed newstyle,
-simple replies, one connection at a time. What a machine wrote is in the file at once, as in a disk's cache; which
-of it a power cut leaves is chosen afterwards, from the record.
+QEMU is its NBD client (https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md): fixed newstyle,
+simple replies, one connection at a time. What a machine wrote is in the file at once, as in a disk's cache;
+which of it a power cut leaves is chosen afterwards, from the record.
 """
 
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from driver.disks import copy_sparse
 
 SECTOR = 512
 _GREETING = struct.pack(">QQH", 0x4E42444D41474943, 0x49484156454F5054, 1 | 2)
@@ -80,7 +82,7 @@ class RecordedDisk:
         self._recording = False
 
     @contextmanager
-    def fail(self, fault: Fault) -> Iterator[None]:
+    def fail(self, fault: Fault) -> Generator[None]:
         """Let writes end with errors for as long as the context is open."""
         self.fault, self.failed = fault, 0
         try:
@@ -95,6 +97,13 @@ class RecordedDisk:
         with self.path.with_suffix(".record").open("rb") as file:
             file.seek(write.place)
             return file.read(write.length)
+
+    def replace(self, image: Path) -> None:
+        """The disk becomes a copy of another; the machine is off."""
+        copy_sparse(image, self.path.with_suffix(".copy"))
+        self._file.close()
+        self.path.with_suffix(".copy").replace(self.path)
+        self._file = self.path.open("r+b", buffering=0)
 
     def close(self) -> None:
         """Stop serving."""

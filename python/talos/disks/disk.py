@@ -6,7 +6,7 @@ from typing import Any
 
 from talos.api.definitions import block_pb2
 from talos.disks.installation import find_system_disk
-from talos.disks.layout import INSTALLED, META, place_areas
+from talos.disks.layout import INSTALLED, META, STATE, place_areas
 from talos.resource.kinds import DISCOVERED_VOLUME, DISK
 from talos.resource.state import State
 from talos.system.block.blkid import TALOS_META
@@ -64,8 +64,11 @@ class Disk:
 
     @property
     def is_marked(self) -> bool:
-        """Whether it holds an installation: a META with something in it."""
-        return any(part.label == META.label and part.filesystem == TALOS_META for part in self.contents)
+        """Whether it holds an installation: a META with its values, or a damaged one and a STATE."""
+        held = {part.label: part.filesystem for part in self.contents}
+        if held.get(META.label) == "":
+            return bool(held.get(STATE.label))
+        return held.get(META.label) == TALOS_META
 
     @property
     def obstacle(self) -> str:

@@ -1,10 +1,14 @@
-"""Detecting an installation and its disk. META is written last and marks it as complete."""
+"""Detecting an installation and its disk. META is written last and marks it as complete.
+
+STATE is made by the installed system, so a disk that has it was complete: its META is damaged, not missing.
+What erases a disk erases both of them first.
+"""
 
 from collections.abc import Iterable
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
-from talos.disks.layout import META
+from talos.disks.layout import META, STATE
 from talos.resource import ids
 from talos.resource.kinds import VOLUME_STATUS
 from talos.resource.state import NotFoundError, State
@@ -30,5 +34,12 @@ async def find_system_disk(state: State) -> str:
 
 def find_installed(volumes: Iterable[block_pb2.DiscoveredVolumeSpec]) -> list[tuple[str, str]]:
     """The disks that carry an installation, by device and id, in order."""
-    marked = [spec for spec in volumes if spec.partition_label == META.label and spec.name == TALOS_META]
+    found = list(volumes)
+    used = {spec.parent for spec in found if spec.partition_label == STATE.label and spec.name}
+    marked = [
+        spec
+        for spec in found
+        if spec.partition_label == META.label
+        and (spec.name == TALOS_META or (not spec.name and spec.parent in used))
+    ]
     return sorted({(spec.parent_dev_path, spec.parent) for spec in marked})

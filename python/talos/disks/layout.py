@@ -42,6 +42,8 @@ STATE = Area(label="STATE", size=100 * MIB, type_uuid=LINUX_TYPE, filesystem="xf
 EPHEMERAL = Area(label="EPHEMERAL", size=2 * GIB, type_uuid=LINUX_TYPE, filesystem="xfs")
 """With the least size that it may have; it takes what is left of the disk."""
 
+MARKS = (META.label, STATE.label)
+"""What shows that a disk holds an installation: erased before anything else."""
 INSTALLED = (EFI, BIOS, BOOT, META)
 """What the installer writes, in this order."""
 SYSTEM = (*INSTALLED, STATE, EPHEMERAL)

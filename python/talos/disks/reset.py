@@ -7,7 +7,7 @@ from pathlib import Path
 
 from talos.api.machine.machine_pb2 import ResetRequest
 from talos.disks.disk import Content, Disk, read_disks
-from talos.disks.layout import META
+from talos.disks.layout import MARKS
 from talos.resource.state import State
 from talos.system.block.wipe import WipeMethod, wipe_device, wipe_edges
 from talos.system.errors import UserError
@@ -94,13 +94,13 @@ def _find_user_disk(disks: Sequence[Disk], device: str) -> str:
 
 
 def erase_system(disk: Disk, parts: Sequence[Content] = ()) -> None:
-    """Erase partitions of a disk, or all of it; the mark of an installation first.
+    """Erase partitions of a disk, or all of it; what marks an installation first.
 
     Through the whole disk: a mount that is still in use does not prevent it.
     """
     descriptor = os.open(disk.path, os.O_RDWR | os.O_CLOEXEC)
     try:
-        for part in sorted(parts or disk.contents, key=lambda part: part.label != META.label):
+        for part in sorted(parts or disk.contents, key=lambda part: part.label not in MARKS):
             wipe_edges(descriptor, part.offset, part.size)
             os.fsync(descriptor)
         if not parts:

@@ -18,7 +18,7 @@ from talos.disks.install.initramfs import CHUNK, hash_file
 from talos.disks.install.plan import InstallPlan
 from talos.disks.install.source import Source
 from talos.disks.install.target import Target
-from talos.disks.layout import BIOS, BOOT, EFI, META, SYSTEM, Placed, make_table, place_areas
+from talos.disks.layout import BIOS, BOOT, EFI, MARKS, META, SYSTEM, Placed, make_table, place_areas
 from talos.system.block.meta import make_meta
 from talos.system.block.wipe import wipe_edges
 from talos.system.errors import UserError
@@ -79,11 +79,11 @@ async def _erase(job: Job) -> None:
 
 
 def _erase_disk(job: Job) -> None:
-    """Every known signature, with the mark of an older installation first."""
+    """Every known signature, with what marks an older installation first."""
     disk = job.plan.disk
     with job.target.open() as file:
         descriptor = file.fileno()
-        parts = sorted(disk.contents, key=lambda part: part.label != META.label)
+        parts = sorted(disk.contents, key=lambda part: part.label not in MARKS)
         for part in parts:
             wipe_edges(descriptor, part.offset, part.size)
         os.fsync(descriptor)

@@ -2,8 +2,8 @@
 
 Safe against power cuts: a new system is written beside the slot, read back after the filesystem was
 unmounted, and only then takes the slot's place. The slot that runs is never touched. What is booted changes
-within one sector of the disk: GRUB replays no log of a filesystem, and a disk may keep any part of what it was
-given last.
+within one sector of the disk: GRUB replays no log of a filesystem, and a disk may keep any part of what it
+was given last.
 """
 
 import hashlib

@@ -38,13 +38,17 @@ class MetaStore:
     async def load(self, device: str) -> None:
         """Take the values of a partition.
 
-        OSError; ValueError when neither copy is whole, and it counts as empty.
+        OSError; ValueError when neither copy is whole: it counts as empty, and is written anew.
         """
         async with self._writing:
             data = await trio.to_thread.run_sync(_read, device)
             self._device = device
             self._values = {}
-            self._values = parse_meta(data)
+            try:
+                self._values = parse_meta(data)
+            except ValueError:
+                await trio.to_thread.run_sync(_write, device, make_meta({}))
+                raise
 
     async def get(self, key: int) -> bytes | None:
         """A value, None when there is none."""

@@ -40,6 +40,19 @@ async def test_meta_is_read_and_written(device: Path) -> None:
     assert again.values == {12: b"twelve"}
 
 
+def damage(device: Path) -> None:
+    device.write_bytes(b"\xff" * device.stat().st_size)
+
+
+async def test_a_damaged_meta_counts_as_empty_and_is_written_anew(device: Path) -> None:
+    damage(device)
+    store = MetaStore()
+    with pytest.raises(ValueError, match="no whole copy"):
+        await store.load(str(device))
+    assert store.values == {}
+    assert read(device) == {}
+
+
 async def test_meta_writes_one_copy_after_the_other(device: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = MetaStore()
     await store.load(str(device))

@@ -36,8 +36,10 @@ class MetaController(Reconciler):
         if is_ready and self._store.device != status.spec.location:
             try:
                 await self._store.load(status.spec.location)
-            except (OSError, ValueError) as error:
+            except OSError as error:
                 self._log.warning("META can't be read", device=status.spec.location, reason=str(error))
+            except ValueError as error:
+                self._log.warning(f"{error}: they are lost, it is empty now", device=status.spec.location)
         async with runtime.track_outputs():
             for key, value in self._store.values.items():
                 await runtime.modify(kinds.META_KEY, f"0x{key:02x}", partial(_fill, value=value))

@@ -1,0 +1,120 @@
+"""Wherever the power is cut during an upgrade: one of the two versions boots, and nothing is lost."""
+
+import json
+import os
+from dataclasses import dataclass, replace
+from random import Random
+
+from driver.client import at
+from driver.disks import copy_sparse, is_meta_whole
+from driver.grub import BootDisk, Start
+from driver.machine import Machine
+from driver.node import Disk
+from driver.replay import Replay, choose_cuts, list_tears
+from driver.scenarios import UPGRADE_SECONDS, UPGRADED, install_release, read_version, wait_for_installed
+from driver.world import World
+
+ASSETS = ("kernel", "initramfs", "cmdline", "release-tool")
+NODES = {"node": replace(UPGRADED, disks={"system": Disk(size="8G", recorded=True)})}
+POINTS, BOOTS = int(os.environ.get("POINTS", "25")), int(os.environ.get("BOOTS", "2"))
+"""Power cuts that are looked at with GRUB's eyes, and those of them that are booted."""
+SEED = int(os.environ.get("SEED", "11"))
+BOOT = (102 << 20, 2102 << 20)
+"""Where the disk has BOOT."""
+OLD, NEW = "v1.15.0-alpha.0 in A", "v1.15.3 in B"
+TAG, KEPT = "0x0c", "kept over power cuts"
+LOG = "/var/log/machined.log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What is on the machine's volumes before."""
+
+    machine_id: str
+    log: str
+
+
+def read_kept(node: Machine) -> Kept:
+    log = node.client.run("read", LOG).stdout.splitlines()[0]
+    return Kept(machine_id=node.client.run("read", "/etc/machine-id").stdout, log=log)
+
+
+def check_start(disk: BootDisk, systems: dict[str, tuple[str, ...]]) -> Start:
+    """Assert that GRUB starts a complete system, and after a trial the old one."""
+    start = disk.find_start()
+    tried = start.first if any(disk.hash_system(start.first)) else start.second
+    assert disk.hash_system(tried) == systems[tried], f"GRUB would start what is not complete: {start}"
+    if start.is_trial:
+        assert disk.hash_system(start.second) == systems[start.second], f"there is no way back from {start}"
+    return start
+
+
+def check_boot(node: Machine, kept: Kept) -> str:
+    """Boot; the machine ends with one of the versions and with everything that it had."""
+    node.start()
+    wait_for_installed(node)
+    node.wait_until("the machine is not on trial", lambda: check_rest(node), 400)
+    version, log = read_version(node), node.client.run("read", LOG).stdout
+    assert version in (OLD, NEW), version
+    assert kept.log in log, "what was in /var is lost"
+    assert node.client.run("read", "/etc/machine-id").stdout == kept.machine_id
+    assert KEPT in node.client.run("get", "metakeys", "-o", "yaml").stdout
+    return version
+
+
+def check_rest(node: Machine) -> None:
+    values = {str(at(key, "metadata.id")): str(at(key, "spec.value")) for key in node.get("metakeys")}
+    phase = json.loads(values["0x40"])["phase"] if "0x40" in values else "idle"
+    assert phase not in ("staged", "trial"), f"an upgrade is {phase}"
+
+
+def test(world: World) -> None:
+    node = world["node"]
+    disk = node.recorded["system"]
+    releases = install_release(world, node)
+    node.talosctl("meta", "write", TAG, KEPT)
+    kept = read_kept(node)
+    image = releases.make("v1.15.3")
+
+    world.section("an upgrade, with a record of what is written")
+    base = world.folder / "base.raw"
+    node.monitor.execute("stop")
+    copy_sparse(disk.path, base)
+    disk.record()
+    node.monitor.execute("cont")
+    node.client.run("upgrade", "--image", image, seconds=UPGRADE_SECONDS)
+    assert read_version(node) == NEW
+    node.crash()
+    systems = {slot: BootDisk(world.programs, disk.path).hash_system(slot) for slot in "AB"}
+
+    world.section("what GRUB would start, had the disk kept any part of a filesystem's last writes")
+    replay = Replay(base, disk, world.folder / "torn.raw")
+    tears = list(list_tears(disk.writes, *BOOT))
+    for cut in tears:
+        with replay.cut(cut) as what:
+            try:
+                BootDisk(world.programs, replay.image).find_start()
+            except AssertionError as error:
+                raise AssertionError(f"{what}: {error}") from error
+    world.show(f"{len(tears)} torn writes")
+
+    world.section(f"{POINTS} power cuts of the seed {SEED}, {BOOTS} of them booted")
+    replay = Replay(base, disk, world.folder / "cut.raw")
+    cuts = choose_cuts(disk.writes, POINTS, SEED)
+    is_upgraded = False
+    booted = Random(SEED).sample(range(POINTS), BOOTS)
+    for place, cut in enumerate(cuts):
+        with replay.cut(cut) as what:
+            start = check_start(BootDisk(world.programs, replay.image), systems)
+            assert is_meta_whole(replay.image), f"{what}: no copy of META is whole"
+            world.show(f"{place}: {what}: {start}")
+            if place in booted:
+                disk.replace(replay.image)
+                version = check_boot(node, kept)
+                world.show(f"{place}: {version}")
+                if version == OLD and not is_upgraded:
+                    node.client.run("upgrade", "--image", image, seconds=UPGRADE_SECONDS)
+                    assert read_version(node) == NEW, "a machine whose upgrade was cut is not upgraded"
+                    is_upgraded = True
+                node.crash()
+    assert is_upgraded, "no cut left the old version, choose another seed"
