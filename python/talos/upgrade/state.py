@@ -70,6 +70,11 @@ class Upgrade:
 IDLE = Upgrade()
 
 
+def find_default(state: Upgrade) -> str:
+    """The slot that GRUB starts by default; empty on trial, and while there was no upgrade."""
+    return {Phase.BLESSED: state.slot, Phase.REVERTED: state.previous}.get(state.phase, "")
+
+
 def other_slot(slot: str) -> str:
     """The slot that is not this one."""
     return SLOTS[1 - SLOTS.index(slot)]

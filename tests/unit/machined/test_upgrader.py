@@ -235,3 +235,16 @@ async def test_the_self_check(
 async def _wait(condition: Callable[[], bool]) -> None:
     while not condition():  # noqa: ASYNC110 - see below
         await trio.sleep(0.5)  # no event: the mock clock moves on only while somebody sleeps
+
+
+async def test_a_default_that_does_not_boot_is_named_and_what_runs_is_kept(world: World) -> None:
+    await (await world.boot()).roll_back()
+    await (await world.boot()).bless()
+    world.slots.default = "A"  # GRUB takes the other slot where it can't start the default
+    upgrader = await world.boot()
+    text = "slot B is the default, but slot A was started"
+    assert upgrader.fallback.startswith(text)
+    assert text in "".join(world.lines)
+    world.slots.default = "B"
+    await upgrader.roll_back()
+    assert (world.slots.default, world.slots.next) == ("A", "B")

@@ -42,6 +42,7 @@ from talos.upgrade.state import (
     Phase,
     Upgrade,
     bless,
+    find_default,
     format_state,
     other_slot,
     parse_state,
@@ -102,6 +103,14 @@ class Upgrader:
         """The slot that runs; empty where no slot was booted."""
         return find_slot(self.cmdline)
 
+    @property
+    def fallback(self) -> str:
+        """That GRUB could not start the default, or a person chose another; empty when it was started."""
+        default = find_default(self.current)
+        if not (self.running and default) or self.running == default:
+            return ""
+        return f"slot {default} is the default, but slot {self.running} was started: an upgrade repairs it"
+
     def listen(self, listener: Callable[[], None]) -> None:
         """A callback after every change."""
         self._listeners.append(listener)
@@ -127,6 +136,8 @@ class Upgrader:
             self.publish(pb.PhaseEvent(phase=SELF_CHECK, action=pb.PhaseEvent.START))
         elif after.phase is Phase.REVERTED:
             self._announce(after)
+        if self.fallback:
+            self.log.error(self.fallback)
         self.has_begun = True
         self._notify()
 
@@ -183,6 +194,7 @@ class Upgrader:
         self, slots: Slots, content: SlotContent, checks: Sequence[str], report: Report
     ) -> None:
         async with self._lock():
+            await self._keep_running(slots)
             await trio.to_thread.run_sync(slots.write, content, partial(trio.from_thread.run_sync, report))
             await self._stage(slots, content.entry.version, checks)
         report(f"{content.entry.version} is in slot {content.entry.slot}, which the next reboot tries")
@@ -202,10 +214,18 @@ class Upgrader:
             )
         async with self._lock():
             slots = await self._find_slots()
+            await self._keep_running(slots)
             entries, _ = await trio.to_thread.run_sync(slots.read)
             if slot not in entries:
                 raise UserError(f"slot {slot} holds no system to go back to", where="rollback")
             await self._stage(slots, entries[slot].version, await self.list_checks())
+
+    async def _keep_running(self, slots: Slots) -> None:
+        """Let the slot that runs be the default: GRUB takes the other one where it can't start that."""
+        _, default = await trio.to_thread.run_sync(slots.read)
+        if default != self.running:
+            await trio.to_thread.run_sync(slots.make_default, self.running)
+            self.log.warning(f"slot {self.running} runs and is the default now", before=default)
 
     def _lock(self) -> trio.Lock:
         if self._writing.locked():

@@ -22,7 +22,7 @@ RETRY = 10.0
 """Seconds until the boot loader's config is written again, should that fail."""
 FEED_INTERVAL = 20.0
 """Seconds between two feeds of the watchdog."""
-REVERTED, TRIAL = "upgrade-reverted", "upgrade-trial"
+REVERTED, TRIAL, FALLBACK = "upgrade-reverted", "upgrade-trial", "upgrade-fallback"
 """Ids of the diagnostics."""
 
 
@@ -74,7 +74,7 @@ class SelfCheckController(Controller):
             if watchdog is not None:
                 watchdog = self._tend(watchdog, state)
             unmet = await find_unmet(runtime, state.checks) if state.phase is Phase.TRIAL else []
-            await _show(runtime, state, unmet)
+            await _show(runtime, state, unmet, self._upgrader.fallback)
             wait = await self._judge(unmet) if state.phase is Phase.TRIAL else inf
             if self._has_ended:
                 await _show(runtime, self._upgrader.current, ())
@@ -140,8 +140,10 @@ async def find_unmet(runtime: ControllerRuntime, checks: Sequence[str]) -> list[
     return unmet
 
 
-async def _show(runtime: ControllerRuntime, state: Upgrade, unmet: Sequence[str]) -> None:
+async def _show(runtime: ControllerRuntime, state: Upgrade, unmet: Sequence[str], fallback: str = "") -> None:
     async with runtime.track_outputs():
+        if fallback:
+            await runtime.put(kinds.DIAGNOSTIC, FALLBACK, DiagnosticSpec(message=fallback))
         if state.phase is Phase.REVERTED:
             message = f"the upgrade from {state.previous_version} to {state.version} was reverted"
             await runtime.put(
