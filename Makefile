@@ -165,9 +165,14 @@ run-vm: build vm-inputs $(KEY) ## Boot a machine from the ISO; its disk stays in
 	@nix run .\#run-vm $(IMPURE) -- --folder build/vm $(VM)
 
 SOAK := 180
-soak: build images api devenv ## Fuzz every parser for SOAK seconds (180), then break five nodes for ten times as long
+soak: build images api devenv soak-vm ## Fuzz every parser for SOAK seconds (180), break five nodes for ten times as long, cut 200 upgrades
 	FUZZ_SECONDS=$(SOAK) $(PYTEST) tests/unit/fuzz
 	FAULT_NODES=5 FAULT_SECONDS=$$(( 10 * $(SOAK) )) $(PYTEST) -s tests/cluster/faults
+
+# Each of the machines that are booted takes a minute on emulated processors.
+.PHONY: soak-vm
+soak-vm: vm-inputs
+	POINTS=$${POINTS:-200} BOOTS=$${BOOTS:-20} SEED=$${SEED:-$$(date +%s)} nix run .\#vm-power-cut-upgrade
 
 bench: build api devenv peers ## Benchmarks; they print tables and never fail on time
 	$(PYTEST) -s tests/bench

@@ -1,5 +1,5 @@
 # Tests on virtual machines, found by listing this folder: `name.py`, or `name/` with a `test.py`. Each is a check
-# `vm-name`, which runs in the build sandbox, and an app `driver-name`, which gives its machines to a person.
+# `vm-name`, which runs in the build sandbox, and an app.
 { buildRoot, roots, python, assets, iso }:
 let
   entries = removeAttrs (builtins.readDir ./.) [ "driver" "bench" ];
@@ -52,7 +52,9 @@ in
     PYTHONPATH = driver;
   });
 
-  apps = byName "driver-" (entry: app "driver-${nameOf entry}" (argv entry ++ [ "--interactive" ])) // {
+  # `driver-name` gives the machines to a person, `vm-name` runs the test outside of the sandbox.
+  apps = byName "driver-" (entry: app "driver-${nameOf entry}" (argv entry ++ [ "--interactive" ]))
+    // byName "vm-" (entry: app "vm-${nameOf entry}" (argv entry)) // {
     run-vm = app "run-vm" (run { inherit iso; } "driver.run_vm" [ "iso" ]);
   };
 }

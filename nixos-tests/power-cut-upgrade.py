@@ -7,7 +7,7 @@ from random import Random
 
 from driver.client import at
 from driver.disks import copy_sparse, is_meta_whole
-from driver.grub import BootDisk, Start
+from driver.grub import SIZE, START, BootDisk, Start
 from driver.machine import Machine
 from driver.node import Disk
 from driver.replay import Replay, choose_cuts, list_tears
@@ -19,8 +19,6 @@ NODES = {"node": replace(UPGRADED, disks={"system": Disk(size="8G", recorded=Tru
 POINTS, BOOTS = int(os.environ.get("POINTS", "25")), int(os.environ.get("BOOTS", "2"))
 """Power cuts that are looked at with GRUB's eyes, and those of them that are booted."""
 SEED = int(os.environ.get("SEED", "11"))
-BOOT = (102 << 20, 2102 << 20)
-"""Where the disk has BOOT."""
 OLD, NEW = "v1.15.0-alpha.0 in A", "v1.15.3 in B"
 TAG, KEPT = "0x0c", "kept over power cuts"
 LOG = "/var/log/machined.log"
@@ -89,7 +87,7 @@ def test(world: World) -> None:
 
     world.section("what GRUB would start, had the disk kept any part of a filesystem's last writes")
     replay = Replay(base, disk, world.folder / "torn.raw")
-    tears = list(list_tears(disk.writes, *BOOT))
+    tears = list(list_tears(disk.writes, START, START + SIZE))
     for cut in tears:
         with replay.cut(cut) as what:
             try:

@@ -12,6 +12,9 @@ BOOT = "(loop0,gpt3)"
 CONFIG, ENVIRONMENT = "grub/grub.cfg", "grub/grubenv"
 HEADER = b"# GRUB Environment Block\n"
 ENVIRONMENT_SIZE = 1024
+START, SIZE = 102 << 20, 2000 << 20
+"""Where an installed disk has BOOT, in bytes."""
+SECTOR = 512
 _SET = re.compile(r'^set (default|fallback)="([^"]*)"', re.MULTILINE)
 _ENTRY = re.compile(r'^menuentry "([^"]*)" \{\n  .*\n  .*\n  linux (\S+).*\n  initrd (\S+)\n\}', re.MULTILINE)
 _NEXT = re.compile(r'"\$next_entry" = "([AB])"')
@@ -40,6 +43,12 @@ class BootDisk:
             [*self._argv, "cat", f"{BOOT}/{path}"], capture_output=True, check=False, timeout=120
         )
         return None if done.returncode or done.stderr else done.stdout
+
+    def find_place(self, path: str) -> int:
+        """Where the disk has the first byte of a file of BOOT."""
+        argv = [*self._argv, "blocklist", f"{BOOT}/{path}"]
+        done = subprocess.run(argv, capture_output=True, check=True, timeout=120)
+        return START + int(done.stdout.split(b"+")[0]) * SECTOR
 
     def hash_system(self, slot: str) -> tuple[str, ...]:
         """The digests of a slot's kernel and initramfs; empty for one that can't be read."""

@@ -32,7 +32,9 @@ _REPLY_MAGIC = 0x67446698
 _READ, _WRITE, _DISCONNECT, _FLUSH, _ZEROES = 0, 1, 2, 3, 6
 _MAX_OPTION = 4096
 """Bytes of an option; QEMU's have some tens."""
-EIO, ENOSPC = 5, 28
+EIO = 5
+LOST = -1
+"""Instead of an error: the write seems to be done, and is not."""
 
 type Fault = Callable[[int, int], int]
 """From the place and length of a write, in bytes, to the error that it ends with; 0 for none."""
@@ -57,7 +59,7 @@ class RecordedDisk:
         self.writes: list[Write | None] = []
         self.fault: Fault | None = None
         self.failed = 0
-        """Writes that ended with an error."""
+        """Writes that ended with an error, or were lost."""
         if not path.exists():
             with path.open("wb") as file:
                 file.truncate(size)
@@ -159,7 +161,7 @@ class RecordedDisk:
     def _write(self, offset: int, length: int, data: bytes | None) -> int:
         if self.fault is not None and (error := self.fault(offset, length)):
             self.failed += 1
-            return error
+            return max(error, 0)
         if self._recording:
             place = -1 if data is None else self._record.tell()
             if data is not None:

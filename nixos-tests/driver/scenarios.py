@@ -1,5 +1,6 @@
 """What several tests do with a machine: install it, and see that it runs from its disk."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from driver.client import Document, at
@@ -60,8 +61,11 @@ UPGRADED = Node(hands_over_kernel=True, memory=2048, disks={"system": Disk(size=
 UPGRADE_SECONDS = 900
 
 
-def install_release(world: World, machine: Machine) -> Releases:
-    """Install a system that accepts releases of a key, and boot it by GRUB from its disk."""
+def install_release(world: World, machine: Machine, prepare: Callable[[], object] = lambda: None) -> Releases:
+    """Install a system that accepts releases of a key, and boot it by GRUB from its disk.
+
+    ``prepare`` runs between the two, while the machine is off.
+    """
     releases, cluster = world.releases(), world.cluster()
     machine.initramfs = releases.initramfs()
     machine.start()
@@ -70,6 +74,7 @@ def install_release(world: World, machine: Machine) -> Releases:
     machine.wait_for_console_text("sequence install: done|reboot now", INSTALL_SECONDS)
     machine.wait_for_reset()
     machine.crash()
+    prepare()
     machine.start(node=replace(machine.node, boot="bios", hands_over_kernel=False))
     wait_for_installed(machine)
     return releases

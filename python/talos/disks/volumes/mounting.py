@@ -8,8 +8,10 @@ import trio
 from talos.disks.volumes.blocks import Blocks
 from talos.disks.volumes.settle import FILESYSTEM, Place
 from talos.system.errors import UserError
+from talos.system.files import KernelFiles
 from talos.system.logging import Log
 from talos.system.mounts import MountPoint, Mounts
+from talos.system.proc.processes import find_holders
 
 STRUCTURE_ERRORS = frozenset({errno.EUCLEAN, errno.EBADMSG})
 """Errors of a mount when the filesystem is broken; of a disk that fails it is EIO."""
@@ -70,7 +72,8 @@ async def unmount_volume(mounts: Mounts, target: str, log: Log) -> bool:
     try:
         await trio.to_thread.run_sync(mounts.unmount, target)
     except OSError as error:
-        log.warning("still in use at the end", mount=target, reason=error.strerror)
+        held = await trio.to_thread.run_sync(find_holders, KernelFiles(), target)
+        log.warning("still in use at the end", mount=target, reason=error.strerror, held_by=held)
         try:
             await trio.to_thread.run_sync(mounts.remount_read_only, target)
         except OSError as again:

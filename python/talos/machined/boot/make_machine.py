@@ -98,6 +98,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         logs=context.logs,
         mounts=ports.mounts,
         switch=ports.power,
+        files=ports.files,
         log=daemon.log,
         finalize=partial(end_lifecycle, state, daemon.log),
         leave=leave,

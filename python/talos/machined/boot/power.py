@@ -17,9 +17,11 @@ from talos.machined.node.events import EventLog
 from talos.machined.node.ports import RebootMode
 from talos.machined.node.stage import MachineStage
 from talos.machined.services.supervisor import Supervisor
+from talos.system.files import Files
 from talos.system.logging import Log
 from talos.system.mounts import Mounts
 from talos.system.power import PowerAction, PowerSwitch
+from talos.system.proc.processes import find_holders
 
 DEADLINE = 60.0
 """Seconds for a whole sequence; then the machine ends with tasks still running."""
@@ -53,6 +55,7 @@ class PowerSequences:
         logs: LogStore,
         mounts: Mounts,
         switch: PowerSwitch,
+        files: Files,
         log: Log,
         off: PowerAction = PowerAction.POWER_OFF,
         finalize: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
@@ -67,6 +70,7 @@ class PowerSequences:
         self._logs = logs
         self._mounts = mounts
         self._switch = switch
+        self._files = files
         self._log = log
         self._off = off
         self._finalize = finalize
@@ -185,7 +189,8 @@ class PowerSequences:
                 try:
                     self._mounts.unmount(mount.target)
                 except OSError as error:
-                    self._log.warning("still in use", mount=mount.target, reason=error.strerror)
+                    held = await trio.to_thread.run_sync(find_holders, self._files, mount.target)
+                    self._log.warning("still in use", mount=mount.target, reason=error.strerror, held_by=held)
                     make_read_only(self._mounts, mount.target)
             await trio.lowlevel.checkpoint()
 

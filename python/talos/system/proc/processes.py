@@ -1,11 +1,15 @@
 """``/proc/<pid>``: the processes."""
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from talos.system.files import Files
 from talos.system.proc.stat import TICKS
 
+MAX_HOLDERS = 8
+"""Processes that are named when a mount is in use."""
 PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -64,6 +68,38 @@ def read_processes(files: Files) -> list[Process]:
         except OSError:
             continue
     return found
+
+
+def find_holders(files: Files, mount: str) -> list[str]:
+    """What keeps a mount in use: ``apid (PID 17): /var/log/x``, one file of each process, up to a limit."""
+    found: list[str] = []
+    for pid in list_pids(files):
+        held = next(
+            (path for path in _list_open(files, pid) if path == mount or path.startswith(f"{mount}/")), ""
+        )
+        if held:
+            found.append(f"{_read_command(files, pid)} (PID {pid}): {held}")
+        if len(found) == MAX_HOLDERS:
+            break
+    return found
+
+
+def _list_open(files: Files, pid: int) -> Iterator[str]:
+    """The files that a process has open, by the names in its own namespace; hidden ones are left out."""
+    folder = f"/proc/{pid}"
+    names = [f"{folder}/{name}" for name in ("root", "cwd", "exe")]
+    with suppress(OSError):
+        names += [f"{folder}/fd/{name}" for name in files.list(f"{folder}/fd")]
+    for name in names:
+        with suppress(OSError):
+            yield files.read_link(name)
+
+
+def _read_command(files: Files, pid: int) -> str:
+    try:
+        return files.read(f"/proc/{pid}/comm").strip()
+    except OSError:
+        return "a process that has ended"
 
 
 def _read_process(files: Files, pid: int) -> Process:

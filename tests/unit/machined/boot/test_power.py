@@ -19,6 +19,7 @@ from talos.machined.node.stage import MachineStage
 from talos.system.logging import Log
 from talos.system.mounts import MountPoint
 from talos.system.power import PowerAction
+from talos.testing.files import MemoryFiles
 from talos.testing.mounts import MemoryMounts
 from talos.testing.power import MemoryPower
 
@@ -73,6 +74,7 @@ class Machine:
             logs=LogStore(),
             mounts=self.mounts,
             switch=self.switch,
+            files=MemoryFiles({"/proc/17/comm": "apid\n"}, {"/proc/17/fd/4": "/var/log/x"}),
             log=log,
             resign=resign,
         )
@@ -142,7 +144,8 @@ async def test_a_busy_mount_is_named_and_made_read_only(autojump_clock: trio.tes
         machine.power.shutdown()
     assert machine.switch.pressed == [PowerAction.POWER_OFF]
     assert [mount.options[-1] for mount in machine.mounts.list() if mount.target == "/var"] == ["ro"]
-    assert any('"mount":"/var"' in line for line in machine.lines)
+    [line] = [line for line in machine.lines if '"mount":"/var"' in line]
+    assert "apid (PID 17): /var/log/x" in line
 
 
 async def test_what_never_ends_is_ended_by_the_deadline(autojump_clock: trio.testing.MockClock) -> None:
