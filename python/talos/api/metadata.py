@@ -18,5 +18,7 @@ READER = "os:reader"
 ETCD_BACKUP = "os:etcd:backup"
 IMPERSONATOR = "os:impersonator"
 """The role of a node's own apid when it calls another node."""
-ROLES = (ADMIN, OPERATOR, READER, ETCD_BACKUP, IMPERSONATOR)
+UPGRADE = "os:upgrade"
+"""What upgrades nodes, and does nothing else: a role of this system, ``api/own_roles.tsv``."""
+ROLES = (ADMIN, OPERATOR, READER, ETCD_BACKUP, IMPERSONATOR, UPGRADE)
 """Roles that a client certificate may be issued for on request."""

@@ -1,7 +1,8 @@
 """The API's methods: the roles that may call each, and the bound of its requests.
 
 Roles and arities are upstream's facts (``api/roles.tsv``), the sizes are this system's
-(``api/requests.tsv``).
+(``api/requests.tsv``), and so are further roles, which only add to what upstream's may do
+(``api/own_roles.tsv``).
 """
 
 import enum
@@ -53,13 +54,13 @@ class Method:
 _ROLE = re.compile(r"os:[a-z:]*[a-z]")
 
 
-def _parse_row(row: Mapping[str, str], sizes: Mapping[str, int]) -> Method:
+def _parse_row(row: Mapping[str, str], sizes: Mapping[str, int], own: Mapping[str, set[str]]) -> Method:
     cell = row["roles_any_of"]
     always, _, note = cell.partition(" (")
     return Method(
         path=row["method"],
         stream=StreamKind(row["stream"]),
-        roles=frozenset(_ROLE.findall(always)),
+        roles=frozenset(_ROLE.findall(always)) | own.get(row["method"], set()),
         maintenance_reader="os:reader too" in note,
         one_to_many=row["one2many_via_nodes"] == "yes",
         control_plane_only=row["controlplane_only"] == "yes",
@@ -72,7 +73,10 @@ def _parse_row(row: Mapping[str, str], sizes: Mapping[str, int]) -> Method:
 def methods() -> Mapping[str, Method]:
     """Every method of the API by its path."""
     sizes = {row["method"]: int(row["max_request"]) for row in read_table("requests.tsv")}
-    found = [_parse_row(row, sizes) for row in read_table("roles.tsv")]
+    own: dict[str, set[str]] = {}
+    for row in read_table("own_roles.tsv"):
+        own.setdefault(row["method"], set()).add(row["role"])
+    found = [_parse_row(row, sizes, own) for row in read_table("roles.tsv")]
     return {method.path: method for method in found}
 
 

@@ -19,6 +19,7 @@ from tests.unit.api.facts import (
     load_tables,
 )
 
+from talos.api.metadata import UPGRADE
 from talos.api.methods import DEFAULT_REQUEST, max_request, methods
 from talos.api.tables import read_table
 
@@ -123,6 +124,18 @@ def test_every_method_of_the_node_has_a_role_row() -> None:
 def test_shipped_tables_are_upstreams(name: str, folder: str) -> None:
     shipped = (PYTHON / "talos" / "api" / name).read_text(encoding="utf-8")
     assert shipped == (TABLES / folder / name).read_text(encoding="utf-8")
+
+
+def test_own_roles_are_beside_upstreams() -> None:
+    rows = list(read_table("own_roles.tsv"))
+    upstreams = {role for row in read_table("roles.tsv") for role in row["roles_any_of"].split(",")}
+    assert {row["role"] for row in rows} == {UPGRADE}
+    assert UPGRADE not in upstreams
+    allowed = {path for path, method in methods().items() if UPGRADE in method.roles}
+    assert allowed == {row["method"] for row in rows}
+    # It replaces no release by an older one, reads no secrets, and changes no config.
+    for name in ("Upgrade", "Rollback", "Read", "ApplyConfiguration", "Reset", "Kubeconfig", "MetaWrite"):
+        assert f"/machine.MachineService/{name}" not in allowed
 
 
 def test_larger_requests_are_those_of_known_methods() -> None:

@@ -1,13 +1,13 @@
 """Authorization of reads over the node's public API, which is read-only."""
 
 from talos.api.cosi.meta_pb2 import ResourceDefinitionSpec
-from talos.api.metadata import ADMIN, OPERATOR, READER
+from talos.api.metadata import ADMIN, OPERATOR, READER, UPGRADE
 from talos.api.rpc import Call, Code, RpcError
 from talos.resource.kinds import NAMESPACE, RESOURCE_DEFINITION
 from talos.resource.remote.service import Access, Guard
 from talos.resource.state import NotFoundError, State
 
-READERS = frozenset({ADMIN, OPERATOR, READER})
+READERS = frozenset({ADMIN, OPERATOR, READER, UPGRADE})
 
 
 def make_reader_guard(state: State) -> Guard:
