@@ -17,6 +17,7 @@ let
   pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ] [ ];
   release = name: python.program name "talos.upgrade.release" [ ] [ ];
   discovery = python.program "discovery" "talos.discovery.main" [ ] [ ];
+  upgrade-controller = python.program "upgrade-controller" "talos.upgrade_controller.main" [ ] [ ];
   vms = import ../nixos-tests {
     inherit buildRoot roots python;
     inherit (modules.releases) iso;
@@ -50,6 +51,7 @@ in
   checks = import ./checks { inherit buildRoot roots python; } // { kernel-hardening = kernel.hardening; } // vms.checks;
   apps = vms.apps // {
     discovery = { type = "app"; program = "${discovery}/bin/discovery"; };
+    upgrade-controller = { type = "app"; program = "${upgrade-controller}/bin/upgrade-controller"; };
     pxe = { type = "app"; program = "${pxe}/bin/pxe"; };
     keygen = { type = "app"; program = "${release "keygen"}/bin/keygen"; };
     sign = { type = "app"; program = "${release "sign"}/bin/sign"; };

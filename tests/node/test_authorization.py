@@ -22,11 +22,11 @@ from talos.api.tables import read_table
 
 CALLERS: Mapping[str, tuple[str, ...]] = {
     **{role: (role,) for role in ("os:admin", "os:operator", "os:reader", "os:etcd:backup")},
-    **{role: (role,) for role in ("os:image:verifier", "os:meta:writer", "os:impersonator")},
+    **{role: (role,) for role in ("os:image:verifier", "os:meta:writer", "os:impersonator", "os:upgrade")},
     "nothing": (),
     "what is no role": ("OS:ADMIN", "os:admins", "system:masters"),
 }
-READERS = frozenset({"os:admin", "os:operator", "os:reader"})
+READERS = frozenset({"os:admin", "os:operator", "os:reader", "os:upgrade"})
 UNREADABLE = b"\xff"
 AT_A_TIME = 16
 

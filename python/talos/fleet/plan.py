@@ -40,12 +40,12 @@ class Plan:
         return (*self.control_plane, *self.workers)
 
 
-def parse_unavailable(text: str, workers: int) -> int:
+def parse_unavailable(text: str, workers: int, *, where: str = "--max-unavailable") -> int:
     """Nodes of ``3`` or ``25%``: of a share at least one; UserError."""
     number = text.removesuffix("%")
     if not number.isdecimal() or not 1 <= int(number) <= (100 if text.endswith("%") else 1 << 16):
         hint = "write a number of nodes, 1 or more, or a share such as 25%"
-        raise UserError(f"{text!r} is no number of nodes", where="--max-unavailable", hint=hint)
+        raise UserError(f"{text!r} is no number of nodes", where=where, hint=hint)
     return max(1, workers * int(number) // 100) if text.endswith("%") else int(number)
 
 

@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Any, cast
 
 from google.protobuf.message import Message
 
 from talos.api.cosi.resource_pb2 import Resource
-from talos.api.definitions.enums_pb2 import RuntimeMachineStage
+from talos.api.definitions.enums_pb2 import MachineType, RuntimeMachineStage
 from talos.api.machine import image_pb2, lifecycle_pb2, machine_pb2
 from talos.api.resource import config_pb2
 from talos.api.rpc import Code, RpcError
@@ -136,6 +137,8 @@ class Cluster:
 
     async def resources(self, node: str, kind: Kind[Message]) -> Sequence[Resource]:
         await asyncio.sleep(0)
+        if kind.type == kinds.MEMBER.type:
+            return [self._make_member(number) for number in range(1, len(self.nodes) + 1)]
         found = self._node(node)
         number = int(node.rpartition(".")[2])
         specs: dict[str, Message] = {
@@ -157,6 +160,18 @@ class Cluster:
         resource.metadata.created.seconds = found.boots
         resource.spec.proto_spec = specs[kind.type].SerializeToString()
         return [resource]
+
+    def _make_member(self, number: int) -> Resource:
+        address = f"10.0.0.{number}"
+        is_control_plane = self.nodes[address].is_control_plane
+        member = kinds.MEMBER.spec(
+            hostname=f"node-{number}",
+            machine_type=MachineType.TYPE_CONTROL_PLANE if is_control_plane else MachineType.TYPE_WORKER,
+        )
+        member.addresses.add(ip=ip_address(address).packed)
+        resource = Resource()
+        resource.spec.proto_spec = member.SerializeToString()
+        return resource
 
     @asynccontextmanager
     async def stream[R: Message](

@@ -1,0 +1,159 @@
+"""A channel: an image whose tag moves from release to release, and whose manifest carries the signed release.
+
+Nothing but the manifest is fetched. What the tag means is believed only with a signature of a given key, and
+nodes are sent to the digest that was checked, so that a tag that moves meanwhile changes nothing.
+"""
+
+import hashlib
+import json
+import re
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from talos.system.errors import UserError
+from talos.upgrade.archive import read_annotations
+from talos.upgrade.manifest import ReleaseManifest, parse_release
+from talos.upgrade.signature import load_public, verify
+from talos.upgrade_controller.status import as_object
+
+UNAUTHORIZED = 401
+TIMEOUT = 30.0
+"""Seconds of a request."""
+MAX_MANIFEST = 1 << 20
+MAX_TOKEN = 64 << 10
+INDEXES = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+)
+MANIFESTS = (
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+)
+ARCHITECTURE = "amd64"
+_REFERENCE = re.compile(
+    r"(?P<host>[A-Za-z0-9.-]*[.:][A-Za-z0-9.:-]*|localhost)/(?P<name>[a-z0-9._/-]+)(?::(?P<tag>[\w.-]{1,128}))?",
+    re.ASCII,
+)
+_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelRelease:
+    """What a channel offers. ``image`` is the release by its digest."""
+
+    manifest: ReleaseManifest
+    image: str
+    digest: str
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Manifests come from the registry itself, and so do tokens from where it says."""
+
+    def redirect_request(self, *arguments: Any, **named: Any) -> None:
+        """Follow none."""
+
+
+class AnsweredError(UserError):
+    """The registry refuses. ``challenge`` is what it wants when it does not know who asks."""
+
+    def __init__(self, error: urllib.error.HTTPError, where: str) -> None:
+        super().__init__(f"the registry answers {error.code} {error.reason}", where=where)
+        self.challenge = error.headers.get("WWW-Authenticate", "") if error.code == UNAUTHORIZED else ""
+
+
+def read_channel(image: str, keys: Sequence[Path], *, plain_http: bool = False) -> ChannelRelease:
+    """What the tag means now; UserError when it can't be asked or is not signed by one of the keys."""
+    found = _REFERENCE.fullmatch(image)
+    if found is None:
+        hint = "write it like registry.example.org/installer:stable"
+        raise UserError(f"{image!r} is no image with its registry's host", where="channel.image", hint=hint)
+    host, name, tag = found["host"], found["name"], found["tag"] or "latest"
+    registry = _Registry(f"{'http' if plain_http else 'https'}://{host}/v2/{name}", where=f"channel {image}")
+    data, document = registry.fetch(tag)
+    entries: object = document.get("manifests")
+    if isinstance(entries, list):
+        data, document = registry.fetch(_choose(cast("list[object]", entries), registry.where))
+    notes = as_object(document.get("annotations"))
+    texts = {key: value for key, value in notes.items() if isinstance(value, str)}
+    manifest, signature = read_annotations(texts, registry.where)
+    verify(manifest, signature, [load_public(path) for path in keys])
+    digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    return ChannelRelease(manifest=parse_release(manifest), image=f"{host}/{name}@{digest}", digest=digest)
+
+
+def _choose(entries: Sequence[object], where: str) -> str:
+    for entry in map(as_object, entries):
+        platform, digest = as_object(entry.get("platform")), entry.get("digest")
+        if isinstance(digest, str) and platform.get("architecture", ARCHITECTURE) == ARCHITECTURE:
+            return digest
+    raise UserError(f"has no image for {ARCHITECTURE}", where=where)
+
+
+class _Registry:
+    """One repository of a registry, asked without credentials or with a token that anybody gets."""
+
+    def __init__(self, base: str, *, where: str) -> None:
+        self.where = where
+        self._base = base
+        self._token = ""
+        handlers = [NoRedirect(), urllib.request.HTTPSHandler(context=ssl.create_default_context())]
+        self._opener = urllib.request.build_opener(*handlers)
+
+    def fetch(self, what: str) -> tuple[bytes, dict[str, Any]]:
+        """A manifest or an index by tag or digest, as bytes and as a document."""
+        headers = {"Accept": ", ".join((*INDEXES, *MANIFESTS))}
+        url = f"{self._base}/manifests/{what}"
+        try:
+            data = self._get(url, headers, MAX_MANIFEST)
+        except AnsweredError as error:
+            if not error.challenge.lower().startswith("bearer "):
+                raise
+            self._token = self._ask_token(error.challenge)
+            data = self._get(url, headers, MAX_MANIFEST)
+        if ":" in what and f"sha256:{hashlib.sha256(data).hexdigest()}" != what:
+            raise UserError(f"what the registry gives as {what} is something else", where=self.where)
+        try:
+            document = as_object(json.loads(data))
+        except (ValueError, RecursionError):
+            document = {}
+        if not document:
+            raise UserError("the registry gives no manifest", where=self.where)
+        return data, document
+
+    def _ask_token(self, challenge: str) -> str:
+        values: dict[str, str] = {found[1]: found[2] for found in _PARAMETER.finditer(challenge)}
+        realm = values.pop("realm", "")
+        if urllib.parse.urlsplit(realm).scheme != "https":
+            raise UserError("the registry wants a token from no https URL", where=self.where)
+        url = f"{realm}?{urllib.parse.urlencode(values)}"
+        try:
+            document: object = json.loads(self._get(url, {}, MAX_TOKEN))
+        except (AnsweredError, ValueError, RecursionError):
+            document = None
+        fields = as_object(document)
+        token = fields.get("token") or fields.get("access_token")
+        if not isinstance(token, str) or not token.isprintable():
+            raise UserError("the registry gives nobody a token", where=self.where)
+        return token
+
+    def _get(self, url: str, headers: Mapping[str, str], most: int) -> bytes:
+        more = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        request = urllib.request.Request(url, headers={**headers, **more})  # noqa: S310 - http and https only
+        try:
+            with self._opener.open(request, timeout=TIMEOUT) as reply:
+                data: bytes = reply.read(most + 1)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise AnsweredError(error, self.where) from None
+        except (OSError, urllib.error.URLError, ValueError) as error:
+            reason = getattr(error, "reason", "") or error
+            raise UserError(f"the registry does not answer: {reason}", where=self.where) from None
+        if len(data) > most:
+            raise UserError(f"the registry sends more than {most} bytes", where=self.where)
+        return data
