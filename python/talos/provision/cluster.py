@@ -93,6 +93,16 @@ class ClusterRequest:
         control_plane = tuple(node.address for node in self.nodes if node.role is Role.CONTROL_PLANE)
         return control_plane or tuple(node.address for node in self.nodes)
 
+    @property
+    def is_balanced(self) -> bool:
+        """Whether a balancer stands before several control plane nodes."""
+        return sum(node.role is Role.CONTROL_PLANE for node in self.nodes) > 1
+
+    @property
+    def control_plane(self) -> IPv4Address:
+        """Where nodes and users reach the control plane, whichever of its nodes run."""
+        return self.services if self.is_balanced else self.endpoints[0]
+
 
 class NodeState(enum.Enum):
     """What a node of a cluster does just now."""

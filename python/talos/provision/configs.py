@@ -55,10 +55,10 @@ def generate_configs(request: ClusterRequest, chosen: ConfigOptions) -> Generate
     offered = images.tag_of("kube-apiserver").removeprefix("v")
     options = GenerateOptions(
         cluster_name=request.name,
-        endpoint=f"https://{request.endpoints[0]}:{contract.API_SERVER_PORT}",
+        endpoint=f"https://{request.control_plane}:{contract.API_SERVER_PORT}",
         secrets=secrets,
         kubernetes_version=chosen.kubernetes_version or offered or contract.KUBERNETES_VERSION,
-        additional_sans=[str(address) for address in request.endpoints],
+        additional_sans=[*dict.fromkeys(map(str, (*request.endpoints, request.control_plane)))],
         # A container is not installed: it runs from the image the host has.
         install_disk=DISK_PATHS[request.nodes[0].disks[0].driver] if request.nodes[0].disks else "",
         registry_mirrors=[

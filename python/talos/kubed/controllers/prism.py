@@ -14,7 +14,7 @@ from talos.api.definitions.k8s_pb2 import (
 )
 from talos.config import contract, effective, kubernetes
 from talos.config.active import read_config
-from talos.kubed.balancer import Balancer, Endpoint
+from talos.kubernetes.balancer import Balancer, Endpoint
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from talos.config.contract import API_SERVER_PORT
+from talos.daemon.daemons import TRUSTD
 from talos.provision.cluster import DISCOVERY_PORT, MIRROR_PORT, ClusterRequest
 from talos.provision.interpreter import interpreter_command
 from talos.provision.store import ClusterFolder
@@ -41,6 +43,10 @@ def make_companions(request: ClusterRequest) -> list[Companion]:
     if request.images is not None:
         argv = [*interpreter_command("talos.provision.mirror.server"), "--images", str(request.images)]
         found.append(Companion("mirror", [*argv, "--addr", f"{request.services}:{MIRROR_PORT}"]))
+    if request.is_balanced:
+        argv = [*interpreter_command("talos.provision.balancer"), "--addr", str(request.services)]
+        argv += ["--ports", str(API_SERVER_PORT), str(TRUSTD.port), "--servers", *map(str, request.endpoints)]
+        found.append(Companion("balancer", argv))
     return found
 
 

@@ -45,3 +45,15 @@ def test_the_discovery_server_can_be_started_this_way() -> None:
 
 def test_without_discovery_there_is_no_server() -> None:
     assert make_companions(replace(REQUEST, discovery=False)) == []
+
+
+def test_several_control_plane_nodes_have_a_balancer_before_them() -> None:
+    request = make_request(ClusterOptions(image=Path("/image"), controlplanes=3))
+    assert (str(REQUEST.control_plane), str(request.control_plane)) == ("10.5.0.2", "10.5.0.254")
+    _, balancer = make_companions(request)
+    assert balancer.argv[-9:] == [
+        *("--addr", "10.5.0.254"),
+        *("--ports", "6443", "50001"),
+        *("--servers", "10.5.0.2", "10.5.0.3", "10.5.0.4"),
+    ]
+    assert "TCP balancer" in run_command([*balancer.argv[:-9], "--help"]).stdout
