@@ -8,31 +8,13 @@ from tests.bench.report import Table
 from tests.bench.test_cluster import bootstrap
 from tests.bench.test_memory import read_memory
 from tests.harness.cluster import check_services, eventually, image_archives
-from tests.harness.processor import processor_seconds
-
-from talos.provision.cluster import NodeInfo
+from tests.harness.processor import find_processes, processor_seconds
 
 WINDOW = 60.0
 """Seconds over which the nodes are watched."""
 SETTLING = 15.0
 """Seconds after the last change."""
 PATIENCE = 300.0
-
-
-def find_processes(node: NodeInfo) -> list[tuple[str, int]]:
-    """Names and pids of what shares a node's network: with etcd, which has processes of its own."""
-    network = Path(f"/proc/{node.pid}/ns/net").readlink()
-    found: list[tuple[str, int]] = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if not entry.name.isdigit() or (entry / "ns/net").readlink() != network:
-                continue
-            command = (entry / "cmdline").read_bytes().partition(b"\0")[0].decode(errors="replace")
-            name = "machined" if int(entry.name) == node.pid else Path(command).name
-            found.append((name, int(entry.name)))
-        except OSError:
-            continue
-    return found
 
 
 def test_idle(tmp_path: Path) -> None:

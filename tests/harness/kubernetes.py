@@ -47,6 +47,11 @@ class Kubernetes:
             self.cluster.talosctl("-e", node, "-n", node, "kubeconfig", str(self.kubeconfig), "--force")
         return [str(KUBECTL), "--kubeconfig", str(self.kubeconfig), *argv]
 
+    def read_kubeconfig(self) -> str:
+        """The administrator's kubeconfig."""
+        self.command()
+        return self.kubeconfig.read_text(encoding="utf-8")
+
     def get(self, *argv: str) -> list[dict[str, Any]]:
         """Objects as kubectl prints them."""
         found = json.loads(self.kubectl("get", *argv, "-o", "json").stdout)

@@ -1,0 +1,79 @@
+"""Everything that a control plane node runs is killed, one after another, and comes back by itself."""
+
+import os
+import signal
+from functools import partial
+
+import pytest
+from tests.harness.availability import watched
+from tests.harness.cluster import check_services, eventually
+from tests.harness.kubernetes import Kubernetes
+from tests.harness.processor import find_processes
+from tests.kubernetes.objects import SERVE_NAME, make_container, make_deployment, make_pod
+
+SECONDS = 120.0
+"""For a program to be back; the kubelet waits ten seconds before it starts one again that ended twice."""
+PROGRAMS = (
+    "kube-scheduler",
+    "kube-controller-manager",
+    "kube-proxy",
+    "flanneld",
+    "kubed",
+    "clusterd",
+    "kubelet",
+    "containerd",
+    "etcd",
+    "kube-apiserver",
+)
+OUTAGES = {"kube-apiserver", "etcd"}
+"""Whose end the one API server does not survive, or has no data without."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def web(kubernetes: Kubernetes) -> None:
+    """Pods on both nodes, which nothing here may restart."""
+    kubernetes.apply(make_deployment("steady", 3, make_container(SERVE_NAME)))
+    kubernetes.roll_out("steady")
+
+
+def read_restarts(kubernetes: Kubernetes) -> dict[str, int]:
+    pods = kubernetes.get("pods", "--selector", "app=steady")
+    return {pod["metadata"]["name"]: pod["status"]["containerStatuses"][0]["restartCount"] for pod in pods}
+
+
+def check_health(kubernetes: Kubernetes) -> None:
+    """Assert that nodes, their services and the pods of the system are well."""
+    for address in kubernetes.cluster.addresses:
+        check_services(kubernetes.cluster, address)
+    kubernetes.check_nodes()
+    kubernetes.check_pods()
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_killed_program_comes_back_and_pods_go_on(kubernetes: Kubernetes, program: str) -> None:
+    node = kubernetes.cluster.nodes[0]
+    before = read_restarts(kubernetes)
+
+    def find() -> set[int]:
+        return {pid for name, pid in find_processes(node) if name == program}
+
+    killed = find()
+    assert killed, f"{node.name} runs no {program}"
+    with watched(kubernetes) as endpoint, watched(kubernetes, kubernetes.cluster.nodes[1]) as prism:
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+
+        def is_back() -> None:
+            found = find()
+            assert not found & killed
+            assert len(found) >= len(killed), f"{len(found)} of {len(killed)} run"
+
+        eventually(f"{program} runs again", is_back, seconds=SECONDS, pause=0.2)
+        eventually("all is well", partial(check_health, kubernetes), seconds=SECONDS, pause=0.5)
+    if program not in OUTAGES:
+        assert not endpoint.failures + prism.failures
+    assert read_restarts(kubernetes) == before
+    # What was killed does its work again: a pod is admitted, placed, started, connected, and taken away.
+    kubernetes.apply(make_pod("proof", "echo done", node=node.name))
+    kubernetes.wait_for("pod/proof", "jsonpath={.status.phase}=Succeeded")
+    kubernetes.delete("pod/proof", wait=True)
