@@ -25,7 +25,7 @@ def make_controllers() -> Mapping[str, Sequence[Controller]]:
             _NO_PORT, _NO_PORT, VirtualAddressController(_NO_PORT, _NO_PORT), _NO_PORT
         ),
         "dnsd": dnsd.make_controllers(_NO_PORT),
-        "kubed": kubed.make_controllers(_NO_PORT, _NO_PORT),
+        "kubed": kubed.make_controllers(_NO_PORT, _NO_PORT, _NO_PORT),
         "networkd": networkd.make_controllers(_NO_PORT, _NO_PORT),
         "timed": timed.make_controllers(_NO_PORT, _NO_PORT, _NO_PORT),
         "udevd": udevd.make_controllers(_NO_PORT, _NO_PORT),

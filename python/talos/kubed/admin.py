@@ -47,10 +47,11 @@ def connect_admin(root: KubernetesRootSpec) -> KubernetesClient:
     authority = b"\n".join(found.crt for found in root.accepted_c_as)
     server = root.local_endpoint.full_path
     access = Access(server=server, authority=authority, certificate=pair.crt, key=pair.key)
-    return KubernetesClient(access, _call_in_thread)
+    return KubernetesClient(access, call_in_thread)
 
 
-async def _call_in_thread(request: Callable[[], Reply]) -> Reply:
+async def call_in_thread(request: Callable[[], Reply]) -> Reply:
+    """Have one of trio's threads call the API; a call that nobody waits for any more ends by itself."""
     return await trio.to_thread.run_sync(request, abandon_on_cancel=True)
 
 

@@ -20,6 +20,7 @@ from talos.kubed.controllers.kubelet import KubeletConfigController, KubeletSpec
 from talos.kubed.controllers.manifest_apply import ManifestApplyController
 from talos.kubed.controllers.manifests import BootstrapConfigController, ManifestController
 from talos.kubed.controllers.node import NodeIPConfigController, NodeIPController, NodeMarksController
+from talos.kubed.controllers.node_apply import NodeApplyController, NodeCordonedSpecController
 from talos.kubed.controllers.node_status import NodeStatusController
 from talos.kubed.controllers.prism import (
     PrismConfigController,
@@ -27,12 +28,14 @@ from talos.kubed.controllers.prism import (
     PrismEndpointsController,
 )
 from talos.kubed.controllers.static_pods import ControlPlanePodController, StaticPodServer, UserPodController
+from talos.kubed.kubelet_service import KubeletService
+from talos.kubed.node_access import KubeletIdentity, NodeAccess
 from talos.kubed.service import KubernetesService
 from talos.resource.controller.controller import Controller
 from talos.system.logging import Log
 
 
-def make_controllers(etcd: EtcdAccess, log: Log) -> list[Controller]:
+def make_controllers(etcd: EtcdAccess, access: NodeAccess, log: Log) -> list[Controller]:
     """Every controller of this daemon."""
     return [
         CertSANsController(),
@@ -55,18 +58,22 @@ def make_controllers(etcd: EtcdAccess, log: Log) -> list[Controller]:
         ExtraManifestsConfigController(),
         ExtraManifestController(log),
         ManifestApplyController(etcd, log),
-        NodeStatusController(log),
+        NodeStatusController(access, log),
+        NodeCordonedSpecController(),
+        NodeApplyController(access, log),
     ]
 
 
 async def serve_kubernetes(daemon: Daemon) -> None:
     """Run the controllers against the node's State until the daemon stops."""
+    identity = KubeletIdentity()
     async with remote_state(daemon) as remote:
-        controllers = make_controllers(EtcdAccess(daemon, remote), daemon.log)
+        controllers = make_controllers(EtcdAccess(daemon, remote), NodeAccess(identity), daemon.log)
         async with mirrored_state(daemon, controllers) as state:
             descriptor = machine_pb2.DESCRIPTOR.services_by_name["MachineService"]
-            service = Service(descriptor, KubernetesService(state).make_public())
-            await run_controller_daemon(daemon, state, controllers, services=(service,))
+            public = Service(descriptor, KubernetesService(state).make_public())
+            internal = KubeletService(state, identity, daemon.log).make_internal()
+            await run_controller_daemon(daemon, state, controllers, services=(public, internal))
 
 
 def main() -> None:

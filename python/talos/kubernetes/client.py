@@ -111,13 +111,15 @@ class KubernetesClient:
                 return f"{prefix}/namespaces/{namespace}/{found['name']}"
         raise KubernetesError(HTTPStatus.NOT_FOUND, f"the API has no {kind} in {version}")
 
+    def open(self, seconds: float = TIMEOUT) -> http.client.HTTPSConnection:
+        """A connection that is not made yet, on which nothing takes longer than ``seconds``."""
+        return http.client.HTTPSConnection(self._host, self._port, timeout=seconds, context=self._context)
+
     def call_now(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, kind: str = JSON
     ) -> Reply:
         """The same in the caller's thread."""
-        connection = http.client.HTTPSConnection(
-            self._host, self._port, timeout=TIMEOUT, context=self._context
-        )
+        connection = self.open()
         try:
             text = None if body is None else json.dumps(body)
             connection.request(method, path, text, {"Content-Type": kind, "Accept": JSON})

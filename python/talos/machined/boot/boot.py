@@ -147,9 +147,9 @@ async def run_sequences(machine: Machine) -> None:
 
 
 async def end_on_signal(machine: Machine) -> None:
-    """Shut down on SIGTERM, which the launcher or ctrl-alt-del sends."""
+    """Shut down on SIGTERM, which the launcher or ctrl-alt-del sends: whoever does has not got minutes."""
     await machine.daemon.stopping.wait()
-    machine.power.shutdown()
+    machine.power.shutdown(force=True)
 
 
 async def end_after_failure(machine: Machine, error: TaskFailedError) -> None:

@@ -33,6 +33,8 @@ FLUSH_LIMIT = 30.0
 """Seconds to wait for the disks."""
 RESIGN_LIMIT = 5.0
 """Seconds for clusterd to give up what this node was elected for, which others take up later without it."""
+DRAIN_LIMIT = 400.0
+"""Seconds to move pods elsewhere, beside the deadlines above; kubed itself takes up to six minutes."""
 REPLY_DELAY = 0.3
 """Seconds in which the last events reach the API's clients."""
 SYSTEM = frozenset({"machined", "apid", "routerd"})
@@ -61,6 +63,7 @@ class PowerSequences:
         finalize: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
         leave: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
         resign: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+        drain: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
     ) -> None:
         self._nursery = nursery
         self._sequencer = sequencer
@@ -76,6 +79,7 @@ class PowerSequences:
         self._finalize = finalize
         self._leave = leave
         self._resign_elections = resign
+        self._drain_node = drain
 
     def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT) -> str:
         """Start to reboot; the actor id. SequenceLockedError."""
@@ -85,11 +89,14 @@ class PowerSequences:
         return actor
 
     def shutdown(self, *, force: bool = False) -> str:
-        """Start to shut down, taking over from any other sequence; the actor id."""
-        del force  # it skips draining Kubernetes, which does not run yet
+        """Start to shut down, taking over from any other sequence; the actor id.
+
+        Pods move elsewhere before, unless it is to be by force.
+        """
         actor = self._sequencer.reserve("shutdown", takeover=True)
         self._stage.set(enums.MACHINE_STAGE_SHUTTING_DOWN)
-        self._nursery.start_soon(self._end, "shutdown", self._off, actor, self.make_stop_phases())
+        phases = self.make_stop_phases()
+        self._nursery.start_soon(self._end, "shutdown", self._off, actor, phases, DEADLINE, not force)
         return actor
 
     def reset(self, plan: ResetPlan) -> str:
@@ -101,11 +108,11 @@ class PowerSequences:
         # Nothing is erased when the cluster refuses to let the node go.
         leave = (self._make_resign(), Phase("leave", (Task("leaveEtcd", self._leave),)))
         phases = (*(leave if plan.graceful else ()), *stop, *make_reset(plan, self._mounts, self._log))
-        self._nursery.start_soon(self._end, "reset", action, actor, phases, RESET_DEADLINE)
+        self._nursery.start_soon(self._end, "reset", action, actor, phases, RESET_DEADLINE, plan.graceful)
         return actor
 
     def upgrade(self, install: Callable[[], Awaitable[None]], *, staged: bool) -> str:
-        """Start to stop services, install and reboot, or with ``staged`` to install first; the actor id.
+        """Start to drain, stop services, install and reboot, with ``staged`` to install first; the actor id.
 
         What fails leaves the old system the one that is booted. SequenceLockedError.
         """
@@ -115,7 +122,9 @@ class PowerSequences:
         work = Phase("upgrade", (Task("upgrade", install),))
         stop = self.make_stop_phases()
         phases = (work, *stop) if staged else (*stop, work)
-        self._nursery.start_soon(self._end, name, PowerAction.REBOOT, actor, phases, UPGRADE_DEADLINE)
+        self._nursery.start_soon(
+            self._end, name, PowerAction.REBOOT, actor, phases, UPGRADE_DEADLINE, not staged
+        )
         return actor
 
     async def _end(
@@ -125,9 +134,19 @@ class PowerSequences:
         actor: str,
         phases: Sequence[Phase],
         deadline: float = DEADLINE,
+        drains: bool = False,
     ) -> None:
+        scope = trio.CancelScope(deadline=trio.current_time() + deadline)
+
+        async def drain() -> None:
+            await self._drain()
+            scope.deadline = trio.current_time() + deadline
+
+        if drains:
+            scope.deadline += DRAIN_LIMIT
+            phases = (Phase("drain", (Task("cordonAndDrainNode", drain),), may_fail=True), *phases)
         with trio.CancelScope(shield=True):
-            with trio.move_on_after(deadline) as scope:
+            with scope:
                 try:
                     await self._sequencer.run(name, phases, actor_id=actor)
                 except SequenceReplacedError:
@@ -151,6 +170,15 @@ class PowerSequences:
             Phase("unmountSystem", (Task("unmountEphemeralPartition", self._unmount_var),), may_fail=True),
             Phase("volumeFinalize", (Task("teardownLifecycle", self._unmount_state),), may_fail=True),
         )
+
+    async def _drain(self) -> None:
+        with trio.move_on_after(DRAIN_LIMIT) as scope:
+            try:
+                await self._drain_node()
+            except (RpcError, OSError) as error:
+                self._log.warning("the node's pods are not moved elsewhere", reason=str(error))
+        if scope.cancelled_caught:
+            self._log.warning("the node's pods are not moved elsewhere", reason="it takes too long")
 
     def _make_resign(self) -> Phase:
         return Phase("resign", (Task("resignElections", self._resign),), may_fail=True)

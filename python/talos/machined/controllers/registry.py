@@ -19,6 +19,7 @@ from talos.machined.controllers.cri.runtime_spec import RuntimeSpecConfigControl
 from talos.machined.controllers.etcd.pki import EtcdPKIController
 from talos.machined.controllers.files.etc_file import EtcFileController
 from talos.machined.controllers.k8s.address_filter import AddressFilterController
+from talos.machined.controllers.k8s.kubelet_identity import KubeletIdentityController
 from talos.machined.controllers.k8s.kubelet_service import KubeletServiceController
 from talos.machined.controllers.k8s.static_pod_files import (
     StaticPodConfigsController,
@@ -99,6 +100,7 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
         StaticPodSecretsController(),
         StaticPodConfigsController(),
         KubeletServiceController(context.node.services.terminate),
+        KubeletIdentityController(context.node.connect),
         *make_runtime_controllers(context),
         *make_cri_controllers(context),
         ApiServiceConfigController(),

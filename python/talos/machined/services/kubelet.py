@@ -5,19 +5,24 @@ from pathlib import Path
 
 import trio
 import yaml
+from google.protobuf.empty_pb2 import Empty
 
 from talos.api.definitions.proto_pb2 import Mount as ExtraMount
 from talos.api.definitions.secrets_pb2 import KubeletSpec
+from talos.api.internal.kubelet_pb2 import DrainResponse
 from talos.config.kubeconfig import Kubeconfig, format_kubeconfig
+from talos.daemon.daemons import KUBED
 from talos.machined.containerd.spec import ContainerSpec, Mount
+from talos.machined.node.ports import Services, ServiceState
 from talos.machined.services.conditions import ResourceReady
 from talos.machined.services.cri import NETWORK_READY
-from talos.machined.services.health import HealthCheck, HttpProbe
+from talos.machined.services.health import Connect, HealthCheck, HttpProbe
 from talos.machined.services.spec import ApiAction, Directory, RunContainer, ServiceContext, ServiceSpec
 from talos.resource import ids
 from talos.resource.objects import to_plain
 from talos.system.cgroups import MIB, Limits
 from talos.system.files import replace_durably
+from talos.system.logging import Log
 
 KUBELET = "kubelet"
 HEALTH_PERIOD = 5.0
@@ -25,6 +30,10 @@ HEALTH_PERIOD = 5.0
 HEALTH_PORT = 10248
 FOLDER = Path("/etc/kubernetes")
 STATE = "/var/lib/kubelet"
+PKI = f"{STATE}/pki"
+IDENTIFY, DRAIN = "/talos.internal.Kubelet/Identify", "/talos.internal.Kubelet/Drain"
+DRAIN_TIMEOUT = 390.0
+"""Seconds; kubed waits a minute until the node is cordoned, then five until it is empty."""
 CREDENTIAL_PROVIDERS = FOLDER / "kubelet-credential-provider.yaml"
 # In the order of their numbers (linux/capability.h).
 CAPABILITIES = (
@@ -58,6 +67,16 @@ MOUNTS = (
     Mount(target="/var/log/containers", source="/var/log/containers", options=_READ_WRITE),
     Mount(target="/var/log/pods", source="/var/log/pods", options=_READ_WRITE),
 )
+
+
+async def drain(connect: Connect, services: Services, log: Log) -> None:
+    """Have kubed move this node's pods elsewhere, if a kubelet runs any. RpcError, OSError."""
+    if not any(one.id == KUBELET and one.state is ServiceState.RUNNING for one in services.list()):
+        return
+    async with connect(KUBED.socket) as transport:
+        reply = await transport.unary(DRAIN, Empty(), DrainResponse, timeout=DRAIN_TIMEOUT)
+    if reply.remaining:
+        log.warning("pods stay on this node", pods=list(reply.remaining))
 
 
 async def make_kubelet(context: ServiceContext) -> ContainerSpec:
@@ -149,7 +168,7 @@ KUBELET_SERVICE = ServiceSpec(
         ResourceReady(text="kubelet spec", kind=ids.KUBELET_SPEC[0], id=ids.KUBELET_SPEC[1]),
     ),
     health=HealthCheck(probe=HttpProbe(HEALTH_PORT, "/healthz"), period=HEALTH_PERIOD),
-    directories=(Directory(path=STATE, mode=0o700),),
+    directories=(Directory(path=STATE, mode=0o700), Directory(path=PKI)),
     group="podruntime/kubelet",
     limits=Limits(minimum=96 * MIB, low=192 * MIB, millicores=1000),
     oom_score_adj=-450,

@@ -10,7 +10,15 @@ import trio.testing
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.rpc import Code, RpcError
-from talos.machined.boot.power import DEADLINE, FLUSH_LIMIT, RESIGN_LIMIT, SYSTEM, PowerSequences
+from talos.disks.reset import ResetPlan
+from talos.machined.boot.power import (
+    DEADLINE,
+    DRAIN_LIMIT,
+    FLUSH_LIMIT,
+    RESIGN_LIMIT,
+    SYSTEM,
+    PowerSequences,
+)
 from talos.machined.boot.sequence import Sequencer
 from talos.machined.logs.store import LogStore
 from talos.machined.node.events import EventLog
@@ -57,7 +65,11 @@ class Machine:
     """The sequences with twins around them."""
 
     def __init__(
-        self, nursery: trio.Nursery, services: Services, resign: Callable[[], Awaitable[None]] = succeed
+        self,
+        nursery: trio.Nursery,
+        services: Services,
+        resign: Callable[[], Awaitable[None]] = succeed,
+        drain: Callable[[], Awaitable[None]] = succeed,
     ) -> None:
         self.lines: list[str] = []
         self.switch, self.mounts, self.stage = MemoryPower(), MemoryMounts(), MachineStage()
@@ -77,6 +89,7 @@ class Machine:
             files=MemoryFiles({"/proc/17/comm": "apid\n"}, {"/proc/17/fd/4": "/var/log/x"}),
             log=log,
             resign=resign,
+            drain=drain,
         )
 
 
@@ -134,6 +147,72 @@ async def test_a_resignation_that_fails_or_hangs_does_not_hold_a_shutdown_up(
     assert trio.current_time() - began < RESIGN_LIMIT + FLUSH_LIMIT + 5
     [line] = [line for line in machine.lines if "did not resign" in line]
     assert ("no answer within 5 s" if hangs else "no connection") in line
+
+
+@pytest.mark.parametrize("sequence", ["shutdown", "upgrade", "reset"])
+async def test_pods_move_elsewhere_before_services_stop(
+    autojump_clock: trio.testing.MockClock, sequence: str
+) -> None:
+    del autojump_clock
+    order: list[str] = []
+
+    async def drain() -> None:
+        await trio.sleep(350)
+        order.append("drained")
+
+    async def stop() -> None:
+        await trio.lowlevel.checkpoint()
+        order.append("stopped")
+
+    async with trio.open_nursery() as nursery:
+        power = Machine(nursery, Services(stop=stop), drain=drain).power
+        match sequence:
+            case "shutdown":
+                power.shutdown()
+            case "upgrade":
+                power.upgrade(succeed, staged=False)
+            case _:
+                power.reset(ResetPlan(graceful=True))
+    assert order == ["drained", "stopped"]
+
+
+async def test_a_forced_end_moves_nothing(autojump_clock: trio.testing.MockClock) -> None:
+    del autojump_clock
+    drained: list[str] = []
+
+    async def drain() -> None:
+        await trio.lowlevel.checkpoint()
+        drained.append("")
+
+    async with trio.open_nursery() as nursery:
+        Machine(nursery, Services(), drain=drain).power.shutdown(force=True)
+    async with trio.open_nursery() as nursery:
+        Machine(nursery, Services(), drain=drain).power.reset(ResetPlan(graceful=False))
+    async with trio.open_nursery() as nursery:
+        Machine(nursery, Services(), drain=drain).power.upgrade(succeed, staged=True)
+    assert drained == []
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_a_drain_that_fails_or_hangs_ends_in_time(
+    autojump_clock: trio.testing.MockClock, *, hangs: bool
+) -> None:
+    del autojump_clock
+
+    async def drain() -> None:
+        if hangs:
+            await trio.sleep_forever()
+        raise RpcError(Code.UNAVAILABLE, "no connection")
+
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        machine = Machine(nursery, Services(), drain=drain)
+        machine.power.shutdown()
+    assert machine.switch.pressed == [PowerAction.POWER_OFF]
+    assert machine.services.kept == [SYSTEM]
+    assert trio.current_time() - began < DRAIN_LIMIT + FLUSH_LIMIT + 5
+    [line] = [line for line in machine.lines if "not moved elsewhere" in line]
+    assert ("it takes too long" if hangs else "no connection") in line
 
 
 async def test_a_busy_mount_is_named_and_made_read_only(autojump_clock: trio.testing.MockClock) -> None:

@@ -1,0 +1,81 @@
+"""What kubed does for PID 1, which runs the kubelet: it acts in Kubernetes as the kubelet."""
+
+from collections.abc import Mapping
+from urllib.parse import quote
+
+import trio
+from google.protobuf.empty_pb2 import Empty
+
+from talos.api.definitions.k8s_pb2 import NodeStatusSpec
+from talos.api.internal import kubelet_pb2 as pb
+from talos.api.rpc import Call, Code, Handler, RpcError, Service
+from talos.kubed.node_access import KubeletIdentity
+from talos.kubernetes.client import KubernetesClient, KubernetesError
+from talos.kubernetes.drain import drain
+from talos.resource import ids, kinds
+from talos.resource.changes import wait_for
+from talos.resource.resource import Resource
+from talos.resource.state import NotFoundError, State
+from talos.system.logging import Log
+
+CORDON_LIMIT = 60.0
+DRAIN_LIMIT = 300.0
+"""Seconds, as upstream."""
+
+
+class KubeletService:
+    """The handlers of ``talos.internal.Kubelet``."""
+
+    def __init__(self, state: State, identity: KubeletIdentity, log: Log) -> None:
+        self._state = state
+        self._identity = identity
+        self._log = log
+
+    def make_internal(self) -> Service:
+        """The service for PID 1."""
+        descriptor = pb.DESCRIPTOR.services_by_name["Kubelet"]
+        handlers: Mapping[str, Handler] = {"Identify": self.identify, "Drain": self.drain}
+        return Service(descriptor, handlers)
+
+    async def identify(self, request: pb.IdentifyRequest, call: Call) -> Empty:
+        """Use another certificate from now on."""
+        del call
+        self._identity.set(request.pem)
+        return Empty()
+
+    async def drain(self, request: Empty, call: Call) -> pb.DrainResponse:
+        """Evict this node's pods once it is cordoned, which the stage of the machine asks for."""
+        del request, call
+        name, client = await self._connect()
+        try:
+            if await client.get_or_none(f"/api/v1/nodes/{quote(name)}") is None:
+                return pb.DrainResponse()
+            with trio.move_on_after(CORDON_LIMIT) as scope:
+                await wait_for(self._state, kinds.NODE_STATUS, name, _is_cordoned)
+            if scope.cancelled_caught:
+                raise RpcError(Code.DEADLINE_EXCEEDED, f"not cordoned within {CORDON_LIMIT:.0f} s")
+            remaining = await drain(
+                client,
+                name,
+                sleep=trio.sleep,
+                now=trio.current_time,
+                seconds=DRAIN_LIMIT,
+                report=self._log.info,
+            )
+        except KubernetesError as error:
+            raise RpcError(Code.UNAVAILABLE, f"Kubernetes does not answer: {error}") from None
+        return pb.DrainResponse(remaining=remaining)
+
+    async def _connect(self) -> tuple[str, KubernetesClient]:
+        try:
+            name = (await self._state.get(*ids.NODENAME)).spec.nodename
+            secret = (await self._state.get(*ids.KUBELET_SECRET)).spec
+        except NotFoundError:
+            raise RpcError(Code.FAILED_PRECONDITION, "this node has no Kubernetes") from None
+        if not self._identity.pem:
+            raise RpcError(Code.FAILED_PRECONDITION, "the kubelet has not joined yet")
+        return name, self._identity.connect(secret)
+
+
+def _is_cordoned(status: Resource[NodeStatusSpec]) -> bool:
+    return status.spec.unschedulable

@@ -1,0 +1,114 @@
+"""Draining a node: its pods are evicted, as far as their PodDisruptionBudgets allow, and start elsewhere.
+
+https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+from talos.kubernetes.client import MERGE, KubernetesClient, KubernetesError
+
+GRACE = 60
+"""Seconds that a pod has between SIGTERM and SIGKILL, as upstream."""
+LOOK_EVERY = 1.0
+"""Seconds between two looks at the pods that are ending."""
+REFUSED_PAUSE = 5.0
+"""Seconds until a refused eviction is tried again, as upstream."""
+MIRROR = "kubernetes.io/config.mirror"
+
+type Pod = Mapping[str, Any]
+type Sleep = Callable[[float], Awaitable[object]]
+"""trio's or asyncio's."""
+
+
+async def set_unschedulable(client: KubernetesClient, node: str, *, unschedulable: bool) -> None:
+    """Cordon a node, or allow pods on it again; KubernetesError."""
+    body = {"spec": {"unschedulable": unschedulable or None}}
+    await client.call("PATCH", f"/api/v1/nodes/{quote(node)}", body, kind=MERGE)
+
+
+async def drain(
+    client: KubernetesClient,
+    node: str,
+    *,
+    sleep: Sleep,
+    now: Callable[[], float],
+    seconds: float,
+    report: Callable[[str], object],
+) -> list[str]:
+    """Evict a node's pods and wait until they are gone; what is left after ``seconds``, with reasons.
+
+    Pods of daemon sets, static pods and those without a controller stay: nothing would start them
+    elsewhere. KubernetesError when the API can't be asked any more.
+    """
+    end = now() + seconds
+    asked: set[str] = set()
+    reported: set[tuple[str, str]] = set()
+    while True:
+        refused: dict[str, str] = {}
+        pods = await list_evictable(client, node)
+        for pod in pods:
+            name, uid = describe(pod), pod["metadata"]["uid"]
+            if uid in asked or "deletionTimestamp" in pod["metadata"]:
+                continue
+            reason = await _evict(client, pod)
+            if reason:
+                refused[name] = reason
+            else:
+                asked.add(uid)
+                report(f"evicting {name}")
+        if not pods:
+            return []
+        for name, reason in refused.items() - reported:
+            report(f"{name} stays for now: {reason}")
+        reported |= refused.items()
+        pause = REFUSED_PAUSE if len(refused) == len(pods) else LOOK_EVERY
+        if now() + pause > end:
+            return [f"{name}: {refused.get(name, 'not ended yet')}" for name in map(describe, pods)]
+        await sleep(pause)
+
+
+async def list_evictable(client: KubernetesClient, node: str) -> Sequence[Pod]:
+    """The pods that have to leave a node before it goes down."""
+    pods = (await client.call("GET", f"/api/v1/pods?fieldSelector=spec.nodeName%3D{quote(node)}"))["items"]
+    return [pod for pod in pods if is_evictable(pod)]
+
+
+def is_evictable(pod: Pod) -> bool:
+    """Whether a controller starts another pod elsewhere; what has run to its end needs no other place."""
+    metadata = pod["metadata"]
+    owner = next((one for one in metadata.get("ownerReferences", ()) if one.get("controller")), None)
+    return (
+        MIRROR not in metadata.get("annotations", {})
+        and owner is not None
+        and owner["kind"] != "DaemonSet"
+        and pod["status"].get("phase") not in ("Succeeded", "Failed")
+    )
+
+
+def describe(pod: Pod) -> str:
+    """Namespace and name."""
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+async def _evict(client: KubernetesClient, pod: Pod) -> str:
+    """Why the pod is not evicted; empty when it is, or is gone."""
+    metadata = pod["metadata"]
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+        "deleteOptions": {"gracePeriodSeconds": GRACE, "preconditions": {"uid": metadata["uid"]}},
+    }
+    path = f"/api/v1/namespaces/{quote(metadata['namespace'])}/pods/{quote(metadata['name'])}/eviction"
+    try:
+        await client.call("POST", path, eviction)
+    except KubernetesError as error:
+        if error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+            return ""  # it has ended, and perhaps another one has its name
+        if error.status:
+            return str(error)
+        raise
+    return ""

@@ -1,0 +1,110 @@
+"""A worker goes down: its pods move elsewhere before, and budgets decide when."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from tests.harness.cluster import eventually, running_cluster
+from tests.harness.kubernetes import Kubernetes, all_images
+
+IMAGE = "docker.io/library/busybox:1.37.0"
+LABELS = {"app": "guarded"}
+CORDONED = "talos.dev/cordoned"
+
+
+@pytest.fixture(scope="module")
+def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
+    """A cluster of its own: one of its workers does not come back."""
+    folder = tmp_path_factory.mktemp("clusters")
+    with running_cluster(folder, controlplanes=1, workers=2, images=all_images()) as cluster:
+        kubernetes = Kubernetes(cluster, folder / "kubeconfig")
+        kubernetes.wait_until_ready()
+        yield kubernetes
+
+
+def make_guarded() -> list[dict[str, Any]]:
+    """Two pods, one on each worker, of which both have to run."""
+    apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": LABELS}}
+    preferred = [{"weight": 1, "podAffinityTerm": apart}]
+    spec = {
+        "terminationGracePeriodSeconds": 1,
+        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}},
+        "containers": [{"name": "guarded", "image": IMAGE, "command": ["sleep", "3600"]}],
+    }
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "guarded"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": LABELS},
+            "template": {"metadata": {"labels": LABELS}, "spec": spec},
+        },
+    }
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "guarded"},
+        "spec": {"minAvailable": 2, "selector": {"matchLabels": LABELS}},
+    }
+    return [deployment, budget]
+
+
+def check_unschedulable(kubernetes: Kubernetes, name: str, *, wanted: bool) -> None:
+    (node,) = kubernetes.get("node", name)
+    assert bool(node["spec"].get("unschedulable")) is wanted
+
+
+def test_only_a_cordon_of_the_nodes_own_is_taken_back(kubernetes: Kubernetes) -> None:
+    name = kubernetes.cluster.nodes[2].name
+    kubernetes.kubectl("cordon", name)
+    # What the node does with its object shows that it has seen the cordon.
+    patch = "{apiVersion: v1alpha1, kind: KubeNodeConfig, labels: {rack: r7}, annotations: {seen: 'yes'}}"
+    node = str(kubernetes.cluster.nodes[2].address)
+    kubernetes.cluster.talosctl("-n", node, "patch", "machineconfig", "--patch", patch)
+
+    def check_marks() -> None:
+        (found,) = kubernetes.get("node", name)
+        assert found["metadata"]["labels"].get("rack") == "r7"
+        assert found["metadata"]["annotations"].get("seen") == "yes"
+
+    eventually("the worker has the labels and annotations of its config", check_marks)
+    check_unschedulable(kubernetes, name, wanted=True)
+    kubernetes.kubectl("annotate", "node", name, f"{CORDONED}=true")
+    uncordoned = partial(check_unschedulable, kubernetes, name, wanted=False)
+    eventually("the node takes its own cordon back", uncordoned)
+
+
+def test_a_shutdown_waits_for_the_budget_and_then_for_the_pods(kubernetes: Kubernetes) -> None:
+    going, staying = kubernetes.cluster.nodes[1:]
+    kubernetes.apply(*make_guarded())
+    kubernetes.kubectl("rollout", "status", "deployment/guarded", "--timeout=60s", seconds=70)
+    places = {pod["spec"]["nodeName"] for pod in kubernetes.get("pods", "--selector", "app=guarded")}
+    assert places == {going.name, staying.name}
+    kubernetes.cluster.talosctl("-n", str(going.address), "shutdown", "--wait=false")
+
+    def check_refusal() -> None:
+        log = kubernetes.cluster.talosctl("-n", str(going.address), "logs", "kubed").stdout
+        assert "would violate the pod's disruption budget" in log
+
+    eventually("the budget keeps the pod where it is", check_refusal)
+    (node,) = kubernetes.get("node", going.name)
+    assert node["spec"]["unschedulable"]
+    assert node["metadata"]["annotations"][CORDONED] == "true"
+    (status,) = kubernetes.cluster.resource("nodestatus", going.name, "-n", str(going.address))
+    assert "'unschedulable': True" in str(status["spec"])
+    kubernetes.kubectl("delete", "poddisruptionbudget", "guarded")
+
+    def check_moved() -> None:
+        pods = kubernetes.get("pods", "--selector", "app=guarded")
+        running = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        assert [pod["spec"]["nodeName"] for pod in running] == [staying.name] * 2
+        assert all(pod["status"]["phase"] == "Running" for pod in running)
+
+    eventually("the pods are on the other worker", check_moved)
+
+    def check_ended() -> None:
+        assert kubernetes.cluster.nodes[1].pid == 0
+
+    eventually("the worker has ended", check_ended)

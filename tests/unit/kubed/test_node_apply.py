@@ -1,0 +1,112 @@
+"""Labels, annotations, taints and the cordon of a node: ours follow the config, those of others stay."""
+
+import json
+from typing import Any
+
+from talos.kubed.controllers.node_apply import (
+    CORDONED,
+    OWNED_ANNOTATIONS,
+    OWNED_LABELS,
+    OWNED_TAINTS,
+    Wanted,
+    make_patches,
+)
+from talos.kubed.controllers.node_status import make_status
+
+NOTHING = Wanted(labels={}, annotations={}, taints=None, cordoned=False)
+
+
+def make_node(
+    labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None, **spec: Any
+) -> dict[str, Any]:
+    metadata = {"name": "one", "resourceVersion": "7"}
+    return {
+        "metadata": {**metadata, "labels": labels or {}, "annotations": annotations or {}},
+        "spec": spec,
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def note(*keys: str) -> str:
+    return json.dumps(sorted(keys), separators=(",", ":"))
+
+
+def want(**changes: Any) -> Wanted:
+    return Wanted(**{**{name: getattr(NOTHING, name) for name in Wanted.__slots__}, **changes})
+
+
+def test_nothing_is_changed_where_nothing_differs() -> None:
+    node = make_node({"rack": "r1"}, {OWNED_LABELS: note("rack")})
+    assert make_patches(node, want(labels={"rack": "r1"})) == ({}, {})
+    assert make_patches(make_node(), NOTHING) == ({}, {})
+
+
+def test_a_label_is_set_changed_and_removed_with_the_config() -> None:
+    labels, _ = make_patches(make_node(), want(labels={"rack": "r1"}))
+    noted = {"annotations": {OWNED_LABELS: note("rack")}}
+    assert labels == {"metadata": {"labels": {"rack": "r1"}, **noted}}
+    node = make_node({"rack": "r1"}, {OWNED_LABELS: note("rack")})
+    labels, _ = make_patches(node, want(labels={"rack": "r2"}))
+    assert labels == {"metadata": {"labels": {"rack": "r2"}, "annotations": {}}}
+    labels, _ = make_patches(node, NOTHING)
+    assert labels == {"metadata": {"labels": {"rack": None}, "annotations": {OWNED_LABELS: None}}}
+
+
+def test_what_others_have_set_stays() -> None:
+    node = make_node({"rack": "theirs"}, {"note": "theirs"})
+    assert make_patches(node, want(labels={"rack": "r1"}, annotations={"note": "ours"})) == ({}, {})
+    assert make_patches(node, NOTHING) == ({}, {})
+
+
+def test_an_annotation_is_owned_like_a_label() -> None:
+    _, patch = make_patches(make_node(), want(annotations={"note": "ours"}))
+    assert patch == {"metadata": {"annotations": {"note": "ours", OWNED_ANNOTATIONS: note("note")}}}
+
+
+def test_taints_of_the_config_replace_each_other_and_no_other() -> None:
+    theirs = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    old = {"key": "gpu", "effect": "NoSchedule", "value": "a"}
+    node = make_node(annotations={OWNED_TAINTS: note("gpu", "gone")}, taints=[theirs, old, {"key": "gone"}])
+    _, patch = make_patches(node, want(taints={"gpu": ("NoExecute", "b"), "new": ("NoSchedule", "")}))
+    assert patch["spec"]["taints"] == [
+        theirs,
+        {"key": "gpu", "effect": "NoExecute", "value": "b"},
+        {"key": "new", "effect": "NoSchedule"},
+    ]
+    # Another one who has changed them meanwhile has the change refused, and it is made anew.
+    assert patch["metadata"] == {
+        "resourceVersion": "7",
+        "annotations": {OWNED_TAINTS: note("gpu", "new")},
+    }
+
+
+def test_a_worker_leaves_taints_alone() -> None:
+    node = make_node(taints=[{"key": "gpu", "effect": "NoSchedule"}])
+    assert make_patches(node, NOTHING) == ({}, {})
+
+
+def test_a_cordon_is_marked_and_only_a_marked_one_taken_back() -> None:
+    _, patch = make_patches(make_node(), want(cordoned=True))
+    assert patch["spec"] == {"unschedulable": True}
+    assert patch["metadata"]["annotations"] == {CORDONED: "true"}
+    ours = make_node(annotations={CORDONED: "true"}, unschedulable=True)
+    assert make_patches(ours, want(cordoned=True)) == ({}, {})
+    _, patch = make_patches(ours, NOTHING)
+    assert patch["spec"] == {"unschedulable": None}
+    assert patch["metadata"]["annotations"] == {CORDONED: None}
+    assert make_patches(make_node(unschedulable=True), NOTHING) == ({}, {})
+
+
+def test_broken_notes_own_nothing() -> None:
+    for text in ("{", "{}", "3", "null"):
+        node = make_node({"rack": "r1"}, {OWNED_LABELS: text})
+        labels, _ = make_patches(node, NOTHING)
+        assert labels.get("metadata", {}).get("labels", {}) == {}
+
+
+def test_the_status_shows_readiness_the_cordon_and_networks() -> None:
+    node = make_node({"a": "b"}, podCIDRs=["10.244.1.0/24", "fd00::/64"], unschedulable=True)
+    status = make_status(node)
+    assert (status.nodename, status.node_ready, status.unschedulable) == ("one", True, True)
+    assert dict(status.labels) == {"a": "b"}
+    assert [prefix.prefix_length for prefix in status.pod_cid_rs] == [24, 64]
