@@ -89,6 +89,23 @@ def test_mistakes_of_a_config_are_listed_at_once(node: Unconfigured, tmp_path: P
     assert all(word in output_of(result) for word in ("machine.type", "tokn"))
 
 
+def test_a_part_of_a_config_configures_the_network(node: Unconfigured, tmp_path: Path) -> None:
+    path = tmp_path / "network.yaml"
+    path.write_text(
+        "apiVersion: v1alpha1\nkind: LinkConfig\nname: eth0\naddresses: [{address: 192.0.2.7/24}]\n---\n"
+        "apiVersion: v1alpha1\nkind: HostnameConfig\nhostname: waiting\n"
+    )
+    node.insecure("apply-config", "--file", str(path))
+
+    def has_network() -> None:
+        assert "192.0.2.7/24" in node.insecure("get", "addresses").stdout
+        assert "waiting" in node.insecure("get", "hostname").stdout
+
+    eventually("the network is as in the documents", has_network)
+    (status,) = node.cluster.resource("machinestatus", "--insecure", "-n", node.address)
+    assert status["spec"]["stage"] == "maintenance"  # type: ignore[index]
+
+
 def test_a_config_makes_it_its_owners(node: Unconfigured) -> None:
     (line,) = re.findall(r"--cert-fingerprint (\S+) --file", node.console())[-1:]
     argv = ("apply-config", "--cert-fingerprint", line, "--file", str(node.config))
@@ -102,6 +119,12 @@ def test_a_config_makes_it_its_owners(node: Unconfigured) -> None:
         assert node.secure("version", check=False).returncode == 0
 
     eventually("the owner's client is served", is_secure)
+
+    def has_its_own_network() -> None:
+        assert "192.0.2.7/24" not in node.secure("get", "addresses").stdout
+        assert "waiting" not in node.secure("get", "hostname").stdout
+
+    eventually("the network is that of the config", has_its_own_network)
     result = node.insecure("version", check=False)
     assert result.returncode != 0
     assert "leave out --insecure" in output_of(result)

@@ -10,7 +10,10 @@ import functools
 from talos.config.model import Config
 from talos.config.read.loader import load
 from talos.resource import ids
-from talos.resource.controller.controller import ControllerRuntime
+from talos.resource.controller.controller import ControllerRuntime, Input
+
+PARTIAL_CONFIG_INPUTS = (Input(*ids.MACHINE_CONFIG), Input(*ids.MACHINE_CONFIG_MAINTENANCE))
+"""What :func:`read_partial_config` reads."""
 
 
 @functools.lru_cache(maxsize=1)
@@ -30,4 +33,16 @@ async def read_config(runtime: ControllerRuntime) -> Config | None:
         ConfigError: the text can't be read.
     """
     resource = await runtime.get_or_none(*ids.MACHINE_CONFIG)
+    return None if resource is None else parse_active(resource.spec.yaml_marshalled)
+
+
+async def read_partial_config(runtime: ControllerRuntime) -> Config | None:
+    """The config in force, or in maintenance mode the part of one that the machine has already.
+
+    Raises:
+        ConfigError: the text can't be read.
+    """
+    if config := await read_config(runtime):
+        return config
+    resource = await runtime.get_or_none(*ids.MACHINE_CONFIG_MAINTENANCE)
     return None if resource is None else parse_active(resource.spec.yaml_marshalled)

@@ -77,6 +77,8 @@ KUBERNETES_ROOT_SECRET = _one(kinds.KUBERNETES_ROOT_SECRET, "k8s")
 KUBERNETES_SECRET = _one(kinds.KUBERNETES_SECRET, "k8s-certs")
 MACHINE_CONFIG = _one(kinds.MACHINE_CONFIG, "v1alpha1")
 """The config in force."""
+MACHINE_CONFIG_MAINTENANCE = _one(kinds.MACHINE_CONFIG, "maintenance")
+"""What a machine without a complete config has of one: its network can be configured."""
 MACHINE_CONFIG_PERSISTENT = _one(kinds.MACHINE_CONFIG, "persistent")
 """The config that the next boot begins with."""
 MACHINE_STATUS = _one(kinds.MACHINE_STATUS, "machine")

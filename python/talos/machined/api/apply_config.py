@@ -150,8 +150,10 @@ class Applier:
         state = self._node.state
         self._end_trial()
         await publish_config(state, ids.MACHINE_CONFIG_PERSISTENT, config.text)
-        if mode != _STAGED and config.is_complete:
-            await publish_config(state, ids.MACHINE_CONFIG, config.text)
+        if mode != _STAGED:
+            # Of a config that is not complete, the network can be used already.
+            active = ids.MACHINE_CONFIG if config.is_complete else ids.MACHINE_CONFIG_MAINTENANCE
+            await publish_config(state, active, config.text)
 
     def _begin_trial(self, before: bytes, seconds: float) -> None:
         trial = self._trial = Trial(before=before, scope=trio.CancelScope())

@@ -19,7 +19,7 @@ from talos.machined.platform.config_sources.volume import VolumeSource
 from talos.machined.platform.config_sources.web import WebSource
 from talos.machined.platform.platform import PlatformPort
 from talos.resource import ids, kinds
-from talos.resource.changes import modify, put, teardown_and_destroy, wait_for
+from talos.resource.changes import destroy_if_present, modify, put, teardown_and_destroy, wait_for
 from talos.resource.state import State
 from talos.system.files import Files
 from talos.system.logging import Log
@@ -59,6 +59,7 @@ class ConfigLoader:
                 await self.unblocked.wait()
             await self._wait(is_there=await self._has_config())
             nursery.cancel_scope.cancel()
+        await destroy_if_present(self.state, *ids.MACHINE_CONFIG_MAINTENANCE)
         await put(self.state, *ids.ACQUIRE_CONFIG_STATUS, Empty(), owner=ACQUIRE_OWNER)
 
     async def _wait(self, *, is_there: bool) -> None:

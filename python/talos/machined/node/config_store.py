@@ -1,7 +1,7 @@
 """The machine's config as a file in STATE and as resources.
 
 Of the resources ``v1alpha1`` is the config in force, ``persistent`` the one that the next
-boot starts with.
+boot starts with, ``maintenance`` what there is of one that is not complete yet.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ def write_config(state_dir: Path, data: bytes) -> None:
 
 
 type ConfigResource = Singleton[config_pb2.MachineConfigSpec]
-"""``ids.MACHINE_CONFIG``, which controllers act on, or ``ids.MACHINE_CONFIG_PERSISTENT``."""
+"""``ids.MACHINE_CONFIG``, which controllers act on, or one of its two siblings."""
 
 
 async def publish_config(state: State, resource: ConfigResource, data: bytes) -> None:

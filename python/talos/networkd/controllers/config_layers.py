@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import LinkSpecSpec, PlatformConfigSpec
-from talos.config.active import read_config
+from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.config.model import Config
 from talos.networkd.cmdline import CmdlineNetwork, parse_network
 from talos.networkd.controllers.link_status import is_physical
@@ -80,7 +80,7 @@ class LinkConfigController(LayerController):
     """Writes the specs of the machine config, and of links that it selects by their properties."""
 
     name = "network.LinkConfigController"
-    inputs = (Input(*ids.MACHINE_CONFIG), Input(kinds.LINK_STATUS))
+    inputs = (*PARTIAL_CONFIG_INPUTS, Input(kinds.LINK_STATUS))
     outputs = tuple(Output(kind, shared=True) for kind in _DEVICE_KINDS)
     layer = enums_pb2.CONFIG_MACHINE_CONFIGURATION
 
@@ -98,7 +98,7 @@ class OperatorConfigController(Reconciler):
         Input(kinds.LINK_STATUS),
         Input(kinds.LINK_SPEC, namespace=CONFIG_NAMESPACE),
         Input(*ids.KERNEL_CMDLINE),
-        Input(*ids.MACHINE_CONFIG),
+        *PARTIAL_CONFIG_INPUTS,
         Input(kinds.PLATFORM_CONFIG),
     )
     outputs = (Output(kinds.LINK_SPEC, shared=True), Output(kinds.OPERATOR_SPEC, shared=True))
@@ -143,7 +143,7 @@ async def read_cmdline(runtime: ControllerRuntime) -> CmdlineNetwork:
 
 async def read_devices(runtime: ControllerRuntime) -> DeviceConfig:
     """The link specs of the machine config; the same object while config and links are the same."""
-    config = await read_config(runtime)
+    config = await read_partial_config(runtime)
     if config is None:
         return DeviceConfig()
     links = {link.id: link.spec for link in await runtime.list(kinds.LINK_STATUS)}

@@ -14,7 +14,7 @@ from talos.api.definitions.network_pb2 import (
     EthernetStatusSpec,
     HardwareAddrSpec,
 )
-from talos.config.active import read_config
+from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.config.documents.network.ethernet import EthernetConfig
 from talos.networkd.addresses import number
 from talos.networkd.controllers.link_status import is_physical
@@ -41,12 +41,12 @@ class EthernetConfigController(Reconciler):
     """MachineConfig → EthernetSpec, named after the link."""
 
     name = "network.EthernetConfigController"
-    inputs = (Input(*ids.MACHINE_CONFIG), Input(kinds.LINK_STATUS))
+    inputs = (*PARTIAL_CONFIG_INPUTS, Input(kinds.LINK_STATUS))
     outputs = (Output(kinds.ETHERNET_SPEC),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Follow the config; an alias stands for its link."""
-        config = await read_config(runtime)
+        config = await read_partial_config(runtime)
         aliases = {
             alias: link.id
             for link in await runtime.list(kinds.LINK_STATUS)

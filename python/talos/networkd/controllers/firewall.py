@@ -2,7 +2,7 @@
 
 import trio
 
-from talos.config.active import read_config
+from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.networkd.addresses import parse_interface
 from talos.networkd.firewall import (
     INGRESS,
@@ -26,12 +26,12 @@ class NfTablesChainConfigController(Reconciler):
     """MachineConfig, NodeAddress → NfTablesChain, nothing where nothing is filtered."""
 
     name = "network.NfTablesChainConfigController"
-    inputs = (Input(*ids.MACHINE_CONFIG), Input(kinds.NODE_ADDRESS))
+    inputs = (*PARTIAL_CONFIG_INPUTS, Input(kinds.NODE_ADDRESS))
     outputs = (Output(kinds.NF_TABLES_CHAIN, shared=True),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Follow the config and the node's own addresses."""
-        config = await read_config(runtime)
+        config = await read_partial_config(runtime)
         addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_ROUTED_NO_K8S)
         if addresses is None:
             addresses = await runtime.get_or_none(*ids.NODE_ADDRESS_ROUTED)

@@ -1,7 +1,7 @@
 """LinkAliasSpec: other names of links, by which a config can name them."""
 
 from talos.api.definitions.network_pb2 import LinkAliasSpecSpec, LinkStatusSpec
-from talos.config.active import read_config
+from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.config.cel.compile import compile_expression
 from talos.config.cel.environments import LINK
 from talos.config.documents.network.link_alias import LinkAliasConfig
@@ -10,7 +10,6 @@ from talos.networkd.controllers.kernel import KernelReconciler
 from talos.networkd.controllers.link_status import is_physical
 from talos.resource import kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler, Strength
-from talos.resource.ids import MACHINE_CONFIG
 from talos.resource.resource import Phase
 from talos.system.errors import UserError
 from talos.system.logging import Log
@@ -23,7 +22,7 @@ class LinkAliasConfigController(Reconciler):
     """MachineConfig, LinkStatus → LinkAliasSpec, named after the link."""
 
     name = "network.LinkAliasConfigController"
-    inputs = (Input(*MACHINE_CONFIG), Input(kinds.LINK_STATUS))
+    inputs = (*PARTIAL_CONFIG_INPUTS, Input(kinds.LINK_STATUS))
     outputs = (Output(kinds.LINK_ALIAS_SPEC),)
 
     def __init__(self, log: Log) -> None:
@@ -31,7 +30,7 @@ class LinkAliasConfigController(Reconciler):
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Look which links the selectors match."""
-        config = await read_config(runtime)
+        config = await read_partial_config(runtime)
         links = {
             link.id: link.spec for link in await runtime.list(kinds.LINK_STATUS) if is_physical(link.spec)
         }

@@ -1,6 +1,7 @@
 """LinkSpec: links created, configured, enslaved, set up."""
 
 from talos.api.definitions.network_pb2 import LinkSpecSpec
+from talos.config.active import PARTIAL_CONFIG_INPUTS
 from talos.networkd.controllers.config_layers import read_devices
 from talos.networkd.controllers.kernel import KernelReconciler
 from talos.networkd.link_attributes import (
@@ -12,7 +13,7 @@ from talos.networkd.link_attributes import (
     make_settings,
 )
 from talos.networkd.wireguard import find_wireguard_change
-from talos.resource import ids, kinds
+from talos.resource import kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Strength
 from talos.resource.resource import Phase
 from talos.system.logging import Log
@@ -30,7 +31,7 @@ class LinkSpecController(KernelReconciler):
     inputs = (
         Input(kinds.LINK_SPEC, strength=Strength.STRONG),
         Input(kinds.LINK_STATUS),
-        Input(*ids.MACHINE_CONFIG),
+        *PARTIAL_CONFIG_INPUTS,
     )
     topics = Topic.LINK
 

@@ -12,7 +12,7 @@ from talos.api.definitions.network_pb2 import (
     TimeServerSpecSpec,
 )
 from talos.config import effective
-from talos.config.active import read_config
+from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.config.documents.network.resolver import NameserverConfig
 from talos.networkd.addresses import make_ip, parse_interface
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
@@ -35,7 +35,7 @@ class HostnameConfigController(Reconciler):
 
     name = "network.HostnameConfigController"
     inputs = (
-        Input(*ids.MACHINE_CONFIG),
+        *PARTIAL_CONFIG_INPUTS,
         Input(*ids.IDENTITY),
         Input(*ids.NODE_ADDRESS_DEFAULT),
     )
@@ -43,7 +43,7 @@ class HostnameConfigController(Reconciler):
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Follow config, identity and address."""
-        config = await read_config(runtime)
+        config = await read_partial_config(runtime)
         specs: list[HostnameSpecSpec] = []
         if config is not None and effective.hostname(config):
             specs.append(make_hostname(effective.hostname(config), _LAYER))
@@ -73,12 +73,12 @@ class ServersConfigController(Reconciler):
     """Writes the resolvers and time servers of the config."""
 
     name = "network.ServersConfigController"
-    inputs = (Input(*ids.MACHINE_CONFIG),)
+    inputs = PARTIAL_CONFIG_INPUTS
     outputs = (Output(kinds.RESOLVER_SPEC, shared=True), Output(kinds.TIME_SERVER_SPEC, shared=True))
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Follow the config."""
-        config = await read_config(runtime)
+        config = await read_partial_config(runtime)
         async with runtime.track_outputs():
             if config is None:
                 return

@@ -15,12 +15,12 @@ from talos.api.definitions.network_pb2 import (
 )
 from talos.api.timestamps import make_duration
 from talos.config import values
-from talos.config.active import read_config
+from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.config.documents.network.http_probe import HTTPProbeConfig
 from talos.config.documents.network.tcp_probe import TCPProbeConfig
 from talos.config.model import Config
 from talos.networkd.probe import ProbeError, check_http, check_tcp
-from talos.resource import ids, kinds
+from talos.resource import kinds
 from talos.resource.changes import copy_spec
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
 from talos.resource.resource import Phase
@@ -37,7 +37,7 @@ class ProbeConfigController(Reconciler):
     """MachineConfig, PlatformConfig → ProbeSpec."""
 
     name = "network.ProbeConfigController"
-    inputs = (Input(*ids.MACHINE_CONFIG), Input(kinds.PLATFORM_CONFIG))
+    inputs = (*PARTIAL_CONFIG_INPUTS, Input(kinds.PLATFORM_CONFIG))
     outputs = (Output(kinds.PROBE_SPEC),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
@@ -45,7 +45,7 @@ class ProbeConfigController(Reconciler):
         specs: dict[str, ProbeSpecSpec] = {}
         for resource in await runtime.list(kinds.PLATFORM_CONFIG):
             specs |= {probe_id(spec): spec for spec in make_platform_probes(resource.spec)}
-        config = await read_config(runtime)
+        config = await read_partial_config(runtime)
         if config is not None:
             specs |= {probe_id(spec): spec for spec in make_probes(config)}
         async with runtime.track_outputs():

@@ -5,13 +5,13 @@ from ipaddress import IPv6Interface
 
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.network_pb2 import RoutingRuleSpecSpec
-from talos.config.active import read_config
+from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.config.documents.network.routing_rule import RoutingRuleConfig
 from talos.networkd.addresses import make_prefix, make_rule_id, parse_network
 from talos.networkd.controllers.kernel import KernelReconciler
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.spec_makers import parse_table
-from talos.resource import ids, kinds
+from talos.resource import kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler, Strength
 from talos.resource.resource import Phase
 from talos.system.net.links import RTPROT_STATIC, RuleState, Topic
@@ -31,12 +31,12 @@ class RoutingRuleConfigController(Reconciler):
     """MachineConfig → RoutingRuleSpec of its layer."""
 
     name = "network.RoutingRuleConfigController"
-    inputs = (Input(*ids.MACHINE_CONFIG),)
+    inputs = PARTIAL_CONFIG_INPUTS
     outputs = (Output(kinds.ROUTING_RULE_SPEC, shared=True),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Follow the config."""
-        config = await read_config(runtime)
+        config = await read_partial_config(runtime)
         async with runtime.track_outputs():
             for document in config.find_all(RoutingRuleConfig) if config else ():
                 for spec in make_rules(document):

@@ -4,10 +4,10 @@ from ipaddress import ip_address
 
 from talos.api.definitions.network_pb2 import StaticHostSpec
 from talos.config import effective
-from talos.config.active import read_config
+from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.networkd.addresses import make_ip
-from talos.resource import ids, kinds
-from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource import kinds
+from talos.resource.controller.controller import ControllerRuntime, Output, Reconciler
 from talos.system.logging import Log
 
 
@@ -15,7 +15,7 @@ class StaticHostController(Reconciler):
     """MachineConfig → StaticHost, one for each name with all of its addresses."""
 
     name = "network.StaticHostController"
-    inputs = (Input(*ids.MACHINE_CONFIG),)
+    inputs = PARTIAL_CONFIG_INPUTS
     outputs = (Output(kinds.STATIC_HOST),)
 
     def __init__(self, log: Log) -> None:
@@ -23,7 +23,7 @@ class StaticHostController(Reconciler):
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Follow the config; an entry of the main document may hold anything, and is checked here."""
-        config = await read_config(runtime)
+        config = await read_partial_config(runtime)
         hosts: dict[str, StaticHostSpec] = {}
         for text, names in effective.static_hosts(config) if config else ():
             try:

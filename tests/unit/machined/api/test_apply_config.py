@@ -219,11 +219,14 @@ async def test_a_running_machine_wants_its_main_document(caller: Any, apply: Any
     assert await in_force(caller) == FIRST
 
 
-async def test_in_maintenance_a_part_of_a_config_is_kept_for_later(caller: Any, apply: Any) -> None:
+async def test_in_maintenance_a_part_of_a_config_configures_the_network_and_is_kept(
+    caller: Any, apply: Any
+) -> None:
     part = b"apiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n"
     await apply(part)
     assert on_disk(caller) == await persistent(caller) == part
     assert await in_force(caller) is None
+    assert await get_config(caller.node.state, ids.MACHINE_CONFIG_MAINTENANCE) == part
 
 
 @pytest.mark.parametrize(

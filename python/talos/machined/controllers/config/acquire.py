@@ -62,7 +62,7 @@ class Sources:
 
 
 async def acquire_config(state: State, sources: Sources, publish: Publish) -> bool:
-    """Whether there is a complete config; it is then published.
+    """Whether there is a complete config; it is then published. What is not complete configures the network.
 
     A config that can't be used is published as an event, and the next source is tried.
     """
@@ -72,7 +72,12 @@ async def acquire_config(state: State, sources: Sources, publish: Publish) -> bo
         sources.remove_platform_config()
         return True
     config = await _search(sources, kept, publish)
-    if config is None or not config.is_complete or await get_config(state, ids.MACHINE_CONFIG) is not None:
+    if config is None or await get_config(state, ids.MACHINE_CONFIG) is not None:
+        return False
+    if not config.is_complete:
+        # A user may have applied another one meanwhile.
+        if await get_config(state, ids.MACHINE_CONFIG_MAINTENANCE) is None:
+            await publish_config(state, ids.MACHINE_CONFIG_MAINTENANCE, config.text)
         return False
     try:
         await trio.to_thread.run_sync(write_config, sources.state_dir, config.text)

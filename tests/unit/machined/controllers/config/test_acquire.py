@@ -87,7 +87,7 @@ async def test_the_kept_config_comes_first(tmp_path: Path, worker: str, control_
 async def test_a_partial_config_alone_is_not_enough(tmp_path: Path) -> None:
     boot = Boot(tmp_path, HOST.encode())
     assert not await boot.run()
-    assert await boot.published() == {}
+    assert await boot.published() == {"maintenance": HOST.encode()}
     assert not (tmp_path / "config.yaml").exists()
 
 
