@@ -26,6 +26,8 @@ IMAGE := build/image.squashfs
 IMAGES := build/images
 # With Kubernetes: a quarter of an hour on two processors, once.
 ALL_IMAGES := build/images-all
+# What local clusters are served, where a release can be added while they run.
+MIRROR := build/mirror
 KUBECTL := build/bin/kubectl
 DEV := build/workstation/bin/python3.13
 PYTEST := PATH="$(CURDIR)/build/workstation/sbin:$$PATH" PYTHONPATH=python $(DEV) -B -m pytest
@@ -48,9 +50,10 @@ fetch: tools ## Bring what the locks name into the Nix store; LOCKED=1 refuses n
 lock: tools ## Resolve pkgs/roots.toml anew and rewrite pkgs/locks
 	@$(PYTHON) pkgs/fetch lock
 
-build: fetch ## Build the image and talosctl
+build: fetch $(KEY) ## Build the image and talosctl
 	@mkdir -p build/bin
 	nix build .#squashfs --print-build-logs --out-link $(IMAGE)
+	nix build .#stamp $(IMPURE) --print-build-logs --out-link $(IMAGE).release
 	nix build .#talosctl --print-build-logs --out-link build/talosctl
 	@ln -sfn ../talosctl/bin/talosctl $(TALOSCTL)
 	@ls -lL $(IMAGE) | awk '{ printf "%s: %.1f MB\n", "$(IMAGE)", $$5 / 1000000 }'
@@ -79,10 +82,12 @@ kernel: tools ## Build the kernel, which takes the better part of an hour
 $(KEY): | tools
 	nix run .\#keygen -- $(KEY)
 
-release: $(KEY) ## Build a release that machines of `make assets` and `make run-vm` accept as an upgrade
+release: $(KEY) ## Build a release that nodes of `make cluster`, `make assets` and `make run-vm` accept; offer it to clusters
 	@$(PYTHON) pkgs/fetch fetch kernel kernel-source media vm
 	nix build .#release $(IMPURE) --print-build-logs --out-link build/release.tar
 	nix run .\#sign -- --key $(KEY) --out build/release.signed.tar build/release.tar
+	@mkdir -p $(MIRROR)
+	@cp build/release.signed.tar $(MIRROR)/release.new && mv $(MIRROR)/release.new $(MIRROR)/release.tar
 
 assets: tools $(KEY) ## Build what machines are started from: disk image, ISO, files for network boot
 	@$(PYTHON) pkgs/fetch fetch kernel kernel-source media vm
@@ -105,9 +110,10 @@ api: fetch ## Generate the modules of the .proto files into the work tree, for e
 
 # Two members of etcd are worse than one: from four nodes on three of them are control plane nodes.
 cluster: build all-images ## Start a cluster of NODES (2) nodes with Kubernetes on this machine
+	@mkdir -p $(MIRROR) && find $(MIRROR) -type l -delete && ln -s $(CURDIR)/$(ALL_IMAGES)/*.tar $(MIRROR)
 	@controlplanes=$$(( $(NODES) < 4 ? 1 : 3 )); set -x; \
 	$(TALOSCTL) cluster create --name $(CLUSTER) --controlplanes $$controlplanes \
-		--workers $$(( $(NODES) - controlplanes )) --subnet $(SUBNET) --image $(IMAGE) --images $(ALL_IMAGES)
+		--workers $$(( $(NODES) - controlplanes )) --subnet $(SUBNET) --image $(IMAGE) --images $(MIRROR)
 	@echo
 	@$(KUBECTL) get nodes
 	@echo

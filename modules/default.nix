@@ -78,7 +78,7 @@ rec {
   initramfs = build {
     name = "talos-${version}.initramfs";
     command = [ "python3.13" ./initramfs/make.py ];
-    PYTHONPATH = python.folders.disks;
+    PYTHONPATH = python.folders.upgrade;
     inherit (kernel) init;
     image = squashfs;
   };
@@ -88,7 +88,7 @@ rec {
   stamp = build {
     name = "talos-${version}-stamp";
     command = [ "python3.13" ./initramfs/stamp.py ];
-    PYTHONPATH = python.folders.disks;
+    PYTHONPATH = python.folders.upgrade;
     inherit keys;
     os_release = builtins.toFile "os-release" (import ./rootfs/os-release.nix { inherit version; } + "BUILD_ID=${rev}\n");
   };

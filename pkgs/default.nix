@@ -33,7 +33,7 @@ in
 {
   packages = python.packages // {
     inherit (python) api talosctl workstation;
-    inherit (modules) rootfs squashfs sbom size;
+    inherit (modules) rootfs squashfs stamp sbom size;
     inherit (modules.releases) disk-image iso netboot release;
     initramfs = modules.stamped;
     inherit (kernel) kernel init;

@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from talos.disks.install.initramfs import read_release
+from talos.upgrade.initramfs import read_release
 
 folder = Path("release")
 (folder / "keys").mkdir(parents=True)

@@ -4,7 +4,7 @@ let
   build = { name, script, ... }@attributes: buildRoot.runIn roots.media (removeAttrs attributes [ "script" ] // {
     name = "talos-${version}-${name}";
     command = [ "python3.13" script ];
-    PYTHONPATH = "${python.folders.disks}:${python.folders.system}";
+    PYTHONPATH = "${python.folders.disks}:${python.folders.upgrade}:${python.folders.system}";
     inherit (kernel) kernel;
     inherit initramfs version;
     boot = grub.disk;

@@ -179,6 +179,7 @@ def running_cluster(
     controlplanes: int = 1,
     workers: int = 0,
     images: Path | None = None,
+    stamp: Path | None = None,
     bootstrap: bool = True,
 ) -> Generator[Cluster]:
     """A cluster for as long as the context is open."""
@@ -190,6 +191,7 @@ def running_cluster(
         controlplanes=controlplanes,
         workers=workers,
         image=image(),
+        stamp=stamp,
         images=images or image_archives(),
     )
     options = CreateOptions(directory=directory, talosconfig=str(talosconfig), wait=0)

@@ -54,7 +54,8 @@ class NodeRequest:
 class ClusterRequest:
     """A cluster to be made. ``gateway`` is the host's own address in the subnet.
 
-    ``image`` is a squashfs for containers; an ISO for machines.
+    ``image`` is a squashfs for containers; an ISO for machines. ``stamp`` is the archive with the identity of
+    that squashfs: its version, and the keys of the releases that may replace it.
     ``services`` is the address, inside the cluster's network, of what the launcher serves to the nodes;
     ``discovery`` says whether a discovery server is among that. ``images`` is a folder of OCI archives
     that a mirror offers there, in place of the registries in their names.
@@ -68,6 +69,7 @@ class ClusterRequest:
     discovery: bool = True
     mtu: int
     image: Path
+    stamp: Path | None = None
     images: Path | None = None
     nameservers: tuple[IPv4Address, ...] = ()
     time_servers: tuple[str, ...] = ()

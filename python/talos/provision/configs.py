@@ -13,6 +13,7 @@ from talos.config.talosconfig.model import TalosConfig
 from talos.provision.cluster import ClusterRequest, Role
 from talos.provision.mirror.archives import Images, read_images
 from talos.provision.plan import DISK_PATHS, with_configs
+from talos.upgrade.archive import REPOSITORY
 
 CLOCK = """\
 apiVersion: v1alpha1
@@ -63,7 +64,7 @@ def generate_configs(request: ClusterRequest, chosen: ConfigOptions) -> Generate
         install_disk=DISK_PATHS[request.nodes[0].disks[0].driver] if request.nodes[0].disks else "",
         registry_mirrors=[
             *chosen.registry_mirrors,
-            *(f"{registry}={request.mirror_endpoint}" for registry in images.registries),
+            *(f"{registry}={request.mirror_endpoint}" for registry in _list_registries(images)),
         ],
         with_cluster_discovery=request.discovery,
         discovery_endpoint=request.discovery_endpoint,
@@ -85,3 +86,9 @@ def generate_configs(request: ClusterRequest, chosen: ConfigOptions) -> Generate
         secrets=secrets.dump(),
         talosconfig=talosconfig.with_context(request.name, context),
     )
+
+
+def _list_registries(images: Images) -> list[str]:
+    """Those that the cluster's mirror stands for: of its images, and of releases, which may come later."""
+    releases = REPOSITORY.partition("/")[0]
+    return sorted({*images.registries, releases}) if images.manifests else []

@@ -28,6 +28,7 @@ class ClusterOptions:
     controlplanes: int = 1
     workers: int = 1
     image: Path
+    stamp: Path | None = None
     images: Path | None = None
     mtu: int = 1500
     nameservers: Sequence[str] = ()
@@ -88,6 +89,7 @@ def make_request(chosen: ClusterOptions) -> ClusterRequest:
         discovery=chosen.discovery,
         mtu=chosen.mtu,
         image=chosen.image,
+        stamp=chosen.stamp,
         images=chosen.images,
         nameservers=tuple(parse_nameserver(server) for server in chosen.nameservers),
         time_servers=tuple(chosen.time_servers),

@@ -7,7 +7,7 @@ discovery.log   that of the cluster's discovery server
 mirror.log      that of its mirror of registries
 root/           empty; where each node mounts its root, in its own mount namespace
 <node>/         config.yaml, console.log
-                of a container: state/ (STATE), var.img (EPHEMERAL)
+                of a container: state/ (STATE), var.img (EPHEMERAL), slots/ (what it starts from, and META)
                 of a machine: disk0.img and so on, qemu.log
 """
 
@@ -84,6 +84,10 @@ class ClusterFolder:
     def state_partition(self, name: str) -> Path:
         """What the node sees as /system/state."""
         return self.node(name) / "state"
+
+    def slots(self, name: str) -> Path:
+        """What the node is started from."""
+        return self.node(name) / "slots"
 
     def reboot_mark(self, name: str) -> Path:
         """Put there to ask the launcher to reboot the node."""
@@ -179,6 +183,7 @@ def _to_data(request: ClusterRequest) -> dict[str, Any]:
         "discovery": request.discovery,
         "mtu": request.mtu,
         "image": str(request.image),
+        "stamp": str(request.stamp) if request.stamp else "",
         "images": str(request.images) if request.images else "",
         "nameservers": [str(server) for server in request.nameservers],
         "timeServers": list(request.time_servers),
@@ -207,6 +212,7 @@ def _from_data(folder: ClusterFolder, data: Any) -> ClusterRequest:
         discovery=data["discovery"],
         mtu=data["mtu"],
         image=Path(data["image"]),
+        stamp=Path(data["stamp"]) if data["stamp"] else None,
         images=Path(data["images"]) if data["images"] else None,
         nameservers=tuple(IPv4Address(server) for server in data["nameservers"]),
         time_servers=tuple(data["timeServers"]),

@@ -20,6 +20,8 @@ from talos.upgrade.manifest import FOLDER, MAX_MANIFEST, ReleaseManifest, format
 MANIFEST = "dev.talos.release.manifest"
 """Annotation of the image's manifest: the release's manifest, in base64, since its exact bytes are signed."""
 SIGNATURE = "dev.talos.release.signature"
+REPOSITORY = "ghcr.io/siderolabs/installer"
+"""The name that a release has as an image, unless another is given."""
 INDEX = "index.json"
 KIND = "application/vnd.oci.image"
 _BLOBS = "blobs/sha256/"

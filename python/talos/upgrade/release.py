@@ -13,15 +13,13 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from talos.system.errors import UserError
-from talos.upgrade.archive import add_signature, read_annotations, read_archive, write_archive
+from talos.upgrade.archive import REPOSITORY, add_signature, read_annotations, read_archive, write_archive
 from talos.upgrade.features import list_features
 from talos.upgrade.manifest import ReleaseFile, ReleaseManifest, check_release, parse_release
 from talos.upgrade.signature import format_private, format_public, load_private, sign, verify
 
 ARCHITECTURE = "amd64"
 COMMANDS = ("sign", "keygen")
-REPOSITORY = "ghcr.io/siderolabs/installer"
-"""The name that a release has as an image, unless another is given."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -11,6 +11,7 @@ A rollback is the same with the system that the other slot holds already.
 
 import enum
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
@@ -24,6 +25,8 @@ MAX_STATE = 4096
 MAX_REASON = 1024
 """Characters."""
 SLOTS = ("A", "B")
+TRIAL_ARGUMENT = "talos.trial"
+"""Of a system that is started once: it arms a watchdog before it does anything else."""
 
 
 class Phase(enum.Enum):
@@ -73,6 +76,12 @@ IDLE = Upgrade()
 def find_default(state: Upgrade) -> str:
     """The slot that GRUB starts by default; empty on trial, and while there was no upgrade."""
     return {Phase.BLESSED: state.slot, Phase.REVERTED: state.previous}.get(state.phase, "")
+
+
+def find_slot(cmdline: str) -> str:
+    """The slot that a running system was started from, by its boot loader's argument; empty without one."""
+    match = re.match(r"BOOT_IMAGE=(?:\([^)]*\))?/([AB])/\S+(?:\s|$)", cmdline)
+    return match[1] if match else ""
 
 
 def other_slot(slot: str) -> str:

@@ -3,45 +3,56 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, override
 
 import pytest
 import trio
 
 from talos.api.definitions.network_pb2 import StatusSpec
 from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
-from talos.disks.install.grub_config import Entry
 from talos.machined.controllers.runtime.self_check import LIMIT, STABLE, SelfCheckController
 from talos.machined.node.meta_store import MetaStore
+from talos.machined.upgrade.image import Release
+from talos.machined.upgrade.slots import Slots, Write
 from talos.machined.upgrade.upgrader import Upgrader
 from talos.resource import ids, kinds
 from talos.resource.changes import put
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
+from talos.system.block.meta import make_meta
 from talos.system.errors import UserError
 from talos.system.logging import Log
-from talos.testing.mounts import MemoryMounts
 from talos.testing.watchdog import MemoryWatchdog
 from talos.upgrade.state import IDLE, LABEL_TAG, STATE_TAG, Phase
 
-ENTRIES = {slot: Entry(slot=slot, version=f"v1.15.{slot == 'B':d}", arguments=()) for slot in "AB"}
+VERSIONS = {"A": "v1.15.0", "B": "v1.15.1"}
 
 
 @dataclass(slots=True, kw_only=True)
-class FakeSlots:
+class FakeSlots(Slots):
     """BOOT of a machine, and GRUB."""
 
     default: str = "A"
     next: str = ""
-    entries: dict[str, Entry] = field(default_factory=lambda: dict(ENTRIES))
+    versions: dict[str, str] = field(default_factory=lambda: dict(VERSIONS))
 
-    def read(self) -> tuple[dict[str, Entry], str]:
-        return self.entries, self.default
+    @override
+    async def read(self) -> tuple[dict[str, str], str]:
+        await trio.lowlevel.checkpoint()
+        return self.versions, self.default
 
-    def boot_once(self, slot: str) -> None:
+    @override
+    async def prepare(self, release: Release, slot: str) -> Write:
+        raise NotImplementedError
+
+    @override
+    async def boot_once(self, slot: str) -> None:
+        await trio.lowlevel.checkpoint()
         self.next = slot
 
-    def make_default(self, slot: str) -> None:
+    @override
+    async def make_default(self, slot: str) -> None:
+        await trio.lowlevel.checkpoint()
         self.default = slot
 
     def boot(self) -> str:
@@ -74,8 +85,7 @@ class World:
         upgrader = Upgrader(
             state=self.state,
             meta=store,
-            mounts=MemoryMounts(),
-            run=cast("Any", None),
+            slots=self.slots,
             publish=self.published.append,
             log=Log(write=self.lines.append),
             cmdline=self.slots.boot(),
@@ -86,19 +96,10 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    from talos.system.block.meta import make_meta
-
-    slots = FakeSlots()
-
-    async def find(_: Upgrader) -> FakeSlots:
-        await trio.lowlevel.checkpoint()
-        return slots
-
-    monkeypatch.setattr(Upgrader, "_find_slots", find)
+def world(tmp_path: Path) -> World:
     meta = tmp_path / "meta"
     meta.write_bytes(make_meta({12: b"kept"}).ljust(1 << 20, b"\0"))
-    return World(meta=meta, slots=slots)
+    return World(meta=meta, slots=FakeSlots())
 
 
 async def test_back_and_forth(world: World) -> None:
@@ -164,7 +165,7 @@ async def test_a_trial_without_meta_goes_back(world: World, autojump_clock: trio
 
 
 async def test_an_empty_slot_and_another_medium_are_refused(world: World) -> None:
-    del world.slots.entries["B"]
+    del world.slots.versions["B"]
     with pytest.raises(UserError, match="slot B holds no system"):
         await (await world.boot()).roll_back()
     upgrader = await world.boot()

@@ -11,6 +11,7 @@ from talos.upgrade.state import (
     TransitionError,
     Upgrade,
     bless,
+    find_slot,
     format_state,
     parse_state,
     revert,
@@ -96,3 +97,19 @@ def test_the_state_survives_meta() -> None:
 def test_garbage_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - JSON, Unicode and our own
         parse_state(data)
+
+
+@pytest.mark.parametrize(
+    ("cmdline", "slot"),
+    [
+        ("BOOT_IMAGE=/B/vmlinuz pti=on", "B"),
+        ("BOOT_IMAGE=(hd0,gpt3)/A/vmlinuz", "A"),
+        ("BOOT_IMAGE=/A/rootfs.sqsh talos.platform=container", "A"),
+        ("BOOT_IMAGE=/boot/vmlinuz pti=on", ""),
+        ("pti=on x=BOOT_IMAGE=/B/vmlinuz", ""),
+        ("BOOT_IMAGE=/C/vmlinuz", ""),
+        ("", ""),
+    ],
+)
+def test_the_running_slot(cmdline: str, slot: str) -> None:
+    assert find_slot(cmdline) == slot

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from talos.system.errors import UserError
+from talos.upgrade.state import TRIAL_ARGUMENT
 
 PATH = "grub/grub.cfg"
 """Within BOOT."""
@@ -17,13 +18,10 @@ ENVIRONMENT = "grub/grubenv"
 """Within BOOT."""
 TIMEOUT = 3
 """Seconds for a choice at the console."""
-SLOTS = ("A", "B")
 KERNEL = "vmlinuz"
 INITRAMFS = "initramfs"
 WIPE_ARGUMENT = "talos.experimental.wipe=system:EPHEMERAL,STATE"
 """Of the entry that resets the machine: config and data go, the installed system stays."""
-TRIAL_ARGUMENT = "talos.trial"
-"""Of a system that GRUB starts once: it arms a watchdog before it does anything else."""
 _TRIAL_VARIABLE = "$trial"
 DEFAULT_ARGUMENTS = ("talos.platform=metal", "console=ttyS0", "console=tty0")
 """After those of the kernel; the last console is the one that PID 1 writes to."""
@@ -136,12 +134,6 @@ def make_environment(next_slot: str) -> bytes:
     """The file that has GRUB boot a slot once; without one, the default."""
     line = f"next_entry={next_slot}\n"
     return f"# GRUB Environment Block\n{line}".encode().ljust(_ENVIRONMENT_SIZE, b"#")
-
-
-def find_slot(cmdline: str) -> str:
-    """The slot that a running system was started from, by GRUB's own argument; empty without one."""
-    match = re.match(r"BOOT_IMAGE=(?:\([^)]*\))?/([AB])/vmlinuz(?:\s|$)", cmdline)
-    return match[1] if match else ""
 
 
 def _make_entry(

@@ -13,8 +13,7 @@ from pathlib import Path
 import trio
 
 from talos.disks.install.boot_loader import EFI_PATH, check_bios, write_bios
-from talos.disks.install.grub_config import INITRAMFS, KERNEL, PATH, SLOTS, Entry, make_arguments, make_config
-from talos.disks.install.initramfs import CHUNK, hash_file
+from talos.disks.install.grub_config import INITRAMFS, KERNEL, PATH, Entry, make_arguments, make_config
 from talos.disks.install.plan import InstallPlan
 from talos.disks.install.source import Source
 from talos.disks.install.target import Target
@@ -23,6 +22,8 @@ from talos.system.block.meta import make_meta
 from talos.system.block.wipe import wipe_edges
 from talos.system.errors import UserError
 from talos.system.files import flush_folder, replace_durably
+from talos.upgrade.initramfs import CHUNK, hash_file
+from talos.upgrade.state import SLOTS
 
 SLOT = SLOTS[0]
 _NO_KERNEL = "the kernel image was not handed over by the boot loader"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from talos.disks.install.boot_loader import DIRECTORY as BOOT_DIRECTORY
 from talos.disks.install.boot_loader import BootImages, load_images
-from talos.disks.install.initramfs import (
+from talos.system.errors import UserError
+from talos.upgrade.initramfs import (
     DIGEST,
     IMAGE,
     INIT,
@@ -16,7 +17,6 @@ from talos.disks.install.initramfs import (
     read_initramfs,
     read_release,
 )
-from talos.system.errors import UserError
 
 DIRECTORY = Path("/usr/install")
 """Where early init shows the initramfs that it came from."""

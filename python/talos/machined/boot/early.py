@@ -23,6 +23,7 @@ from talos.system.mounts import KernelMounts
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.version import get_version
 from talos.system.watchdog import arm_watchdog, find_watchdog
+from talos.upgrade.state import TRIAL_ARGUMENT
 
 SHARED_MODULES = (
     "talos.rpc.channel",
@@ -36,7 +37,6 @@ SHARED_MODULES = (
 MACHINES_FIRST = (*(daemon.module for daemon in DAEMONS if daemon.needs_devices), NETWORKD.module)
 """Modules imported first on a machine: networkd waits for the names of devices, and much for networkd."""
 
-TRIAL = "talos.trial"
 TRIAL_TIMEOUT = 120
 """Seconds from the start of PID 1 until the self-check has to feed the watchdog, and between two feeds."""
 
@@ -68,7 +68,9 @@ def arm_for_trial(log: Log) -> None:
 
     The self-check feeds it from the event loop, and disarms it in the end.
     """
-    if not parse_cmdline(Path("/proc/cmdline").read_text(encoding="ascii", errors="replace")).is_on(TRIAL):
+    if not parse_cmdline(Path("/proc/cmdline").read_text(encoding="ascii", errors="replace")).is_on(
+        TRIAL_ARGUMENT
+    ):
         return
     device = ""
     try:

@@ -34,6 +34,7 @@ from talos.machined.services.spec import ServiceContext
 from talos.machined.services.supervisor import Supervisor
 from talos.machined.services.table import SERVICES
 from talos.machined.services.zygote_client import Zygote
+from talos.machined.upgrade.slots import DiskSlots, FolderSlots
 from talos.machined.upgrade.upgrader import NETWORK, Upgrader, is_network_ready
 from talos.resource.memory.state import MemoryState
 from talos.rpc.channel import open_channel, open_remote
@@ -124,8 +125,9 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
     upgrades = Upgrader(
         state=state,
         meta=meta,
-        mounts=ports.mounts,
-        run=processes.capture,
+        slots=FolderSlots(platform.slots)
+        if platform.slots
+        else DiskSlots(state, processes.capture, ports.mounts),
         publish=events.publish,
         log=daemon.log,
         cmdline=platform.cmdline,

@@ -47,7 +47,13 @@ from talos.machined.controllers.runtime.maintenance import (
 from talos.machined.controllers.runtime.meta import MetaController
 from talos.machined.controllers.runtime.sbom import SBOMItemController
 from talos.machined.controllers.runtime.security_state import SecurityStateController
-from talos.machined.controllers.runtime.self_check import SelfCheckController, open_watchdog
+from talos.machined.controllers.runtime.self_check import (
+    CONTAINER_LIMIT,
+    LIMIT,
+    SelfCheckController,
+    find_no_watchdog,
+    open_watchdog,
+)
 from talos.machined.controllers.runtime.upgrade_lock import UpgradeLockController
 from talos.machined.controllers.runtime.watchdog import (
     WatchdogTimerConfigController,
@@ -81,6 +87,8 @@ class ControllerContext:
     params: KernelParams
     volumes: VolumeContext
     meta: MetaStore
+    meta_file: str
+    """Where META is on a node without disks of its own; empty elsewhere."""
     identity: Identity
     show_identity: Callable[[Identity], None]
 
@@ -124,7 +132,8 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
             context.node.upgrades,
             partial(context.node.power.reboot, mode=RebootMode.FORCE),
             context.log,
-            open_watchdog,
+            find_no_watchdog if is_container else open_watchdog,
+            CONTAINER_LIMIT if is_container else LIMIT,
         ),
         UpgradeLockController(context.node.upgrades, partial(end_upgrade, context.node.connect), context.log),
         SecurityStateController(files, is_container=is_container),
@@ -158,7 +167,7 @@ def make_volume_controllers(context: ControllerContext) -> list[Controller]:
         VolumeConfigController(has_partitions=context.node.platform.mode != "container"),
         VolumeManagerController(context.volumes),
         MountRequestController(),
-        MetaController(context.meta, context.log),
+        MetaController(context.meta, context.log, context.meta_file),
         NodeIdentityController(context.identity, context.show_identity, context.log),
         PersistenceController(context.log),
     ]

@@ -6,16 +6,18 @@ from typing import Protocol
 
 from talos.api.definitions.network_pb2 import PlatformConfigSpec
 from talos.machined.node.ports import Platform
-from talos.machined.platform.handover import HANDOVER
+from talos.machined.platform.handover import HANDOVER, SLOTS
 from talos.machined.platform.network import parse_network
 from talos.system.files import Files
 from talos.system.proc.cmdline import Cmdline, parse_cmdline
+from talos.upgrade.slot_folder import SlotFolder
 
 CMDLINE = "/proc/cmdline"
 _NEED_DISKS = frozenset(
     {
-        *(f"machine.MachineService/{name}" for name in ("Upgrade", "Rollback", "MetaWrite", "MetaDelete")),
-        *(f"machine.LifecycleService/{name}" for name in ("Install", "Upgrade")),
+        "machine.MachineService/MetaWrite",
+        "machine.MachineService/MetaDelete",
+        "machine.LifecycleService/Install",
     }
 )
 
@@ -26,6 +28,11 @@ class PlatformPort(Platform, Protocol):
     @property
     def arguments(self) -> Cmdline:
         """The command line, parsed."""
+        ...
+
+    @property
+    def slots(self) -> SlotFolder | None:
+        """The folder with the slots and META; None where they are on a disk."""
         ...
 
     def load_config(self) -> bytes:
@@ -58,8 +65,13 @@ class ContainerPlatform:
         return self.arguments.text
 
     def allows(self, method: str) -> bool:
-        """Whether a method needs no partitions, META or boot loader; the launcher does restart nodes."""
+        """Whether a method needs no partitions; the launcher does restart nodes, from either of two slots."""
         return method not in _NEED_DISKS
+
+    @property
+    def slots(self) -> SlotFolder:
+        """The folder that the launcher starts this node from."""
+        return SlotFolder(self.handover / SLOTS)
 
     def load_config(self) -> bytes:
         """The machine config that the launcher brings, empty when it brings none."""
@@ -89,6 +101,7 @@ class MetalPlatform:
     name: str = "metal"
     has_kernel: bool = True
     has_disks: bool = True
+    slots: None = None
 
     @property
     def mode(self) -> str:

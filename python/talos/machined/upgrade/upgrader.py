@@ -1,7 +1,7 @@
 """What this machine does with releases: writes them, tries them, keeps them or goes back.
 
-The state is in META (:mod:`talos.upgrade.state`), the choice of what boots in GRUB's files. Each step writes
-META before GRUB, so that a power cut between the two leaves a boot into the old slot, and a state that
+The state is in META (:mod:`talos.upgrade.state`), the choice of what boots with the slots. Each step writes
+META before that choice, so that a power cut between the two leaves a boot into the old slot, and a state that
 shows it.
 """
 
@@ -18,31 +18,29 @@ from talos.api.common.common_pb2 import Error as CommonError
 from talos.api.machine import machine_pb2 as pb
 from talos.config.model import Config
 from talos.config.read.loader import load
-from talos.disks.install.grub_config import TRIAL_ARGUMENT, Entry, find_slot, make_arguments
-from talos.disks.install.slots import SlotContent, Slots
-from talos.disks.install.target import BlockTarget
 from talos.machined.node.config_store import get_config
 from talos.machined.node.meta_store import MetaStore
 from talos.machined.upgrade.image import Release
+from talos.machined.upgrade.slots import Slots
 from talos.resource import ids, kinds
 from talos.resource.state import NotFoundError, State
-from talos.system.block.partitions import Run
 from talos.system.errors import UserError
 from talos.system.logging import Log
-from talos.system.mounts import Mounts
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.version import get_version
 from talos.upgrade.features import find_used
-from talos.upgrade.manifest import CMDLINE, INITRAMFS, KERNEL, check_release
+from talos.upgrade.manifest import check_release
 from talos.upgrade.signature import KEYS
 from talos.upgrade.state import (
     IDLE,
     LABEL_TAG,
     STATE_TAG,
+    TRIAL_ARGUMENT,
     Phase,
     Upgrade,
     bless,
     find_default,
+    find_slot,
     format_state,
     other_slot,
     parse_state,
@@ -50,10 +48,6 @@ from talos.upgrade.state import (
     stage,
     start,
 )
-
-SECTOR = 512
-MAX_CMDLINE = 2048
-"""Bytes of the kernel's arguments in a release; the kernel takes 2048 itself."""
 
 SELF_CHECK = "selfCheck"
 """The phase, in events, of a system on trial."""
@@ -80,8 +74,7 @@ class Upgrader:
 
     state: State
     meta: MetaStore
-    mounts: Mounts
-    run: Run
+    slots: Slots
     publish: Callable[[Message], object]
     log: Log
     cmdline: str
@@ -95,7 +88,7 @@ class Upgrader:
 
     @property
     def is_guarded(self) -> bool:
-        """Whether GRUB starts this system only once, so that a watchdog was armed."""
+        """Whether this system was started for one time only, so that a watchdog was armed."""
         return parse_cmdline(self.cmdline).is_on(TRIAL_ARGUMENT)
 
     @property
@@ -172,7 +165,7 @@ class Upgrader:
     def _check_start(self) -> None:
         if not self.running:
             raise UserError(
-                "this system was not started from a slot of its disk",
+                "this system was not started from a slot",
                 where="upgrade",
                 hint="install it first",
             )
@@ -187,17 +180,18 @@ class Upgrader:
         What is well is noted here, while services still run.
         """
         await self.check(release, force=force)
-        content = await self._make_content(release, other_slot(self.running))
-        return partial(self._install, await self._find_slots(), content, await self.list_checks())
+        slot = other_slot(self.running)
+        write = await self.slots.prepare(release, slot)
+        checks = await self.list_checks()
 
-    async def _install(
-        self, slots: Slots, content: SlotContent, checks: Sequence[str], report: Report
-    ) -> None:
-        async with self._lock():
-            await self._keep_running(slots)
-            await trio.to_thread.run_sync(slots.write, content, partial(trio.from_thread.run_sync, report))
-            await self._stage(slots, content.entry.version, checks)
-        report(f"{content.entry.version} is in slot {content.entry.slot}, which the next reboot tries")
+        async def install(report: Report) -> None:
+            async with self._lock():
+                await self._keep_running()
+                await trio.to_thread.run_sync(write, partial(trio.from_thread.run_sync, report))
+                await self._stage(release.manifest.version, checks)
+            report(f"{release.manifest.version} is in slot {slot}, which the next reboot tries")
+
+        return install
 
     async def roll_back(self) -> None:
         """Have the system in the other slot booted once; while on trial, just go back. UserError, OSError."""
@@ -213,18 +207,17 @@ class Upgrader:
                 hint="upgrade to another release",
             )
         async with self._lock():
-            slots = await self._find_slots()
-            await self._keep_running(slots)
-            entries, _ = await trio.to_thread.run_sync(slots.read)
-            if slot not in entries:
+            await self._keep_running()
+            versions, _ = await self.slots.read()
+            if slot not in versions:
                 raise UserError(f"slot {slot} holds no system to go back to", where="rollback")
-            await self._stage(slots, entries[slot].version, await self.list_checks())
+            await self._stage(versions[slot], await self.list_checks())
 
-    async def _keep_running(self, slots: Slots) -> None:
-        """Let the slot that runs be the default: GRUB takes the other one where it can't start that."""
-        _, default = await trio.to_thread.run_sync(slots.read)
+    async def _keep_running(self) -> None:
+        """Let the slot that runs be the default: where that can't be started, the other one is."""
+        _, default = await self.slots.read()
         if default != self.running:
-            await trio.to_thread.run_sync(slots.make_default, self.running)
+            await self.slots.make_default(self.running)
             self.log.warning(f"slot {self.running} runs and is the default now", before=default)
 
     def _lock(self) -> trio.Lock:
@@ -232,7 +225,7 @@ class Upgrader:
             raise UserError("another upgrade is being written", where="upgrade", hint="wait for its end")
         return self._writing
 
-    async def _stage(self, slots: Slots, version: str, checks: Sequence[str]) -> None:
+    async def _stage(self, version: str, checks: Sequence[str]) -> None:
         staged = stage(
             self.current,
             running=self.running,
@@ -241,22 +234,20 @@ class Upgrader:
             checks=checks,
         )
         await self._set(staged)
-        await trio.to_thread.run_sync(slots.boot_once, staged.slot)
+        await self.slots.boot_once(staged.slot)
 
     async def bless(self) -> None:
         """Make the system on trial the default. UserError, OSError; then it is still on trial."""
-        slots = await self._find_slots()
-        await trio.to_thread.run_sync(slots.make_default, self.current.slot)
+        await self.slots.make_default(self.current.slot)
         await self._set(bless(self.current))
         self.publish(pb.PhaseEvent(phase=SELF_CHECK, action=pb.PhaseEvent.STOP))
         self.log.info(f"{self.current.version} in slot {self.current.slot} is the default from now on")
 
     async def revert(self, reason: str) -> None:
         """End the trial; the next boot is the old slot's, even after a power cut within :meth:`bless`."""
-        slots = await self._find_slots()
-        _, default = await trio.to_thread.run_sync(slots.read)
+        _, default = await self.slots.read()
         if default != self.current.previous:
-            await trio.to_thread.run_sync(slots.make_default, self.current.previous)
+            await self.slots.make_default(self.current.previous)
         await self._set(revert(self.current, reason))
         self._announce(self.current)
 
@@ -269,26 +260,3 @@ class Upgrader:
             await self.meta.delete(LABEL_TAG)
         self.current = state
         self._notify()
-
-    async def _find_slots(self) -> Slots:
-        try:
-            path = (await self.state.get(*ids.SYSTEM_DISK)).spec.dev_path
-        except NotFoundError:
-            raise UserError("there is no system disk", where="upgrade") from None
-        return Slots(BlockTarget(path, SECTOR, self.run, self.mounts))
-
-    async def _make_content(self, release: Release, slot: str) -> SlotContent:
-        layer = release.layer
-        if layer.files[CMDLINE].size > MAX_CMDLINE:
-            raise UserError(f"its {CMDLINE} is too long", where=f"image {release.name}")
-        cmdline = await trio.to_thread.run_sync(lambda: b"".join(layer.read(CMDLINE)))
-        config = await self._read_config()
-        install = config.machine.install if config and config.machine else None
-        extra = install.extra_kernel_args if install else None
-        arguments = make_arguments(cmdline.decode("ascii", "replace").strip(), extra or ())
-        names = (KERNEL, INITRAMFS)
-        return SlotContent(
-            entry=Entry(slot=slot, version=release.manifest.version, arguments=arguments),
-            files={name: partial(layer.read, name) for name in names},
-            digests={name: layer.files[name].sha256 for name in names},
-        )

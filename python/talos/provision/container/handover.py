@@ -5,11 +5,15 @@ from typing import Any
 import yaml
 
 from talos.provision.cluster import ClusterRequest, NodeRequest
+from talos.upgrade.initramfs import IMAGE
+from talos.upgrade.slot_folder import Boot
+from talos.upgrade.state import TRIAL_ARGUMENT
 
 
-def make_cmdline(node: NodeRequest) -> str:
-    """What takes the place of the kernel's command line."""
-    return f"talos.platform=container talos.hostname={node.name}\n"
+def make_cmdline(node: NodeRequest, boot: Boot) -> str:
+    """What takes the place of the kernel's command line; as with GRUB, it begins with what was booted."""
+    trial = f" {TRIAL_ARGUMENT}" if boot.is_trial else ""
+    return f"BOOT_IMAGE=/{boot.slot}/{IMAGE} talos.platform=container talos.hostname={node.name}{trial}\n"
 
 
 def make_network(request: ClusterRequest, node: NodeRequest) -> str:

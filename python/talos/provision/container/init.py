@@ -114,7 +114,7 @@ def _leave_root_group(hierarchies: Sequence[Hierarchy], group: Sequence[str]) ->
     """Version 2 gives controllers to groups below only while no process is in the group itself."""
     unified = [hierarchy for hierarchy in hierarchies if hierarchy.unified]
     for hierarchy in unified:
-        hierarchy.path.joinpath(*group, "init").mkdir()
+        hierarchy.path.joinpath(*group, "init").mkdir(exist_ok=True)
     cgroups.join(unified, (*group, "init"), WRITER)
 
 

@@ -53,12 +53,14 @@ _HARDENED = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMounts:
-    """What the mounts are made from. ``image`` and ``disk`` are block devices."""
+    """What the mounts are made from. ``image`` and ``disk`` are block devices, ``slot`` is in ``slots``."""
 
     root: Path
     image: Path
     disk: Path
     state_partition: Path
+    slots: Path
+    slot: str
     hierarchies: tuple[Hierarchy, ...]
     cmdline: str
     network: str
@@ -70,6 +72,8 @@ def mount_node(mounts: NodeMounts) -> None:
     root = mounts.root
     _mount(mounts.image, root, "squashfs", kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV)
     _mount(mounts.disk, root / "var", "xfs", kernel.MS_NOSUID | kernel.MS_NODEV)
+    # As the early init of a machine shows its initramfs.
+    _bind(mounts.slots / mounts.slot, root / "usr/install", read_only=True)
     _mount_system(mounts)
     _mount_dev(root / "dev")
     _mount_proc(root)
@@ -81,10 +85,11 @@ def _mount_system(mounts: NodeMounts) -> None:
     system = mounts.root / "system"
     _mount("tmpfs", system, "tmpfs", _HARDENED, "mode=0755")
     (system / "state").mkdir(mode=0o700)
-    _mount(mounts.state_partition, system / "state", flags=kernel.MS_BIND)
-    _mount("none", system / "state", flags=kernel.MS_BIND | kernel.MS_REMOUNT | _HARDENED)
+    _bind_hardened(mounts.state_partition, system / "state")
     platform = system / "platform"
     platform.mkdir(mode=0o700)
+    (platform / "slots").mkdir(mode=0o700)
+    _bind_hardened(mounts.slots, platform / "slots")
     _write_private(platform / "cmdline", mounts.cmdline)
     _write_private(platform / "network.yaml", mounts.network)
     if mounts.config:
@@ -166,6 +171,11 @@ def _write_private(path: Path, text: str) -> None:
 
 def _mount(source: str | Path, target: Path, type: str = "", flags: int = 0, options: str = "") -> None:
     kernel.mount(str(source), str(target), type, flags, options)
+
+
+def _bind_hardened(source: Path, target: Path) -> None:
+    _mount(source, target, flags=kernel.MS_BIND)
+    _mount("none", target, flags=kernel.MS_BIND | kernel.MS_REMOUNT | _HARDENED)
 
 
 def _bind(source: Path, target: Path, *, read_only: bool = False) -> None:

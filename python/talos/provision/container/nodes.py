@@ -1,8 +1,10 @@
 """Nodes that are containers: PID 1 of the image in namespaces of its own."""
 
+import logging
 import os
 import signal
 from collections.abc import Sequence
+from pathlib import Path
 from typing import override
 
 from talos.provision.cluster import ClusterRequest, NodeRequest
@@ -12,13 +14,19 @@ from talos.provision.container.mounts import NodeMounts
 from talos.provision.host.cgroups import Hierarchy, Limits
 from talos.provision.host.companions import Companion
 from talos.provision.host.links import ClusterNetwork
-from talos.provision.launcher import Nodes, Outcome
+from talos.provision.launcher import Nodes, Outcome, StartError
 from talos.provision.store import ClusterFolder
 from talos.system.block.loop import LoopDevice
+from talos.upgrade.slot_folder import Boot, SlotFolder
+
+log = logging.getLogger(__name__)
 
 
 class ContainerNodes(Nodes):
-    """One loop device for the image that all share, and one for each node's disk."""
+    """One loop device for the image that all share, and one for each node's disk.
+
+    What a boot loader does on a machine is done here: choosing the slot.
+    """
 
     def __init__(
         self, folder: ClusterFolder, request: ClusterRequest, hierarchies: Sequence[Hierarchy]
@@ -37,6 +45,7 @@ class ContainerNodes(Nodes):
         self._image = LoopDevice(self._request.image, read_only=True)
         for node in self._request.nodes:
             self._disks[node.name] = LoopDevice(self._folder.disk(node.name), read_only=False)
+            SlotFolder(self._folder.slots(node.name)).create(self._request.stamp)
 
     @override
     def limits(self, node: NodeRequest) -> Limits:
@@ -44,14 +53,39 @@ class ContainerNodes(Nodes):
 
     @override
     def start(self, node: NodeRequest, group: Sequence[str]) -> int:
+        boots = SlotFolder(self._folder.slots(node.name)).choose()
+        for boot, following in zip(boots, [*boots[1:], None], strict=True):
+            try:
+                return self._start_slot(node, group, boot)
+            except (StartError, OSError) as error:
+                if following is None:
+                    raise
+                log.warning("node %s: slot %s does not start: %s", node.name, boot.slot, error)
+        raise StartError(f"neither slot of {node.name} holds a system")
+
+    def _start_slot(self, node: NodeRequest, group: Sequence[str], boot: Boot) -> int:
         assert self._image is not None
+        slots = SlotFolder(self._folder.slots(node.name))
+        own = slots.image(boot.slot)
+        # Its mount keeps the device.
+        image = LoopDevice(own, read_only=True) if own else None
+        try:
+            log.info("node %s: slot %s%s", node.name, boot.slot, ", on trial" if boot.is_trial else "")
+            return self._start_image(node, group, boot, (image or self._image).path)
+        finally:
+            if image is not None:
+                image.close()
+
+    def _start_image(self, node: NodeRequest, group: Sequence[str], boot: Boot, image: Path) -> int:
         mounts = NodeMounts(
             root=self._folder.root,
-            image=self._image.path,
+            image=image,
             disk=self._disks[node.name].path,
             state_partition=self._folder.state_partition(node.name),
+            slots=self._folder.slots(node.name),
+            slot=boot.slot,
             hierarchies=self._hierarchies,
-            cmdline=make_cmdline(node),
+            cmdline=make_cmdline(node, boot),
             network=make_network(self._request, node),
             config=node.config,
         )

@@ -28,9 +28,21 @@ class MirrorServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, address: tuple[str, int], images: Images, tls: ssl.SSLContext | None = None) -> None:
-        """``tls`` has the server's certificate; without it the mirror speaks plain HTTP."""
+    def __init__(
+        self,
+        address: tuple[str, int],
+        images: Images,
+        tls: ssl.SSLContext | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        """``tls`` has the server's certificate; without it the mirror speaks plain HTTP.
+
+        ``folder`` is where the images come from, if it may get others: they are read again when it changes.
+        """
         self.images = images
+        self._folder = folder
+        self._changed = folder.stat().st_mtime_ns if folder else 0
+        self._reading = threading.Lock()
         self._free = threading.Semaphore(MAX_CONNECTIONS)
         if ":" in address[0]:
             self.address_family = AF_INET6
@@ -38,6 +50,20 @@ class MirrorServer(ThreadingHTTPServer):
         if tls is not None:
             # The handshake is the connection's own thread's: a silent client keeps nobody waiting.
             self.socket = tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+
+    def refresh(self) -> None:
+        """Have the images that are in the folder now; while one is broken, those from before."""
+        if self._folder is None:
+            return
+        with self._reading:
+            changed = self._folder.stat().st_mtime_ns
+            if changed != self._changed:
+                try:
+                    self.images = read_images(self._folder)
+                except UserError as error:
+                    sys.stderr.write(f"the images stay as they were: {error}\n")
+                else:
+                    self._changed = changed
 
     @override
     def process_request(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
@@ -65,9 +91,9 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 60  # seconds that a client may be silent
 
     @property
-    def _images(self) -> Images:
+    def _mirror(self) -> MirrorServer:
         assert isinstance(self.server, MirrorServer)
-        return self.server.images
+        return self.server
 
     def do_GET(self) -> None:
         """Answer with content."""
@@ -94,7 +120,9 @@ class _Handler(BaseHTTPRequestHandler):
         # containerd adds the registry's host that the mirror stands for.
         host = parse_qs(url.query).get("ns", [""])[-1]
         name, kind, reference = match["name"], match["kind"], match["reference"]
-        images = self._images
+        if kind == "manifests":
+            self._mirror.refresh()
+        images = self._mirror.images
         media_type = "application/octet-stream"
         if kind == "manifests":
             manifest = images.find(name, reference, host)
@@ -145,7 +173,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     host, _, port = options.addr.rpartition(":")
     try:
         images = read_images(options.images)
-        with MirrorServer((host, int(port)), images) as server:
+        with MirrorServer((host, int(port)), images, folder=options.images) as server:
             server.serve_forever()
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")

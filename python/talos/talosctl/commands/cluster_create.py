@@ -22,6 +22,8 @@ from talos.talosctl.output import console
 
 IMAGE_VARIABLE = "TALOS_IMAGE"
 IMAGES_VARIABLE = "TALOS_IMAGES"
+STAMP_SUFFIX = ".release"
+"""After an image's name: the archive with its version, commit, and the keys of releases that it accepts."""
 WAIT_TIMEOUT = "5m0s"
 DEFAULT_NAME = "talos-default"
 
@@ -85,7 +87,9 @@ def make_container_options(flags: Flags) -> ClusterOptions:
         raise UserError("no image is named", where="--image", hint=hint)
     size = parse_flag_size(flags.text("disk"), where="--disk")
     chosen = make_options(flags, image=Path(image).resolve(), subnet=flags.text("subnet"))
-    return replace(chosen, disk=size)
+    # Beside the name that was given, which may be a link into the Nix store.
+    stamp = Path(f"{image}{STAMP_SUFFIX}")
+    return replace(chosen, disk=size, stamp=stamp.resolve() if stamp.is_file() else None)
 
 
 def make_options(
@@ -224,7 +228,11 @@ NODE_FLAGS = (
 """Of clusters of both kinds."""
 FLAGS = (
     *NODE_FLAGS,
-    Flag(name="image", help=f"the node's squashfs; {IMAGE_VARIABLE} names it otherwise"),
+    Flag(
+        name="image",
+        help=f"the node's squashfs; {IMAGE_VARIABLE} names it otherwise. Its version, and the keys of "
+        f"releases that it accepts, are beside it in a file of its name and {STAMP_SUFFIX}",
+    ),
     Flag(name="subnet", default="10.5.0.0/24", help="the cluster's subnet; the host has its first address"),
     Flag(name="disk", default="6GiB", help="the size of each node's disk, which takes room as it fills"),
     Flag(name="wait-timeout", type=Type.DURATION, default=WAIT_TIMEOUT, help="how long to wait"),

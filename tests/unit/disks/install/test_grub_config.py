@@ -4,7 +4,6 @@ import pytest
 
 from talos.disks.install.grub_config import (
     Entry,
-    find_slot,
     make_arguments,
     make_config,
     make_environment,
@@ -91,18 +90,3 @@ def test_only_the_other_slot_is_booted_once() -> None:
 def test_the_environment_has_the_size_that_grub_needs() -> None:
     assert make_environment("B").startswith(b"# GRUB Environment Block\nnext_entry=B\n###")
     assert {len(make_environment(slot)) for slot in ("", "A", "B")} == {1024}
-
-
-@pytest.mark.parametrize(
-    ("cmdline", "slot"),
-    [
-        ("BOOT_IMAGE=/B/vmlinuz pti=on", "B"),
-        ("BOOT_IMAGE=(hd0,gpt3)/A/vmlinuz", "A"),
-        ("BOOT_IMAGE=/boot/vmlinuz pti=on", ""),
-        ("pti=on x=BOOT_IMAGE=/B/vmlinuz", ""),
-        ("BOOT_IMAGE=/C/vmlinuz", ""),
-        ("", ""),
-    ],
-)
-def test_the_running_slot(cmdline: str, slot: str) -> None:
-    assert find_slot(cmdline) == slot

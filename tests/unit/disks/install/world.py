@@ -9,12 +9,12 @@ from typing import Any, BinaryIO, cast
 from talos.api.definitions import block_pb2
 from talos.disks.disk import Content, Disk
 from talos.disks.install.boot_loader import BootImages
-from talos.disks.install.initramfs import hash_file
 from talos.disks.install.install import Job
 from talos.disks.install.plan import InstallPlan
 from talos.disks.install.request import InstallRequest
 from talos.disks.install.source import Source, load_source
 from talos.disks.layout import GIB, Placed, place_areas
+from talos.upgrade.initramfs import hash_file
 
 BOOT = BootImages(boot=b"\xeb\x63" + b"B" * 510, core=b"C" * 100_000, efi=b"MZ", cmdline="pti=on")
 

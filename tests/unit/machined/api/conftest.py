@@ -31,6 +31,7 @@ from talos.machined.node.ports import (
     UnknownServiceError,
 )
 from talos.machined.platform.platform import ContainerPlatform, MetalPlatform
+from talos.machined.upgrade.slots import DiskSlots
 from talos.machined.upgrade.upgrader import Upgrader
 from talos.resource.memory.state import MemoryState
 from talos.rpc.http2.remote import RemoteServer
@@ -311,8 +312,7 @@ def make_upgrader(cmdline: str = "", keys: Path = Path("/nonexistent")) -> Upgra
     return Upgrader(
         state=MemoryState(),
         meta=MetaStore(),
-        mounts=MemoryMounts(),
-        run=FakeProcesses().capture,
+        slots=DiskSlots(MemoryState(), FakeProcesses().capture, MemoryMounts()),
         publish=lambda _: None,
         log=Log(write=lambda _: None),
         cmdline=cmdline,

@@ -187,7 +187,7 @@ async def test_reboot_and_shutdown_answer_with_an_actor(caller: Any) -> None:
 
 
 async def test_what_a_container_has_no_means_for(caller: Any) -> None:
-    for method, request in (("Upgrade", pb.UpgradeRequest()), ("MetaWrite", pb.MetaWriteRequest())):
+    for method, request in (("MetaDelete", pb.MetaDeleteRequest()), ("MetaWrite", pb.MetaWriteRequest())):
         assert await fail(caller, method, request) == (
             Code.FAILED_PRECONDITION,
             "method is not supported in container mode",

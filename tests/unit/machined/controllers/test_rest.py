@@ -72,7 +72,7 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
         services=SimpleNamespace(terminate=trio.lowlevel.checkpoint),
         connect=None,
         upgrades=SimpleNamespace(
-            current=IDLE, is_guarded=False, has_begun=True, listen=list[object]().append
+            fallback="", current=IDLE, is_guarded=False, has_begun=True, listen=list[object]().append
         ),
         power=SimpleNamespace(reboot=lambda: None),
     )
@@ -95,6 +95,7 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
             log=log,
         ),
         meta=MetaStore(),
+        meta_file="",
         identity=make_identity(),
         show_identity=lambda _: None,
     )

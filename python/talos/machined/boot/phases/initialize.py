@@ -68,7 +68,7 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
         *make_wipe_phases(machine),
         Phase("machined", (Task("startMachined", start_machined),)),
         Phase("dashboard", (Task("startDashboard", start_dashboard),), may_fail=True),
-        *((meta,) if machine.platform.has_disks else ()),
+        *((meta,) if machine.platform.has_disks or machine.platform.slots else ()),
         *make_pause_phases(machine),
         Phase("config", (Task("loadConfig", load_config),)),
     )

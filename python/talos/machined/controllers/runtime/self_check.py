@@ -16,8 +16,10 @@ from talos.upgrade.state import Phase, Upgrade
 
 LIMIT = 300.0
 """Seconds from the start of the trial until everything has to be well."""
-STABLE = 10.0
-"""Seconds for which everything has to stay well."""
+CONTAINER_LIMIT = 120.0
+"""The same for a container node, which has neither firmware nor disks to wait for."""
+STABLE = 15.0
+"""Seconds for which everything has to stay well: a service that hangs once it is ready is found after 12."""
 RETRY = 10.0
 """Seconds until the boot loader's config is written again, should that fail."""
 FEED_INTERVAL = 20.0
@@ -39,6 +41,10 @@ def open_watchdog() -> Watchdog | None:
         return None
 
 
+def find_no_watchdog() -> None:
+    """Those below a container are its host's."""
+
+
 class SelfCheckController(Controller):
     """Service, NetworkStatus → the verdict on the system on trial, and Diagnostic."""
 
@@ -51,12 +57,14 @@ class SelfCheckController(Controller):
         upgrader: Upgrader,
         reboot: Callable[[], object],
         log: Log,
-        open_watchdog: OpenWatchdog = lambda: None,
+        open_watchdog: OpenWatchdog = find_no_watchdog,
+        limit: float = LIMIT,
     ) -> None:
         self._upgrader = upgrader
         self._reboot = reboot
         self._log = log
         self._open = open_watchdog
+        self._limit = limit
         self._deadline = inf
         self._well_since = inf
         self._has_ended = False
@@ -65,7 +73,7 @@ class SelfCheckController(Controller):
         """Follow the trial; a machine that is not on trial only shows what the last one came to."""
         self._upgrader.listen(runtime.queue_reconcile)
         watchdog = self._open() if self._upgrader.is_guarded else None
-        wait = LIMIT if self._upgrader.is_guarded else inf
+        wait = self._limit if self._upgrader.is_guarded else inf
         began = trio.current_time()
         while not self._has_ended:
             with trio.move_on_after(wait if watchdog is None else min(wait, FEED_INTERVAL)):
@@ -79,9 +87,9 @@ class SelfCheckController(Controller):
             if self._has_ended:
                 await _show(runtime, self._upgrader.current, ())
             if self._upgrader.is_guarded and not self._upgrader.has_begun:
-                wait = began + LIMIT - trio.current_time()
+                wait = began + self._limit - trio.current_time()
                 if wait <= 0:
-                    self._log.error(f"META is not known {LIMIT:.0f} s after the start of a trial, going back")
+                    self._log.error(f"META is not known {self._limit:.0f} s after the start, going back")
                     self._end()
             runtime.reset_backoff()
         await trio.sleep_forever()  # the machine reboots; nobody feeds the watchdog, should it hang
@@ -98,7 +106,7 @@ class SelfCheckController(Controller):
     async def _judge(self, unmet: Sequence[str]) -> float:
         """Bless, revert, or return the seconds until it is time for either."""
         now = trio.current_time()
-        self._deadline = min(self._deadline, now + LIMIT)
+        self._deadline = min(self._deadline, now + self._limit)
         if not unmet:
             self._well_since = min(self._well_since, now)
             if now - self._well_since < STABLE:
@@ -113,7 +121,7 @@ class SelfCheckController(Controller):
         if now < self._deadline:
             return self._deadline - now
         try:
-            await self._upgrader.revert(f"self-check: after {LIMIT:.0f} s: {'; '.join(unmet)}")
+            await self._upgrader.revert(f"self-check: after {self._limit:.0f} s: {'; '.join(unmet)}")
         except (UserError, OSError) as error:
             self._log.error("the reason can't be kept in META", reason=str(error))
         self._end()

@@ -19,7 +19,11 @@ CHUNK = 1 << 20
 """Bytes that are in memory at a time."""
 RELEASE = "release"
 """The folder of the second archive: ``os-release``, and ``keys/`` with the keys of releases it accepts."""
-_TRAILER = "TRAILER!!!"
+TRAILER = "TRAILER!!!"
+"""The name of an archive's last member."""
+MAGIC = b"070701"
+HEADER = 110
+"""Bytes before a member's name: the magic, and thirteen fields of eight hexadecimal digits."""
 
 
 def read_initramfs(init: Path, image: Path) -> Iterator[bytes]:
@@ -30,7 +34,7 @@ def read_initramfs(init: Path, image: Path) -> Iterator[bytes]:
     digest = hash_file(image).encode() + b"\n"
     yield from _add(DIGEST, stat.S_IFREG | 0o444, len(digest))
     yield digest + _padding(len(digest))
-    yield from _add(_TRAILER, 0, 0)
+    yield from _add(TRAILER, 0, 0)
 
 
 def read_release(folder: Path) -> Iterator[bytes]:
@@ -44,7 +48,7 @@ def read_release(folder: Path) -> Iterator[bytes]:
             yield from _add(name, stat.S_IFDIR | 0o755, 0)
         else:
             yield from _add_file(name, 0o444, path)
-    yield from _add(_TRAILER, 0, 0)
+    yield from _add(TRAILER, 0, 0)
 
 
 def hash_file(path: Path) -> str:
@@ -63,10 +67,10 @@ def _add_file(name: str, mode: int, path: Path) -> Iterator[bytes]:
 
 
 def _add(name: str, mode: int, size: int) -> Iterator[bytes]:
-    """A member's header: thirteen fields of eight hexadecimal digits; owner root, no times."""
+    """A member's header; owner root, no times."""
     links = 2 if stat.S_ISDIR(mode) else 1
     fields = (0, mode, 0, 0, links, 0, size, 0, 0, 0, 0, len(name) + 1, 0)
-    header = b"070701" + b"".join(b"%08X" % field for field in fields) + name.encode() + b"\0"
+    header = MAGIC + b"".join(b"%08X" % field for field in fields) + name.encode() + b"\0"
     yield header + _padding(len(header))
 
 

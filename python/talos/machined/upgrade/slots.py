@@ -1,0 +1,121 @@
+"""Where systems are kept, and what boots next: a machine's disk with GRUB, a container node's folder."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol, override
+
+import trio
+
+from talos.config.read.loader import load
+from talos.disks.install import slots as on_disk
+from talos.disks.install.grub_config import Entry, make_arguments
+from talos.disks.install.slots import SlotContent
+from talos.disks.install.target import BlockTarget
+from talos.machined.node.config_store import get_config
+from talos.machined.upgrade.image import Release
+from talos.resource import ids
+from talos.resource.state import NotFoundError, State
+from talos.system.block.partitions import Run
+from talos.system.errors import UserError
+from talos.system.mounts import Mounts
+from talos.upgrade.manifest import CMDLINE, INITRAMFS, KERNEL
+from talos.upgrade.slot_folder import SlotFolder
+
+SECTOR = 512
+MAX_CMDLINE = 2048
+"""Bytes of the kernel's arguments in a release; the kernel takes 2048 itself."""
+
+type Write = Callable[[Callable[[str], None]], None]
+"""Writes a slot, blocking, and reports its steps. UserError, OSError; the slot has then what it had."""
+
+
+class Slots(Protocol):
+    """The two slots. UserError for what a user can correct; OSError when the disk fails."""
+
+    async def read(self) -> tuple[Mapping[str, str], str]:
+        """The versions of the slots that can be booted, and the default."""
+        ...
+
+    async def prepare(self, release: Release, slot: str) -> Write:
+        """What writes a release to a slot."""
+        ...
+
+    async def boot_once(self, slot: str) -> None:
+        """Have a slot booted the next time and only then; without one, the default."""
+        ...
+
+    async def make_default(self, slot: str) -> None:
+        """Have a slot booted from now on."""
+        ...
+
+
+class DiskSlots(Slots):
+    """Those on the system disk, whose boot loader is GRUB."""
+
+    def __init__(self, state: State, run: Run, mounts: Mounts) -> None:
+        self._state, self._run, self._mounts = state, run, mounts
+
+    @override
+    async def read(self) -> tuple[Mapping[str, str], str]:
+        entries, default = await trio.to_thread.run_sync((await self._find()).read)
+        return {slot: entry.version for slot, entry in entries.items()}, default
+
+    @override
+    async def prepare(self, release: Release, slot: str) -> Write:
+        return partial((await self._find()).write, await self._make_content(release, slot))
+
+    @override
+    async def boot_once(self, slot: str) -> None:
+        await trio.to_thread.run_sync((await self._find()).boot_once, slot)
+
+    @override
+    async def make_default(self, slot: str) -> None:
+        await trio.to_thread.run_sync((await self._find()).make_default, slot)
+
+    async def _find(self) -> on_disk.Slots:
+        try:
+            path = (await self._state.get(*ids.SYSTEM_DISK)).spec.dev_path
+        except NotFoundError:
+            raise UserError("there is no system disk", where="upgrade") from None
+        return on_disk.Slots(BlockTarget(path, SECTOR, self._run, self._mounts))
+
+    async def _make_content(self, release: Release, slot: str) -> SlotContent:
+        layer = release.layer
+        if layer.files[CMDLINE].size > MAX_CMDLINE:
+            raise UserError(f"its {CMDLINE} is too long", where=f"image {release.name}")
+        cmdline = await trio.to_thread.run_sync(lambda: b"".join(layer.read(CMDLINE)))
+        data = await get_config(self._state, ids.MACHINE_CONFIG)
+        config = await trio.to_thread.run_sync(load, data) if data else None
+        install = config.machine.install if config and config.machine else None
+        extra = install.extra_kernel_args if install else None
+        arguments = make_arguments(cmdline.decode("ascii", "replace").strip(), extra or ())
+        names = (KERNEL, INITRAMFS)
+        return SlotContent(
+            entry=Entry(slot=slot, version=release.manifest.version, arguments=arguments),
+            files={name: partial(layer.read, name) for name in names},
+            digests={name: layer.files[name].sha256 for name in names},
+        )
+
+
+class FolderSlots(Slots):
+    """Those of a container node: its launcher chooses among them as GRUB does."""
+
+    def __init__(self, folder: SlotFolder) -> None:
+        self._folder = folder
+
+    @override
+    async def read(self) -> tuple[Mapping[str, str], str]:
+        return await trio.to_thread.run_sync(self._folder.read)
+
+    @override
+    async def prepare(self, release: Release, slot: str) -> Write:
+        await trio.lowlevel.checkpoint()
+        return lambda report: self._folder.write(slot, release.layer.read(INITRAMFS), report)
+
+    @override
+    async def boot_once(self, slot: str) -> None:
+        await trio.to_thread.run_sync(self._folder.boot_once, slot)
+
+    @override
+    async def make_default(self, slot: str) -> None:
+        await trio.to_thread.run_sync(self._folder.make_default, slot)

@@ -1,0 +1,150 @@
+"""The two slots of a container node, in a folder that its launcher starts it from.
+
+A/, B/     ``release``, the identity of the slot's release; ``rootfs.sqsh``, its system image, but for the
+           cluster's own, which all nodes share
+default    the slot that is started
+next       the slot that is started once: the launcher removes the file before it starts that slot
+meta       META
+
+A node sees the folder below its handover and writes the slot that it does not run from. To the launcher the
+folder may hold anything.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from talos.system.block.meta import make_meta
+from talos.system.errors import UserError
+from talos.system.files import flush_folder, replace_durably
+from talos.system.version import parse_os_release
+from talos.upgrade.initramfs import IMAGE
+from talos.upgrade.state import SLOTS, other_slot
+from talos.upgrade.unpack import OS_RELEASE, drop_cache, read_pieces, unpack_release, unpack_system
+
+NEW, OLD = ".new", ".old"
+"""Endings of a folder while it takes the place of another."""
+DEFAULT, NEXT, META = "default", "next", "meta"
+_MAX_SMALL = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """A slot to start; ``is_trial`` when it is the one to start once."""
+
+    slot: str
+    is_trial: bool
+
+
+class SlotFolder:
+    """The slots of one node. All methods block; OSError."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def meta(self) -> Path:
+        """The file that holds META."""
+        return self.path / META
+
+    def create(self, stamp: Path | None) -> None:
+        """Make the folder, unless there is one. ``stamp`` is the identity of the cluster's image."""
+        if self.path.exists():
+            return
+        new = self.path.with_name(self.path.name + NEW)
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(mode=0o700)
+        (new / SLOTS[0]).mkdir(mode=0o755)
+        if stamp is not None:
+            unpack_release(read_pieces(stamp), new / SLOTS[0])
+        (new / META).write_bytes(make_meta({}))
+        (new / DEFAULT).write_text(SLOTS[0] + "\n", encoding="ascii")
+        new.rename(self.path)
+
+    def read(self) -> tuple[Mapping[str, str], str]:
+        """The versions of the slots that can be started, and the default."""
+        versions = {slot: self._read_version(slot) for slot in SLOTS if (self.path / slot).is_dir()}
+        return versions, self._read_slot(DEFAULT) or SLOTS[0]
+
+    def image(self, slot: str) -> Path | None:
+        """A slot's own system image; None where it is the cluster's."""
+        path = self.path / slot / IMAGE
+        return path if path.is_file() and not path.is_symlink() else None
+
+    def choose(self) -> list[Boot]:
+        """What to start now, in this order: the slot to be tried once, the default, the other one."""
+        trial = self._take_next()
+        default = self._read_slot(DEFAULT) or SLOTS[0]
+        boots = [Boot(default, is_trial=False), Boot(other_slot(default), is_trial=False)]
+        if trial and trial != default:
+            boots.insert(0, Boot(trial, is_trial=True))
+        return [boot for boot in boots if (self.path / boot.slot).is_dir()]
+
+    def _take_next(self) -> str:
+        """The slot to start once, which is none as soon as this returns."""
+        slot = self._read_slot(NEXT)
+        try:
+            (self.path / NEXT).unlink(missing_ok=True)
+            flush_folder(self.path)
+        except OSError:
+            return ""  # a slot that may be started twice is not on trial
+        return slot
+
+    def write(self, slot: str, initramfs: Iterable[bytes], report: Callable[[str], None]) -> None:
+        """Put a release's system into a slot. UserError, OSError; the slot has then what it had before."""
+        if self.read()[1] == slot:
+            raise UserError(f"slot {slot} is the default, it is not overwritten", where="upgrade")
+        report(f"writing slot {slot}")
+        new, old = self.path / f"{slot}{NEW}", self.path / f"{slot}{OLD}"
+        shutil.rmtree(new, ignore_errors=True)
+        try:
+            new.mkdir(mode=0o755)
+            digests = unpack_system(initramfs, new)
+            report(f"reading slot {slot} back")
+            damaged = [name for name, digest in digests.items() if _read_digest(new / name) != digest]
+            if damaged:
+                text = f"{damaged[0]} reads differently from what was written"
+                raise UserError(text, where=f"slot {slot}", hint="the disk is broken")
+            shutil.rmtree(old, ignore_errors=True)
+            if (self.path / slot).exists():
+                (self.path / slot).rename(old)
+            new.rename(self.path / slot)
+            flush_folder(self.path)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)
+
+    def boot_once(self, slot: str) -> None:
+        """Have a slot started the next time and only then."""
+        replace_durably(self.path / NEXT, [slot.encode() + b"\n"])
+
+    def make_default(self, slot: str) -> None:
+        """Have a slot started from now on."""
+        replace_durably(self.path / DEFAULT, [slot.encode() + b"\n"])
+
+    def _read_slot(self, name: str) -> str:
+        """The slot in a file; empty when it holds none."""
+        text = _read_small(self.path / name).strip()
+        return text if text in SLOTS else ""
+
+    def _read_version(self, slot: str) -> str:
+        return parse_os_release(_read_small(self.path / slot / OS_RELEASE)).get("VERSION_ID", "unknown")
+
+
+def _read_small(path: Path) -> str:
+    """The beginning of a plain file; empty when there is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read(_MAX_SMALL).decode("ascii", "replace")
+    except OSError:
+        return ""
+
+
+def _read_digest(path: Path) -> str:
+    drop_cache(path)
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,177 @@
+"""A container node's part of a release's initramfs: the system image, and the release's identity.
+
+As the kernel does, archives are read one after the other, zeros between them are skipped, and a file takes
+the place of an earlier one of its name.
+"""
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from talos.system.errors import UserError
+from talos.system.files import flush_folder, replace_durably
+from talos.upgrade.initramfs import CHUNK, DIGEST, HEADER, IMAGE, MAGIC, RELEASE, TRAILER
+from talos.upgrade.manifest import MAX_FILE, MAX_FILES
+from talos.upgrade.signature import MAX_KEY, MAX_KEYS, SUFFIX
+
+WHERE = "initramfs"
+OS_RELEASE = f"{RELEASE}/os-release"
+KEYS = f"{RELEASE}/keys/"
+_MAX_NAME = 256
+_MAX_SMALL = max(MAX_KEY, 4096)
+"""Bytes of any file but the system image."""
+_FIELDS = (HEADER - len(MAGIC)) // 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A plain file of an archive; ``content`` is read before the next member."""
+
+    name: str
+    size: int
+    content: Iterator[bytes]
+
+
+def unpack_system(pieces: Iterable[bytes], folder: Path) -> dict[str, str]:
+    """Write the system image and the folder ``release``; the SHA-256 digests by name.
+
+    UserError when there is no image that matches the digest beside it; OSError.
+    """
+    digests: dict[str, str] = {}
+    wanted = ""
+    for member in _read_members(pieces):
+        if member.name == DIGEST:
+            wanted = _read_small(member).decode("ascii", "replace").strip()
+        elif member.name == IMAGE:
+            digests[IMAGE] = _write(folder, member)
+        elif _is_identity(member.name):
+            _check_small(member)
+            digests[member.name] = _write(folder, member)
+    if len(digests) > MAX_KEYS + 2:
+        raise _refuse(f"has more than {MAX_KEYS} keys")
+    if digests.get(IMAGE) != wanted:
+        raise _refuse(f"its system image has the digest {digests.get(IMAGE)}, expected {wanted or 'one'}")
+    return digests
+
+
+def unpack_release(pieces: Iterable[bytes], folder: Path) -> None:
+    """Write the folder ``release`` of an archive without a system image; UserError, OSError."""
+    for member in _read_members(pieces):
+        if _is_identity(member.name):
+            _check_small(member)
+            _write(folder, member)
+
+
+def read_pieces(path: Path) -> Iterator[bytes]:
+    """A file in pieces."""
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
+
+
+def _is_identity(name: str) -> bool:
+    key = name.removeprefix(KEYS)
+    return name == OS_RELEASE or (key != name and "/" not in key and key.endswith(SUFFIX))
+
+
+def _check_small(member: _Member) -> None:
+    if member.size > _MAX_SMALL:
+        raise _refuse(f"{member.name} has {member.size} bytes, at most {_MAX_SMALL} are read")
+
+
+def _read_small(member: _Member) -> bytes:
+    _check_small(member)
+    return b"".join(member.content)
+
+
+def _write(folder: Path, member: _Member) -> str:
+    digest = hashlib.sha256()
+
+    def follow() -> Iterator[bytes]:
+        for piece in member.content:
+            digest.update(piece)
+            yield piece
+
+    path = folder / member.name
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    replace_durably(path, follow(), mode=0o444)
+    flush_folder(path.parent.parent)
+    return digest.hexdigest()
+
+
+def _read_members(pieces: Iterable[bytes]) -> Iterator[_Member]:
+    stream = _Stream(pieces)
+    for _ in range(4 * MAX_FILES):
+        while (start := stream.read(4)) == bytes(4):
+            continue
+        if not start:
+            return
+        fields = _parse_header(start + stream.read(HEADER - 4))
+        mode, size, length = fields[1], fields[6], fields[11]
+        if not 1 < length <= _MAX_NAME or size > MAX_FILE:
+            raise _refuse("has a file whose name or content is too long")
+        name = stream.read(length).rstrip(b"\0").decode("ascii", "backslashreplace")
+        stream.skip(-(HEADER + length) % 4)
+        content = stream.pieces(size)
+        if stat.S_ISREG(mode) and name != TRAILER:
+            yield _Member(name, size, content)
+        for _ in content:
+            continue
+        stream.skip(-size % 4)
+    raise _refuse("has too many files")
+
+
+def _parse_header(header: bytes) -> list[int]:
+    if header.startswith(MAGIC) and len(header) == HEADER:
+        try:
+            place = len(MAGIC)
+            return [int(header[place + 8 * n : place + 8 * (n + 1)], 16) for n in range(_FIELDS)]
+        except ValueError:
+            pass
+    raise _refuse("is no archive that the kernel unpacks, or ends too early")
+
+
+class _Stream:
+    """Pieces of any size, read by number of bytes."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = iter(pieces)
+        self._rest: bytes = b""
+
+    def pieces(self, size: int) -> Iterator[bytes]:
+        """So many bytes, in pieces; UserError at the end."""
+        while size > 0:
+            if not self._rest:
+                self._rest = next(self._pieces, b"")
+                if not self._rest:
+                    raise _refuse("ends too early")
+            piece, self._rest = self._rest[:size], self._rest[size:]
+            size -= len(piece)
+            yield piece
+
+    def read(self, size: int) -> bytes:
+        """So many bytes; none at the end."""
+        if not self._rest:
+            self._rest = next(self._pieces, b"")
+        return b"".join(self.pieces(size)) if self._rest else b""
+
+    def skip(self, size: int) -> None:
+        """Leave so many bytes out."""
+        for _ in self.pieces(size):
+            continue
+
+
+def drop_cache(path: Path) -> None:
+    """Have the next reader of a file read the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+def _refuse(text: str) -> UserError:
+    return UserError(text, where=WHERE)

@@ -1,0 +1,268 @@
+"""Nodes are upgraded and go back, by both calls; whatever fails ends in the old version, with the reason."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import grpc
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.harness.cluster import Cluster, check_services, eventually, running_cluster
+from tests.harness.credentials import API_PORT, authority_of, credentials_of
+from tests.harness.etcd import open_keys
+from tests.harness.machine import remains
+from tests.harness.releases import FIRST, Releases
+
+from talos.api.machine import machine_pb2
+from talos.provision.cluster import NodeInfo, Role
+from talos.provision.store import ClusterFolder
+from talos.system.process import CommandResult
+from talos.upgrade.slot_folder import SlotFolder
+
+SECONDS = 300.0
+"""For one upgrade with its verdict."""
+ETCD_GAP = 10.0
+"""Seconds without a write that succeeds: an election, and a client's way to another member."""
+CONFIG = "/system/state/config.yaml"
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
+    return Releases(tmp_path_factory.mktemp("releases"))
+
+
+@pytest.fixture(scope="module")
+def cluster(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three members of etcd and two workers; after the tests, nothing of them is left."""
+    directory = tmp_path_factory.mktemp("clusters")
+    images, stamp = releases.images, releases.stamp()
+    with running_cluster(directory, controlplanes=3, workers=2, images=images, stamp=stamp) as running:
+        folder = ClusterFolder(running.info.directory)
+        yield running
+    eventually("nothing is left behind", lambda: check_clean(folder), seconds=5)
+
+
+def check_clean(folder: ClusterFolder) -> None:
+    """Nothing of a cluster may be left on the machine."""
+    left = remains(folder)
+    assert not left, left
+
+
+def list_nodes(cluster: Cluster, role: Role) -> list[NodeInfo]:
+    """The nodes of a role."""
+    return [node for node in cluster.nodes if node.role is role]
+
+
+def find_node(cluster: Cluster, name: str) -> NodeInfo:
+    """A node as it is now."""
+    return next(node for node in cluster.nodes if node.name == name)
+
+
+def ask(cluster: Cluster, node: NodeInfo, *argv: str) -> str:
+    """What talosctl prints when it asks a node directly."""
+    return cluster.talosctl("-e", str(node.address), "-n", str(node.address), *argv).stdout
+
+
+def read_version(cluster: Cluster, node: NodeInfo) -> str:
+    """The version that a node runs, and the slot."""
+    server = ask(cluster, node, "version", "--short").split("Server:")[1]
+    tag = next(line.split()[1] for line in server.splitlines() if "Tag:" in line)
+    cmdline = ask(cluster, node, "get", "kernelcmdline", "-o", "yaml")
+    return f"{tag} in {cmdline.split('BOOT_IMAGE=/')[1][0]}"
+
+
+def find_slots(cluster: Cluster, node: NodeInfo) -> SlotFolder:
+    """What a node is started from."""
+    return SlotFolder(ClusterFolder(cluster.info.directory).slots(node.name))
+
+
+def upgrade(cluster: Cluster, node: NodeInfo, image: str, *argv: str) -> CommandResult:
+    """Upgrade a node and wait for the verdict. The way to it leads over the first node."""
+    command = ("-n", str(node.address), "upgrade", "--image", image, *argv)
+    return cluster.talosctl(*command, check=False, seconds=SECONDS)
+
+
+def upgrade_staged(cluster: Cluster, node: NodeInfo, image: str) -> str:
+    """Have the older call write the slot while services run; the actor id."""
+    with grpc.secure_channel(
+        f"{node.address}:{API_PORT}", credentials_of(authority_of(cluster), "os:admin")
+    ) as channel:
+        call = channel.unary_unary(
+            "/machine.MachineService/Upgrade",
+            request_serializer=machine_pb2.UpgradeRequest.SerializeToString,
+            response_deserializer=machine_pb2.UpgradeResponse.FromString,
+        )
+        reply = call(machine_pb2.UpgradeRequest(image=image, stage=True), timeout=SECONDS)
+    return reply.messages[0].actor_id
+
+
+def check_blessed(cluster: Cluster, node: NodeInfo, version: str) -> None:
+    """Assert that a node runs a version as its default."""
+    assert read_version(cluster, node) == version
+    assert find_slots(cluster, node).read()[1] == version[-1], "it is on trial"
+
+
+def diagnose(cluster: Cluster, node: NodeInfo) -> str:
+    """A node's diagnostics."""
+    return ask(cluster, node, "get", "diagnostics", "-o", "yaml")
+
+
+def read_slots(cluster: Cluster, node: NodeInfo) -> dict[str, bytes]:
+    """The content of a node's slots, with META."""
+    files = find_slots(cluster, node).path.rglob("*")
+    return {str(path): path.read_bytes() for path in files if path.is_file()}
+
+
+@contextmanager
+def watch_trial(cluster: Cluster, node: NodeInfo, harm: Callable[[NodeInfo], None]) -> Generator[None]:
+    """Do harm to the node again and again from its next start until the one after that."""
+    is_over = threading.Event()
+
+    def look() -> None:
+        pids = [node.pid]
+        while not is_over.is_set() and len(pids) < 3:
+            now = find_node(cluster, node.name)
+            if now.pid and now.pid != pids[-1]:
+                pids.append(now.pid)
+            if now.pid and len(pids) == 2:
+                with suppress(ProcessLookupError, FileNotFoundError):
+                    harm(now)
+            time.sleep(0.02)
+
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(look)
+        try:
+            yield
+        finally:
+            is_over.set()
+            looking.result()
+
+
+@pytest.fixture(scope="module")
+def stalled(cluster: Cluster, releases: Releases) -> Iterator[Future[CommandResult]]:
+    """An upgrade whose self-check can't pass: that takes its time, in which the other tests run."""
+    node, image = list_nodes(cluster, Role.WORKER)[1], releases.make("v1.15.5")
+
+    def run() -> CommandResult:
+        def stop_apid(trial: NodeInfo) -> None:
+            for pid in cluster.processes(trial).get("apid", []):
+                os.kill(pid, signal.SIGSTOP)
+
+        with watch_trial(cluster, node, stop_apid):
+            return upgrade(cluster, node, image)
+
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(run)
+
+
+@pytest.mark.usefixtures("stalled")
+def test_what_is_refused_leaves_the_node_as_it_is(
+    cluster: Cluster, releases: Releases, tmp_path: Path
+) -> None:
+    node, squashfs = list_nodes(cluster, Role.WORKER)[0], tmp_path / "squashfs"
+    squashfs.write_bytes(b"hsqs" * 100)
+    before = read_slots(cluster, node)
+    foreign = Ed25519PrivateKey.generate()
+    for version, reason, image in (
+        ("v1.15.21", "is not signed", releases.make("v1.15.21", squashfs=squashfs, signed=False)),
+        ("v1.15.22", "none of the 1 keys", releases.make("v1.15.22", squashfs=squashfs, key=foreign)),
+        ("v1.15.23", "has the digest", releases.make("v1.15.23", squashfs=squashfs, is_altered=True)),
+        ("v1.15.24", "is for arm64", releases.make("v1.15.24", squashfs=squashfs, architecture="arm64")),
+        ("v1.17.0", "versions are skipped", releases.make("v1.17.0", squashfs=squashfs)),
+    ):
+        for argv in ((), ("--legacy",)):
+            result = upgrade(cluster, node, image, *argv)
+            assert result.returncode, f"{version} was accepted {argv}"
+            assert reason in result.stderr, f"{version} {argv}: {result.stderr}"
+    assert read_slots(cluster, node) == before
+    assert read_version(cluster, node) == f"{FIRST} in A"
+
+
+@pytest.mark.usefixtures("stalled")
+def test_the_control_plane_is_upgraded_node_by_node(cluster: Cluster, releases: Releases) -> None:
+    nodes = list_nodes(cluster, Role.CONTROL_PLANE)
+    image = releases.make("v1.15.1")
+    with writing_to_etcd(cluster, nodes) as gaps:
+        for node, call in zip(nodes, ("lifecycle", "legacy", "staged"), strict=True):
+            if call == "staged":
+                assert upgrade_staged(cluster, node, image)
+            else:
+                result = upgrade(cluster, node, image, *(("--legacy",) if call == "legacy" else ()))
+                assert result.returncode == 0, f"{call}: {result.stderr}"
+                assert "v1.15.1 is the default from now on" in result.stderr
+            eventually(f"{node.name} runs it", lambda at=node: check_blessed(cluster, at, "v1.15.1 in B"))
+            eventually("its services are well", lambda at=node: check_services(cluster, str(at.address)))
+    assert max(gaps) < ETCD_GAP, f"etcd took no write for {max(gaps):.1f} s"
+    ask(cluster, nodes[0], "rollback")
+    eventually("the first is back", lambda: check_blessed(cluster, nodes[0], f"{FIRST} in A"))
+    ask(cluster, nodes[1], "reboot")
+    assert read_version(cluster, nodes[1]) == "v1.15.1 in B"
+
+
+@contextmanager
+def writing_to_etcd(cluster: Cluster, nodes: list[NodeInfo]) -> Generator[list[float]]:
+    """Write to etcd all the time; the seconds between two writes that succeeded."""
+    gaps, is_over, last = [0.0], threading.Event(), time.monotonic()
+
+    def write() -> None:
+        nonlocal last
+        number = 0
+        while not is_over.is_set():
+            for node in nodes:
+                number += 1
+                try:
+                    with open_keys(cluster, node, timeout=2.0) as keys:
+                        keys.put("upgrade", str(number))
+                except AssertionError:
+                    continue
+                gaps.append(time.monotonic() - last)
+                last = time.monotonic()
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        try:
+            yield gaps
+        finally:
+            is_over.set()
+            writing.result()
+            gaps.append(time.monotonic() - last)
+
+
+@pytest.mark.usefixtures("stalled")
+def test_a_system_that_does_not_start_or_dies_is_reverted(
+    cluster: Cluster, releases: Releases, tmp_path: Path
+) -> None:
+    node = list_nodes(cluster, Role.WORKER)[0]
+    config = ask(cluster, node, "read", CONFIG)
+    squashfs = tmp_path / "squashfs"
+    squashfs.write_bytes(b"hsqs" * 100_000)
+    result = upgrade(cluster, node, releases.make("v1.15.3", squashfs=squashfs))
+    assert result.returncode, "talosctl takes a reverted upgrade for a success"
+    assert "did not start" in result.stderr, result.stderr
+    assert "did not start" in diagnose(cluster, node)
+
+    node = find_node(cluster, node.name)
+    with watch_trial(cluster, node, lambda trial: os.kill(trial.pid, signal.SIGKILL)):
+        result = upgrade(cluster, node, releases.make("v1.15.4"))
+    assert result.returncode, "talosctl takes a reverted upgrade for a success"
+    assert "left no reason" in result.stderr, result.stderr
+    assert "upgrade-reverted" in diagnose(cluster, node)
+    assert "the upgrade to v1.15.4 was reverted" in cluster.consoles()[node.name]
+    assert read_version(cluster, node) == f"{FIRST} in A"
+    assert ask(cluster, node, "read", CONFIG) == config
+    files = [path.name for path in find_slots(cluster, node).path.iterdir()]
+    assert sorted(files) == ["A", "B", "default", "meta"], "its slots take more room than two systems need"
+
+
+def test_a_failed_self_check_is_reverted(cluster: Cluster, stalled: Future[CommandResult]) -> None:
+    node = list_nodes(cluster, Role.WORKER)[1]
+    result = stalled.result(SECONDS)
+    assert result.returncode, "talosctl takes a reverted upgrade for a success"
+    assert "self-check: after 120 s: service apid" in result.stderr, result.stderr
+    assert "self-check: after 120 s: service apid" in diagnose(cluster, node)
+    assert read_version(cluster, node) == f"{FIRST} in A"

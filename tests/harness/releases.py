@@ -1,0 +1,99 @@
+"""Releases for container nodes: the image under test under other versions, in the cluster's mirror."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.harness.cluster import image, image_archives
+
+from talos.upgrade.archive import REPOSITORY, add_signature, write_archive
+from talos.upgrade.features import list_features
+from talos.upgrade.initramfs import read_initramfs, read_release
+from talos.upgrade.manifest import ReleaseManifest, format_release
+from talos.upgrade.release import ARCHITECTURE, describe_file
+from talos.upgrade.signature import format_public, sign
+
+FIRST = "v1.15.0"
+"""What nodes run before they are upgraded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Releases:
+    """A key, and a folder of images for a cluster's mirror, which releases are added to."""
+
+    folder: Path
+    key: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate)
+
+    @property
+    def images(self) -> Path:
+        """The mirror's folder, with the images that every cluster needs."""
+        folder = self.folder / "images"
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            for archive in image_archives().iterdir():
+                (folder / archive.name).symlink_to(archive)
+        return folder
+
+    def stamp(self, version: str = FIRST) -> Path:
+        """The identity of an image: its version, and the key whose releases it accepts."""
+        release = self.folder / "stamp" / version
+        (release / "keys").mkdir(parents=True, exist_ok=True)
+        (release / "os-release").write_text(f"ID=talos\nVERSION_ID={version}\nBUILD_ID=test\n")
+        (release / "keys/test.pub").write_bytes(format_public(self.key.public_key()))
+        path = self.folder / f"{version}.stamp"
+        path.write_bytes(b"".join(read_release(release)))
+        return path
+
+    def make(
+        self,
+        version: str,
+        *,
+        squashfs: Path | None = None,
+        architecture: str = ARCHITECTURE,
+        key: Ed25519PrivateKey | None = None,
+        signed: bool = True,
+        is_altered: bool = False,
+    ) -> str:
+        """Offer a release in the mirror; its name as an image. An altered one lies about its files."""
+        work = self.folder / "work" / version
+        work.mkdir(parents=True)
+        files = self._make_files(work, version, squashfs or image())
+        release = ReleaseManifest(
+            version=version,
+            commit="test",
+            architecture=architecture,
+            minimum_version=FIRST,
+            features=list_features(),
+            files={name: describe_file(name, path) for name, path in files.items()},
+        )
+        if is_altered:
+            _flip_last_byte(files["initramfs"])
+        archive, name = work / "release.tar", f"{REPOSITORY}:{version}"
+        write_archive(release, files, name, archive)
+        if signed:
+            signature = sign(format_release(release), key or self.key)
+            add_signature(archive, work / "signed.tar", signature)
+            archive = work / "signed.tar"
+        for path in files.values():
+            path.unlink()
+        archive.replace(self.images / f"{version}.tar")
+        return name
+
+    def _make_files(self, folder: Path, version: str, squashfs: Path) -> Mapping[str, Path]:
+        files = {name: folder / name for name in ("vmlinuz", "initramfs", "cmdline")}
+        files["vmlinuz"].write_bytes(b"no node of a container has a kernel of its own")
+        files["cmdline"].write_text("pti=on\n")
+        with files["initramfs"].open("wb") as out:
+            out.writelines(read_initramfs(files["vmlinuz"], squashfs))
+            out.write(self.stamp(version).read_bytes())
+        return files
+
+
+def _flip_last_byte(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([byte ^ 1]))
