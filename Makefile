@@ -148,7 +148,7 @@ cluster-tests: build images api devenv peers ## Tests on several nodes, as root
 	$(PYTEST) tests/cluster
 
 kubernetes-tests: build all-images api devenv ## Tests on a cluster with Kubernetes, as root
-	$(PYTEST) tests/kubernetes
+	$(PYTEST) -m "not soak" tests/kubernetes
 
 vm-inputs: fetch
 	@$(PYTHON) pkgs/fetch fetch kernel kernel-source media vm
@@ -171,8 +171,9 @@ run-vm: build vm-inputs $(KEY) ## Boot a machine from the ISO; its disk stays in
 	@nix run .\#run-vm $(IMPURE) -- --folder build/vm $(VM)
 
 SOAK := 180
-soak: build images api devenv soak-vm ## Fuzz every parser for SOAK seconds (180), break five nodes for ten times as long, cut 200 upgrades
+soak: build images all-images api devenv soak-vm ## Fuzz every parser for SOAK seconds (180), break five nodes for ten times as long, cut 200 upgrades
 	FUZZ_SECONDS=$(SOAK) $(PYTEST) tests/unit/fuzz
+	$(PYTEST) -m soak tests/kubernetes
 	FAULT_NODES=5 FAULT_SECONDS=$$(( 10 * $(SOAK) )) $(PYTEST) -s tests/cluster/faults
 
 # Each of the machines that are booted takes a minute on emulated processors.

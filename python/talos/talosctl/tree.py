@@ -48,6 +48,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("support", "", "Collect logs, resources and states of nodes into an archive"),
     ("time", "", "Compare the node's clock with a time server"),
     ("upgrade", "", "Install another version on the node"),
+    ("upgrade-k8s", "", "Upgrade Kubernetes in the whole cluster"),
     ("usage", "du", "Show how much space files use"),
     ("validate", "", "Check a configuration"),
     ("version", "", "Show the client's and the nodes' versions"),

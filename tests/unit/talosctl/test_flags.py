@@ -40,7 +40,6 @@ NOT_BUILT = {
     "talosctl debug",
     "talosctl image cache-create",
     "talosctl remote-provision-launch",
-    "talosctl upgrade-k8s",
 }
 
 

@@ -1,5 +1,7 @@
 """Changing the configuration of a running node: fetch, change, send, show the result."""
 
+from collections.abc import Callable
+
 from google.protobuf.duration_pb2 import Duration
 
 from talos.api.cosi.meta_pb2 import ResourceDefinitionSpec
@@ -8,6 +10,10 @@ from talos.api.machine.machine_pb2 import (
     ApplyConfigurationRequest,
     ApplyConfigurationResponse,
 )
+from talos.config.generate.config import render
+from talos.config.model import Config
+from talos.config.read.loader import load
+from talos.config.schema import Document
 from talos.system.errors import UserError
 from talos.talosctl.cli.flag import Flags
 from talos.talosctl.client.command import parts
@@ -37,6 +43,29 @@ async def fetch_config(session: Session, node: str, name: str, flags: Flags) -> 
     # The spec is one YAML string that holds the whole text.
     text = parse_yaml(resource.spec.yaml_spec)
     return text if isinstance(text, str) else resource.spec.yaml_spec
+
+
+type Change = Callable[[Config], Config]
+"""Changes a node's config."""
+
+
+async def change_config(session: Session, node: str, change: Change, *, docs: bool, examples: bool) -> bool:
+    """Change the config of a running node without a reboot; whether there was something to change."""
+    resource = await get_resource(session, node, "config", CONFIG_TYPE, ACTIVE)
+    text = parse_yaml(resource.spec.yaml_spec)
+    config = load(text if isinstance(text, str) else resource.spec.yaml_spec, source=node)
+    changed = change(config)
+    if changed.documents == config.documents:
+        return False
+    new = render(Config(changed.documents), docs=docs, examples=examples)
+    request = ApplyConfigurationRequest(data=new.encode(), mode=ApplyConfigurationRequest.NO_REBOOT)
+    await send_config(session, node, request)
+    return True
+
+
+def replace_document(config: Config, old: Document, new: Document) -> Config:
+    """The config with one document instead of another."""
+    return Config(tuple(new if document is old else document for document in config.documents))
 
 
 def make_apply_request(text: str | bytes, flags: Flags) -> ApplyConfigurationRequest:

@@ -3,12 +3,14 @@
 import io
 import os
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.common.common_pb2 import Data
+from talos.kubernetes.client import KubernetesClient, parse_kubeconfig
 from talos.system.errors import UserError
 from talos.talosctl.client.command import raise_error
 from talos.talosctl.client.session import Session
@@ -31,6 +33,15 @@ async def fetch_kubeconfig(session: Session, node: str) -> str:
         if file is None:
             raise UserError("the node's archive holds no kubeconfig")
         return file.read().decode()
+
+
+async def connect(session: Session, node: str, endpoint: str) -> KubernetesClient:
+    """The Kubernetes API as its administrator, at another endpoint than the cluster's if one is given."""
+    access = parse_kubeconfig(await fetch_kubeconfig(session, node))
+    if endpoint:
+        url = endpoint if "://" in endpoint else f"https://{endpoint}"
+        access = replace(access, server=url)
+    return KubernetesClient(access)
 
 
 def find_user_file() -> Path:

@@ -13,37 +13,30 @@ from dataclasses import dataclass, replace
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.definitions.secrets_pb2 import OSRootSpec
-from talos.api.machine.machine_pb2 import (
-    ApplyConfigurationRequest,
-    ApplyConfigurationResponse,
-    Version,
-    VersionResponse,
-)
+from talos.api.machine.machine_pb2 import Version, VersionResponse
 from talos.api.rpc import Code, RpcError
 from talos.config.documents.certificate import PEMEncodedCertificate, PEMEncodedCertificateAndKey
 from talos.config.documents.v1alpha1.machine import MachineConfig
-from talos.config.generate.config import issue_client, render
+from talos.config.generate.config import issue_client
 from talos.config.model import Config
-from talos.config.read.loader import load
 from talos.daemon.health import ClusterNodes
 from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
 from talos.system.errors import UserError
-from talos.talosctl.client.change import ACTIVE, CONFIG_TYPE
+from talos.talosctl.client.change import change_config, replace_document
 from talos.talosctl.client.command import parts
 from talos.talosctl.client.endpoint import parse_endpoint
 from talos.talosctl.client.resources import get_resource
 from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.client.target import Target
-from talos.talosctl.output.yaml_text import parse_yaml
 
 PATIENCE = 30.0
 """Seconds for which a node may need to follow a step; a worker has to have its certificate signed."""
 
 PAUSE = 0.2
 
-type Change = Callable[[MachineConfig, bool], MachineConfig]
+type MachineChange = Callable[[MachineConfig, bool], MachineConfig]
 """Changes the machine's section of a node's config; the flag says whether it is a control plane node."""
 
 
@@ -153,7 +146,7 @@ class _Rotation:
         tag = await _retry(target, ask, f"node {node}: its version can't be read")
         self._report(f"  - {node}: OK (version {tag})")
 
-    async def _patch(self, target: Target, change: Change) -> None:
+    async def _patch(self, target: Target, change: MachineChange) -> None:
         """Change the config of every node, control plane first."""
         nodes = self._options.nodes
         for node in nodes.all:
@@ -168,19 +161,15 @@ class _Rotation:
             await _retry(target, patch, f"node {node}: its config can't be changed")
             self._report(f"  - {node}: OK")
 
-    async def _patch_node(self, session: Session, node: str, is_control: bool, change: Change) -> None:
-        resource = await get_resource(session, node, "config", CONFIG_TYPE, ACTIVE)
-        text = parse_yaml(resource.spec.yaml_spec)
-        config = load(text if isinstance(text, str) else resource.spec.yaml_spec, source=node)
-        main = config.main
-        if main is None or main.machine is None:
-            raise UserError("its config has no section `machine`", where=node)
-        changed = replace(main, machine=change(main.machine, is_control))
-        documents = tuple(changed if document is main else document for document in config.documents)
-        new = render(Config(documents), docs=self._options.docs, examples=self._options.examples)
-        request = ApplyConfigurationRequest(data=new.encode(), mode=ApplyConfigurationRequest.NO_REBOOT)
-        path = "/machine.MachineService/ApplyConfiguration"
-        await session.unary(node, path, request, ApplyConfigurationResponse)
+    async def _patch_node(self, session: Session, node: str, is_control: bool, change: MachineChange) -> None:
+        def change_machine(config: Config) -> Config:
+            main = config.main
+            if main is None or main.machine is None:
+                raise UserError("its config has no section `machine`", where=node)
+            return replace_document(config, main, replace(main, machine=change(main.machine, is_control)))
+
+        options = self._options
+        await change_config(session, node, change_machine, docs=options.docs, examples=options.examples)
 
 
 def accept_authority(machine: MachineConfig, *authorities: bytes) -> MachineConfig:

@@ -1,0 +1,155 @@
+"""``talosctl upgrade-k8s``."""
+
+from talos.api.rpc import RpcError
+from talos.config import contract
+from talos.kubernetes.client import KubernetesError
+from talos.system.errors import UserError
+from talos.talosctl.cli.command import Command, Invocation
+from talos.talosctl.cli.flag import Flag, Flags, Type
+from talos.talosctl.client.command import need_one_node, run_async
+from talos.talosctl.client.failure import describe
+from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.health import find_nodes
+from talos.talosctl.client.kubeconfig import connect
+from talos.talosctl.client.select import select_target
+from talos.talosctl.client.session import Session, open_session
+from talos.talosctl.kubernetes import components
+from talos.talosctl.kubernetes.sync import POLICIES, SyncOptions
+from talos.talosctl.kubernetes.upgrade import KubernetesUpgrade, UpgradeOptions
+from talos.talosctl.kubernetes.versions import check_path, find_lowest, parse
+from talos.talosctl.output import console
+
+IMAGES = {
+    components.API_SERVER: ("apiserver-image", contract.KUBE_API_SERVER_IMAGE),
+    components.CONTROLLER_MANAGER: ("controller-manager-image", contract.KUBE_CONTROLLER_MANAGER_IMAGE),
+    components.SCHEDULER: ("scheduler-image", contract.KUBE_SCHEDULER_IMAGE),
+    components.PROXY: ("proxy-image", contract.KUBE_PROXY_IMAGE),
+    components.KUBELET: ("kubelet-image", contract.KUBELET_IMAGE),
+}
+"""The flag of each component's image, and its default."""
+
+
+def run_upgrade(invocation: Invocation) -> int:
+    """Upgrade Kubernetes on all nodes of the cluster."""
+    flags = invocation.flags
+    # Before anything is asked: these need no node.
+    target = flags.text("to").removeprefix("v")
+    parse(target, "--to")
+    if flags.text("from"):
+        check_path(flags.text("from"), target)
+    if flags.text("manifests-inventory-policy") not in POLICIES:
+        hint = f"one of {', '.join(POLICIES)}"
+        raise UserError("there is no such policy", where="--manifests-inventory-policy", hint=hint)
+
+    async def main() -> int:
+        selected = select_target(flags)
+        node = need_one_node(selected, "upgrade-k8s")
+        try:
+            async with open_session(selected) as session:
+                await _upgrade(session, node, target, flags)
+        except (RpcError, KubernetesError) as error:
+            text = (
+                describe(error, selected) if isinstance(error, RpcError) else f"the Kubernetes API: {error}"
+            )
+            console.flush()
+            console.note(f"error: {text}")
+            return 1
+        finally:
+            console.flush()
+        return 0
+
+    return run_async(main())
+
+
+async def _upgrade(session: Session, node: str, target: str, flags: Flags) -> None:
+    nodes = await find_nodes(session, node)
+    client = await connect(session, nodes.control_plane[0], flags.text("endpoint"))
+    source = flags.text("from").removeprefix("v")
+    if not source:
+        source = await find_lowest(client)
+        _report(f"automatically detected the lowest Kubernetes version {source}")
+    check_path(source, target)
+    for kind, found in (("controlplane", nodes.control_plane), ("worker", nodes.workers)):
+        _report(f"discovered {kind} nodes [{' '.join(f'"{one}"' for one in found)}]")
+    dry_run = flags.is_set("dry-run")
+    options = UpgradeOptions(
+        source=source,
+        target=target,
+        images={component.name: flags.text(flag) for component, (flag, _) in IMAGES.items()},
+        nodes=nodes,
+        dry_run=dry_run,
+        pre_pull=flags.is_set("pre-pull-images"),
+        kubelet=flags.is_set("upgrade-kubelet"),
+        docs=flags.is_set("with-docs"),
+        examples=flags.is_set("with-examples"),
+        sync=SyncOptions(
+            dry_run=dry_run,
+            policy=flags.text("manifests-inventory-policy"),
+            prune=not flags.is_set("manifests-no-prune"),
+            recreate=flags.is_set("manifests-force"),
+            timeout=flags.seconds("manifests-reconcile-timeout"),
+            report=_report,
+        ),
+        report=_report,
+    )
+    await KubernetesUpgrade(options, session, client).run()
+
+
+def _report(line: str) -> None:
+    console.write_line(line)
+    console.flush()
+
+
+COMMAND = Command(
+    name="upgrade-k8s",
+    summary="Upgrade Kubernetes in the whole cluster",
+    details=(
+        "Upgrades the control plane, kube-proxy and the kubelets, one component and one node after the "
+        "other, by changing the nodes' configs, and waits for each. Then the objects of the nodes' manifests "
+        "are brought up to date. The node that is named only leads to the others."
+    ),
+    flags=(
+        *CLIENT_FLAGS,
+        *(
+            Flag(name=flag, default=image, help=f"the image of {component.name}, without a tag")
+            for component, (flag, image) in IMAGES.items()
+        ),
+        Flag(name="dry-run", type=Type.BOOL, default="false", help="only show what would be done"),
+        Flag(name="endpoint", help="use this Kubernetes endpoint instead of the configured one"),
+        Flag(name="from", help="the version to upgrade from, if it is not to be looked up"),
+        Flag(
+            name="manifests-force",
+            type=Type.BOOL,
+            default="false",
+            help="delete objects whose changes are refused, and make them anew",
+        ),
+        Flag(
+            name="manifests-inventory-policy",
+            default="AdoptIfNoInventory",
+            help="which existing objects are changed: MustMatch, AdoptIfNoInventory or AdoptAll",
+        ),
+        Flag(
+            name="manifests-no-prune",
+            type=Type.BOOL,
+            default="false",
+            help="keep objects that no manifest has any more",
+        ),
+        Flag(
+            name="manifests-reconcile-timeout",
+            type=Type.DURATION,
+            default="5m0s",
+            help="how long to wait until changed objects are rolled out",
+        ),
+        Flag(name="pre-pull-images", type=Type.BOOL, default="true", help="first pull all images"),
+        Flag(name="to", default=contract.KUBERNETES_VERSION, help="the version to upgrade to"),
+        Flag(name="upgrade-kubelet", type=Type.BOOL, default="true", help="upgrade the kubelets, too"),
+        Flag(name="with-docs", type=Type.BOOL, default="true", help="write configs with remarks on fields"),
+        Flag(
+            name="with-examples",
+            type=Type.BOOL,
+            default="true",
+            help="write configs with examples as comments",
+        ),
+    ),
+    run=run_upgrade,
+)
