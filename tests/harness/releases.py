@@ -55,8 +55,12 @@ class Releases:
         key: Ed25519PrivateKey | None = None,
         signed: bool = True,
         is_altered: bool = False,
+        tag: str = "",
     ) -> str:
-        """Offer a release in the mirror; its name as an image. An altered one lies about its files."""
+        """Offer a release in the mirror; its name as an image. An altered one lies about its files.
+
+        Its tag is its version, unless it is one that moves from release to release.
+        """
         work = self.folder / "work" / version
         work.mkdir(parents=True)
         files = self._make_files(work, version, squashfs or image())
@@ -70,7 +74,7 @@ class Releases:
         )
         if is_altered:
             _flip_last_byte(files["initramfs"])
-        archive, name = work / "release.tar", f"{REPOSITORY}:{version}"
+        archive, name = work / "release.tar", f"{REPOSITORY}:{tag or version}"
         write_archive(release, files, name, archive)
         if signed:
             signature = sign(format_release(release), key or self.key)
@@ -78,7 +82,7 @@ class Releases:
             archive = work / "signed.tar"
         for path in files.values():
             path.unlink()
-        archive.replace(self.images / f"{version}.tar")
+        archive.replace(self.images / f"{tag or version}.tar")
         return name
 
     def _make_files(self, folder: Path, version: str, squashfs: Path) -> Mapping[str, Path]:

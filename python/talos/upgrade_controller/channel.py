@@ -67,14 +67,18 @@ class AnsweredError(UserError):
         self.challenge = error.headers.get("WWW-Authenticate", "") if error.code == UNAUTHORIZED else ""
 
 
-def read_channel(image: str, keys: Sequence[Path], *, plain_http: bool = False) -> ChannelRelease:
-    """What the tag means now; UserError when it can't be asked or is not signed by one of the keys."""
+def read_channel(image: str, keys: Sequence[Path], *, endpoint: str = "") -> ChannelRelease:
+    """What the tag means now; UserError when it can't be asked or is not signed by one of the keys.
+
+    ``endpoint`` is a mirror's URL, which is asked instead of the image's own registry.
+    """
     found = _REFERENCE.fullmatch(image)
     if found is None:
         hint = "write it like registry.example.org/installer:stable"
         raise UserError(f"{image!r} is no image with its registry's host", where="channel.image", hint=hint)
     host, name, tag = found["host"], found["name"], found["tag"] or "latest"
-    registry = _Registry(f"{'http' if plain_http else 'https'}://{host}/v2/{name}", where=f"channel {image}")
+    base, query = endpoint.rstrip("/") or f"https://{host}", f"?ns={host}" if endpoint else ""
+    registry = _Registry(f"{base}/v2/{name}", query, where=f"channel {image}")
     data, document = registry.fetch(tag)
     entries: object = document.get("manifests")
     if isinstance(entries, list):
@@ -98,8 +102,9 @@ def _choose(entries: Sequence[object], where: str) -> str:
 class _Registry:
     """One repository of a registry, asked without credentials or with a token that anybody gets."""
 
-    def __init__(self, base: str, *, where: str) -> None:
+    def __init__(self, base: str, query: str, *, where: str) -> None:
         self.where = where
+        self._query = query
         self._base = base
         self._token = ""
         handlers = [NoRedirect(), urllib.request.HTTPSHandler(context=ssl.create_default_context())]
@@ -108,7 +113,7 @@ class _Registry:
     def fetch(self, what: str) -> tuple[bytes, dict[str, Any]]:
         """A manifest or an index by tag or digest, as bytes and as a document."""
         headers = {"Accept": ", ".join((*INDEXES, *MANIFESTS))}
-        url = f"{self._base}/manifests/{what}"
+        url = f"{self._base}/manifests/{what}{self._query}"
         try:
             data = self._get(url, headers, MAX_MANIFEST)
         except AnsweredError as error:

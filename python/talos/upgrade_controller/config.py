@@ -7,7 +7,7 @@ from talos.config.problem import ConfigError
 from talos.config.read.reader import SectionReader
 from talos.config.read.tree import parse_documents
 from talos.config.schema import REQUIRED, UINT16, Section, setting
-from talos.config.values import Duration
+from talos.config.values import Duration, Url
 from talos.fleet.plan import parse_unavailable
 from talos.system.errors import UserError
 from talos.upgrade_controller.window import DAYS, Window, make_window
@@ -25,7 +25,9 @@ class ChannelSection(Section):
     keys: tuple[str, ...] = setting(
         "files with public keys; a release has the signature of one", default=REQUIRED
     )
-    plain_http: bool = setting("ask the registry over plain HTTP", default=False, key="plainHTTP")
+    endpoint: Url = setting(
+        "ask this mirror instead of the image's registry", default=Url(""), schemes=("http", "https")
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ type Connect = Callable[[Settings], FleetCalls]
 def find_release(settings: Settings) -> ChannelRelease:
     """What the config's channel offers; UserError."""
     channel = settings.config.channel
-    return read_channel(channel.image, settings.keys, plain_http=channel.plain_http)
+    return read_channel(channel.image, settings.keys, endpoint=channel.endpoint)
 
 
 def find_closed(settings: Settings, now: datetime) -> str:

@@ -52,8 +52,8 @@ class Channel:
             self.store.tags["talos/installer", "stable"] = descriptor["digest"]
 
     def read(self, name: str = "talos/installer:stable", *, key: str = "ours") -> ChannelRelease:
-        image = f"127.0.0.1:{self.port}/{name}"
-        return read_channel(image, [self.folder / f"{key}.pub"], plain_http=True)
+        endpoint = f"http://127.0.0.1:{self.port}/"
+        return read_channel(f"registry.test/{name}", [self.folder / f"{key}.pub"], endpoint=endpoint)
 
     def refusal(self, name: str = "talos/installer:stable", *, key: str = "ours") -> str:
         with pytest.raises(UserError) as caught:
@@ -81,7 +81,7 @@ def test_a_tag_is_a_digest_with_a_version(channel: Channel, in_index: bool) -> N
     digest = channel.publish(in_index=in_index)
     release = channel.read()
     assert (release.manifest.version, release.digest) == ("v1.15.1", digest)
-    assert release.image == f"127.0.0.1:{channel.port}/talos/installer@{digest}"
+    assert release.image == f"registry.test/talos/installer@{digest}"
     newer = channel.publish("v1.15.2", in_index=in_index)
     assert channel.read().digest == newer != digest
 
