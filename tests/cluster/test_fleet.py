@@ -1,4 +1,4 @@
-"""A cluster is upgraded as one: in an order, up to the first failure, with etcd there, and by a controller."""
+"""A cluster is upgraded as one: in an order, up to the first failure, and by a controller."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def upgrade(cluster: Cluster, nodes: list[NodeInfo], image: str, *argv: str) -> 
     everywhere = ",".join(cluster.addresses[:3])
     command = ("-e", everywhere, "-n", addresses, "upgrade", "--image", image, "-o", "json", *argv)
     result = cluster.talosctl(*command, check=False, seconds=SECONDS)
-    rows = json.loads(result.stdout)["nodes"] if result.stdout else []
+    rows: list[dict[str, Any]] = json.loads(result.stdout)["nodes"] if result.stdout else []
     return result, {row["hostname"]: row for row in rows}
 
 
