@@ -69,7 +69,7 @@ def _watch(access: Access, node: NodeInfo | None, seen: Watched, stop: threading
                 with in_network_of(node):
                     client.call_now("GET", "/api/v1/namespaces/kube-system")
         except (KubernetesError, OSError) as error:
-            seen.failures.append(str(error))
+            seen.failures.append(f"{time.strftime('%H:%M:%S')} {error}")
             continue
         now = time.monotonic()
         seen.answers, seen.longest, last = seen.answers + 1, max(seen.longest, now - last), now

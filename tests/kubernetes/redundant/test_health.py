@@ -1,22 +1,13 @@
 """`talosctl health` of a cluster that is well, three control plane nodes and a worker, from both sides."""
 
-from collections.abc import Iterator
-
 import pytest
-from tests.harness.cluster import Cluster, running_cluster
-from tests.harness.kubernetes import READY_WITHIN, all_images
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = tmp_path_factory.mktemp("clusters")
-    with running_cluster(folder, controlplanes=3, workers=1, images=all_images()) as running:
-        yield running
+from tests.harness.kubernetes import READY_WITHIN, Kubernetes
 
 
 @pytest.mark.parametrize("side", ["true", "false"])
-def test_every_condition_is_met(cluster: Cluster, side: str) -> None:
+def test_every_condition_is_met(redundant: Kubernetes, side: str) -> None:
     argv = ("health", f"--server={side}", "--wait-timeout", f"{READY_WITHIN:g}s")
+    cluster = redundant.cluster
     result = cluster.talosctl("-n", cluster.addresses[0], *argv, seconds=READY_WITHIN + 10)
     lines = [line for line in result.stderr.splitlines() if line.startswith("waiting for")]
     met = [line.removeprefix("waiting for ").removesuffix(": OK") for line in lines if line.endswith(": OK")]

@@ -1,0 +1,20 @@
+"""A cluster with three control plane nodes for the tests of this folder, ended before other tests begin."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.harness.cluster import running_cluster
+from tests.harness.kubernetes import Kubernetes, all_images
+
+WORKERS = int(os.environ.get("HEALING_WORKERS", "1"))
+
+
+@pytest.fixture(scope="package")
+def redundant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
+    folder: Path = tmp_path_factory.mktemp("clusters")
+    with running_cluster(folder, controlplanes=3, workers=WORKERS, images=all_images()) as cluster:
+        kubernetes = Kubernetes(cluster, folder / "kubeconfig")
+        kubernetes.wait_until_ready()
+        yield kubernetes
