@@ -175,6 +175,7 @@ soak: build images all-images api devenv soak-vm ## Fuzz every parser for SOAK s
 	FUZZ_SECONDS=$(SOAK) $(PYTEST) tests/unit/fuzz
 	$(PYTEST) -m soak tests/kubernetes
 	FAULT_NODES=5 FAULT_SECONDS=$$(( 10 * $(SOAK) )) $(PYTEST) -s tests/cluster/faults
+	HEALING_NODES=all HEALING_WORKERS=2 $(PYTEST) -s tests/kubernetes/redundant
 
 # Each of the machines that are booted takes a minute on emulated processors.
 .PHONY: soak-vm
