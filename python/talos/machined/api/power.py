@@ -7,6 +7,7 @@ from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.disks.reset import ResetPlan, plan_reset
 from talos.machined.node.ports import Node, RebootMode, SequenceLockedError
 from talos.machined.services.etcd import check_leave
+from talos.upgrade.state import Phase
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
@@ -19,7 +20,8 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         except ValueError:
             raise RpcError(Code.INVALID_ARGUMENT, f"unknown reboot mode {request.mode}") from None
         try:
-            actor = node.power.reboot(mode=mode)
+            is_upgrade = node.upgrades.current.phase is Phase.STAGED
+            actor = node.power.reboot(mode=mode, is_upgrade=is_upgrade)
         except SequenceLockedError:
             raise _make_locked() from None
         return pb.RebootResponse(messages=[pb.Reboot(actor_id=actor)])

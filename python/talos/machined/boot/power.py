@@ -81,11 +81,16 @@ class PowerSequences:
         self._resign_elections = resign
         self._drain_node = drain
 
-    def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT) -> str:
-        """Start to reboot; the actor id. SequenceLockedError."""
+    def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT, is_upgrade: bool = False) -> str:
+        """Start to reboot; the actor id. SequenceLockedError.
+
+        Into a release that is to be tried the pods move elsewhere before, unless it is to be by force.
+        """
+        drains = is_upgrade and mode is not RebootMode.FORCE
         actor = self._sequencer.reserve("reboot", takeover=mode is RebootMode.FORCE)
-        self._stage.set(enums.MACHINE_STAGE_REBOOTING)
-        self._nursery.start_soon(self._end, "reboot", PowerAction.REBOOT, actor, self.make_stop_phases())
+        self._stage.set(enums.MACHINE_STAGE_UPGRADING if drains else enums.MACHINE_STAGE_REBOOTING)
+        phases = self.make_stop_phases()
+        self._nursery.start_soon(self._end, "reboot", PowerAction.REBOOT, actor, phases, DEADLINE, drains)
         return actor
 
     def shutdown(self, *, force: bool = False) -> str:

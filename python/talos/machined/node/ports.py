@@ -240,8 +240,11 @@ class SequenceLockedError(Exception):
 class Power(Protocol):
     """The sequences that end this boot. Each runs in the background."""
 
-    def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT) -> str:
-        """Start to reboot; the actor id (UUID) under which its events appear. SequenceLockedError."""
+    def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT, is_upgrade: bool = False) -> str:
+        """Start to reboot; the actor id (UUID) under which its events appear. SequenceLockedError.
+
+        ``is_upgrade``: into another release, so pods move elsewhere before.
+        """
         ...
 
     def shutdown(self, *, force: bool = False) -> str:

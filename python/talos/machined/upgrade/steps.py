@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 from talos.api.common.common_pb2 import Code as CommonCode
 from talos.api.common.common_pb2 import Error as CommonError
 from talos.api.machine import machine_pb2 as pb
+from talos.api.rpc import RpcError
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Steps:
         try:
             yield
         except Exception as error:
-            text = getattr(error, "message", "") or str(error)
+            text = error.message if isinstance(error, RpcError) else str(error)
             failed = CommonError(code=CommonCode.FATAL, message=text)
             self.publish(pb.SequenceEvent(sequence=name, action=pb.SequenceEvent.NOOP, error=failed))
             raise

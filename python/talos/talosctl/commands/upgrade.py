@@ -56,8 +56,6 @@ def run_upgrade(invocation: Invocation) -> int:
         return run_fleet(invocation, containerd, REBOOT_MODES[mode])
     is_legacy = flags.is_set("legacy") or flags.is_set("force")
     image = flags.text("image")
-    if not flags.is_set("no-reboot"):
-        console.note("pods are not moved elsewhere before the reboot")
 
     async def act(session: Session, node: str) -> str:
         if is_legacy:
@@ -98,9 +96,9 @@ def _check(flags: Flags) -> tuple[ContainerdInstance, str]:
     if mode not in REBOOT_MODES:
         hint = "use default or powercycle"
         raise UserError(f'"{mode}" is no way to reboot', where="--reboot-mode", hint=hint)
-    if flags.is_given("drain") and flags.is_set("drain"):
-        hint = "use kubectl drain first"
-        raise UserError("this client can't drain Kubernetes nodes yet", where="--drain", hint=hint)
+    if unheard := [f"--{name}" for name in ("drain", "drain-timeout") if flags.is_given(name)]:
+        text = "the node itself moves its pods elsewhere, for up to five minutes"
+        console.note(f"WARNING: {', '.join(unheard)}: no effect, {text}")
     return NAMESPACES[namespace], mode
 
 
@@ -166,8 +164,8 @@ COMMAND = Command(
     flags=(
         *CLIENT_FLAGS,
         *WAIT_FLAGS,
-        Flag(name="drain", type=Type.BOOL, default="true", help="move the pods elsewhere before"),
-        Flag(name="drain-timeout", type=Type.DURATION, default="5m0s", help="how long that may take"),
+        Flag(name="drain", type=Type.BOOL, default="true", help="no effect: the node moves its pods itself"),
+        Flag(name="drain-timeout", type=Type.DURATION, default="5m0s", help="no effect: five minutes"),
         Flag(
             name="force",
             type=Type.BOOL,

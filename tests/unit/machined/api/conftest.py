@@ -184,8 +184,8 @@ class FakePower:
         self.plan = ResetPlan()
         self.locked = False
 
-    def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT) -> str:
-        return self._begin(f"reboot {mode.name}")
+    def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT, is_upgrade: bool = False) -> str:
+        return self._begin(f"reboot {mode.name}{' into another release' if is_upgrade else ''}")
 
     def shutdown(self, *, force: bool = False) -> str:
         return self._begin(f"shutdown {force}")

@@ -1,13 +1,17 @@
 """Upgrade and Rollback: the installer's stream, and what is refused before anything is begun."""
 
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from talos.api.machine import lifecycle_pb2, machine_pb2
 from talos.api.rpc import Code, RpcError
 from talos.machined.api.upgrade import LINES, run_installer
+from talos.machined.upgrade.steps import Steps
 from talos.system.errors import UserError
+from talos.upgrade.state import IDLE, stage
 
 from .conftest import Caller, FakePower
 
@@ -67,3 +71,35 @@ async def test_a_machine_that_runs_from_an_iso_is_not_rolled_back(metal: Caller)
 async def test_an_unknown_reboot_mode_is_refused(metal: Caller) -> None:
     with pytest.raises(RpcError, match="unknown reboot mode 7"):
         await metal.ask("Upgrade", machine_pb2.UpgradeRequest(reboot_mode=7))  # pyright: ignore[reportArgumentType]
+
+
+async def test_a_reboot_into_a_release_is_one_of_an_upgrade(metal: Caller) -> None:
+    await metal.ask("Reboot", machine_pb2.RebootRequest())
+    metal.node.upgrades.current = stage(IDLE, running="A", version="v1.15.1", previous_version="v1.15.0")
+    await metal.ask("Reboot", machine_pb2.RebootRequest())
+    assert isinstance(metal.node.power, FakePower)
+    assert metal.node.power.begun == ["reboot DEFAULT", "reboot DEFAULT into another release"]
+
+
+@pytest.mark.parametrize("failure", [None, UserError("is not signed", where="release signature")])
+async def test_steps_are_events_of_a_sequence(failure: UserError | None) -> None:
+    published: list[Any] = []
+    steps = Steps(published.append)
+    with suppress(UserError):
+        async with steps.sequence("upgrade"), steps.phase("verify", "verifyRelease"):
+            if failure:
+                raise failure
+    kinds = [type(event).__name__ for event in published]
+    if failure is None:
+        assert kinds == [
+            "SequenceEvent",
+            "PhaseEvent",
+            "TaskEvent",
+            "TaskEvent",
+            "PhaseEvent",
+            "SequenceEvent",
+        ]
+        assert published[-1].action == machine_pb2.SequenceEvent.STOP
+    else:
+        assert kinds == ["SequenceEvent", "PhaseEvent", "TaskEvent", "SequenceEvent"]
+        assert published[-1].error.message == "release signature: is not signed"

@@ -149,7 +149,7 @@ async def test_a_resignation_that_fails_or_hangs_does_not_hold_a_shutdown_up(
     assert ("no answer within 5 s" if hangs else "no connection") in line
 
 
-@pytest.mark.parametrize("sequence", ["shutdown", "upgrade", "reset"])
+@pytest.mark.parametrize("sequence", ["shutdown", "upgrade", "reset", "reboot"])
 async def test_pods_move_elsewhere_before_services_stop(
     autojump_clock: trio.testing.MockClock, sequence: str
 ) -> None:
@@ -171,6 +171,8 @@ async def test_pods_move_elsewhere_before_services_stop(
                 power.shutdown()
             case "upgrade":
                 power.upgrade(succeed, staged=False)
+            case "reboot":
+                power.reboot(is_upgrade=True)
             case _:
                 power.reset(ResetPlan(graceful=True))
     assert order == ["drained", "stopped"]
@@ -190,6 +192,10 @@ async def test_a_forced_end_moves_nothing(autojump_clock: trio.testing.MockClock
         Machine(nursery, Services(), drain=drain).power.reset(ResetPlan(graceful=False))
     async with trio.open_nursery() as nursery:
         Machine(nursery, Services(), drain=drain).power.upgrade(succeed, staged=True)
+    async with trio.open_nursery() as nursery:
+        Machine(nursery, Services(), drain=drain).power.reboot()
+    async with trio.open_nursery() as nursery:
+        Machine(nursery, Services(), drain=drain).power.reboot(mode=RebootMode.FORCE, is_upgrade=True)
     assert drained == []
 
 
