@@ -23,7 +23,7 @@ in
   release = buildRoot.runIn roots.workstation {
     name = "talos-${version}-release.tar";
     command = [ "${python.workstation}/bin/python3.13" ./release.py ];
-    PYTHONPATH = "${python.folders.upgrade}:${python.folders.system}";
+    PYTHONPATH = builtins.concatStringsSep ":" (map (name: python.folders.${name}) [ "upgrade" "config" "pki" "resource" "api" "system" ]);
     inherit (kernel) kernel;
     inherit initramfs version rev;
     boot = grub.disk;

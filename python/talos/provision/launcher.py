@@ -66,6 +66,7 @@ class _Node:
     state: NodeState = NodeState.STOPPED
     pid: int = 0
     restart_at: float | None = field(default=None)
+    check_at: float | None = field(default=None)
 
 
 class Nodes(Protocol):
@@ -89,6 +90,10 @@ class Nodes(Protocol):
 
     def parse_status(self, status: int) -> Outcome:
         """What a wait status of the process means."""
+        ...
+
+    def count_down(self, node: NodeRequest) -> float | None:
+        """The seconds after which a node that runs is killed unless it does something; None for never."""
         ...
 
     def close(self) -> None:
@@ -144,15 +149,15 @@ class Launcher:
         cgroups.remove(self._hierarchies, group)
         cgroups.make_group(self._hierarchies, group, self._provider.limits(node.request))
         node.pid = self._provider.start(node.request, group)
-        node.state, node.restart_at = NodeState.RUNNING, None
+        node.state, node.restart_at, node.check_at = NodeState.RUNNING, None, began
         milliseconds = 1000 * (time.monotonic() - began)
         log.info("node %s started in %.0f ms, pid %d", name, milliseconds, node.pid)
         self._report({"event": "started", "node": name, "address": str(address), "pid": node.pid})
 
     def _serve(self) -> None:
         while True:
-            times = (*(node.restart_at for node in self._nodes), self._companions.next_start)
-            due = min((at for at in times if at is not None), default=None)
+            times = [at for node in self._nodes for at in (node.restart_at, node.check_at)]
+            due = min((at for at in (*times, self._companions.next_start) if at is not None), default=None)
             if due is None:
                 number = signal.sigwait(SIGNALS)
             else:
@@ -167,6 +172,7 @@ class Launcher:
             if number == signal.SIGUSR1:
                 self._reboot_marked()
             self._reap()
+            self._check_due()
             self._restart_due()
             self._companions.start_due()
 
@@ -185,7 +191,7 @@ class Launcher:
 
     def _ended(self, node: _Node, outcome: Outcome) -> None:
         log.info("node %s ended: %s", node.request.name, outcome.value)
-        node.pid = 0
+        node.pid, node.check_at = 0, None
         match outcome:
             case Outcome.RESTART:
                 node.state, node.restart_at = NodeState.RESTARTING, time.monotonic()
@@ -204,6 +210,18 @@ class Launcher:
                     os.kill(node.pid, signal.SIGKILL)
                     os.waitpid(node.pid, 0)
                 self._ended(node, Outcome.RESTART)
+
+    def _check_due(self) -> None:
+        now = time.monotonic()
+        for node in self._nodes:
+            if node.check_at is None or node.check_at > now:
+                continue
+            left = self._provider.count_down(node.request)
+            node.check_at = None if left is None else now + left
+            if left is not None and left <= 0:
+                log.warning("node %s has not fed its watchdog, it is killed", node.request.name)
+                node.check_at = None
+                os.kill(node.pid, signal.SIGKILL)
 
     def _restart_due(self) -> None:
         now = time.monotonic()

@@ -4,6 +4,7 @@ A/, B/     ``release``, the identity of the slot's release; ``rootfs.sqsh``, its
            cluster's own, which all nodes share
 default    the slot that is started
 next       the slot that is started once: the launcher removes the file before it starts that slot
+watchdog   there during a trial: the launcher kills a node that has not touched it for too long
 meta       META
 
 A node sees the folder below its handover and writes the slot that it does not run from. To the launcher the
@@ -13,21 +14,27 @@ folder may hold anything.
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import override
 
 from talos.system.block.meta import make_meta
 from talos.system.errors import UserError
 from talos.system.files import flush_folder, replace_durably
 from talos.system.version import parse_os_release
+from talos.system.watchdog import Watchdog
 from talos.upgrade.initramfs import IMAGE
 from talos.upgrade.state import SLOTS, other_slot
 from talos.upgrade.unpack import OS_RELEASE, drop_cache, read_pieces, unpack_release, unpack_system
 
 NEW, OLD = ".new", ".old"
 """Endings of a folder while it takes the place of another."""
-DEFAULT, NEXT, META = "default", "next", "meta"
+DEFAULT, NEXT, WATCHDOG, META = "default", "next", "watchdog", "meta"
+WATCHDOG_SECONDS = 120
+"""From the start of a trial until the self-check has to feed the watchdog, and between two feeds."""
 _MAX_SMALL = 4096
 
 
@@ -37,6 +44,26 @@ class Boot:
 
     slot: str
     is_trial: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FolderWatchdog(Watchdog):
+    """A file that the launcher looks at."""
+
+    path: Path
+
+    @override
+    def set_timeout(self, seconds: int) -> int:
+        return WATCHDOG_SECONDS
+
+    @override
+    def feed(self) -> None:
+        with suppress(FileNotFoundError):
+            os.utime(self.path)
+
+    @override
+    def disarm(self) -> None:
+        self.path.unlink(missing_ok=True)
 
 
 class SlotFolder:
@@ -82,6 +109,26 @@ class SlotFolder:
         if trial and trial != default:
             boots.insert(0, Boot(trial, is_trial=True))
         return [boot for boot in boots if (self.path / boot.slot).is_dir()]
+
+    def set_watchdog(self, *, armed: bool) -> None:
+        """Have it wait from now on, or no more."""
+        with suppress(OSError):
+            (self.path / WATCHDOG).unlink(missing_ok=True)
+            if armed:
+                (self.path / WATCHDOG).touch(mode=0o600)
+
+    def open_watchdog(self) -> FolderWatchdog | None:
+        """The watchdog that is armed, if it is."""
+        path = self.path / WATCHDOG
+        return FolderWatchdog(path) if path.exists() else None
+
+    def count_down(self) -> float | None:
+        """The seconds that the watchdog still waits; None when it is not armed."""
+        try:
+            fed = (self.path / WATCHDOG).lstat().st_mtime
+        except OSError:
+            return None
+        return min(fed + WATCHDOG_SECONDS - time.time(), WATCHDOG_SECONDS)
 
     def _take_next(self) -> str:
         """The slot to start once, which is none as soon as this returns."""

@@ -46,7 +46,7 @@ async def run_node(
             log=machine.controllers_log,
         ),
         meta=machine.meta,
-        meta_file=str(machine.platform.slots.meta) if machine.platform.slots else "",
+        slots=machine.platform.slots,
         identity=machine.identity,
         show_identity=machine.show_identity,
         params=machine.params,

@@ -51,7 +51,6 @@ from talos.machined.controllers.runtime.self_check import (
     CONTAINER_LIMIT,
     LIMIT,
     SelfCheckController,
-    find_no_watchdog,
     open_watchdog,
 )
 from talos.machined.controllers.runtime.upgrade_lock import UpgradeLockController
@@ -71,6 +70,7 @@ from talos.resource.controller.controller import Controller
 from talos.rpc.bridge import Bridge
 from talos.system.logging import Log
 from talos.system.watchdog import KernelWatchdog
+from talos.upgrade.slot_folder import SlotFolder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +87,7 @@ class ControllerContext:
     params: KernelParams
     volumes: VolumeContext
     meta: MetaStore
-    meta_file: str
-    """Where META is on a node without disks of its own; empty elsewhere."""
+    slots: SlotFolder | None
     identity: Identity
     show_identity: Callable[[Identity], None]
 
@@ -132,8 +131,8 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
             context.node.upgrades,
             partial(context.node.power.reboot, mode=RebootMode.FORCE),
             context.log,
-            find_no_watchdog if is_container else open_watchdog,
-            CONTAINER_LIMIT if is_container else LIMIT,
+            context.slots.open_watchdog if context.slots else open_watchdog,
+            CONTAINER_LIMIT if context.slots else LIMIT,
         ),
         UpgradeLockController(context.node.upgrades, partial(end_upgrade, context.node.connect), context.log),
         SecurityStateController(files, is_container=is_container),
@@ -167,7 +166,7 @@ def make_volume_controllers(context: ControllerContext) -> list[Controller]:
         VolumeConfigController(has_partitions=context.node.platform.mode != "container"),
         VolumeManagerController(context.volumes),
         MountRequestController(),
-        MetaController(context.meta, context.log, context.meta_file),
+        MetaController(context.meta, context.log, str(context.slots.meta) if context.slots else ""),
         NodeIdentityController(context.identity, context.show_identity, context.log),
         PersistenceController(context.log),
     ]

@@ -71,6 +71,7 @@ class ContainerNodes(Nodes):
         image = LoopDevice(own, read_only=True) if own else None
         try:
             log.info("node %s: slot %s%s", node.name, boot.slot, ", on trial" if boot.is_trial else "")
+            slots.set_watchdog(armed=boot.is_trial)
             return self._start_image(node, group, boot, (image or self._image).path)
         finally:
             if image is not None:
@@ -101,6 +102,10 @@ class ContainerNodes(Nodes):
             if os.WTERMSIG(status) == signal.SIGINT:
                 return Outcome.POWER_OFF
         return Outcome.CRASH
+
+    @override
+    def count_down(self, node: NodeRequest) -> float | None:
+        return SlotFolder(self._folder.slots(node.name)).count_down()
 
     @override
     def close(self) -> None:

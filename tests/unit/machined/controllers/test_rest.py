@@ -95,7 +95,7 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
             log=log,
         ),
         meta=MetaStore(),
-        meta_file="",
+        slots=None,
         identity=make_identity(),
         show_identity=lambda _: None,
     )

@@ -41,10 +41,6 @@ def open_watchdog() -> Watchdog | None:
         return None
 
 
-def find_no_watchdog() -> None:
-    """Those below a container are its host's."""
-
-
 class SelfCheckController(Controller):
     """Service, NetworkStatus → the verdict on the system on trial, and Diagnostic."""
 
@@ -57,7 +53,7 @@ class SelfCheckController(Controller):
         upgrader: Upgrader,
         reboot: Callable[[], object],
         log: Log,
-        open_watchdog: OpenWatchdog = find_no_watchdog,
+        open_watchdog: OpenWatchdog = lambda: None,
         limit: float = LIMIT,
     ) -> None:
         self._upgrader = upgrader
