@@ -38,10 +38,10 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
 
 @pytest.fixture(scope="module")
 def cluster(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three members of etcd and two workers; after the tests, nothing of them is left."""
+    """Three members of etcd and three workers; after the tests, nothing of them is left."""
     directory = tmp_path_factory.mktemp("clusters")
     images, stamp = releases.images, releases.stamp()
-    with running_cluster(directory, controlplanes=3, workers=2, images=images, stamp=stamp) as running:
+    with running_cluster(directory, controlplanes=3, workers=3, images=images, stamp=stamp) as running:
         folder = ClusterFolder(running.info.directory)
         yield running
     eventually("nothing is left behind", lambda: check_clean(folder), seconds=5)
@@ -144,20 +144,24 @@ def watch_trial(cluster: Cluster, node: NodeInfo, harm: Callable[[NodeInfo], Non
 
 
 @pytest.fixture(scope="module")
-def stalled(cluster: Cluster, releases: Releases) -> Iterator[Future[CommandResult]]:
-    """An upgrade whose self-check can't pass: that takes its time, in which the other tests run."""
-    node, image = list_nodes(cluster, Role.WORKER)[1], releases.make("v1.15.5")
+def stalled(cluster: Cluster, releases: Releases) -> Iterator[list[Future[CommandResult]]]:
+    """Upgrades that take their time, while other tests run: apid hangs in the first, PID 1 in the second."""
+    _, second, third = list_nodes(cluster, Role.WORKER)
+    image = releases.make("v1.15.5")
 
-    def run() -> CommandResult:
-        def stop_apid(trial: NodeInfo) -> None:
-            for pid in cluster.processes(trial).get("apid", []):
-                os.kill(pid, signal.SIGSTOP)
+    def stop_apid(trial: NodeInfo) -> None:
+        for pid in cluster.processes(trial).get("apid", []):
+            os.kill(pid, signal.SIGSTOP)
 
-        with watch_trial(cluster, node, stop_apid):
+    def stop_init(trial: NodeInfo) -> None:
+        os.kill(trial.pid, signal.SIGSTOP)
+
+    def run(node: NodeInfo, harm: Callable[[NodeInfo], None]) -> CommandResult:
+        with watch_trial(cluster, node, harm):
             return upgrade(cluster, node, image)
 
-    with ThreadPoolExecutor(1) as pool:
-        yield pool.submit(run)
+    with ThreadPoolExecutor(2) as pool:
+        yield [pool.submit(run, second, stop_apid), pool.submit(run, third, stop_init)]
 
 
 @pytest.mark.usefixtures("stalled")
@@ -259,10 +263,18 @@ def test_a_system_that_does_not_start_or_dies_is_reverted(
     assert sorted(files) == ["A", "B", "default", "meta"], "its slots take more room than two systems need"
 
 
-def test_a_failed_self_check_is_reverted(cluster: Cluster, stalled: Future[CommandResult]) -> None:
+def test_a_failed_self_check_is_reverted(cluster: Cluster, stalled: list[Future[CommandResult]]) -> None:
     node = list_nodes(cluster, Role.WORKER)[1]
-    result = stalled.result(SECONDS)
+    result = stalled[0].result(SECONDS)
     assert result.returncode, "talosctl takes a reverted upgrade for a success"
     assert "self-check: after 120 s: service apid" in result.stderr, result.stderr
     assert "self-check: after 120 s: service apid" in diagnose(cluster, node)
+    assert read_version(cluster, node) == f"{FIRST} in A"
+
+
+def test_a_system_that_hangs_is_reverted(cluster: Cluster, stalled: list[Future[CommandResult]]) -> None:
+    node = list_nodes(cluster, Role.WORKER)[2]
+    result = stalled[1].result(SECONDS)
+    assert result.returncode, "talosctl takes a reverted upgrade for a success"
+    assert "was reverted" in result.stderr, result.stderr
     assert read_version(cluster, node) == f"{FIRST} in A"

@@ -10,7 +10,7 @@ from talos.system.block.meta import is_meta
 from talos.system.errors import UserError
 from talos.upgrade import slot_folder
 from talos.upgrade.initramfs import IMAGE, read_initramfs, read_release
-from talos.upgrade.slot_folder import Boot, SlotFolder
+from talos.upgrade.slot_folder import WATCHDOG_SECONDS, Boot, SlotFolder
 
 A, B, TRIAL = Boot("A", is_trial=False), Boot("B", is_trial=False), Boot("B", is_trial=True)
 
@@ -161,3 +161,25 @@ def test_what_is_no_plain_file_is_not_followed(slots: SlotFolder, tmp_path: Path
     assert slots.choose() == [A, B], "a slot that would be started again and again is not on trial"
     assert slots.image("B") is None
     assert slots.read()[0]["B"] == "unknown"
+
+
+def test_the_watchdog_of_a_trial(slots: SlotFolder) -> None:
+    assert (slots.count_down(), slots.open_watchdog()) == (None, None)
+    slots.set_watchdog(armed=True)
+    os.utime(slots.path / "watchdog", (0, 0))
+    left, watchdog = slots.count_down(), slots.open_watchdog()
+    assert left is not None
+    assert left < 0
+    assert watchdog is not None
+    watchdog.feed()
+    left = slots.count_down()
+    assert left is not None
+    assert 0 < left <= WATCHDOG_SECONDS
+    os.utime(slots.path / "watchdog", (2**33, 2**33))
+    assert slots.count_down() == WATCHDOG_SECONDS, "no node has its launcher wait longer"
+    watchdog.disarm()
+    watchdog.feed()
+    assert slots.count_down() is None
+    slots.set_watchdog(armed=True)
+    slots.set_watchdog(armed=False)
+    assert slots.count_down() is None
