@@ -23,6 +23,7 @@ from talos.config.documents.kubernetes.node import KubeNodeConfig
 from talos.config.documents.kubernetes.prism import KubePrismConfig
 from talos.config.documents.kubernetes.proxy import KubeProxyConfig
 from talos.config.documents.kubernetes.scheduler import KubeSchedulerConfig
+from talos.config.documents.kubernetes.talos_api_access import KubeTalosAPIAccessConfig
 from talos.config.documents.v1alpha1 import control_plane as old
 from talos.config.documents.v1alpha1.cluster import ClusterConfig
 from talos.config.documents.v1alpha1.kubelet import ExtraMount
@@ -125,6 +126,24 @@ def kubelet(config: Config) -> Kubelet:
         cluster_dns=(chosen.cluster_dns if chosen else None) or (),
         default_seccomp=bool(default_seccomp),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class APIAccess:
+    """Which pods may use the nodes' API: those of some namespaces, with some roles."""
+
+    roles: tuple[str, ...]
+    namespaces: tuple[str, ...]
+
+
+def api_access(config: Config) -> APIAccess | None:
+    """The access of pods to the nodes' API, if there is any."""
+    document, features = config.find(KubeTalosAPIAccessConfig), _machine(config).features
+    main = features.kubernetes_talos_api_access if features else None
+    chosen = document or (main if main and main.enabled else None)
+    if chosen is None:
+        return None
+    return APIAccess(roles=chosen.allowed_roles or (), namespaces=chosen.allowed_kubernetes_namespaces or ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,11 @@ from talos.daemon.host import mirrored_state, run_controller_daemon
 from talos.daemon.run import Daemon, run
 from talos.daemon.state import remote_state
 from talos.etcd.access import EtcdAccess
+from talos.kubed.controllers.api_access import (
+    AccessConfigController,
+    AccessEndpointController,
+    ServiceAccountController,
+)
 from talos.kubed.controllers.certificates import (
     CertSANsController,
     DynamicCertificatesController,
@@ -58,6 +63,9 @@ def make_controllers(etcd: EtcdAccess, access: NodeAccess, log: Log) -> list[Con
         ExtraManifestsConfigController(),
         ExtraManifestController(log),
         ManifestApplyController(etcd, log),
+        AccessConfigController(),
+        AccessEndpointController(log),
+        ServiceAccountController(etcd, log),
         NodeStatusController(access, log),
         NodeCordonedSpecController(),
         NodeApplyController(access, log),

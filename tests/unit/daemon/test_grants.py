@@ -54,6 +54,7 @@ SENSITIVE = {
         kinds.NODE_CORDONED_SPEC.type,
         kinds.NODE_LABEL_SPEC.type,
         kinds.NODE_TAINT_SPEC.type,
+        kinds.OS_ROOT_SECRET.type,
     },
     "networkd": {kinds.MACHINE_CONFIG.type, kinds.LINK_SPEC.type, kinds.OPERATOR_SPEC.type},
     "timed": {kinds.MACHINE_CONFIG.type},

@@ -17,7 +17,7 @@ UNREAD_KINDS = frozenset({
     "ExternalVolumeConfig", "FilesystemScrubConfig", "FilesystemTrimConfig", "HCloudVIPConfig",
     "ImageCacheConfig", "ImageVerificationConfig", "KernelModuleConfig", "KmsgLogConfig",
     "KubeSpanConfig", "KubeSpanEndpointsConfig",
-    "KubeTalosAPIAccessConfig", "LVMLogicalVolumeConfig",
+    "LVMLogicalVolumeConfig",
     "LVMVolumeGroupConfig",
     "OOMConfig", "PCIDriverRebindConfig", "RAIDArrayConfig", "RawVolumeConfig",
     "SecurityProfileConfig", "SideroLinkConfig",

@@ -56,6 +56,7 @@ def make_bootstrap_config(config: Config) -> BootstrapManifestsConfigSpec:
         proxy_resources=make_resources(proxy.resources),
         core_dns_enabled=dns.enabled,
         core_dns_image=dns.image,
+        talos_api_service_enabled=kubernetes.api_access(config) is not None,
         dns_service_ip=next((address for address in addresses if ":" not in address), ""),
         dns_service_i_pv6=next((address for address in addresses if ":" in address), ""),
     )

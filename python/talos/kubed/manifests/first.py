@@ -5,6 +5,7 @@ import yaml
 from talos.api.definitions.k8s_pb2 import BootstrapManifestsConfigSpec
 from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
 from talos.config.kubeconfig import Kubeconfig, format_kubeconfig
+from talos.kubed.manifests.api_access import make_account_kind
 from talos.kubed.manifests.core_dns import make_core_dns, make_dns_service
 from talos.kubed.manifests.flannel import make_flannel
 from talos.kubed.manifests.objects import RBAC, SYSTEM, Manifest, bind, make_head
@@ -44,6 +45,8 @@ def make_manifests(spec: BootstrapManifestsConfigSpec, root: KubernetesRootSpec)
     if spec.core_dns_enabled:
         found["11-core-dns"] = make_core_dns(spec)
         found["11-core-dns-svc"] = [make_dns_service(spec)]
+    if spec.talos_api_service_enabled:
+        found["13-talos-service-account-crd"] = [make_account_kind()]
     return dict(sorted(found.items()))
 
 
