@@ -6,55 +6,21 @@ the event loop: nothing here waits but for what is passed in.
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Protocol
 
 from google.protobuf.empty_pb2 import Empty
-from google.protobuf.message import Message
 
 from talos.api.definitions.cluster_pb2 import MemberSpec
 from talos.api.definitions.enums_pb2 import MachineType, RuntimeMachineStage
 from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Code, RpcError
+from talos.daemon import health_kubernetes
+from talos.daemon.health_calls import SERVICE, SKIPPED, ClusterCalls, ClusterNodes, Condition, NodeCalls
 from talos.resource import kinds
-from talos.resource.kind import Kind
 
 PAUSE = 1.0
 """Seconds between two rounds of a condition."""
-SKIPPED = "SKIP"
-"""What a condition returns that is about nothing in this cluster."""
-_SERVICE = "/machine.MachineService/"
 _CONTROL_PLANE = (MachineType.TYPE_INIT, MachineType.TYPE_CONTROL_PLANE)
-
-
-class NodeCalls(Protocol):
-    """Calls to the API of nodes, by their addresses."""
-
-    async def unary[R: Message](self, node: str, method: str, request: Message, reply: type[R]) -> R:
-        """One call; RpcError."""
-        ...
-
-    async def specs[S: Message](self, node: str, kind: Kind[S]) -> Sequence[S]:
-        """The specs of all resources of a kind; RpcError."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterNodes:
-    """The addresses of a cluster's nodes."""
-
-    control_plane: Sequence[str]
-    workers: Sequence[str]
-
-    @property
-    def all(self) -> Sequence[str]:
-        """Of both kinds."""
-        return (*self.control_plane, *self.workers)
-
-
-type Condition = Callable[[NodeCalls, ClusterNodes], Awaitable[str]]
-"""What is wrong, empty when nothing is, or :data:`SKIPPED`."""
 
 
 def sort_members(members: Sequence[MemberSpec]) -> ClusterNodes:
@@ -69,7 +35,7 @@ def sort_members(members: Sequence[MemberSpec]) -> ClusterNodes:
 
 
 async def wait_for_health(
-    calls: NodeCalls,
+    calls: ClusterCalls,
     nodes: ClusterNodes,
     *,
     seconds: float,
@@ -97,7 +63,7 @@ async def wait_for_health(
 
 
 async def _try(
-    condition: Condition, calls: NodeCalls, nodes: ClusterNodes, describe: Callable[[RpcError], str]
+    condition: Condition, calls: ClusterCalls, nodes: ClusterNodes, describe: Callable[[RpcError], str]
 ) -> str:
     try:
         return await condition(calls, nodes)
@@ -111,7 +77,7 @@ async def _try(
 def each(check: Callable[[NodeCalls, str], Awaitable[str]], *, is_control_plane: bool = False) -> Condition:
     """A condition of every node, or of every control plane node: the first problem that one has."""
 
-    async def condition(calls: NodeCalls, nodes: ClusterNodes) -> str:
+    async def condition(calls: ClusterCalls, nodes: ClusterNodes) -> str:
         found = SKIPPED
         for node in nodes.control_plane if is_control_plane else nodes.all:
             problem = await check(calls, node)
@@ -127,7 +93,7 @@ def service(id: str, *, is_optional: bool = False) -> Callable[[NodeCalls, str],
     """A service runs and its last health check found nothing; an optional one need not be there."""
 
     async def check(calls: NodeCalls, node: str) -> str:
-        reply = await calls.unary(node, _SERVICE + "ServiceList", Empty(), machine.ServiceListResponse)
+        reply = await calls.unary(node, SERVICE + "ServiceList", Empty(), machine.ServiceListResponse)
         services = {one.id: one for message in reply.messages for one in message.services}
         if id not in services:
             return SKIPPED if is_optional else f'service "{id}" is not there'
@@ -143,11 +109,11 @@ def service(id: str, *, is_optional: bool = False) -> Callable[[NodeCalls, str],
 
 async def _members(calls: NodeCalls, node: str) -> dict[int, machine.EtcdMember]:
     request = machine.EtcdMemberListRequest()
-    reply = await calls.unary(node, _SERVICE + "EtcdMemberList", request, machine.EtcdMemberListResponse)
+    reply = await calls.unary(node, SERVICE + "EtcdMemberList", request, machine.EtcdMemberListResponse)
     return {member.id: member for message in reply.messages for member in message.members}
 
 
-async def check_members_agree(calls: NodeCalls, nodes: ClusterNodes) -> str:
+async def check_members_agree(calls: ClusterCalls, nodes: ClusterNodes) -> str:
     """Every control plane node names the same members of etcd."""
     first = await _members(calls, nodes.control_plane[0])
     for node in nodes.control_plane[1:]:
@@ -156,7 +122,7 @@ async def check_members_agree(calls: NodeCalls, nodes: ClusterNodes) -> str:
     return ""
 
 
-async def check_members_are_nodes(calls: NodeCalls, nodes: ClusterNodes) -> str:
+async def check_members_are_nodes(calls: ClusterCalls, nodes: ClusterNodes) -> str:
     """Every member of etcd is a control plane node, and each of those is a member."""
     members = await _members(calls, nodes.control_plane[0])
     for member in members.values():
@@ -170,7 +136,7 @@ async def check_members_are_nodes(calls: NodeCalls, nodes: ClusterNodes) -> str:
 
 async def check_version(calls: NodeCalls, node: str) -> str:
     """The API answers."""
-    reply = await calls.unary(node, _SERVICE + "Version", Empty(), machine.VersionResponse)
+    reply = await calls.unary(node, SERVICE + "Version", Empty(), machine.VersionResponse)
     return "" if reply.messages else "no answer"
 
 
@@ -197,5 +163,6 @@ CONDITIONS: dict[str, Condition] = {
     "no diagnostics": each(check_diagnostics),
     "kubelet to be healthy": each(service("kubelet", is_optional=True)),
     "all nodes to finish boot sequence": each(check_boot),
+    **health_kubernetes.CONDITIONS,
 }
 """In the order in which they are waited for."""

@@ -14,7 +14,7 @@ from talos.api.cosi.resource_pb2 import Resource
 from talos.api.machine import image_pb2, lifecycle_pb2, machine_pb2
 from talos.api.resource import config_pb2
 from talos.api.rpc import Code, RpcError
-from talos.daemon.health import NodeCalls
+from talos.daemon.health_calls import NodeCalls
 from talos.resource import kinds
 from talos.resource.kind import Kind
 from talos.upgrade.state import IDLE, STATE_TAG, Upgrade, parse_state

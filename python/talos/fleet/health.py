@@ -10,7 +10,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from talos.api.definitions.enums_pb2 import RuntimeMachineStage
 from talos.api.machine import machine_pb2 as machine
-from talos.daemon.health import NodeCalls
+from talos.daemon.health_calls import NodeCalls
 from talos.fleet.calls import MACHINE
 from talos.resource import kinds
 

@@ -34,8 +34,8 @@ class AdminAccess:
         return self._client
 
 
-def connect_admin(root: KubernetesRootSpec) -> KubernetesClient:
-    """A client of the API server on this node, with a certificate that is valid for minutes."""
+def connect_admin(root: KubernetesRootSpec, server: str = "") -> KubernetesClient:
+    """A client of this node's API server, or another, with a certificate that is valid for minutes."""
     pair = load_authority(root).issue(
         common_name=ADMIN,
         organizations=[MASTERS],
@@ -45,7 +45,7 @@ def connect_admin(root: KubernetesRootSpec) -> KubernetesClient:
         not_before=datetime.now(UTC) - SKEW,
     )
     authority = b"\n".join(found.crt for found in root.accepted_c_as)
-    server = root.local_endpoint.full_path
+    server = server or root.local_endpoint.full_path
     access = Access(server=server, authority=authority, certificate=pair.crt, key=pair.key)
     return KubernetesClient(access, call_in_thread)
 

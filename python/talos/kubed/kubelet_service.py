@@ -1,5 +1,6 @@
 """What kubed does for PID 1, which runs the kubelet: it acts in Kubernetes as the kubelet."""
 
+import json
 from collections.abc import Mapping
 from urllib.parse import quote
 
@@ -9,6 +10,7 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.definitions.k8s_pb2 import NodeStatusSpec
 from talos.api.internal import kubelet_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError, Service
+from talos.kubed.admin import AdminAccess, connect_admin
 from talos.kubed.node_access import KubeletIdentity
 from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.kubernetes.drain import drain
@@ -30,17 +32,22 @@ class KubeletService:
         self._state = state
         self._identity = identity
         self._log = log
+        self._admin = AdminAccess()
 
     def make_internal(self) -> Service:
         """The service for PID 1."""
         descriptor = pb.DESCRIPTOR.services_by_name["Kubelet"]
-        handlers: Mapping[str, Handler] = {"Identify": self.identify, "Drain": self.drain}
+        handlers: Mapping[str, Handler] = {
+            "Identify": self.identify,
+            "Drain": self.drain,
+            "Read": self.read,
+        }
         return Service(descriptor, handlers)
 
     async def identify(self, request: pb.IdentifyRequest, call: Call) -> Empty:
         """Use another certificate from now on."""
         del call
-        self._identity.set(request.pem)
+        self._identity.set(request.pem, request.serving)
         return Empty()
 
     async def drain(self, request: Empty, call: Call) -> pb.DrainResponse:
@@ -65,6 +72,20 @@ class KubeletService:
         except KubernetesError as error:
             raise RpcError(Code.UNAVAILABLE, f"Kubernetes does not answer: {error}") from None
         return pb.DrainResponse(remaining=remaining)
+
+    async def read(self, request: pb.ReadRequest, call: Call) -> pb.ReadResponse:
+        """What there is at a path, as an administrator sees it."""
+        del call
+        try:
+            root = (await self._state.get(*ids.KUBERNETES_ROOT_SECRET)).spec
+        except NotFoundError:
+            raise RpcError(Code.FAILED_PRECONDITION, "this node has no Kubernetes") from None
+        try:
+            client = connect_admin(root, request.endpoint) if request.endpoint else self._admin.connect(root)
+            found = await client.call("GET", request.path)
+        except KubernetesError as error:
+            raise RpcError(Code.UNAVAILABLE, f"Kubernetes: {error}") from None
+        return pb.ReadResponse(object=json.dumps(found).encode())
 
     async def _connect(self) -> tuple[str, KubernetesClient]:
         try:

@@ -32,6 +32,7 @@ from talos.kubed.controllers.prism import (
     PrismController,
     PrismEndpointsController,
 )
+from talos.kubed.controllers.static_pod_status import StaticPodStatusController
 from talos.kubed.controllers.static_pods import ControlPlanePodController, StaticPodServer, UserPodController
 from talos.kubed.kubelet_service import KubeletService
 from talos.kubed.node_access import KubeletIdentity, NodeAccess
@@ -69,6 +70,7 @@ def make_controllers(etcd: EtcdAccess, access: NodeAccess, log: Log) -> list[Con
         NodeStatusController(access, log),
         NodeCordonedSpecController(),
         NodeApplyController(access, log),
+        StaticPodStatusController(access.kubelet, log),
     ]
 
 

@@ -38,12 +38,12 @@ class KubeletIdentity:
     """The kubelet's certificate, as PID 1 has handed it over."""
 
     def __init__(self) -> None:
-        self.pem = b""
+        self.pem, self.serving = b"", b""
         self.changed = Signal()
 
-    def set(self, pem: bytes) -> None:
-        """Use another certificate, with its key, from now on."""
-        self.pem = pem
+    def set(self, pem: bytes, serving: bytes) -> None:
+        """Use another certificate, with its key, from now on; ``serving`` is that of the kubelet's port."""
+        self.pem, self.serving = pem, serving
         self.changed.notify()
 
     def connect(self, secret: KubeletSpec) -> KubernetesClient:

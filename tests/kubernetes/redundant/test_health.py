@@ -19,4 +19,11 @@ def test_every_condition_is_met(redundant: Kubernetes, side: str) -> None:
         "no diagnostics",
         "kubelet to be healthy",
         "all nodes to finish boot sequence",
+        "all k8s nodes to report",
+        "all control plane static pods to be running",
+        "all control plane components to be ready",
+        "all k8s nodes to report ready",
+        "kube-proxy to report ready",
+        "coredns to report ready",
+        "all k8s nodes to report schedulable",
     ]

@@ -1,6 +1,6 @@
 """The conditions of a healthy cluster, with nodes of a test's."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -8,16 +8,66 @@ import trio
 from google.protobuf.message import Message
 
 from talos.api.common.common_pb2 import NetIP
+from talos.api.cosi.resource_pb2 import Resource
 from talos.api.definitions.cluster_pb2 import MemberSpec
 from talos.api.definitions.enums_pb2 import MachineType, RuntimeMachineStage
+from talos.api.definitions.k8s_pb2 import StaticPodStatusSpec
 from talos.api.definitions.runtime_pb2 import MachineStatusSpec
 from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Code, RpcError
-from talos.daemon.health import CONDITIONS, ClusterNodes, sort_members, wait_for_health
+from talos.daemon import health_kubernetes
+from talos.daemon.health import CONDITIONS, sort_members, wait_for_health
+from talos.daemon.health_calls import ClusterNodes
+from talos.daemon.health_kubernetes import COMPONENTS
 from talos.resource import kinds
 from talos.resource.kind import Kind
+from talos.resource.objects import to_struct
 
 NODES = ClusterNodes(control_plane=["10.0.0.2", "10.0.0.3"], workers=["10.0.0.4"])
+
+
+def make_status(*, ready: bool, **more: Any) -> dict[str, Any]:
+    return {"conditions": [{"type": "Ready", "status": str(ready)}], **more}
+
+
+class Kubernetes:
+    """A healthy one, until a test changes it."""
+
+    def __init__(self) -> None:
+        self.nodes = {
+            node: {
+                "spec": dict[str, Any](),
+                "status": make_status(ready=True, addresses=make_addresses(node)),
+            }
+            for node in NODES.all
+        }
+        self.static_pods = {node: list(COMPONENTS) for node in NODES.control_plane}
+        self.unready = set[str]()
+        self.workloads = {"kube-proxy": "kube-proxy", "coredns": "kube-dns"}
+
+    def objects(self, path: str) -> list[dict[str, Any]]:
+        path, _, query = path.partition("?")
+        selected = query.partition("%3D")[2]
+        match path.rpartition("/")[2]:
+            case "nodes":
+                return [{"metadata": {"name": f"n{name[-1]}"}, **node} for name, node in self.nodes.items()]
+            case "pods":
+                nodes = NODES.control_plane if selected in COMPONENTS else NODES.all
+                ready = selected not in self.unready
+                return [
+                    {
+                        "metadata": {"name": f"{selected}-{node}"},
+                        "status": make_status(ready=ready, hostIP=node),
+                    }
+                    for node in nodes
+                    if selected in {*COMPONENTS, *self.workloads.values()}
+                ]
+            case _:
+                return [{}] if selected in self.workloads else []
+
+
+def make_addresses(node: str) -> list[dict[str, str]]:
+    return [{"type": "Hostname", "address": "x"}, {"type": "InternalIP", "address": node}]
 
 
 class Nodes:
@@ -28,6 +78,8 @@ class Nodes:
         self.members = {node: list(NODES.control_plane) for node in NODES.control_plane}
         self.stage: RuntimeMachineStage = RuntimeMachineStage.MACHINE_STAGE_RUNNING
         self.error: RpcError | None = None
+        self.has_kubelet = False
+        self.kubernetes = Kubernetes()
 
     async def unary[R: Message](self, node: str, method: str, request: Message, reply: type[R]) -> R:
         del request
@@ -39,6 +91,8 @@ class Nodes:
                 health = machine.ServiceHealth(healthy=True)
                 state = self.etcd.get(node)
                 services = [machine.ServiceInfo(id="etcd", state=state, health=health)] if state else []
+                if self.has_kubelet:
+                    services.append(machine.ServiceInfo(id="kubelet", state="Running", health=health))
                 answer.messages.add(services=services)
             case "EtcdMemberList":
                 members = [
@@ -55,6 +109,20 @@ class Nodes:
         status: Any = MachineStatusSpec(stage=self.stage)
         return [status] if kind.type == kinds.MACHINE_STATUS.type else []
 
+    async def resources(self, node: str, kind: Kind[Message]) -> Sequence[Resource]:
+        assert kind.type == kinds.STATIC_POD_STATUS.type
+        found: list[Resource] = []
+        for name in self.kubernetes.static_pods[node]:
+            resource = Resource()
+            resource.metadata.id = f"kube-system/{name}-{node}"
+            spec = StaticPodStatusSpec(pod_status=to_struct(make_status(ready=True)))
+            resource.spec.proto_spec = spec.SerializeToString()
+            found.append(resource)
+        return found
+
+    async def objects(self, path: str) -> Sequence[Mapping[str, Any]]:
+        return self.kubernetes.objects(path)
+
 
 async def check(nodes: Nodes) -> list[str]:
     lines: list[str] = []
@@ -68,7 +136,7 @@ async def check(nodes: Nodes) -> list[str]:
 
 async def test_every_condition_is_reported_in_order() -> None:
     lines = await check(Nodes())
-    results = {"kubelet to be healthy": "SKIP"}
+    results = dict.fromkeys(("kubelet to be healthy", *health_kubernetes.CONDITIONS), "SKIP")
     assert lines == [
         f"waiting for {name}: {text}" for name in CONDITIONS for text in ("...", results.get(name, "OK"))
     ]
@@ -139,3 +207,87 @@ def test_members_are_sorted_by_kind() -> None:
     ]
     found = sort_members([*members, MemberSpec(machine_type=MachineType.TYPE_WORKER)])
     assert (found.control_plane, found.workers) == (["10.0.0.2"], ["10.0.0.4"])
+
+
+async def test_kubernetes_is_checked_where_it_is() -> None:
+    nodes = Nodes()
+    nodes.has_kubelet = True
+    lines = await check(nodes)
+    met = [line.removeprefix("waiting for ").removesuffix(": OK") for line in lines if line.endswith(": OK")]
+    assert met == [
+        "etcd to be healthy",
+        "etcd members to be consistent across nodes",
+        "etcd members to be control plane nodes",
+        "apid to be ready",
+        "no diagnostics",
+        "kubelet to be healthy",
+        "all nodes to finish boot sequence",
+        "all k8s nodes to report",
+        "all control plane static pods to be running",
+        "all control plane components to be ready",
+        "all k8s nodes to report ready",
+        "kube-proxy to report ready",
+        "coredns to report ready",
+        "all k8s nodes to report schedulable",
+    ]
+
+
+def one_is_not_registered(kubernetes: Kubernetes) -> None:
+    del kubernetes.nodes["10.0.0.4"]
+
+
+def there_is_another(kubernetes: Kubernetes) -> None:
+    kubernetes.nodes["10.0.0.7"] = {
+        "spec": {},
+        "status": make_status(ready=True, addresses=make_addresses("10.0.0.7")),
+    }
+
+
+def a_static_pod_is_missing(kubernetes: Kubernetes) -> None:
+    kubernetes.static_pods["10.0.0.3"].remove("kube-scheduler")
+
+
+def a_component_is_not_ready(kubernetes: Kubernetes) -> None:
+    kubernetes.unready.add("kube-controller-manager")
+
+
+def one_node_is_not_ready(kubernetes: Kubernetes) -> None:
+    kubernetes.nodes["10.0.0.4"]["status"]["conditions"] = []
+
+
+def dns_is_not_ready(kubernetes: Kubernetes) -> None:
+    kubernetes.unready.add("kube-dns")
+
+
+def one_is_cordoned(kubernetes: Kubernetes) -> None:
+    kubernetes.nodes["10.0.0.3"]["spec"]["unschedulable"] = True
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (one_is_not_registered, 'can\'t find expected node with IPs ["10.0.0.4"]'),
+        (there_is_another, 'unexpected nodes with IPs ["10.0.0.7"]'),
+        (a_static_pod_is_missing, "10.0.0.3: missing static pods on node: kube-scheduler"),
+        (a_component_is_not_ready, 'some pods are not ready: ["kube-controller-manager-10.0.0.2"'),
+        (one_node_is_not_ready, 'some nodes are not ready: ["n4"]'),
+        (dns_is_not_ready, 'some pods are not ready: ["kube-dns-10.0.0.2"'),
+        (one_is_cordoned, 'some nodes are not schedulable: ["n3"]'),
+    ],
+)
+async def test_what_kubernetes_lacks_is_named(change: Any, text: str) -> None:
+    nodes = Nodes()
+    nodes.has_kubelet = True
+    change(nodes.kubernetes)
+    with pytest.raises(RpcError) as caught:
+        await check(nodes)
+    assert text in caught.value.message
+
+
+async def test_a_cluster_without_proxy_and_dns_is_well() -> None:
+    nodes = Nodes()
+    nodes.has_kubelet = True
+    nodes.kubernetes.workloads.clear()
+    lines = await check(nodes)
+    assert "waiting for kube-proxy to report ready: SKIP" in lines
+    assert "waiting for coredns to report ready: SKIP" in lines

@@ -7,7 +7,8 @@ import trio
 from talos.api.cluster import cluster_pb2
 from talos.api.metadata import READER, ROLE
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
-from talos.daemon.health import ClusterNodes, sort_members, wait_for_health
+from talos.daemon.health import sort_members, wait_for_health
+from talos.daemon.health_calls import ClusterNodes
 from talos.daemon.machine_type import require_control_plane
 from talos.machined.api.peers import open_peers
 from talos.machined.node.ports import Node
@@ -34,7 +35,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         if not request.cluster_info.control_plane_nodes:
             names = " ".join(f'"{address}"' for address in nodes.all)
             await report(f"discovered nodes: [{names}]")
-        async with open_peers(node) as calls:
+        async with open_peers(node, request.cluster_info.force_endpoint) as calls:
             await wait_for_health(calls, nodes, seconds=seconds, report=report, sleep=trio.sleep)
 
     return {"HealthCheck": health_check}

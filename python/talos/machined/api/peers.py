@@ -1,15 +1,19 @@
 """Calls of this node to the APIs of the cluster's nodes."""
 
+import json
 import ssl
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 from google.protobuf.message import Message
 
+from talos.api.cosi.resource_pb2 import Resource
 from talos.api.cosi.state_pb2 import ListRequest, ListResponse
+from talos.api.internal.kubelet_pb2 import ReadRequest, ReadResponse
 from talos.api.metadata import READER, ROLE
 from talos.api.rpc import Code, RpcError, Transport
-from talos.daemon.daemons import APID
+from talos.daemon.daemons import APID, KUBED
 from talos.machined.node.ports import Node
 from talos.resource import ids
 from talos.resource.kind import Kind
@@ -17,16 +21,21 @@ from talos.resource.state import NotFoundError
 from talos.rpc.http2.remote import ClientTls, RemoteServer, make_client_context
 
 CALL_TIMEOUT = 10.0
+OBJECTS_TIMEOUT = 20.0
+READ = "/talos.internal.Kubelet/Read"
 _AS_READER = {ROLE: [READER]}
 
 
 class PeerCalls:
     """Calls to the APIs of the cluster's nodes, this one included, as a reader."""
 
-    def __init__(self, node: Node, context: ssl.SSLContext, stack: AsyncExitStack) -> None:
+    def __init__(
+        self, node: Node, context: ssl.SSLContext, stack: AsyncExitStack, endpoint: str = ""
+    ) -> None:
         self._node = node
         self._context = context
         self._stack = stack
+        self._endpoint = endpoint
         self._open: dict[str, Transport] = {}
 
     async def _connect(self, address: str) -> Transport:
@@ -46,18 +55,32 @@ class PeerCalls:
 
     async def specs[S: Message](self, node: str, kind: Kind[S]) -> Sequence[S]:
         """The specs of all resources of a kind."""
+        return [kind.spec.FromString(one.spec.proto_spec) for one in await self.resources(node, kind)]
+
+    async def resources(self, node: str, kind: Kind[Message]) -> Sequence[Resource]:
+        """All resources of a kind with their metadata."""
         transport = await self._connect(node)
         request = ListRequest(namespace=kind.namespace, type=kind.type)
         stream = transport.stream(
             "/cosi.resource.State/List", request, ListResponse, metadata=_AS_READER, timeout=CALL_TIMEOUT
         )
         async with stream as replies:
-            return [kind.spec.FromString(reply.resource.spec.proto_spec) async for reply in replies]
+            return [reply.resource async for reply in replies]
+
+    async def objects(self, path: str) -> Sequence[Mapping[str, Any]]:
+        """The objects of a list in Kubernetes, as this node's kubed sees them."""
+        request = ReadRequest(path=path, endpoint=self._endpoint)
+        async with self._node.connect(KUBED.socket) as transport:
+            reply = await transport.unary(READ, request, ReadResponse, timeout=OBJECTS_TIMEOUT)
+        return json.loads(reply.object)["items"]
 
 
 @asynccontextmanager
-async def open_peers(node: Node) -> AsyncGenerator[PeerCalls]:
-    """Calls with this node's own certificate; FAILED_PRECONDITION while there is none."""
+async def open_peers(node: Node, endpoint: str = "") -> AsyncGenerator[PeerCalls]:
+    """Calls with this node's own certificate; FAILED_PRECONDITION while there is none.
+
+    Kubernetes is asked at ``endpoint`` instead of on this node, if there is one.
+    """
     try:
         spec = (await node.state.get(*ids.API_CERTIFICATE)).spec
     except NotFoundError:
@@ -68,4 +91,4 @@ async def open_peers(node: Node) -> AsyncGenerator[PeerCalls]:
         authorities=tuple(authority.crt for authority in spec.accepted_c_as),
     )
     async with AsyncExitStack() as stack:
-        yield PeerCalls(node, make_client_context(settings), stack)
+        yield PeerCalls(node, make_client_context(settings), stack, endpoint)

@@ -1,5 +1,6 @@
 """The kubelet as a service: a container that sees the node."""
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import trio
 import yaml
 from google.protobuf.empty_pb2 import Empty
 
+from talos.api.definitions.k8s_pb2 import KubeletSpecSpec, KubeletStatusSpec
 from talos.api.definitions.proto_pb2 import Mount as ExtraMount
 from talos.api.definitions.secrets_pb2 import KubeletSpec
 from talos.api.internal.kubelet_pb2 import DrainResponse
@@ -19,6 +21,7 @@ from talos.machined.services.cri import NETWORK_READY
 from talos.machined.services.health import Connect, HealthCheck, HttpProbe
 from talos.machined.services.spec import ApiAction, Directory, RunContainer, ServiceContext, ServiceSpec
 from talos.resource import ids
+from talos.resource.changes import put
 from talos.resource.objects import to_plain
 from talos.system.cgroups import MIB, Limits
 from talos.system.files import replace_durably
@@ -29,6 +32,8 @@ HEALTH_PERIOD = 5.0
 """Seconds. The kubelet reports by it what is wrong with itself, too."""
 HEALTH_PORT = 10248
 FOLDER = Path("/etc/kubernetes")
+VERSION = "kubelet/version"
+"""The annotation of KubeletStatus with what the kubelet was started with."""
 STATE = "/var/lib/kubelet"
 PKI = f"{STATE}/pki"
 IDENTIFY, DRAIN = "/talos.internal.Kubelet/Identify", "/talos.internal.Kubelet/Drain"
@@ -97,6 +102,12 @@ async def make_kubelet(context: ServiceContext) -> ContainerSpec:
         ]
     for path, content in files.items():
         await trio.to_thread.run_sync(_write, path, content)
+    await put(
+        context.state,
+        *ids.KUBELET_STATUS,
+        KubeletStatusSpec(image=spec.image),
+        annotations={VERSION: make_version(spec, secret)},
+    )
     status = await trio.Path("/proc/self/status").read_text(encoding="utf-8")
     return ContainerSpec(
         image=spec.image,
@@ -112,6 +123,12 @@ async def make_kubelet(context: ServiceContext) -> ContainerSpec:
         read_only=(),
         propagation="rshared",
     )
+
+
+def make_version(spec: KubeletSpecSpec, secret: KubeletSpec) -> str:
+    """What differs whenever a kubelet with these has to be another process."""
+    texts = (one.SerializeToString(deterministic=True) for one in (spec, secret))
+    return hashlib.sha256(b"".join(len(text).to_bytes(4) + text for text in texts)).hexdigest()[:32]
 
 
 def find_capabilities(status: str) -> tuple[str, ...]:

@@ -1,24 +1,33 @@
 """The health of a cluster, checked from outside."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from google.protobuf.message import Message
 
-from talos.daemon.health import ClusterNodes, sort_members
+from talos.api.cosi.resource_pb2 import Resource
+from talos.api.rpc import Code, RpcError
+from talos.daemon.health import sort_members
+from talos.daemon.health_calls import ClusterNodes
+from talos.kubernetes.client import KubernetesClient, KubernetesError, parse_kubeconfig
 from talos.resource import kinds
 from talos.resource.kind import Kind
 from talos.system.errors import UserError
 from talos.talosctl.client.command import raise_error
+from talos.talosctl.client.kubeconfig import fetch_kubeconfig
 from talos.talosctl.client.resources import list_resources
 from talos.talosctl.client.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class SessionCalls:
-    """Calls to the nodes of a session."""
+    """Calls to the nodes of a session. Kubernetes is reached with a kubeconfig that ``issuer`` gives."""
 
     session: Session
+    issuer: str = ""
+    endpoint: str = ""
+    _clients: list[KubernetesClient] = field(default_factory=list[KubernetesClient])
 
     async def unary[R: Message](self, node: str, method: str, request: Message, reply: type[R]) -> R:
         """One call; RpcError, also when it is inside of the reply."""
@@ -29,8 +38,21 @@ class SessionCalls:
 
     async def specs[S: Message](self, node: str, kind: Kind[S]) -> Sequence[S]:
         """The specs of all resources of a kind."""
-        found = await list_resources(self.session, node, kind.namespace, kind.type)
-        return [kind.spec.FromString(resource.spec.proto_spec) for resource in found]
+        return [kind.spec.FromString(one.spec.proto_spec) for one in await self.resources(node, kind)]
+
+    async def resources(self, node: str, kind: Kind[Message]) -> Sequence[Resource]:
+        """All resources of a kind with their metadata."""
+        return await list_resources(self.session, node, kind.namespace, kind.type)
+
+    async def objects(self, path: str) -> Sequence[Mapping[str, Any]]:
+        """The objects of a list in Kubernetes; UNAVAILABLE while it does not answer."""
+        if not self._clients:
+            access = parse_kubeconfig(await fetch_kubeconfig(self.session, self.issuer))
+            self._clients.append(KubernetesClient(replace(access, server=self.endpoint or access.server)))
+        try:
+            return (await self._clients[0].call("GET", path))["items"]
+        except KubernetesError as error:
+            raise RpcError(Code.UNAVAILABLE, f"Kubernetes: {error}") from None
 
 
 async def find_nodes(session: Session, node: str) -> ClusterNodes:

@@ -19,7 +19,7 @@ from talos.config.documents.certificate import PEMEncodedCertificate, PEMEncoded
 from talos.config.documents.v1alpha1.machine import MachineConfig
 from talos.config.generate.config import issue_client
 from talos.config.model import Config
-from talos.daemon.health import ClusterNodes
+from talos.daemon.health_calls import ClusterNodes
 from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType

@@ -7,7 +7,8 @@ from google.protobuf.duration_pb2 import Duration
 
 from talos.api.cluster.cluster_pb2 import ClusterInfo, HealthCheckProgress, HealthCheckRequest
 from talos.api.rpc import RpcError
-from talos.daemon.health import ClusterNodes, wait_for_health
+from talos.daemon.health import wait_for_health
+from talos.daemon.health_calls import ClusterNodes
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
@@ -57,9 +58,6 @@ def run_health(invocation: Invocation) -> int:
 
 def run_client_checks(flags: Flags, control_plane: Sequence[str]) -> int:
     """Check the named nodes, else the members that a node knows of."""
-    if flags.text("k8s-endpoint"):
-        hint = "Kubernetes is checked by the nodes: leave out --server=false"
-        raise UserError("is not asked by this client", where="--k8s-endpoint", hint=hint)
     workers = flags.texts("worker-nodes")
 
     async def report(text: str) -> None:
@@ -76,7 +74,7 @@ def run_client_checks(flags: Flags, control_plane: Sequence[str]) -> int:
                     else await find_nodes(session, node)
                 )
                 await wait_for_health(
-                    SessionCalls(session),
+                    SessionCalls(session, nodes.control_plane[0], flags.text("k8s-endpoint")),
                     nodes,
                     seconds=flags.seconds("wait-timeout"),
                     report=report,

@@ -5,7 +5,7 @@ from pathlib import Path
 from talos.api.rpc import RpcError
 from talos.config.talosconfig.model import Context, TalosConfig
 from talos.config.talosconfig.places import save
-from talos.daemon.health import ClusterNodes
+from talos.daemon.health_calls import ClusterNodes
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type

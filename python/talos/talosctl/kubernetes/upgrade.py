@@ -14,7 +14,7 @@ from talos.api.machine.image_pb2 import ImageServicePullRequest, ImageServicePul
 from talos.api.machine.machine_pb2 import Version, VersionResponse
 from talos.api.rpc import RpcError
 from talos.config.model import Config
-from talos.daemon.health import ClusterNodes
+from talos.daemon.health_calls import ClusterNodes
 from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.resource import kinds
 from talos.resource.kind import Kind

@@ -15,6 +15,8 @@ from talos.system.inotify import DirectoryWatch
 
 CERTIFICATE = "kubelet-client-current.pem"
 """The kubelet's link to its newest certificate and key."""
+SERVING = "kubelet.crt"
+"""That of its port and the authority that the kubelet has made for it."""
 
 
 class KubeletIdentityController(Controller):
@@ -56,5 +58,9 @@ class KubeletIdentityController(Controller):
             pem = await trio.Path(self._folder / CERTIFICATE).read_bytes()
         except FileNotFoundError:  # it has not joined yet
             return
+        try:
+            serving = await trio.Path(self._folder / SERVING).read_bytes()
+        except FileNotFoundError:  # the cluster signs it
+            serving = b""
         async with self._connect(KUBED.socket) as transport:
-            await transport.unary(IDENTIFY, IdentifyRequest(pem=pem), Empty)
+            await transport.unary(IDENTIFY, IdentifyRequest(pem=pem, serving=serving), Empty)

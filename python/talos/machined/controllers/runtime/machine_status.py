@@ -1,6 +1,7 @@
 """MachineStatus: the stage, and whether the machine is ready or what is missing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import trio
 from google.protobuf.message import Message
@@ -11,6 +12,7 @@ from talos.api.machine import machine_pb2 as pb
 from talos.machined.node.stage import MachineStage
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
+from talos.resource.objects import to_plain
 from talos.resource.state import NotFoundError
 
 SERVICES = ("apid", "machined")
@@ -25,6 +27,12 @@ class MachineStatusController(Controller):
         Input(kinds.SERVICE),
         Input(*ids.NETWORK_STATUS),
         Input(*ids.TIME_STATUS),
+        Input(*ids.KUBELET_CONFIG),
+        Input(*ids.KUBERNETES_ROOT_SECRET),
+        Input(*ids.NODENAME),
+        Input(kinds.NODE_STATUS),
+        Input(kinds.STATIC_POD),
+        Input(kinds.STATIC_POD_STATUS),
     )
     outputs = (Output(kinds.MACHINE_STATUS),)
 
@@ -87,7 +95,48 @@ async def _find_unmet(runtime: ControllerRuntime) -> list[UnmetCondition]:
             unmet.append(UnmetCondition(name="services", reason=f'service "{name}" is not running'))
         elif not service.unknown and not service.healthy:
             unmet.append(UnmetCondition(name="services", reason=f'service "{name}" is not healthy'))
+    kubelet = await runtime.get_or_none(*ids.KUBELET_CONFIG)
+    if kubelet is not None and not kubelet.spec.skip_node_registration:
+        checks = {"staticPods": await check_static_pods(runtime), "nodeReady": await check_node(runtime)}
+        unmet += [UnmetCondition(name=name, reason=reason) for name, reason in checks.items() if reason]
     return unmet
+
+
+async def check_static_pods(runtime: ControllerRuntime) -> str:
+    """Which static pod is not ready; a worker does not get to see how its own are."""
+    if await runtime.get_or_none(*ids.KUBERNETES_ROOT_SECRET) is None:
+        return ""
+    nodename = await runtime.get_or_none(*ids.NODENAME)
+    if nodename is None:
+        return "the node has no name yet"
+    statuses = {found.id: found.spec for found in await runtime.list(kinds.STATIC_POD_STATUS)}
+    waiting: list[str] = []
+    for pod in await runtime.list(kinds.STATIC_POD):
+        metadata = to_plain(pod.spec.pod)["metadata"]
+        name = f"{metadata.get('namespace', 'default')}/{metadata['name']}-{nodename.spec.nodename}"
+        status = statuses.pop(name, None)
+        if status is None:
+            waiting.append(f'pod "{name}" is not running')
+        elif not _is_ready(to_plain(status.pod_status)):
+            waiting.append(f'pod "{name}" is not ready')
+    return ", ".join(waiting)
+
+
+def _is_ready(status: Mapping[str, Any]) -> bool:
+    conditions = status.get("conditions", ())
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+async def check_node(runtime: ControllerRuntime) -> str:
+    """Why the node is not ready in Kubernetes."""
+    nodename = await runtime.get_or_none(*ids.NODENAME)
+    if nodename is None:
+        return "the node has no name yet"
+    name = nodename.spec.nodename
+    status = await runtime.get_or_none(kinds.NODE_STATUS, name)
+    if status is None:
+        return f'node "{name}" status is not available yet'
+    return "" if status.spec.node_ready else f'node "{name}" is not ready'
 
 
 def make_event(spec: MachineStatusSpec) -> pb.MachineStatusEvent:

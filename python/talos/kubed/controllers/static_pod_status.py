@@ -1,0 +1,123 @@
+"""StaticPodStatus: the static pods as the kubelet has them, also while no API server answers."""
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from http.client import HTTPException, HTTPSConnection
+from typing import Any
+
+import trio
+
+from talos.api.common.common_pb2 import PEMEncodedCertificateAndKey
+from talos.api.definitions.k8s_pb2 import StaticPodStatusSpec
+from talos.kubed.node_access import KubeletIdentity
+from talos.kubernetes.client import MAX_REPLY, Access, make_context
+from talos.resource import ids, kinds
+from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
+from talos.resource.objects import to_struct
+from talos.system.logging import Log
+
+PORT = 10250
+TIMEOUT = 15.0
+LOOK_EVERY = 15.0
+"""Seconds between two looks, as upstream: the kubelet notifies nobody."""
+LOOK_EVERY_AT_FIRST = 2.0
+"""While a pod is not ready."""
+SOURCE = "kubernetes.io/config.source"
+STATIC = frozenset({"file", "http"})
+
+type Pod = Mapping[str, Any]
+
+
+class StaticPodStatusController(Controller):
+    """The kubelet's pods → StaticPodStatus; on control plane nodes, which have a certificate for its port."""
+
+    name = "k8s.KubeletStaticPodController"
+    inputs = (
+        Input(*ids.KUBERNETES_ROOT_SECRET),
+        Input(*ids.KUBERNETES_DYNAMIC_CERT),
+        Input(kinds.STATIC_POD),
+    )
+    outputs = (Output(kinds.STATIC_POD_STATUS),)
+
+    def __init__(self, kubelet: KubeletIdentity, log: Log) -> None:
+        self._kubelet = kubelet
+        self._log = log
+        self._connection: HTTPSConnection | None = None
+        self._trust: tuple[bytes, ...] = ()
+
+    async def run(self, runtime: ControllerRuntime) -> None:
+        """Look at every change, and then again and again."""
+        async for _ in runtime.events():
+            pause = await self._update(runtime)
+            runtime.reset_backoff()
+            with trio.move_on_after(pause):
+                await runtime.wait_for_round()
+            runtime.queue_reconcile()
+
+    async def _update(self, runtime: ControllerRuntime) -> float:
+        """Write what the kubelet has; the seconds until the next look."""
+        root = await runtime.get_or_none(*ids.KUBERNETES_ROOT_SECRET)
+        certificates = await runtime.get_or_none(*ids.KUBERNETES_DYNAMIC_CERT)
+        if root is None or certificates is None or not self._kubelet.pem:
+            return LOOK_EVERY
+        authority = b"\n".join(found.crt for found in root.spec.accepted_c_as)
+        self._choose(authority, certificates.spec.api_server_kubelet_client)
+        try:
+            pods = await trio.to_thread.run_sync(self._read, abandon_on_cancel=True)
+        except (OSError, HTTPException, ValueError) as error:
+            self._log.once(f"the kubelet's pods can't be read: {error}", key="pods", level="info")
+            return LOOK_EVERY
+        async with runtime.track_outputs():
+            for pod in pods:
+                metadata = pod["metadata"]
+                spec = StaticPodStatusSpec(pod_status=to_struct(pod["status"]))
+                await runtime.put(
+                    kinds.STATIC_POD_STATUS, f"{metadata['namespace']}/{metadata['name']}", spec
+                )
+        wanted = len(await runtime.list(kinds.STATIC_POD))
+        settled = len(pods) >= wanted and all(map(is_ready, pods))
+        return LOOK_EVERY if settled else LOOK_EVERY_AT_FIRST
+
+    def _choose(self, authority: bytes, client: PEMEncodedCertificateAndKey) -> None:
+        """Have the next call made with these certificates; those of before may have been replaced."""
+        trust = (authority, self._kubelet.serving, client.crt)
+        if trust == self._trust and self._connection is not None:
+            return
+        access = Access(
+            server="", authority=authority + self._kubelet.serving, certificate=client.crt, key=client.key
+        )
+        context = make_context(access)
+        context.check_hostname = False  # on this node's own loopback interface, by authorities of one node
+        self._trust = trust
+        self._connection = HTTPSConnection("127.0.0.1", PORT, timeout=TIMEOUT, context=context)
+
+    def _read(self) -> list[Pod]:
+        """The static pods; the connection stays open, as making one costs more than all else here."""
+        connection = self._connection
+        assert connection is not None
+        try:
+            return _ask(connection)
+        except (OSError, HTTPException):
+            connection.close()
+            return _ask(connection)  # it was closed meanwhile: http.client makes a new one
+
+
+def _ask(connection: HTTPSConnection) -> list[Pod]:
+    connection.request("GET", "/pods")
+    response = connection.getresponse()
+    content = response.read(MAX_REPLY)
+    if response.status != HTTPStatus.OK:
+        raise ValueError(f"{response.status}: {content[:200].decode(errors='replace')}")
+    return [pod for pod in json.loads(content)["items"] or () if is_static(pod)]
+
+
+def is_static(pod: Pod) -> bool:
+    """Whether the pod is not from the API."""
+    return pod["metadata"].get("annotations", {}).get(SOURCE) in STATIC
+
+
+def is_ready(pod: Pod) -> bool:
+    """Whether its condition says so."""
+    conditions = pod["status"].get("conditions", ())
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
