@@ -5,8 +5,9 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench.report import MEBIBYTE, MEGABYTE, Table
@@ -17,13 +18,13 @@ from tests.harness.releases import Releases
 
 from talos.provision.cluster import NodeInfo
 
-PATIENCE = 300.0
 PROBE_INTERVAL = 0.02
+STAGED = "read back, boot once"
 MILESTONES = (
     ("release pulled", r": pulled "),
     ("signature, every byte of it", r"is complete and signed"),
     ("slot written", r"reading slot . back"),
-    ("read back, boot once", r"which the next reboot tries"),
+    (STAGED, r"which the next reboot tries"),
     ("services stopped", r"sequence: reboot action: STOP"),
     ("the new system answers", r"post check passed"),
     ("self-check, default", r"is the default from now on"),
@@ -31,8 +32,10 @@ MILESTONES = (
 """What ends with which line of talosctl."""
 
 
-def follow_upgrade(cluster: Cluster, image: str, *nodes: NodeInfo) -> list[Milestone]:
-    """Upgrade nodes; when each line of talosctl came."""
+def follow_upgrade(
+    cluster: Cluster, image: str, *nodes: NodeInfo, note: Callable[[str], None] = lambda _: None
+) -> list[Milestone]:
+    """Upgrade nodes; when each milestone was reached, which is also noted at that moment."""
     addresses = ",".join(str(node.address) for node in nodes)
     command = cluster.command("-n", addresses, "upgrade", "--image", image)
     found: dict[str, float] = {}
@@ -45,8 +48,9 @@ def follow_upgrade(cluster: Cluster, image: str, *nodes: NodeInfo) -> list[Miles
         for line in client.stderr:
             lines.append(line)
             for name, pattern in MILESTONES:
-                if re.search(pattern, line):
-                    found.setdefault(name, time.monotonic() - began)
+                if name not in found and re.search(pattern, line):
+                    found[name] = time.monotonic() - began
+                    note(name)
     assert client.returncode == 0, "".join(lines)
     return [Milestone(name, at) for name, at in found.items()]
 
@@ -78,29 +82,20 @@ def watch_port(address: str) -> Generator[list[float]]:
         thread.join()
 
 
-@contextmanager
-def watch_init(node: NodeInfo) -> Generator[dict[str, int]]:
-    """The bytes that PID 1 wrote to disks, and its largest memory, as long as it lives."""
-    process = Path(f"/proc/{node.pid}")
-    found = {"before": _read_field(process / "status", "VmRSS") * 1024}
-    (process / "clear_refs").write_text("5")  # the peak begins anew
-    start = _read_field(process / "io", "write_bytes")
-    is_over = threading.Event()
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process's memory now and at most, and what it wrote to disks; bytes."""
 
-    def look() -> None:
-        with suppress(OSError):
-            while not is_over.is_set():
-                found["written"] = _read_field(process / "io", "write_bytes") - start
-                found["peak"] = _read_field(process / "status", "VmHWM") * 1024
-                time.sleep(PROBE_INTERVAL)
+    memory: int
+    peak: int
+    written: int
 
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        yield found
-    finally:
-        is_over.set()
-        thread.join()
+
+def measure(pid: int) -> Process:
+    """PID 1 of a node. What its children wrote counts once it has reaped them."""
+    status, io = Path(f"/proc/{pid}/status"), Path(f"/proc/{pid}/io")
+    memory, peak = (1024 * _read_field(status, name) for name in ("VmRSS", "VmHWM"))
+    return Process(memory, peak, _read_field(io, "write_bytes"))
 
 
 def _read_field(path: Path, name: str) -> int:
@@ -116,14 +111,21 @@ def test_upgrade(tmp_path: Path) -> None:
         tmp_path / "clusters", controlplanes=3, images=releases.images, stamp=releases.stamp()
     ) as cluster:
         image, node = releases.make("v1.15.1"), cluster.nodes[2]
-        with watch_port(str(node.address)) as gaps, watch_init(node) as init:
-            milestones = follow_upgrade(cluster, image, node)
+        Path(f"/proc/{node.pid}/clear_refs").write_text("5")  # the peak begins anew
+        before, staged = measure(node.pid), list[Process]()
+
+        def note(name: str) -> None:
+            if name == STAGED:
+                staged.append(measure(node.pid))
+
+        with watch_port(str(node.address)) as gaps:
+            milestones = follow_upgrade(cluster, image, node, note=note)
         print(f"\nAn upgrade of one node\n{draw(milestones)}")  # noqa: T201 - the figure
         table = Table("The node meanwhile", ("figure",))
         table.add("API away, s", f"{max(gaps):.1f}")
-        table.add("written by PID 1, MB", f"{init['written'] / MEGABYTE:.1f}")
-        table.add("memory of PID 1 before, MiB", f"{init['before'] / MEBIBYTE:.1f}")
-        table.add("memory of PID 1 at most, MiB", f"{init['peak'] / MEBIBYTE:.1f}")
+        table.add("written by PID 1, MB", f"{(staged[0].written - before.written) / MEGABYTE:.1f}")
+        table.add("memory of PID 1 before, MiB", f"{before.memory / MEBIBYTE:.1f}")
+        table.add("memory of PID 1 at most, MiB", f"{staged[0].peak / MEBIBYTE:.1f}")
         table.show()
         began = time.monotonic()
         follow_upgrade(cluster, releases.make("v1.15.2"), *cluster.nodes)
