@@ -15,7 +15,9 @@ ENVIRONMENT_SIZE = 1024
 START, SIZE = 102 << 20, 2000 << 20
 """Where an installed disk has BOOT, in bytes."""
 SECTOR = 512
-_SET = re.compile(r'^set (default|fallback)="([^"]*)"', re.MULTILINE)
+_DEFAULT = re.compile(r'^set default="([^"]*)"', re.MULTILINE)
+_FALLBACK = re.compile(r"^set fallback=(\d)$", re.MULTILINE)
+"""By its place in the menu: GRUB does not find a title with blanks in it."""
 _ENTRY = re.compile(r'^menuentry "([^"]*)" \{\n  .*\n  .*\n  linux (\S+).*\n  initrd (\S+)\n\}', re.MULTILINE)
 _NEXT = re.compile(r'"\$next_entry" = "([AB])"')
 
@@ -60,10 +62,11 @@ class BootDisk:
         config = self.read(CONFIG)
         assert config is not None, f"GRUB can't read {CONFIG}"
         text = config.decode("utf-8", "replace")
-        chosen = dict(reversed(_SET.findall(text)))
+        default, fallback = _DEFAULT.search(text), _FALLBACK.search(text)
         kernels = {title: kernel.split("/")[1] for title, kernel, _ in _ENTRY.findall(text)}
-        assert chosen.get("default") in kernels, f"{CONFIG} has no default:\n{text}"
-        first, second = kernels[chosen["default"]], kernels.get(chosen.get("fallback", ""), "")
+        assert default is not None, f"{CONFIG} has no default:\n{text}"
+        assert default[1] in kernels, f"{CONFIG} has no default:\n{text}"
+        first, second = kernels[default[1]], list(kernels.values())[int(fallback[1])] if fallback else ""
         other = _NEXT.search(text)
         if other is not None and self.next_entry() == other[1]:
             return Start(first=other[1], second=first, is_trial=True)

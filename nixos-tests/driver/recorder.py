@@ -71,7 +71,8 @@ class RecordedDisk:
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(self.socket))
         self._listener.listen(1)
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     def record(self) -> None:
         """Begin a new record."""
@@ -109,7 +110,10 @@ class RecordedDisk:
 
     def close(self) -> None:
         """Stop serving."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # which ends the thread's wait
         self._listener.close()
+        self._thread.join(5)
         self._file.close()
         self._record.close()
 

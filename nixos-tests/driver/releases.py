@@ -35,8 +35,8 @@ class Releases:
     @property
     def patch(self) -> str:
         """The part of a machine config that has images come from here."""
-        endpoint = {"ghcr.io": {"endpoints": [self._web.url("")]}}
-        return json.dumps({"machine": {"registries": {"mirrors": endpoint}}})
+        mirrors = {host: {"endpoints": [self._web.url("")]} for host in ("ghcr.io", "registry.k8s.io")}
+        return json.dumps({"machine": {"registries": {"mirrors": mirrors}}})
 
     def initramfs(self, version: str = FIRST, more: bytes = b"") -> Path:
         """The initramfs of a version that accepts this key's releases; ``more`` are further archives."""
@@ -75,15 +75,18 @@ class Releases:
         self._run(*argv, "--out", str(archive))
         if signed:
             self._run("sign", "--key", str(self._key), "--out", str(signature), str(archive))
-        self._offer(signature if signed else archive, version, altered=altered)
-        return f"{REPOSITORY}:{version}"
+        name = f"{REPOSITORY}:{version}"
+        self.offer(signature if signed else archive, name, altered=altered)
+        return name
 
-    def _offer(self, archive: Path, tag: str, *, altered: bool) -> None:
-        base = "/v2/" + REPOSITORY.partition("/")[2]
+    def offer(self, archive: Path, name: str, *, altered: bool = False) -> None:
+        """Offer the image of an archive by its name."""
+        repository, _, tag = name.partition("/")[2].rpartition(":")
+        base, folder = f"/v2/{repository}", self._folder / name.replace("/", "_")
         with tarfile.open(archive) as tar:
-            tar.extractall(self._folder / tag, filter="data")
-        blobs = self._folder / tag / "blobs/sha256"
-        index = json.loads((self._folder / tag / "index.json").read_text())
+            tar.extractall(folder, filter="data")
+        blobs = folder / "blobs/sha256"
+        index = json.loads((folder / "index.json").read_text())
         manifest = (blobs / index["manifests"][0]["digest"].partition(":")[2]).read_bytes()
         if altered:
             manifest = self._alter(blobs, manifest)

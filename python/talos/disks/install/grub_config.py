@@ -22,6 +22,8 @@ KERNEL = "vmlinuz"
 INITRAMFS = "initramfs"
 WIPE_ARGUMENT = "talos.experimental.wipe=system:EPHEMERAL,STATE"
 """Of the entry that resets the machine: config and data go, the installed system stays."""
+_FIRST, _SECOND = 0, 1
+"""Places in the menu. GRUB finds the default by its title, but a fallback by its place only."""
 _TRIAL_VARIABLE = "$trial"
 DEFAULT_ARGUMENTS = ("talos.platform=metal", "console=ttyS0", "console=tty0")
 """After those of the kernel; the last console is the one that PID 1 writes to."""
@@ -78,9 +80,9 @@ def make_config(entries: Sequence[Entry], default: str) -> str:
     others = [entry for entry in entries if entry.slot != default]
     lines = [
         f'set default="{first.title}"',
-        *(f'set fallback="{other.title}"' for other in others),
+        *(f"set fallback={_SECOND}" for _ in others),
         f"set timeout={TIMEOUT}",
-        *(line for other in others for line in _boot_once(first, other)),
+        *(line for other in others for line in _boot_once(other)),
         "",
         "insmod all_video",
         "serial --unit=0 --speed=115200",
@@ -93,7 +95,7 @@ def make_config(entries: Sequence[Entry], default: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _boot_once(first: Entry, other: Entry) -> list[str]:
+def _boot_once(other: Entry) -> list[str]:
     """The way back from a slot that is booted once is the default, even when its kernel can't be loaded."""
     return [
         "set next_entry=",
@@ -105,7 +107,7 @@ def _boot_once(first: Entry, other: Entry) -> list[str]:
         "  set next_entry=",
         f"  if save_env --file /{ENVIRONMENT} next_entry; then",
         f'    set default="{other.title}"',
-        f'    set fallback="{first.title}"',
+        f"    set fallback={_FIRST}",
         f"    set trial={TRIAL_ARGUMENT}",
         "  fi",
         "fi",

@@ -1,0 +1,123 @@
+"""What can be erased, by the API, from GRUB's menu and by kernel arguments; and what is refused."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from driver.client import at
+from driver.disks import make_disk
+from driver.machine import Machine
+from driver.node import Disk, Node
+from driver.process import run
+from driver.scenarios import apply_config, wait_for_installed
+from driver.world import World
+
+ASSETS = ("disk-image", "kernel", "initramfs", "cmdline")
+IMAGE = Disk(asset="disk-image", file="disk.qcow2", size="8G")
+SPARE = Disk(size="400M", recorded=True)
+NODES = {"node": Node(boot="bios", disks={"system": IMAGE, "one": SPARE, "two": SPARE})}
+"""The system is on vda; vdb and vdc have a filesystem each."""
+TAG, KEPT = "0x0c", "kept over a reset of other partitions"
+MARKER = "/var/log/machined.log"
+NEXT = "\x0e"
+"""Control-N: the next line of GRUB's menu."""
+
+
+def refuse(node: Machine, *argv: str, reason: str) -> None:
+    """The command fails with this reason on one line."""
+    result = node.client.run(*argv, check=False)
+    assert result.code, f"{argv} was not refused"
+    assert reason in result.stderr, result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def list_filesystems(node: Machine) -> dict[str, str]:
+    """What each disk and partition holds, by its name."""
+    return {
+        str(at(volume, "metadata.id")): str(at(volume, "spec.name") or "")
+        for volume in node.get("discoveredvolumes")
+    }
+
+
+def assert_empty(disk: Path) -> None:
+    """The file of a disk has nothing where filesystems have their mark."""
+    with disk.open("rb") as file:
+        assert not any(file.read(4096)), f"{disk.name} is not erased"
+
+
+def check_kept(node: Machine, machine_id: str) -> None:
+    assert node.client.run("read", "/etc/machine-id").stdout == machine_id, "STATE is lost"
+    assert KEPT in node.client.run("get", "metakeys", "-o", "yaml").stdout, "META is lost"
+
+
+def test(world: World) -> None:
+    node = world["node"]
+    cluster = world.cluster()
+    for disk in node.recorded.values():
+        run([*world.programs.argv("mkfs.xfs"), "-q", str(disk.path)])
+    node.start()
+    node.wait_for_api(insecure=True)
+    apply_config(node, cluster)
+    wait_for_installed(node)
+    node.talosctl("meta", "write", TAG, KEPT)
+    machine_id = node.client.run("read", "/etc/machine-id").stdout
+    log = node.client.run("read", MARKER).stdout.splitlines()[0]
+
+    world.section("what is in use, or not there, is not erased")
+    refuse(node, "wipe", "disk", "vda", reason='blockdevice "vda" is the system disk (use talosctl reset')
+    refuse(node, "wipe", "disk", "vda6", reason='blockdevice "vda6" is in use by volume "EPHEMERAL"')
+    refuse(node, "wipe", "disk", "vdz", reason='blockdevice "vdz" not found')
+    refuse(node, "wipe", "disk", "vdb", "vda", reason='"vda" is the system disk')
+    refuse(node, "reset", "--user-disks-to-wipe", "/dev/vda", reason="/dev/vda is the system disk")
+    refuse(node, "reset", "--user-disks-to-wipe", "/dev/vdz", reason="there is no disk /dev/vdz")
+    refuse(node, "reset", "--system-labels-to-wipe", "VAR", reason="the system disk has no partition VAR")
+    refuse(node, "reset", "--wipe-mode", "user-disks", reason="no disk is named")
+    assert list_filesystems(node)["vdb"] == "xfs", "a disk was erased by a request that was refused"
+
+    world.section("a disk")
+    node.talosctl("wipe", "disk", "vdb")
+    assert list_filesystems(node)["vdb"] == ""
+    assert_empty(node.recorded["one"].path)
+
+    world.section("EPHEMERAL and another disk, by a reset that reboots")
+    argv = ("--system-labels-to-wipe", "EPHEMERAL", "--user-disks-to-wipe", "/dev/vdc", "--reboot")
+    node.talosctl("reset", *argv, "--graceful=false", seconds=300)
+    node.wait_for_reset()
+    wait_for_installed(node)
+    check_kept(node, machine_id)
+    assert_empty(node.recorded["two"].path)
+    assert log not in node.client.run("read", MARKER).stdout, "EPHEMERAL is what it was"
+
+    world.section("STATE and EPHEMERAL, from GRUB's menu")
+    node.talosctl("reboot", "--wait=false")
+    node.wait_for_reset()
+    node.wait_for_console_text("Reset A - Talos")
+    node.send_console(f"{NEXT}\r")
+    node.wait_for_console_text(r"erasing .*EPHEMERAL.*talos\.experimental\.wipe")
+    node.client.talosconfig = None
+    node.wait_for_api(insecure=True)
+
+    world.section("everything, and the machine switches itself off")
+    apply_config(node, cluster)
+    wait_for_installed(node)
+    assert node.client.run("read", "/etc/machine-id").stdout != machine_id, "STATE is what it was"
+    node.talosctl("reset", seconds=300)
+    node.wait_for_off()
+    node.client.talosconfig = None
+    node.start(node=replace(node.node, boot="pvh"))
+    node.wait_for_api(insecure=True)
+    node.crash()
+
+    world.section("talos.halt_if_installed")
+    node.disk("system").unlink()
+    make_disk(world.programs, world.assets, IMAGE, node.disk("system"))
+    node.start(node=replace(node.node, arguments=("talos.halt_if_installed=1",)))
+    node.wait_for_console_text("installed already, .* boot from the disk .*talos.halt_if_installed")
+    node.crash()
+
+    world.section("talos.experimental.wipe=system")
+    node.start(node=replace(node.node, arguments=("talos.experimental.wipe=system",)))
+    node.wait_for_console_text(r"erasing .*/dev/vda")
+    node.wait_for_api(insecure=True)
+    node.crash()
+    node.start(node=replace(node.node, arguments=("talos.experimental.wipe=system",)))
+    node.wait_for_console_text("there is no system disk to erase")
