@@ -27,6 +27,7 @@ from talos.machined.platform.platform import detect_platform
 from talos.machined.services.etcd import leave_etcd, resign
 from talos.machined.services.etcd_data import has_data
 from talos.machined.services.kubelet import drain
+from talos.machined.services.pods import stop_pods
 from talos.machined.services.processes import ProcessRunner
 from talos.machined.services.reaper import Reaper
 from talos.machined.services.runner import RunnerContext
@@ -106,6 +107,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         leave=leave,
         resign=partial(resign, runner_context.connect),
         drain=partial(drain, runner_context.connect, supervisor, daemon.log),
+        stop_pods=partial(stop_pods, runner_context.connect, supervisor, daemon.log),
         off=PowerAction.HALT
         if platform.arguments.first(SHUTDOWN_ARGUMENT) == "halt"
         else PowerAction.POWER_OFF,

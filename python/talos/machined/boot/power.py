@@ -35,6 +35,8 @@ RESIGN_LIMIT = 5.0
 """Seconds for clusterd to give up what this node was elected for, which others take up later without it."""
 DRAIN_LIMIT = 400.0
 """Seconds to move pods elsewhere, beside the deadlines above; kubed itself takes up to six minutes."""
+PODS_LIMIT = 180.0
+"""Seconds for the pods to end, which are added to the deadlines above."""
 REPLY_DELAY = 0.3
 """Seconds in which the last events reach the API's clients."""
 SYSTEM = frozenset({"machined", "apid", "routerd"})
@@ -64,6 +66,7 @@ class PowerSequences:
         leave: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
         resign: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
         drain: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+        stop_pods: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
     ) -> None:
         self._nursery = nursery
         self._sequencer = sequencer
@@ -80,6 +83,7 @@ class PowerSequences:
         self._leave = leave
         self._resign_elections = resign
         self._drain_node = drain
+        self._stop_all_pods = stop_pods
 
     def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT, is_upgrade: bool = False) -> str:
         """Start to reboot; the actor id. SequenceLockedError.
@@ -89,8 +93,8 @@ class PowerSequences:
         drains = is_upgrade and mode is not RebootMode.FORCE
         actor = self._sequencer.reserve("reboot", takeover=mode is RebootMode.FORCE)
         self._stage.set(enums.MACHINE_STAGE_UPGRADING if drains else enums.MACHINE_STAGE_REBOOTING)
-        phases = self.make_stop_phases()
-        self._nursery.start_soon(self._end, "reboot", PowerAction.REBOOT, actor, phases, DEADLINE, drains)
+        end = partial(self._end, drains=drains, cleans=mode is not RebootMode.FORCE)
+        self._nursery.start_soon(end, "reboot", PowerAction.REBOOT, actor, self.make_stop_phases())
         return actor
 
     def shutdown(self, *, force: bool = False) -> str:
@@ -140,13 +144,21 @@ class PowerSequences:
         phases: Sequence[Phase],
         deadline: float = DEADLINE,
         drains: bool = False,
+        cleans: bool = True,
     ) -> None:
         scope = trio.CancelScope(deadline=trio.current_time() + deadline)
 
         async def drain() -> None:
             await self._drain()
+            scope.deadline = trio.current_time() + deadline + PODS_LIMIT
+
+        async def clean_up() -> None:
+            await self._stop_pods()
             scope.deadline = trio.current_time() + deadline
 
+        if cleans:
+            scope.deadline += PODS_LIMIT
+            phases = (Phase("cleanup", (Task("stopAllPods", clean_up),), may_fail=True), *phases)
         if drains:
             scope.deadline += DRAIN_LIMIT
             phases = (Phase("drain", (Task("cordonAndDrainNode", drain),), may_fail=True), *phases)
@@ -175,6 +187,15 @@ class PowerSequences:
             Phase("unmountSystem", (Task("unmountEphemeralPartition", self._unmount_var),), may_fail=True),
             Phase("volumeFinalize", (Task("teardownLifecycle", self._unmount_state),), may_fail=True),
         )
+
+    async def _stop_pods(self) -> None:
+        with trio.move_on_after(PODS_LIMIT) as scope:
+            try:
+                await self._stop_all_pods()
+            except (RpcError, OSError) as error:
+                self._log.warning("the node's pods end with it", reason=str(error))
+        if scope.cancelled_caught:
+            self._log.warning("the node's pods end with it", reason="it takes too long")
 
     async def _drain(self) -> None:
         with trio.move_on_after(DRAIN_LIMIT) as scope:

@@ -1,0 +1,22 @@
+"""How long the container of a pod has to end."""
+
+import json
+
+import pytest
+
+from talos.machined.services.pods import GRACE, MAX_GRACE, parse_grace
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("0", 0), ("5", 5), ("9999999", MAX_GRACE), ("-1", 0), ("nan", GRACE), ("soon", GRACE), (None, GRACE)],
+)
+def test_a_pods_grace_is_bounded(text: str | None, seconds: float) -> None:
+    annotations = {"io.kubernetes.pod.terminationGracePeriod": text} if text is not None else {}
+    document = {"Version": "v1", "Metadata": {"Config": {"annotations": annotations}}}
+    assert parse_grace(json.dumps(document).encode()) == seconds
+
+
+@pytest.mark.parametrize("metadata", [b"", b"[]", b"{", b'{"Metadata": 7}'])
+def test_what_is_noted_otherwise_is_the_default(metadata: bytes) -> None:
+    assert parse_grace(metadata) == GRACE
