@@ -12,6 +12,7 @@
       };
     in
     {
+      inherit (pkgs) lib;
       packages.${system} = pkgs.packages;
       checks.${system} = pkgs.checks;
       apps.${system} = pkgs.apps // { default = pkgs.apps.talosctl; };

@@ -30,6 +30,7 @@ rec {
     name = "talos.spdx.json";
     command = [ "python3.13" ./sbom/make.py ];
     inherit base version;
+    product = "Talos";
     debs = inputs.debs.image;
     lock = ../pkgs/locks/debian.json;
     wheels_lock = ../pkgs/locks/wheels-image.txt;
@@ -83,7 +84,7 @@ rec {
     image = squashfs;
   };
 
-  # Who a release is, and whose releases it accepts: the second archive of an initramfs. Nothing else knows the commit,
+  # Who a release is, and whose releases it accepts: the last archive of an initramfs. Nothing else knows the commit,
   # so that a commit that changes nothing rebuilds nothing, and the tests on virtual machines boot without it.
   stamp = build {
     name = "talos-${version}-stamp";
@@ -93,16 +94,31 @@ rec {
     os_release = builtins.toFile "os-release" (import ./rootfs/os-release.nix { inherit version; } + "BUILD_ID=${rev}\n");
   };
 
-  stamped = build {
+  join = parts: if builtins.length parts == 1 then builtins.head parts else build {
     name = "talos-${version}.initramfs";
     command = [ "python3.13" ./initramfs/append.py ];
-    inherit initramfs stamp;
+    inherit parts;
   };
 
-  media = makeMedia initramfs;
-  releases = makeMedia stamped;
+  extensions = import ./extensions { inherit inputs buildRoot roots python base rootfs version; };
 
-  makeMedia = initramfs: import ./media { inherit buildRoot roots python kernel grub initramfs version rev; };
+  # Everything that is made of a system with these extensions; for tests, without a stamp.
+  makeImage = let make = extensions; in { stamps ? [ stamp ], extensions ? [ ] }:
+    let
+      archives = if extensions == [ ] then [ ] else [ (make.archive extensions) ];
+      whole = join ([ initramfs ] ++ archives ++ stamps);
+    in
+    {
+      initramfs = whole;
+      squashfs = if extensions == [ ] then squashfs else make.squashfs extensions;
+    } // import ./media {
+      inherit buildRoot roots python kernel grub version rev;
+      initramfs = whole;
+      layers = if extensions == [ ] then "" else make.layers extensions;
+    };
+
+  media = makeImage { stamps = [ ]; };
+  image = { extensions ? [ ] }: makeImage { inherit extensions; };
 
   # What it is made of: `make size`.
   size = build {

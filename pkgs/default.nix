@@ -18,24 +18,31 @@ let
   release = name: python.program name "talos.upgrade.release" [ ] [ ];
   discovery = python.program "discovery" "talos.discovery.main" [ ] [ ];
   upgrade-controller = python.program "upgrade-controller" "talos.upgrade_controller.main" [ ] [ ];
+  image = modules.image { };
   vms = import ../nixos-tests {
     inherit buildRoot roots python;
-    inherit (modules.releases) iso;
+    inherit (image) iso;
     assets = {
       inherit (modules) initramfs squashfs;
       inherit (modules.media) disk-image iso netboot release;
       release-tool = release "release";
       inherit (kernel) kernel;
+      extensions = modules.extensions.archive [ modules.extensions.qemu-guest-agent ];
       cmdline = builtins.path { path = ../kernel/cmdline; name = "cmdline"; };
     };
   };
 in
 {
+  # Images of one's own: `lib.image { extensions = [ … ]; }`, docs/extensions.md.
+  lib = {
+    inherit (modules) image;
+    inherit (modules.extensions) debianService;
+  };
   packages = python.packages // {
     inherit (python) api talosctl workstation;
     inherit (modules) rootfs squashfs stamp sbom size;
-    inherit (modules.releases) disk-image iso netboot release;
-    initramfs = modules.stamped;
+    inherit (modules.extensions) qemu-guest-agent;
+    inherit (image) disk-image initramfs iso netboot release;
     inherit (kernel) kernel init;
     images = images.cluster;
     images-all = images.all;

@@ -43,6 +43,8 @@ in
 
   # Lists of .deb files, by root, and of .whl files, by set.
   debs = builtins.mapAttrs (_: map deb) lock.roots;
+  # By package.
+  versions = builtins.mapAttrs (_: entry: entry.version) lock.packages;
   wheels = { image = wheelsOf "image"; tools = wheelsOf "tools"; };
   busybox = "${fixed { name = "bootstrap"; inherit (lock.bootstrap) sha256; mode = "recursive"; }}/busybox";
 }

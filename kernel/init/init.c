@@ -1,7 +1,7 @@
 /*
- * The first program the kernel runs, from the initramfs: checks the system image, mounts it and hands over to the
- * real PID 1 in it.  Whatever fails is said on the console and ends in a kernel panic, which reboots into the
- * previous system when this one was on trial.
+ * The first program the kernel runs, from the initramfs: checks the system image and the extensions that are with it,
+ * mounts them and hands over to the real PID 1.  Whatever fails is said on the console and ends in a kernel panic,
+ * which reboots into the previous system when this one was on trial.
  */
 #include "sha256.h"
 
@@ -19,6 +19,10 @@
 
 #define IMAGE "/rootfs.sqsh"
 #define DIGEST "/rootfs.sqsh.sha256" /* 64 hexadecimal digits */
+#define EXTENSIONS "/extensions"
+#define DIGESTS EXTENSIONS "/sha256sums" /* a line for each extension: digest, two blanks, name of its image */
+#define LAYERS "/layers"
+#define MAX_EXTENSIONS 32
 #define ROOT "/root"
 #define INSTALL ROOT "/usr/install" /* what this system came from, for whoever writes it to a disk */
 #define PREFIX "[talos] [initramfs] "
@@ -47,10 +51,15 @@ static _Noreturn void fail(const char *what)
 	exit(1);
 }
 
+static void make_folder(const char *path)
+{
+	if (mkdir(path, 0755) < 0 && errno != EEXIST)
+		fail(path);
+}
+
 static void mount_or_fail(const char *source, const char *target, const char *type, unsigned long flags)
 {
-	if (mkdir(target, 0755) < 0 && errno != EEXIST)
-		fail(target);
+	make_folder(target);
 	if (mount(source, target, type, flags, NULL) < 0)
 		fail(target);
 }
@@ -77,32 +86,31 @@ static void read_digest(char expected[2 * SHA256_DIGEST + 1])
 	fclose(file);
 }
 
-static void check_image(int image)
+static void check_image(int image, const char *path, const char *expected)
 {
 	static uint8_t buffer[1 << 20];
-	char expected[2 * SHA256_DIGEST + 1] = "", found[2 * SHA256_DIGEST + 1];
+	char found[2 * SHA256_DIGEST + 1];
 	uint8_t digest[SHA256_DIGEST];
 	struct sha256 hash;
 	ssize_t size;
 
-	read_digest(expected);
 	sha256_begin(&hash);
 	while ((size = read(image, buffer, sizeof(buffer))) > 0)
 		sha256_add(&hash, buffer, size);
 	if (size < 0)
-		fail(IMAGE);
+		fail(path);
 	sha256_end(&hash, digest);
 	for (int i = 0; i < SHA256_DIGEST; i++)
 		sprintf(found + 2 * i, "%02x", digest[i]);
 	if (strcmp(found, expected) != 0) {
-		say("%s has the digest %s, expected %s", IMAGE, found, expected);
+		say("%s has the digest %s, expected %s", path, found, expected);
 		errno = 0;
 		fail("the system image is corrupt; boot the other slot or install again");
 	}
 }
 
-/* Binds the image to a free loop device; the kernel lets go of the device when the mount ends. */
-static void attach_image(int image, char device[32])
+/* Mounts an image by a free loop device; the kernel lets go of the device when the mount ends. */
+static void attach_image(int image, const char *target)
 {
 	struct loop_config config = {
 		.fd = image,
@@ -110,32 +118,77 @@ static void attach_image(int image, char device[32])
 	};
 	int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 	int number = control < 0 ? -1 : ioctl(control, LOOP_CTL_GET_FREE);
+	char device[32];
 	int loop;
 
 	if (number < 0)
 		fail("/dev/loop-control");
-	snprintf(device, 32, "/dev/loop%d", number);
+	snprintf(device, sizeof(device), "/dev/loop%d", number);
 	loop = open(device, O_RDONLY | O_CLOEXEC);
 	if (loop < 0 || ioctl(loop, LOOP_CONFIGURE, &config) < 0)
 		fail(device);
 	close(control);
-	if (mount(device, ROOT, "squashfs", MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0)
-		fail("mounting " IMAGE);
+	make_folder(target);
+	if (mount(device, target, "squashfs", MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0)
+		fail(target);
 	close(loop); /* only now: closing the last user earlier would clear the device */
 }
 
-static void mount_image(void)
+static void mount_image(const char *path, const char *expected, const char *target)
 {
-	char device[32];
-	int image = open(IMAGE, O_RDONLY | O_CLOEXEC);
+	int image = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (image < 0)
-		fail("the system image, " IMAGE ", which the initramfs must hold");
-	check_image(image);
-	if (mkdir(ROOT, 0755) < 0 && errno != EEXIST)
-		fail(ROOT);
-	attach_image(image, device);
+		fail(path);
+	check_image(image, path, expected);
+	attach_image(image, target);
 	close(image);
+}
+
+/*
+ * The layers of one overlay without an upper one, so it can't be written to.  The system image is the topmost: whatever
+ * an extension holds, no file of the system is replaced or hidden by it.
+ */
+static void mount_layers(FILE *digests, const char *expected)
+{
+	char options[1024] = "lowerdir=" LAYERS "/system", digest[2 * SHA256_DIGEST + 1], name[96];
+	char path[128], target[32];
+	int count = 0, found;
+
+	make_folder(LAYERS);
+	mount_image(IMAGE, expected, LAYERS "/system");
+	errno = 0;
+	while ((found = fscanf(digests, "%64[0-9a-f]  %95[a-z0-9.-]\n", digest, name)) == 2) {
+		if (count == MAX_EXTENSIONS || strlen(digest) != 2 * SHA256_DIGEST)
+			fail(DIGESTS);
+		snprintf(path, sizeof(path), EXTENSIONS "/%s", name);
+		snprintf(target, sizeof(target), LAYERS "/%d", count++);
+		mount_image(path, digest, target);
+		strcat(strcat(options, ":"), target);
+		errno = 0;
+	}
+	if (found != EOF || ferror(digests))
+		fail(DIGESTS);
+	if (mount("overlay", ROOT, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV, options) < 0)
+		fail("the overlay of the system image and its extensions");
+	/* The overlay holds on to them. */
+	for (umount2(LAYERS "/system", MNT_DETACH); count-- > 0; umount2(target, MNT_DETACH))
+		snprintf(target, sizeof(target), LAYERS "/%d", count);
+}
+
+static void mount_system(void)
+{
+	char expected[2 * SHA256_DIGEST + 1] = "";
+	FILE *digests = fopen(DIGESTS, "re");
+
+	read_digest(expected);
+	make_folder(ROOT);
+	if (digests) {
+		mount_layers(digests, expected);
+		fclose(digests);
+	} else {
+		mount_image(IMAGE, expected, ROOT);
+	}
 }
 
 /*
@@ -172,7 +225,7 @@ int main(void)
 	mount_or_fail("proc", "/proc", "proc", MS_NOSUID | MS_NOEXEC | MS_NODEV);
 	mount_or_fail("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NOEXEC | MS_NODEV);
 	check_processor();
-	mount_image();
+	mount_system();
 	bind_initramfs();
 	switch_root();
 	execv(arguments[0], arguments);

@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from talos.upgrade.initramfs import read_release
+from talos.upgrade.initramfs import RELEASE, read_folder
 
 folder = Path("release")
 (folder / "keys").mkdir(parents=True)
@@ -12,4 +12,4 @@ shutil.copyfile(os.environ["os_release"], folder / "os-release")
 for number, key in enumerate(sorted(os.environ["keys"].split())):
     shutil.copyfile(key, folder / "keys" / f"{number}.pub")
 with Path(os.environ["out"]).open("wb") as out:
-    out.writelines(read_release(folder))
+    out.writelines(read_folder(folder, RELEASE))

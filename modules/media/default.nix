@@ -1,5 +1,5 @@
 # What machines are started from: a disk image, an ISO, files for network boot; and what they are upgraded with.
-{ buildRoot, roots, python, kernel, grub, initramfs, version, rev }:
+{ buildRoot, roots, python, kernel, grub, initramfs, layers, version, rev }:
 let
   build = { name, script, ... }@attributes: buildRoot.runIn roots.media (removeAttrs attributes [ "script" ] // {
     name = "talos-${version}-${name}";
@@ -25,7 +25,7 @@ in
     command = [ "${python.workstation}/bin/python3.13" ./release.py ];
     PYTHONPATH = builtins.concatStringsSep ":" (map (name: python.folders.${name}) [ "upgrade" "config" "pki" "resource" "api" "system" ]);
     inherit (kernel) kernel;
-    inherit initramfs version rev;
+    inherit initramfs layers version rev;
     boot = grub.disk;
   };
 

@@ -2,10 +2,13 @@
 
 import os
 import sys
+from pathlib import Path
 
 from talos.upgrade.release import main
 
 boot = os.environ["boot"]
 argv = ["make", "--version", os.environ["version"], "--commit", os.environ["rev"], "--out", os.environ["out"]]
+for image in sorted(Path(os.environ["layers"]).glob("*.sqsh")) if os.environ["layers"] else ():
+    argv += ["--extension", image.stem.partition(".")[2]]
 argv += ["--named", f"initramfs={os.environ['initramfs']}", f"{os.environ['kernel']}/vmlinuz"]
 sys.exit(main([*argv, *(f"{boot}/{name}" for name in ("boot.img", "core.img", "BOOTX64.EFI", "cmdline"))]))

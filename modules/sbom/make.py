@@ -1,4 +1,4 @@
-"""Write the image's bill of materials: an SPDX 2.3 document with the packages that its files are from.
+"""Write the bill of materials of an image or an extension: an SPDX 2.3 document of the packages in it.
 
 A function of the locks and of what is in the base; no time, no place of the build gets in.
 """
@@ -91,9 +91,10 @@ def describe_wheels(text: str) -> Iterator[dict[str, Any]]:
         yield describe(name, version, f"pkg:pypi/{name}@{quote(version, safe='')}", sha256)
 
 
-def make_document(version: str, packages: list[dict[str, Any]]) -> dict[str, Any]:
-    """The document, with the image itself as the package that contains the others."""
-    own = describe("Talos", version, f"pkg:generic/talos@{quote(version, safe='')}")
+def make_document(product: str, version: str, packages: list[dict[str, Any]]) -> dict[str, Any]:
+    """The document, with the product itself as the package that contains the others."""
+    name = product.lower()
+    own = describe(product, version, f"pkg:generic/{name}@{quote(version, safe='')}")
     digest = hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()
     document = "SPDXRef-DOCUMENT"
     links = [(document, "DESCRIBES", own["SPDXID"])]
@@ -102,8 +103,8 @@ def make_document(version: str, packages: list[dict[str, Any]]) -> dict[str, Any
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
         "SPDXID": document,
-        "name": f"talos-{version}",
-        "documentNamespace": f"https://spdx.org/spdxdocs/talos-{version}-{digest}",
+        "name": f"{name}-{version}",
+        "documentNamespace": f"https://spdx.org/spdxdocs/{name}-{version}-{digest}",
         "creationInfo": {"created": CREATED, "creators": ["Tool: talos-sbom"]},
         "packages": [own, *packages],
         "relationships": [
@@ -114,14 +115,15 @@ def make_document(version: str, packages: list[dict[str, Any]]) -> dict[str, Any
 
 
 def main() -> None:
-    """Write $out from $base, $debs and the locks."""
+    """Write $out about $product from $base, $debs and the locks."""
     lock = json.loads(Path(os.environ["lock"]).read_text(encoding="utf-8"))
     debs = [Path(path) for path in os.environ["debs"].split()]
     base = list_base(Path(os.environ["base"]))
-    wheels = Path(os.environ["wheels_lock"]).read_text(encoding="utf-8")
-    packages = [*describe_debian(lock, debs, base), *describe_wheels(wheels)]
+    packages = [*describe_debian(lock, debs, base)]
+    if "wheels_lock" in os.environ:
+        packages += describe_wheels(Path(os.environ["wheels_lock"]).read_text(encoding="utf-8"))
     packages.sort(key=lambda package: package["name"])
-    document = make_document(os.environ["version"], packages)
+    document = make_document(os.environ["product"], os.environ["version"], packages)
     text = json.dumps(document, indent=2, sort_keys=True) + "\n"
     Path(os.environ["out"]).write_text(text, encoding="utf-8")
 

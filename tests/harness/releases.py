@@ -10,7 +10,7 @@ from tests.harness.cluster import image, image_archives
 
 from talos.upgrade.archive import REPOSITORY, add_signature, write_archive
 from talos.upgrade.features import list_features
-from talos.upgrade.initramfs import read_initramfs, read_release
+from talos.upgrade.initramfs import RELEASE, read_folder, read_initramfs
 from talos.upgrade.manifest import ReleaseManifest, format_release
 from talos.upgrade.release import ARCHITECTURE, describe_file
 from talos.upgrade.signature import format_public, sign
@@ -43,7 +43,7 @@ class Releases:
         (release / "os-release").write_text(f"ID=talos\nVERSION_ID={version}\nBUILD_ID=test\n")
         (release / "keys/test.pub").write_bytes(format_public(self.key.public_key()))
         path = self.folder / f"{version}.stamp"
-        path.write_bytes(b"".join(read_release(release)))
+        path.write_bytes(b"".join(read_folder(release, RELEASE)))
         return path
 
     def make(

@@ -3,8 +3,9 @@
 The build and the installer call the same functions, so a machine that was booted from anywhere writes
 the very bytes of the release to its disk. Format: cpio "newc", ``Documentation/driver-api/early-userspace``.
 
-A second archive may follow, the release's identity: the kernel unpacks one after the other. So the system
-image does not change with the commit that it was built from, nor with the keys that it trusts.
+More archives may follow, each with one folder: the extensions, then the release's identity. The kernel
+unpacks one after the other. So the system image does not change with the commit that it was built from, nor
+with the keys that it trusts.
 """
 
 import hashlib
@@ -17,8 +18,11 @@ IMAGE = "rootfs.sqsh"
 DIGEST = "rootfs.sqsh.sha256"
 CHUNK = 1 << 20
 """Bytes that are in memory at a time."""
+EXTENSIONS = "extensions"
+"""The extensions' images, ``extensions.yaml``, and the digests that the early init checks."""
+DIGESTS = "sha256sums"
 RELEASE = "release"
-"""The folder of the second archive: ``os-release``, and ``keys/`` with the keys of releases it accepts."""
+"""The release's identity: ``os-release``, and ``keys/`` with the keys of releases that it accepts."""
 TRAILER = "TRAILER!!!"
 """The name of an archive's last member."""
 MAGIC = b"070701"
@@ -37,18 +41,24 @@ def read_initramfs(init: Path, image: Path) -> Iterator[bytes]:
     yield from _add(TRAILER, 0, 0)
 
 
-def read_release(folder: Path) -> Iterator[bytes]:
-    """The second archive, with the files of ``folder``; nothing when there is no such folder."""
+def read_folder(folder: Path, name: str) -> Iterator[bytes]:
+    """An archive that follows, of one folder; nothing when there is no such folder."""
     if not folder.is_dir():
         return
-    yield from _add(RELEASE, stat.S_IFDIR | 0o755, 0)
+    yield from _add(name, stat.S_IFDIR | 0o755, 0)
     for path in sorted(folder.rglob("*")):
-        name = f"{RELEASE}/{path.relative_to(folder)}"
+        inside = f"{name}/{path.relative_to(folder)}"
         if path.is_dir():
-            yield from _add(name, stat.S_IFDIR | 0o755, 0)
+            yield from _add(inside, stat.S_IFDIR | 0o755, 0)
         else:
-            yield from _add_file(name, 0o444, path)
+            yield from _add_file(inside, 0o444, path)
     yield from _add(TRAILER, 0, 0)
+
+
+def read_digests(text: str) -> dict[str, str]:
+    """The digests of files by their names, from a text as sha256sum writes it."""
+    lines = (line.split("  ", 1) for line in text.splitlines())
+    return {name: digest for digest, name in lines}
 
 
 def hash_file(path: Path) -> str:

@@ -9,7 +9,7 @@ import pytest
 from talos.system.block.meta import is_meta
 from talos.system.errors import UserError
 from talos.upgrade import slot_folder
-from talos.upgrade.initramfs import IMAGE, read_initramfs, read_release
+from talos.upgrade.initramfs import IMAGE, RELEASE, read_folder, read_initramfs
 from talos.upgrade.slot_folder import WATCHDOG_SECONDS, Boot, SlotFolder
 
 A, B, TRIAL = Boot("A", is_trial=False), Boot("B", is_trial=False), Boot("B", is_trial=True)
@@ -31,7 +31,7 @@ def make_stamp(folder: Path, version: str) -> bytes:
     (release / "keys").mkdir(parents=True, exist_ok=True)
     (release / "os-release").write_text(f"ID=talos\nVERSION_ID={version}\n")
     (release / "keys/0.pub").write_text("key")
-    return b"".join(read_release(release))
+    return b"".join(read_folder(release, RELEASE))
 
 
 def make_initramfs(folder: Path, version: str = "v1.16.0", size: int = 5000) -> bytes:
@@ -131,12 +131,12 @@ def test_an_image_that_its_digest_denies_is_refused(slots: SlotFolder, tmp_path:
 def test_other_files_of_an_initramfs_are_left_out(name: str, slots: SlotFolder, tmp_path: Path) -> None:
     (tmp_path / "release-other").mkdir()
     (tmp_path / "release-other/os-release").write_text("VERSION_ID=v1.16.0\n")
-    other = b"".join(read_release(tmp_path / "release-other"))
+    other = b"".join(read_folder(tmp_path / "release-other", RELEASE))
     # The name of a member has to keep its length.
     long = f"release/{'o' * (len(name) - 8)}" if len(name) > 8 else "release/"
     (tmp_path / "named" / "x").parent.mkdir()
     (tmp_path / "named" / long.removeprefix("release/")).write_text("evil")
-    named = b"".join(read_release(tmp_path / "named")).replace(long.encode(), name.encode())
+    named = b"".join(read_folder(tmp_path / "named", RELEASE)).replace(long.encode(), name.encode())
     slots.write("B", cut(make_initramfs(tmp_path) + other + named), ignore)
     written = ["B/release/keys/0.pub", "B/release/os-release", f"B/{IMAGE}"]
     assert list_files(slots) == sorted([*NEW, *written])

@@ -13,7 +13,7 @@ from talos.config.model import Config
 
 UNREAD_KINDS = frozenset({
     "BGPInstanceConfig", "ContainerConfig", "EtcFileConfig",
-    "EventSinkConfig", "ExistingVolumeConfig", "ExtensionServiceConfig",
+    "EventSinkConfig", "ExistingVolumeConfig",
     "ExternalVolumeConfig", "FilesystemScrubConfig", "FilesystemTrimConfig", "HCloudVIPConfig",
     "ImageCacheConfig", "ImageVerificationConfig", "KernelModuleConfig", "KmsgLogConfig",
     "KubeSpanConfig", "KubeSpanEndpointsConfig",

@@ -22,7 +22,7 @@ from talos.system.block.meta import make_meta
 from talos.system.block.wipe import wipe_edges
 from talos.system.errors import UserError
 from talos.system.files import flush_folder, replace_durably
-from talos.upgrade.initramfs import CHUNK, hash_file
+from talos.upgrade.initramfs import hash_file
 from talos.upgrade.state import SLOTS
 
 SLOT = SLOTS[0]
@@ -66,7 +66,7 @@ async def run_install(job: Job, steps: "Sequence[Step] | None" = None) -> None:
     written = job.plan.disk.is_unfinished and await trio.to_thread.run_sync(_is_written, job)
     if written:
         job.log("everything but the mark of an installation is on the disk already")
-    elif job.source.kernel is None:
+    elif not job.source.has_kernel:
         raise UserError(_NO_KERNEL, where="install", hint=_NO_KERNEL_HINT)
     chosen = steps or (LAST_STEPS if written else STEPS)
     for number, step in enumerate(chosen, 1):
@@ -110,10 +110,8 @@ async def _copy(job: Job) -> None:
 
 def _copy_system(job: Job) -> None:
     """The boot loader's config is written last, so that all files it names are complete."""
-    kernel = job.source.kernel
-    assert kernel is not None
     with job.target.mount(job.places[BOOT.label]) as root:
-        _write_file(root / SLOT / KERNEL, _read_file(kernel))
+        _write_file(root / SLOT / KERNEL, job.source.read_kernel())
         _write_file(root / SLOT / INITRAMFS, job.source.read_initramfs())
         _write_file(root / PATH, [job.config.encode()], mode=0o600)
 
@@ -129,15 +127,15 @@ async def _verify(job: Job) -> None:
 
 def _is_written(job: Job) -> bool:
     """Whether the slot holds this very system; a kernel without a local copy is not compared."""
-    kernel = job.source.kernel
+    source = job.source
     try:
         with job.target.mount(job.places[BOOT.label], read_only=True) as root:
             slot = root / SLOT
             return (
                 (root / PATH).read_text(encoding="utf-8") == job.config
                 and (slot / KERNEL).stat().st_size > 0
-                and (kernel is None or hash_file(slot / KERNEL) == hash_file(kernel))
-                and hash_file(slot / INITRAMFS) == job.source.hash_initramfs()
+                and (not source.has_kernel or hash_file(slot / KERNEL) == source.hash_kernel())
+                and hash_file(slot / INITRAMFS) == source.hash_initramfs()
             )
     except OSError as error:
         job.log(f"what is on the disk can't be read: {error}")
@@ -185,12 +183,6 @@ STEPS = (
     *LAST_STEPS,
 )
 """In this order, see above."""
-
-
-def _read_file(path: Path) -> Iterable[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            yield chunk
 
 
 def _write_file(path: Path, pieces: Iterable[bytes], *, mode: int = 0o644) -> None:

@@ -1,21 +1,26 @@
-"""What is installed: the very files that the running system was started from."""
+"""What is installed: a release, or the very files that the running system was started from."""
 
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from talos.disks.install.boot_loader import DIRECTORY as BOOT_DIRECTORY
 from talos.disks.install.boot_loader import BootImages, load_images
 from talos.system.errors import UserError
 from talos.upgrade.initramfs import (
+    CHUNK,
     DIGEST,
+    DIGESTS,
+    EXTENSIONS,
     IMAGE,
     INIT,
     RELEASE,
     hash_file,
+    read_digests,
+    read_folder,
     read_initramfs,
-    read_release,
 )
 
 DIRECTORY = Path("/usr/install")
@@ -23,50 +28,103 @@ DIRECTORY = Path("/usr/install")
 KERNEL = "vmlinuz"
 
 
+class Source(Protocol):
+    """A system to install. Digests are SHA-256 in hexadecimal; files are read in pieces."""
+
+    @property
+    def version(self) -> str:
+        """The system's."""
+        ...
+
+    @property
+    def boot(self) -> BootImages:
+        """Its boot loader."""
+        ...
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether there is a kernel to read: a boot loader may have kept it to itself."""
+        ...
+
+    def read_kernel(self) -> Iterator[bytes]:
+        """The kernel."""
+        ...
+
+    def hash_kernel(self) -> str:
+        """Its digest."""
+        ...
+
+    def read_initramfs(self) -> Iterator[bytes]:
+        """The initramfs."""
+        ...
+
+    def hash_initramfs(self) -> str:
+        """Its digest."""
+        ...
+
+    def check(self) -> None:
+        """Compare it with the digests that came with it. UserError when they differ."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """A system to install. ``kernel`` is None where the boot loader kept it to itself."""
+class RunningSystem:
+    """The system that runs. ``directory`` shows its initramfs."""
 
     directory: Path
     version: str
     boot: BootImages
-    kernel: Path | None
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether the boot loader handed it over."""
+        return (self.directory / KERNEL).is_file()
+
+    def read_kernel(self) -> Iterator[bytes]:
+        """The kernel."""
+        with (self.directory / KERNEL).open("rb") as file:
+            while chunk := file.read(CHUNK):
+                yield chunk
+
+    def hash_kernel(self) -> str:
+        """Its digest."""
+        return hash_file(self.directory / KERNEL)
 
     def read_initramfs(self) -> Iterator[bytes]:
-        """The initramfs, in pieces."""
+        """The very bytes of the release."""
         yield from read_initramfs(self.directory / INIT, self.directory / IMAGE)
-        yield from read_release(self.directory / RELEASE)
+        for name in (EXTENSIONS, RELEASE):
+            yield from read_folder(self.directory / name, name)
 
     def hash_initramfs(self) -> str:
-        """Its SHA-256 digest in hexadecimal."""
+        """Their digest."""
         digest = hashlib.sha256()
         for piece in self.read_initramfs():
             digest.update(piece)
         return digest.hexdigest()
 
     def check(self) -> None:
-        """Compare the system image with the digest that came with it. UserError when they differ."""
-        wanted = (self.directory / DIGEST).read_text(encoding="ascii").strip()
-        found = hash_file(self.directory / IMAGE)
-        if found != wanted:
-            raise UserError(
-                f"has the digest {found}, expected {wanted}",
-                where=str(self.directory / IMAGE),
-                hint="boot from an undamaged medium",
-            )
+        """As early init did, against the medium that it was started from."""
+        wanted = {IMAGE: (self.directory / DIGEST).read_text(encoding="ascii").strip()}
+        digests = self.directory / EXTENSIONS / DIGESTS
+        if digests.is_file():
+            lines = read_digests(digests.read_text(encoding="ascii"))
+            wanted |= {f"{EXTENSIONS}/{name}": digest for name, digest in lines.items()}
+        for name, digest in wanted.items():
+            found = hash_file(self.directory / name)
+            if found != digest:
+                raise UserError(
+                    f"has the digest {found}, expected {digest}",
+                    where=str(self.directory / name),
+                    hint="boot from an undamaged medium",
+                )
 
 
-def load_source(version: str, directory: Path = DIRECTORY, boot: Path = BOOT_DIRECTORY) -> Source:
+def load_source(version: str, directory: Path = DIRECTORY, boot: Path = BOOT_DIRECTORY) -> RunningSystem:
     """The system that runs; UserError when it was not started from an initramfs that is still there."""
     for name in (INIT, IMAGE, DIGEST):
         if not (directory / name).is_file():
             raise UserError(
                 f"{directory / name} is missing", where="install", hint="boot from an ISO or by PXE"
             )
-    kernel = directory / KERNEL
-    return Source(
-        directory=directory,
-        version=version,
-        boot=load_images(boot),
-        kernel=kernel if kernel.is_file() else None,
-    )
+    return RunningSystem(directory=directory, version=version, boot=load_images(boot))

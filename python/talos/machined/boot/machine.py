@@ -1,5 +1,6 @@
 """The objects of PID 1, constructed once, for the boot sequence."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,6 +72,8 @@ class Machine:
     processes: ProcessRunner
     meta: MetaStore
     upgrades: Upgrader
+    extensions: Sequence[str]
+    """The services of system extensions."""
     nursery: trio.Nursery
 
     def show_identity(self, identity: Identity) -> None:

@@ -26,6 +26,7 @@ from talos.machined.node.sysctls import KernelParams, default_params
 from talos.machined.platform.platform import detect_platform
 from talos.machined.services.etcd import leave_etcd, resign
 from talos.machined.services.etcd_data import has_data
+from talos.machined.services.extensions import load_services
 from talos.machined.services.kubelet import drain
 from talos.machined.services.pods import stop_pods
 from talos.machined.services.processes import ProcessRunner
@@ -85,7 +86,8 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         log=daemon.log,
     )
     stage = MachineStage()
-    supervisor = Supervisor(SERVICES, runner_context, events, state)
+    extensions = load_services(daemon.log, {service.id for service in SERVICES})
+    supervisor = Supervisor((*SERVICES, *extensions), runner_context, events, state)
     sequencer = Sequencer(events, daemon.log)
 
     async def leave() -> None:
@@ -159,6 +161,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         processes=processes,
         meta=meta,
         upgrades=upgrades,
+        extensions=tuple(service.id for service in extensions),
         nursery=nursery,
     )
 

@@ -2,19 +2,22 @@
 
 import json
 import os
+import shutil
 import signal
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import override
 
 import trio
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.empty_pb2 import Empty
 
-from talos.api.containerd import containers_pb2, runc_options_pb2, snapshots_pb2, tasks_pb2
+from talos.api.containerd import containers_pb2, mount_pb2, runc_options_pb2, snapshots_pb2, tasks_pb2
 from talos.api.rpc import Code, RpcError
 from talos.machined.containerd.client import SNAPSHOTTER, WORK_TIMEOUT, Containerd
+from talos.machined.containerd.manifest import ImageConfig
 from talos.machined.containerd.spec import SPEC_TYPE, ContainerSpec, make_oci_spec
 from talos.machined.containerd.store import Image, has_snapshot, remove_snapshot, unpack
 from talos.machined.services.reaper import Child
@@ -31,6 +34,8 @@ EXIT_RETRY = 1.0
 EXIT_LIMIT = 30.0
 """Seconds after which the exit code of a container stays unknown."""
 UNKNOWN_EXIT = 255
+OVERLAYS = Path("/run/overlays")
+"""What containers without an image write to their root, in memory; a folder for each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +71,11 @@ class Contained(Child):
 
 @asynccontextmanager
 async def run_container(
-    containerd: Containerd, spec: ContainerSpec, image: Image, placement: Placement
+    containerd: Containerd, spec: ContainerSpec, image: Image | None, placement: Placement
 ) -> AsyncGenerator[Contained]:
     """Run a container for as long as the context is open; then nothing of it is left.
+
+    It has an image unless its spec names another root.
 
     Raises:
         UserError: the image can't be run so.
@@ -92,26 +99,22 @@ async def run_container(
 
 
 async def _create(
-    containerd: Containerd, spec: ContainerSpec, image: Image, placement: Placement
+    containerd: Containerd, spec: ContainerSpec, image: Image | None, placement: Placement
 ) -> Contained:
-    document = make_oci_spec(spec, image.config, placement.group)
+    config = image.config if image else ImageConfig(diff_ids=())
+    document = make_oci_spec(spec, config, placement.group)
     async with containerd.leased() as leased:
-        if not await has_snapshot(leased, image.snapshot):
-            await unpack(leased, image)
-        prepared = await leased.call(
-            "snapshots.v1.Snapshots/Prepare",
-            snapshots_pb2.PrepareSnapshotRequest(
-                snapshotter=SNAPSHOTTER, key=placement.id, parent=image.snapshot
-            ),
-            snapshots_pb2.PrepareSnapshotResponse,
-        )
+        if image:
+            mounts = await _prepare_snapshot(leased, image, placement.id)
+        else:
+            mounts = [await trio.to_thread.run_sync(_make_overlay, spec.rootfs, OVERLAYS / placement.id)]
         container = containers_pb2.Container(
             id=placement.id,
             image=spec.image,
             runtime=containers_pb2.Container.Runtime(name=RUNTIME),
             spec=AnyMessage(type_url=SPEC_TYPE, value=json.dumps(document).encode()),
-            snapshotter=SNAPSHOTTER,
-            snapshot_key=placement.id,
+            snapshotter=SNAPSHOTTER if image else "",
+            snapshot_key=placement.id if image else "",
         )
         create = containers_pb2.CreateContainerRequest(container=container)
         await leased.call("containers.v1.Containers/Create", create, containers_pb2.CreateContainerResponse)
@@ -120,7 +123,7 @@ async def _create(
         "tasks.v1.Tasks/Create",
         tasks_pb2.CreateTaskRequest(
             container_id=placement.id,
-            rootfs=prepared.mounts,
+            rootfs=mounts,
             stdout=placement.output,
             stderr=placement.output,
             options=AnyMessage(type_url=options.DESCRIPTOR.full_name, value=options.SerializeToString()),
@@ -137,6 +140,23 @@ async def _create(
         os.close(child.pidfd)
         raise
     return child
+
+
+async def _prepare_snapshot(containerd: Containerd, image: Image, key: str) -> Sequence[mount_pb2.Mount]:
+    if not await has_snapshot(containerd, image.snapshot):
+        await unpack(containerd, image)
+    request = snapshots_pb2.PrepareSnapshotRequest(snapshotter=SNAPSHOTTER, key=key, parent=image.snapshot)
+    reply = snapshots_pb2.PrepareSnapshotResponse
+    return (await containerd.call("snapshots.v1.Snapshots/Prepare", request, reply)).mounts
+
+
+def _make_overlay(root: str, folder: Path) -> mount_pb2.Mount:
+    """Empty folders above a root that can't be written to, in which the runtime makes mount points."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in ("upper", "work"):
+        (folder / name).mkdir(parents=True)
+    options = [f"lowerdir={root}", f"upperdir={folder}/upper", f"workdir={folder}/work"]
+    return mount_pb2.Mount(type="overlay", source="overlay", options=options)
 
 
 async def _watch(containerd: Containerd, id: str, child: Contained) -> None:

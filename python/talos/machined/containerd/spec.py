@@ -85,6 +85,7 @@ DEFAULT_MOUNTS = (
 class ContainerSpec:
     """A container of the system.
 
+    ``rootfs`` is a folder of the node that is its root in place of an image; ``image`` is only a name then.
     ``arguments`` follow the image's entrypoint; ``argv`` replaces both. The image's user and environment
     count where nothing is given here. ``host_namespaces`` are those of the node that it stays in
     (``network``, ``pid``, …). ``mounts`` come after :data:`DEFAULT_MOUNTS`, of which one with the same
@@ -94,6 +95,7 @@ class ContainerSpec:
     """
 
     image: str
+    rootfs: str = ""
     argv: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])

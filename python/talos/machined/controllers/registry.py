@@ -33,6 +33,11 @@ from talos.machined.controllers.network.config import (
 from talos.machined.controllers.network.etc_file import NetworkEtcFileController
 from talos.machined.controllers.perf.stats import StatsController
 from talos.machined.controllers.runtime.environment import EnvironmentController
+from talos.machined.controllers.runtime.extensions import (
+    ExtensionServiceConfigController,
+    ExtensionServiceConfigFilesController,
+    ExtensionStatusController,
+)
 from talos.machined.controllers.runtime.image_gc import CRIImageGCController
 from talos.machined.controllers.runtime.kernel_params import (
     KernelParamConfigController,
@@ -137,6 +142,9 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
         UpgradeLockController(context.node.upgrades, partial(end_upgrade, context.node.connect), context.log),
         SecurityStateController(files, is_container=is_container),
         SBOMItemController(files),
+        ExtensionStatusController(files),
+        ExtensionServiceConfigController(),
+        ExtensionServiceConfigFilesController(context.node.services),
         StatsController(files),
     ]
 

@@ -4,12 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import trio
 from google.protobuf.message import Message
 
 from talos.resource.changes import wait_for
 from talos.resource.kind import Kind
 from talos.resource.resource import Resource
 from talos.resource.state import State
+
+FIRST_PAUSE, MAX_PAUSE = 0.25, 8.0
+"""Seconds between two looks for a path; doubled each time."""
 
 
 class Condition(Protocol):
@@ -41,3 +45,23 @@ class ResourceReady:
     async def wait(self, state: State) -> None:
         """Wait until it holds."""
         await wait_for(state, self.kind, self.id, self.predicate)
+
+
+@dataclass(frozen=True, slots=True)
+class PathExists:
+    """A file, a folder or a device is there. It polls: a filesystem may be mounted there in between."""
+
+    path: str
+
+    @property
+    def text(self) -> str:
+        """What is waited for."""
+        return f'file "{self.path}" to exist'
+
+    async def wait(self, state: State) -> None:
+        """Wait until it holds."""
+        del state
+        pause = FIRST_PAUSE
+        while not await trio.Path(self.path).exists():
+            await trio.sleep(pause)
+            pause = min(2 * pause, MAX_PAUSE)

@@ -8,7 +8,7 @@ from talos.machined.containerd.client import SYSTEM, Connect, Containerd, find_r
 from talos.machined.containerd.container import SHIM_GROUP, Contained, Placement, run_container
 from talos.machined.containerd.pull import pull_image, read_sources
 from talos.machined.containerd.reference import parse_reference
-from talos.machined.containerd.store import find_image
+from talos.machined.containerd.store import Image, find_image
 from talos.machined.services.spec import RunContainer, ServiceContext, ServiceSpec
 from talos.system.cgroups import Groups, SplitGroups
 
@@ -28,14 +28,11 @@ async def start_container(
     ``output`` is the pipe that takes what it writes; ``report`` is called before what takes long.
     """
     spec = await start.make(context)
-    name = str(parse_reference(spec.image))
     async with connect(start.socket) as transport:
         containerd = Containerd(transport, SYSTEM)
-        image = await find_image(containerd, name)
-        if image is None:
-            report(f"Pulling image {name}")
-            sources = await read_sources(context.state)
-            image = await pull_image(containerd, name, sources, root=find_root(start.socket))
+        image = None
+        if not spec.rootfs:
+            image = await _find_or_pull(containerd, spec.image, find_root(start.socket), context, report)
         # The runtime removes the group with every container.
         groups.create(service.group, service.limits)
         placement = Placement(
@@ -49,3 +46,14 @@ async def start_container(
         )
         async with run_container(containerd, spec, image, placement) as child:
             yield child
+
+
+async def _find_or_pull(
+    containerd: Containerd, reference: str, root: str, context: ServiceContext, report: Callable[[str], None]
+) -> Image:
+    name = str(parse_reference(reference))
+    image = await find_image(containerd, name)
+    if image is None:
+        report(f"Pulling image {name}")
+        image = await pull_image(containerd, name, await read_sources(context.state), root=root)
+    return image

@@ -180,13 +180,16 @@ def _is_synced(resource: Resource[Message]) -> bool:
     return status.synced or status.sync_disabled
 
 
+TIME_READY = ResourceReady(
+    text="time sync", kind=ids.TIME_STATUS[0], id=ids.TIME_STATUS[1], predicate=_is_synced
+)
 ETCD_SERVICE = ServiceSpec(
     id=ETCD,
     start=RunContainer(make=make_etcd),
     depends=("cri", CLUSTERD.name),
     conditions=(
         NETWORK_READY,
-        ResourceReady(text="time sync", kind=ids.TIME_STATUS[0], id=ids.TIME_STATUS[1], predicate=_is_synced),
+        TIME_READY,
         ResourceReady(text="etcd spec", kind=ids.ETCD_SPEC[0], id=ids.ETCD_SPEC[1]),
         ResourceReady(text="etcd certificates", kind=ids.ETCD_PKI_STATUS[0], id=ids.ETCD_PKI_STATUS[1]),
     ),

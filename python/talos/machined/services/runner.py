@@ -25,6 +25,7 @@ from talos.machined.services.spec import (
     Execute,
     Fork,
     InProcess,
+    Restart,
     RunContainer,
     ServiceContext,
     ServiceSpec,
@@ -76,6 +77,8 @@ class Runner:
         self._scope = trio.CancelScope()
         self._preparing = trio.CancelScope()
         self._is_requested = False
+        self._exit_code: int | None = None
+        """Of the last run; None when there was none."""
 
     def request_start(self) -> None:
         """Have the next :meth:`run` start it, unless it is stopped before."""
@@ -178,7 +181,7 @@ class Runner:
     async def _keep_running(self) -> None:
         self._backoff = FIRST_BACKOFF
         while True:
-            self._started = inf
+            self._started, self._exit_code = inf, None
             try:
                 end = await self._run_once()
             except (OSError, ZygoteLostError, UserError, RpcError) as error:
@@ -186,7 +189,7 @@ class Runner:
             except Exception as error:
                 self._context.log.exception("a service did not start", id=self.spec.id)
                 end = f"Could not start: {error}"
-            if self._stopping.is_set():
+            if self._stopping.is_set() or self._is_done:
                 return
             if trio.current_time() - self._started > BACKOFF_RESET:
                 self._backoff = FIRST_BACKOFF
@@ -196,6 +199,17 @@ class Runner:
             with trio.move_on_after(pause) as self._preparing:
                 await self._stopping.wait()
                 return
+
+    @property
+    def _is_done(self) -> bool:
+        """Whether its end was what it was started for."""
+        match self.spec.restart:
+            case Restart.ALWAYS:
+                return False
+            case Restart.NEVER:
+                return self._exit_code is not None
+            case Restart.UNTIL_SUCCESS:
+                return self._exit_code == 0
 
     async def _run_once(self) -> str:
         self.life.step(ServiceState.PREPARING, "Running pre state")
@@ -243,7 +257,8 @@ class Runner:
         self.life.pid = child.pid
         self.life.step(ServiceState.RUNNING, message)
         await self._watch(child, ready)
-        return f"Process {child.pid} ended with {describe_exit(await child.wait())}"
+        self._exit_code = await child.wait()
+        return f"Process {child.pid} ended with {describe_exit(self._exit_code)}"
 
     async def _start(self, start: Fork | Execute, ready: int) -> Child:
         match start:

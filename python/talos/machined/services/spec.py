@@ -27,6 +27,14 @@ class ApiAction(enum.Enum):
     RESTART = "restart"
 
 
+class Restart(enum.Enum):
+    """What follows when a service has ended by itself."""
+
+    ALWAYS = "always"
+    NEVER = "never"
+    UNTIL_SUCCESS = "untilSuccess"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Directory:
     """A directory that has to be there before a service starts."""
@@ -120,5 +128,6 @@ class ServiceSpec:
     group: str = ""
     limits: Limits = field(default_factory=Limits)
     oom_score_adj: int = 0
+    restart: Restart = Restart.ALWAYS
     stop_timeout: float = 10.0
     actions: frozenset[ApiAction] = frozenset()

@@ -12,7 +12,7 @@ from talos.disks.install.boot_loader import BootImages
 from talos.disks.install.install import Job
 from talos.disks.install.plan import InstallPlan
 from talos.disks.install.request import InstallRequest
-from talos.disks.install.source import Source, load_source
+from talos.disks.install.source import RunningSystem, Source, load_source
 from talos.disks.layout import GIB, Placed, place_areas
 from talos.upgrade.initramfs import hash_file
 
@@ -52,7 +52,7 @@ def make_request(
     )
 
 
-def make_source(folder: Path, *, kernel: bool = True, boot: BootImages = BOOT) -> Source:
+def make_source(folder: Path, *, kernel: bool = True, boot: BootImages = BOOT) -> RunningSystem:
     """A system of a few bytes, as early init shows it."""
     install, loader = folder / "install", folder / "boot"
     install.mkdir(parents=True)

@@ -32,7 +32,7 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
     async def start_machined() -> None:
         serve = await trio.to_thread.run_sync(importlib.import_module, SERVE_MODULE)
         await machine.nursery.start(serve.run_node, machine)
-        machine.supervisor.start_soon(["machined", *LATER_SERVICES])
+        machine.supervisor.start_soon(["machined", *LATER_SERVICES, *machine.extensions])
 
     async def start_dashboard() -> None:
         if not (machine.platform.has_kernel and has_screen()):

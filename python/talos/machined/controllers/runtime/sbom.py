@@ -11,6 +11,8 @@ from talos.system.errors import UserError
 from talos.system.files import Files
 
 DIRECTORY = "/usr/share/spdx"
+EXTENSIONS = "/usr/local/share/spdx"
+"""Those of system extensions."""
 SUFFIX = ".spdx.json"
 _UNKNOWN_LICENSE = "NOASSERTION"
 
@@ -28,15 +30,34 @@ class SBOMItemController(Controller):
         """Write all of them once."""
         for item in read_items(self._files):
             await runtime.put(kinds.SBOM_ITEM, item.name, item)
+        for owner, item in read_extensions(self._files):
+            await runtime.put(kinds.SBOM_ITEM, f"{owner}/{item.name}", item)
 
 
-def read_items(files: Files, directory: str = DIRECTORY) -> list[SBOMItemSpec]:
+def read_items(files: Files) -> list[SBOMItemSpec]:
+    """The packages of the system."""
+    return [item for _, item in _read_folder(files, DIRECTORY)]
+
+
+def read_extensions(files: Files) -> list[tuple[str, SBOMItemSpec]]:
+    """The packages of extensions, each with the name of its document: the system may have it, too."""
+    found = _read_folder(files, EXTENSIONS)
+    for _, item in found:
+        item.extension = True
+    return found
+
+
+def _read_folder(files: Files, directory: str) -> list[tuple[str, SBOMItemSpec]]:
     """The packages of every document in a folder; none without the folder."""
     try:
         names = sorted(name for name in files.list(directory) if name.endswith(SUFFIX))
     except FileNotFoundError:
         return []
-    return [item for name in names for item in parse_document(files.read(f"{directory}/{name}"), name)]
+    return [
+        (name.removesuffix(SUFFIX), item)
+        for name in names
+        for item in parse_document(files.read(f"{directory}/{name}"), name)
+    ]
 
 
 def parse_document(text: str, name: str) -> Sequence[SBOMItemSpec]:
