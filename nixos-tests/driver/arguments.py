@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from driver.guest_agent import PORT
 from driver.node import Node
 
 CONSOLE = ("console=ttyS0", "talos.platform=metal")
@@ -26,6 +27,7 @@ class Files:
     variables: Path | None = None
     qmp: Path
     lan: Path | None = None
+    agent: Path | None = None
 
 
 def mac(index: int, card: int = 0) -> str:
@@ -47,6 +49,9 @@ def make_arguments(node: Node, files: Files, *, name: str, index: int, port: int
     argv += ["-device", "virtio-rng-pci"]
     if node.uuid:
         argv += ["-uuid", node.uuid]
+    if files.agent is not None:
+        argv += ["-chardev", f"socket,id=agent,path={files.agent},server=on,wait=off"]
+        argv += ["-device", "virtio-serial-pci", "-device", f"virtserialport,chardev=agent,name={PORT}"]
     argv += _boot(node, files)
     for place, disk in enumerate(node.disks):
         argv += _disk(node, disk, files.disks[disk], place)

@@ -17,6 +17,7 @@ from driver.client import Client, Document, at, knock
 from driver.console import Console
 from driver.disks import add_to_initramfs, make_disk, parse_size
 from driver.failure import Failed, NotYet
+from driver.guest_agent import ask
 from driver.node import Node, slow_seconds
 from driver.process import Result, end_process, start_process
 from driver.programs import Programs
@@ -143,6 +144,7 @@ class Machine:
             variables=variables,
             qmp=self._qmp_path,
             lan=self.lan,
+            agent=self.folder / "agent" if node.guest_agent else None,
         )
 
     def _read(self, process: subprocess.Popen[bytes]) -> None:
@@ -329,6 +331,11 @@ class Machine:
     def get(self, *argv: str, insecure: bool = False) -> list[Document]:
         """Resources as documents."""
         return self.client.get(*argv, insecure=insecure)
+
+    def ask_agent(self, command: str) -> object:
+        """The answer of the guest agent, which comes as soon as it runs."""
+        path = self.folder / "agent"
+        return self._wait(f"the guest agent answers to {command}", lambda: ask(path, command), 60)
 
     def boot_id(self) -> str:
         """What changes with every boot."""

@@ -49,6 +49,8 @@ class Node:
     network: tuple[str, ...] = ()
     """More arguments for the first card's network, such as ``bootfile=...``; see QEMU's ``-netdev user``."""
     uuid: str = ""
+    guest_agent: bool = False
+    """A port for QEMU's guest agent."""
 
 
 def slow_seconds(node: Node) -> float:

@@ -38,11 +38,14 @@ class Releases:
         mirrors = {host: {"endpoints": [self._web.url("")]} for host in ("ghcr.io", "registry.k8s.io")}
         return json.dumps({"machine": {"registries": {"mirrors": mirrors}}})
 
-    def initramfs(self, version: str = FIRST, more: bytes = b"") -> Path:
-        """The initramfs of a version that accepts this key's releases; ``more`` are further archives."""
+    def initramfs(self, version: str = FIRST, more: bytes = b"", extensions: Path | None = None) -> Path:
+        """The initramfs of a version that accepts this key's releases; ``more`` are further archives.
+
+        ``extensions`` is an archive with those.
+        """
         key = self._key.with_suffix(".pub").read_bytes()
         release = f"ID=talos\nVERSION_ID={version}\nBUILD_ID=test\n".encode()
-        data = self._assets.path("initramfs").read_bytes()
+        data = self._assets.path("initramfs").read_bytes() + (extensions.read_bytes() if extensions else b"")
         path = self._folder / f"initramfs-{version}"
         path.write_bytes(data + pack_folder("release", {"os-release": release, "keys/test.pub": key}) + more)
         return path

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from driver.client import Document, at
 from driver.configs import Cluster
@@ -61,13 +62,18 @@ UPGRADED = Node(hands_over_kernel=True, memory=2048, disks={"system": Disk(size=
 UPGRADE_SECONDS = 900
 
 
-def install_release(world: World, machine: Machine, prepare: Callable[[], object] = lambda: None) -> Releases:
+def install_release(
+    world: World,
+    machine: Machine,
+    prepare: Callable[[], object] = lambda: None,
+    extensions: Path | None = None,
+) -> Releases:
     """Install a system that accepts releases of a key, and boot it by GRUB from its disk.
 
-    ``prepare`` runs between the two, while the machine is off.
+    ``prepare`` runs between the two, while the machine is off. ``extensions`` are in the system.
     """
     releases, cluster = world.releases(), world.cluster()
-    machine.initramfs = releases.initramfs()
+    machine.initramfs = releases.initramfs(extensions=extensions)
     machine.start()
     machine.wait_for_api(insecure=True)
     apply_config(machine, cluster, releases.patch)

@@ -8,7 +8,7 @@ import hashlib
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -34,6 +34,7 @@ ALLOWED = ("usr/local", "usr/lib/firmware")
 """Where extensions may have files; upstream's other places have no reader here."""
 LINKS = {"lib": "usr/lib"}
 """Links of the system's root: what is below them belongs to their target."""
+type Pack = Callable[[Path, Path], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,21 +98,24 @@ def read_base(root: Path) -> Folder:
     return Folder(path=root, extension=extension, files=files, folders=folders)
 
 
-def make_layers(folders: Sequence[Folder], out: Path, scratch: Path) -> tuple[Layer, ...]:
-    """Write the squashfs of each extension, their digests and ``extensions.yaml``."""
+def make_squashfs(tree: Path, out: Path) -> None:
+    """Write a squashfs of a tree: root's, without times of the build."""
+    options = ["-comp", "zstd", "-Xcompression-level", "19", "-b", "256K", "-all-root", "-no-xattrs"]
+    run_command(["mksquashfs", str(tree), str(out), *options, "-no-exports", "-quiet"])
+
+
+def make_layers(folders: Sequence[Folder], out: Path, scratch: Path, pack: Pack = make_squashfs) -> None:
+    """Write the layer of each extension, their digests and ``extensions.yaml``."""
     layers: list[Layer] = []
-    digests: list[str] = []
     for number, folder in enumerate(folders):
-        image = f"{number:03}.{folder.extension.name}.sqsh"
-        tree = scratch / str(number)
+        layer = Layer(image=f"{number:03}.{folder.extension.name}.sqsh", extension=folder.extension)
+        tree = scratch / layer.image
         copy_files(folder, tree)
-        options = ["-comp", "zstd", "-Xcompression-level", "19", "-b", "256K", "-all-root", "-no-xattrs"]
-        run_command(["mksquashfs", str(tree), str(out / image), *options, "-no-exports", "-quiet"])
-        digests.append(f"{_hash_file(out / image)}  {image}\n")
-        layers.append(Layer(image=image, extension=folder.extension))
+        pack(tree, out / layer.image)
+        layers.append(layer)
+    digests = [f"{_hash_file(out / layer.image)}  {layer.image}\n" for layer in layers]
     (out / DIGESTS).write_text("".join(digests), encoding="ascii")
     (out / LAYERS).write_text(format_layers(layers), encoding="utf-8")
-    return tuple(layers)
 
 
 def copy_files(folder: Folder, tree: Path) -> None:

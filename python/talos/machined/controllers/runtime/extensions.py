@@ -20,6 +20,7 @@ from talos.system.files import Files
 
 SHOWN = "/etc/extensions.yaml"
 
+
 class ExtensionStatusController(Controller):
     """/etc/extensions.yaml → ExtensionStatus, by their place in the image, which doesn't change."""
 

@@ -1,0 +1,47 @@
+"""QEMU's guest agent, asked as a hypervisor asks: through the port that it has in the machine."""
+
+import json
+import secrets
+import socket
+from pathlib import Path
+from typing import cast
+
+from driver.failure import NotYet
+
+PORT = "org.qemu.guest_agent.0"
+SECONDS = 10.0
+"""For one answer; nothing tells whether somebody listens in the machine."""
+_DELIMITER = b"\xff"
+
+
+def ask(path: Path, command: str) -> object:
+    """What the agent returns; NotYet when it does not answer.
+
+    What an earlier attempt has left on the line is skipped, as the protocol provides for.
+    """
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(SECONDS)
+        try:
+            line.connect(str(path))
+            mark = secrets.randbelow(1 << 31)
+            line.sendall(_DELIMITER + _encode("guest-sync-delimited", id=mark))
+            with line.makefile("rb") as replies:
+                while _read(replies.readline().rpartition(_DELIMITER)[2]) != mark:
+                    pass
+                line.sendall(_encode(command))
+                return _read(replies.readline())
+        except (OSError, ValueError) as error:
+            raise NotYet(f"the guest agent does not answer to {command}: {error}") from error
+
+
+def _encode(command: str, **arguments: object) -> bytes:
+    return json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n"
+
+
+def _read(reply: bytes) -> object:
+    if not reply:
+        raise ValueError("the line was closed")
+    answer = cast("dict[str, object]", json.loads(reply))
+    if "return" not in answer:
+        raise ValueError(str(answer))
+    return answer["return"]
