@@ -1,36 +1,55 @@
-"""A system with an extension: QEMU's guest agent answers, from the first boot on and from the disk."""
+"""QEMU's guest agent as an extension: the system runs from memory, is installed, and runs from its disk."""
 
 from dataclasses import replace
 
 from driver.client import at
+from driver.lifecycle import install
 from driver.machine import Machine
-from driver.scenarios import UPGRADE_SECONDS, UPGRADED, install_release
+from driver.scenarios import DISK, UPGRADE_SECONDS, UPGRADED, check_volumes, read_version, wait_for_installed
 from driver.world import World
 
-ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "extensions")
-NODES = {"node": replace(UPGRADED, guest_agent=True)}
+ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "extensions", "boot-loader")
+NODES = {"node": replace(UPGRADED, guest_agent=True, hands_over_kernel=False)}
 NAME = "qemu-guest-agent"
+NO_INSTALL = '{"machine": {"install": {"$patch": "delete"}}}'
 
 
 def test(world: World) -> None:
-    node = world["node"]
+    node, releases, cluster = world["node"], world.releases(), world.cluster()
     extensions = world.assets.path("extensions")
-    releases = install_release(world, node, extensions=extensions)
+    config = cluster.config(releases.patch, NO_INSTALL).read_text()
+    node.initramfs = releases.initramfs(extensions=extensions)
+    node.client.talosconfig = cluster.talosconfig
 
-    world.section("the extension runs from the disk")
+    world.section("a machine that runs from memory, with a config that installs nothing")
+    url = world.web.serve("/config.yaml", config)
+    node.start(node=replace(node.node, arguments=(f"talos.config={url}",)))
+    node.wait_for_api()
     check_extension(node)
-    assert node.ask_agent("guest-ping") == {}
-    info = str(node.ask_agent("guest-info"))
-    assert "'version': '10." in info, info
-    for command in ("guest-exec", "guest-file-open", "guest-shutdown"):
-        assert f"'enabled': False, 'name': '{command}'" in info, info
-    assert "10.0.2.15" in str(node.ask_agent("guest-network-get-interfaces"))
-    assert "Talos" in str(node.ask_agent("guest-get-osinfo"))
+    check_agent(node)
 
-    world.section("a release without it is refused, one with it is not")
-    result = node.client.run(
-        "upgrade", "--image", releases.make("v1.15.1"), check=False, seconds=UPGRADE_SECONDS
-    )
+    world.section("a release is installed through the API")
+    boot = world.assets.path("boot-loader")
+    plain, extended = releases.make("v1.15.1"), releases.make("v1.15.2", extensions=extensions, boot=boot)
+    lines, code = install(node.client, plain, DISK)
+    assert (code, lines[-1]) == (2, f"refused: image {plain}: it lacks boot.img, so it can't be installed\n")
+    lines, code = install(node.client, extended, "/dev/vdz")
+    assert (code, "there is no disk /dev/vdz" in lines[-1]) == (2, True), lines
+    lines, code = install(node.client, extended, DISK)
+    world.show("".join(lines))
+    assert (code, lines[-1]) == (0, f"{DISK} is installed\n")
+    node.wait_until("the volumes are ready", lambda: check_volumes(node), 120)
+    node.crash()
+
+    world.section("and runs from its disk")
+    node.start(node=replace(node.node, boot="bios"))
+    wait_for_installed(node)
+    assert read_version(node) == "v1.15.2 in A"
+    check_extension(node)
+    check_agent(node)
+
+    world.section("a release without the extension is refused")
+    result = node.client.run("upgrade", "--image", plain, check=False, seconds=UPGRADE_SECONDS)
     assert result.code, "the release was accepted"
     assert f"lacks what this machine uses: extension.{NAME}" in result.stderr, result.stderr
 
@@ -44,3 +63,14 @@ def check_extension(node: Machine) -> None:
     assert NAME in node.talosctl("read", "/etc/extensions.yaml").stdout
     packages = [at(item, "metadata.id") for item in node.get("sbom") if at(item, "spec.extension")]
     assert f"{NAME}/libglib2.0-0t64" in packages
+
+
+def check_agent(node: Machine) -> None:
+    """Assert that the agent answers what it may, and nothing else."""
+    assert node.ask_agent("guest-ping") == {}
+    info = str(node.ask_agent("guest-info"))
+    assert "'version': '10." in info, info
+    for command in ("guest-exec", "guest-file-open", "guest-shutdown"):
+        assert f"'enabled': False, 'name': '{command}'" in info, info
+    assert "10.0.2.15" in str(node.ask_agent("guest-network-get-interfaces"))
+    assert "Talos" in str(node.ask_agent("guest-get-osinfo"))

@@ -27,6 +27,7 @@ let
       inherit (modules.media) disk-image iso netboot release;
       release-tool = release "release";
       inherit (kernel) kernel;
+      boot-loader = modules.grub.disk;
       extensions = modules.extensions.archive [ modules.extensions.qemu-guest-agent ];
       cmdline = builtins.path { path = ../kernel/cmdline; name = "cmdline"; };
     };

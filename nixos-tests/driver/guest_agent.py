@@ -17,7 +17,8 @@ _DELIMITER = b"\xff"
 def ask(path: Path, command: str) -> object:
     """What the agent returns; NotYet when it does not answer.
 
-    What an earlier attempt has left on the line is skipped, as the protocol provides for.
+    What an earlier attempt has left on the line is skipped, as the protocol provides for: the delimiter ends
+    it in the machine, which gives an error, and comes before the answer to the synchronization.
     """
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(SECONDS)
@@ -26,11 +27,11 @@ def ask(path: Path, command: str) -> object:
             mark = secrets.randbelow(1 << 31)
             line.sendall(_DELIMITER + _encode("guest-sync-delimited", id=mark))
             with line.makefile("rb") as replies:
-                while _read(replies.readline().rpartition(_DELIMITER)[2]) != mark:
+                while _read(replies.readline()).get("return") != mark:
                     pass
                 line.sendall(_encode(command))
-                return _read(replies.readline())
-        except (OSError, ValueError) as error:
+                return _read(replies.readline())["return"]
+        except (OSError, ValueError, KeyError) as error:
             raise NotYet(f"the guest agent does not answer to {command}: {error}") from error
 
 
@@ -38,10 +39,7 @@ def _encode(command: str, **arguments: object) -> bytes:
     return json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n"
 
 
-def _read(reply: bytes) -> object:
+def _read(reply: bytes) -> dict[str, object]:
     if not reply:
         raise ValueError("the line was closed")
-    answer = cast("dict[str, object]", json.loads(reply))
-    if "return" not in answer:
-        raise ValueError(str(answer))
-    return answer["return"]
+    return cast("dict[str, object]", json.loads(reply.rpartition(_DELIMITER)[2]))

@@ -14,6 +14,7 @@ REPOSITORY = "ghcr.io/siderolabs/installer"
 FIRST = "v1.15.0-alpha.0"
 """What the machines run before they are upgraded."""
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+BOOT_LOADER = ("boot.img", "core.img", "BOOTX64.EFI")
 NO_SYSTEM = pack_file("rootfs.sqsh.sha256", b"0" * 64 + b"\n")
 """For the end of an initramfs, whose early init then refuses the system image."""
 
@@ -57,21 +58,26 @@ class Releases:
         signed: bool = True,
         arguments: str = "",
         more: bytes = b"",
+        extensions: Path | None = None,
+        boot: Path | None = None,
         altered: bool = False,
     ) -> str:
         """Make a release and offer it; its name as an image.
 
-        ``arguments`` are further ones of the kernel, ``more`` further archives of the initramfs; ``altered``
-        changes a byte of the kernel after the release was signed.
+        ``arguments`` are further ones of the kernel, ``more`` further archives of the initramfs.
+        ``extensions`` is an archive with those, ``boot`` a folder with the boot loader, for installations.
+        ``altered`` changes a byte of the kernel after the release was signed.
         """
         cmdline = self._folder / "cmdline"
         cmdline.write_text(f"{self._assets.path('cmdline').read_text().strip()} {arguments}")
         archive, signature = self._folder / f"{version}.tar", self._folder / f"{version}.signed.tar"
         files = {
             "vmlinuz": self._assets.path("kernel") / "vmlinuz",
-            "initramfs": self.initramfs(version, more),
+            "initramfs": self.initramfs(version, more, extensions),
             "cmdline": cmdline,
         }
+        if boot:
+            files |= {name: boot / name for name in BOOT_LOADER}
         argv = ["make", "--version", version, "--commit", "test", "--minimum-version", FIRST]
         for name, path in files.items():
             argv += ["--named", f"{name}={path}"]

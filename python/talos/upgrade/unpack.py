@@ -13,7 +13,7 @@ from pathlib import Path
 
 from talos.system.errors import UserError
 from talos.system.files import flush_folder, replace_durably
-from talos.upgrade.initramfs import CHUNK, DIGEST, HEADER, IMAGE, MAGIC, RELEASE, TRAILER
+from talos.upgrade.initramfs import CHUNK, DIGEST, EXTENSIONS, HEADER, IMAGE, MAGIC, RELEASE, TRAILER
 from talos.upgrade.manifest import MAX_FILE, MAX_FILES
 from talos.upgrade.signature import MAX_KEY, MAX_KEYS, SUFFIX
 
@@ -45,6 +45,8 @@ def unpack_system(pieces: Iterable[bytes], folder: Path) -> dict[str, str]:
     for member in _read_members(pieces):
         if member.name == DIGEST:
             wanted = _read_small(member).decode("ascii", "replace").strip()
+        elif member.name.startswith(f"{EXTENSIONS}/"):
+            raise _refuse("has extensions as layers, which only machines mount; container nodes get an image")
         elif member.name == IMAGE:
             digests[IMAGE] = _write(folder, member)
         elif _is_identity(member.name):

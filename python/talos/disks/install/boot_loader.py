@@ -5,6 +5,7 @@ what ``grub-install`` writes when it embeds an image into a BIOS boot partition.
 """
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -14,6 +15,7 @@ from talos.system.errors import UserError
 
 DIRECTORY = Path("/usr/lib/boot")
 """Where the system image has the boot loader, and the kernel's arguments of installed systems."""
+FILES = ("boot.img", "core.img", "BOOTX64.EFI", "cmdline")
 EFI_PATH = "EFI/BOOT/BOOTX64.EFI"
 """Within EFI: where firmware looks without a boot entry."""
 
@@ -50,15 +52,15 @@ class BootImages:
 
 def load_images(directory: Path = DIRECTORY) -> BootImages:
     """The boot loader of the running system's image."""
-    images = BootImages(
-        boot=(directory / "boot.img").read_bytes(),
-        core=(directory / "core.img").read_bytes(),
-        efi=(directory / "BOOTX64.EFI").read_bytes(),
-        cmdline=(directory / "cmdline").read_text(encoding="ascii").strip(),
-    )
-    if len(images.boot) != SECTOR or len(images.core) <= SECTOR:
-        raise ValueError(f"{directory} holds no boot loader")
-    return images
+    return make_images({name: (directory / name).read_bytes() for name in FILES}, str(directory))
+
+
+def make_images(files: Mapping[str, bytes], where: str) -> BootImages:
+    """The boot loader of these files; ValueError when they are none."""
+    boot, core, efi, cmdline = (files[name] for name in FILES)
+    if len(boot) != SECTOR or len(core) <= SECTOR:
+        raise ValueError(f"{where} holds no boot loader")
+    return BootImages(boot=boot, core=core, efi=efi, cmdline=cmdline.decode("ascii").strip())
 
 
 def make_first_sector(before: bytes, boot: bytes, core_sector: int, *, bootable: bool = False) -> bytes:

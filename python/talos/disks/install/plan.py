@@ -108,9 +108,9 @@ def _check_disk(disk: Disk, request: InstallRequest, is_busy: IsBusy) -> None:
     if is_busy(disk.path):
         raise refuse("is in use", "something on it is mounted, or it is part of another device")
     if not (request.wipe or disk.is_empty or disk.is_unfinished):
-        raise refuse(
-            f"is not empty: {disk.describe_content()}", f"{request.wipe_option}: true erases all of it"
-        )
+        option = request.wipe_option
+        hint = f"{option}: true erases all of it" if option else f"talosctl wipe disk {disk.id} erases it"
+        raise refuse(f"is not empty: {disk.describe_content()}", hint)
 
 
 def _list_warnings(disk: Disk) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""LifecycleService/Upgrade, and the older MachineService/Upgrade and Rollback."""
+"""LifecycleService/Install and Upgrade, and the older MachineService/Upgrade and Rollback."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -9,6 +9,7 @@ import trio
 from talos.api.common import common_pb2
 from talos.api.machine import lifecycle_pb2, machine_pb2
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
+from talos.disks.installation import is_installed
 from talos.machined.api.images import Instance, open_instance
 from talos.machined.containerd.pull import pull_image, read_sources
 from talos.machined.containerd.reference import parse_reference
@@ -16,6 +17,7 @@ from talos.machined.containerd.store import find_image
 from talos.machined.node.ports import Node, RebootMode, SequenceLockedError
 from talos.machined.services.etcd import check_upgrade, end_upgrade
 from talos.machined.upgrade.image import Release, load_release
+from talos.machined.upgrade.installer import install_release
 from talos.machined.upgrade.steps import Steps
 from talos.system.errors import UserError
 
@@ -28,13 +30,41 @@ INVALID, DEPENDENCY, IO_FAILED = 2, 5, 6
 
 _Progress = lifecycle_pb2.LifecycleServiceInstallProgress
 _Response = lifecycle_pb2.LifecycleServiceUpgradeResponse
+_InstallResponse = lifecycle_pb2.LifecycleServiceInstallResponse
 
 
 def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
     """Those of machine.LifecycleService."""
 
+    async def install(request: lifecycle_pb2.LifecycleServiceInstallRequest, call: Call, send: Send) -> None:
+        del call
+        if await is_installed(node.state):
+            raise RpcError(Code.ALREADY_EXISTS, "Talos is already installed")
+        _check_idle(node)
+        if not request.destination.disk:
+            raise RpcError(Code.INVALID_ARGUMENT, "destination.disk is required")
+
+        async def write(report: Callable[[str], None]) -> None:
+            where, image = request.containerd, request.source.image_name
+            steps = Steps(node.upgrades.publish)
+            instances = open_instance(node, where.namespace, is_cri=where.driver == common_pb2.CRI)
+            async with steps.sequence("install"), instances as instance:
+                async with steps.phase("verify", "verifyRelease"):
+                    report(f"checking {image}")
+                    release = await _load(instance, image, node)
+                    report(f"{describe(release)} is complete and signed by a key that this system trusts")
+                async with steps.phase("install", "install"):
+                    await install_release(node.upgrades, release, request.destination.disk, report)
+
+        async def forward(progress: lifecycle_pb2.LifecycleServiceInstallProgress) -> None:
+            await send(_InstallResponse(progress=progress))
+
+        await run_installer(write, forward)
+
     async def upgrade(request: lifecycle_pb2.LifecycleServiceUpgradeRequest, call: Call, send: Send) -> None:
         del call
+        await _check_installed(node)
+        _check_idle(node)
 
         async def install(report: Callable[[str], None]) -> None:
             where = request.containerd
@@ -57,7 +87,7 @@ def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
 
         await run_installer(install, forward)
 
-    return {"Upgrade": upgrade}
+    return {"Install": install, "Upgrade": upgrade}
 
 
 async def run_installer(
@@ -103,6 +133,8 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
         del call
         if request.reboot_mode not in machine_pb2.UpgradeRequest.RebootMode.values():
             raise RpcError(Code.INVALID_ARGUMENT, f"unknown reboot mode {request.reboot_mode}")
+        await _check_installed(node)
+        _check_idle(node)
         # This instance keeps its content in memory: it is still there when /var is unmounted.
         async with open_instance(node, common_pb2.NS_SYSTEM, is_cri=False) as instance:
             if await find_image(instance.containerd, str(parse_reference(request.image))) is None:
@@ -138,6 +170,16 @@ async def ending_upgrade(node: Node) -> AsyncGenerator[None]:
         with trio.move_on_after(END_LIMIT, shield=True), suppress(RpcError, OSError):
             await end_upgrade(node.connect)
         raise
+
+
+async def _check_installed(node: Node) -> None:
+    if node.platform.has_disks and not await is_installed(node.state):
+        raise RpcError(Code.FAILED_PRECONDITION, "Talos is not installed")
+
+
+def _check_idle(node: Node) -> None:
+    if node.upgrades.is_writing:
+        raise RpcError(Code.FAILED_PRECONDITION, "another installation/upgrade is already in progress")
 
 
 async def _load(instance: Instance, name: str, node: Node) -> Release:

@@ -77,7 +77,11 @@ class DiskSlots(Slots):
             path = (await self._state.get(*ids.SYSTEM_DISK)).spec.dev_path
         except NotFoundError:
             raise UserError("there is no system disk", where="upgrade") from None
-        return on_disk.Slots(BlockTarget(path, SECTOR, self._run, self._mounts))
+        return on_disk.Slots(self.open_target(path, SECTOR))
+
+    def open_target(self, path: str, sector_size: int) -> BlockTarget:
+        """A disk that a system is written to."""
+        return BlockTarget(path, sector_size, self._run, self._mounts)
 
     async def _make_content(self, release: Release, slot: str) -> SlotContent:
         layer = release.layer

@@ -156,9 +156,10 @@ class Upgrader:
 
     async def _find_features(self) -> Sequence[str]:
         extensions = [layer.spec.metadata.name for layer in await self.state.list(kinds.EXTENSION_STATUS)]
-        return find_used(await self._read_config(), filter(None, extensions))
+        return find_used(await self.read_config(), filter(None, extensions))
 
-    async def _read_config(self) -> Config | None:
+    async def read_config(self) -> Config | None:
+        """The machine's config; None while it has none."""
         data = await get_config(self.state, ids.MACHINE_CONFIG)
         return await trio.to_thread.run_sync(load, data) if data else None
 
@@ -185,7 +186,7 @@ class Upgrader:
         checks = await self.list_checks()
 
         async def install(report: Report) -> None:
-            async with self._lock():
+            async with self.lock():
                 await self._keep_running()
                 await trio.to_thread.run_sync(write, partial(trio.from_thread.run_sync, report))
                 await self._stage(release.manifest.version, checks)
@@ -206,7 +207,7 @@ class Upgrader:
                 where="rollback",
                 hint="upgrade to another release",
             )
-        async with self._lock():
+        async with self.lock():
             await self._keep_running()
             versions, _ = await self.slots.read()
             if slot not in versions:
@@ -220,9 +221,19 @@ class Upgrader:
             await self.slots.make_default(self.running)
             self.log.warning(f"slot {self.running} runs and is the default now", before=default)
 
-    def _lock(self) -> trio.Lock:
+    @property
+    def is_writing(self) -> bool:
+        """Whether a system is being written to a disk."""
+        return self._writing.locked()
+
+    def lock(self) -> trio.Lock:
+        """For whoever writes a system to a disk; UserError when somebody else does."""
         if self._writing.locked():
-            raise UserError("another upgrade is being written", where="upgrade", hint="wait for its end")
+            raise UserError(
+                "another installation/upgrade is already in progress",
+                where="upgrade",
+                hint="wait for its end",
+            )
         return self._writing
 
     async def _stage(self, version: str, checks: Sequence[str]) -> None:

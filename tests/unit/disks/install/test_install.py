@@ -156,3 +156,28 @@ async def test_old_firmware_gets_nothing_on_large_sectors(tmp_path: Path) -> Non
 async def test_a_system_that_was_not_booted_from_an_initramfs(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"init is missing \(boot from an ISO or by PXE\)"):
         load_source("v1", tmp_path)
+
+
+async def test_the_slot_has_the_extensions_and_the_identity_too(tmp_path: Path) -> None:
+    source = make_source(tmp_path / "source")
+    before = source.hash_initramfs()
+    for name, text in (("extensions/000.agent.sqsh", "hsqs"), ("release/os-release", "ID=talos")):
+        (source.directory / name).parent.mkdir()
+        (source.directory / name).write_text(text)
+    digest = hash_file(source.directory / "extensions/000.agent.sqsh")
+    (source.directory / "extensions/sha256sums").write_text(f"{digest}  000.agent.sqsh\n")
+    data = b"".join(source.read_initramfs())
+    names = [
+        b"rootfs.sqsh\0",
+        b"extensions\0",
+        b"extensions/000.agent.sqsh\0",
+        b"extensions/sha256sums\0",
+        b"release\0",
+    ]
+    places = [data.index(name) for name in names]
+    assert places == sorted(places)
+    assert source.hash_initramfs() != before
+    source.check()
+    (source.directory / "extensions/000.agent.sqsh").write_text("altered")
+    with pytest.raises(UserError, match=r"extensions/000\.agent\.sqsh: has the digest"):
+        source.check()

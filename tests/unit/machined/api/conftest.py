@@ -263,7 +263,7 @@ class Caller:
         """A unary call."""
         return await self.handler(method, service)(request, _make_call(method))
 
-    async def read(self, method: str, request: Message) -> list[Any]:
+    async def read(self, method: str, request: Message, service: str = "machine.MachineService") -> list[Any]:
         """All frames of a stream that ends."""
         frames: list[Any] = []
 
@@ -271,7 +271,7 @@ class Caller:
             await trio.lowlevel.checkpoint()
             frames.append(frame)
 
-        await self.handler(method)(request, _make_call(method), send)
+        await self.handler(method, service)(request, _make_call(method), send)
         return frames
 
     async def read_first(self, method: str, request: Message, count: int) -> list[Any]:

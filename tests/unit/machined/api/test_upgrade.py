@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
+from talos.api.definitions import enums_pb2
+from talos.api.definitions.block_pb2 import VolumeStatusSpec
 from talos.api.machine import lifecycle_pb2, machine_pb2
 from talos.api.rpc import Code, RpcError
 from talos.machined.api.upgrade import LINES, run_installer
 from talos.machined.upgrade.steps import Steps
+from talos.resource import kinds
+from talos.resource.changes import put
 from talos.system.errors import UserError
 from talos.upgrade.state import IDLE, stage
 
@@ -89,9 +93,9 @@ async def test_steps_are_events_of_a_sequence(failure: UserError | None) -> None
         async with steps.sequence("upgrade"), steps.phase("verify", "verifyRelease"):
             if failure:
                 raise failure
-    kinds = [type(event).__name__ for event in published]
+    found = [type(event).__name__ for event in published]
     if failure is None:
-        assert kinds == [
+        assert found == [
             "SequenceEvent",
             "PhaseEvent",
             "TaskEvent",
@@ -101,5 +105,23 @@ async def test_steps_are_events_of_a_sequence(failure: UserError | None) -> None
         ]
         assert published[-1].action == machine_pb2.SequenceEvent.STOP
     else:
-        assert kinds == ["SequenceEvent", "PhaseEvent", "TaskEvent", "SequenceEvent"]
+        assert found == ["SequenceEvent", "PhaseEvent", "TaskEvent", "SequenceEvent"]
         assert published[-1].error.message == "release signature: is not signed"
+
+
+async def test_what_is_asked_before_the_installer_begins(metal: Caller) -> None:
+    request = lifecycle_pb2.LifecycleServiceInstallRequest(
+        destination=lifecycle_pb2.InstallDestination(disk="/dev/vda")
+    )
+    with pytest.raises(RpcError, match="Talos is not installed") as refused:
+        await metal.ask("Upgrade", machine_pb2.UpgradeRequest(image="installer"))
+    assert refused.value.code is Code.FAILED_PRECONDITION
+    async with metal.node.upgrades.lock():
+        with pytest.raises(RpcError, match="another installation/upgrade is already in progress"):
+            await metal.read("Install", request, "machine.LifecycleService")
+    await put(
+        metal.node.state, kinds.VOLUME_STATUS, "META", VolumeStatusSpec(phase=enums_pb2.VOLUME_PHASE_READY)
+    )
+    with pytest.raises(RpcError, match="Talos is already installed") as refused:
+        await metal.read("Install", request, "machine.LifecycleService")
+    assert refused.value.code is Code.ALREADY_EXISTS

@@ -113,7 +113,8 @@ class Installation:
             machine.ports.mounts,
         )
         job = Job(plan=plan, source=source, target=target, log=partial(_log, machine))
-        await run_install(job)
+        async with machine.upgrades.lock():
+            await run_install(job)
         await refresh_discovery(machine.state)
 
     async def wait_for_config(self) -> None:

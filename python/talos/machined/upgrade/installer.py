@@ -1,0 +1,115 @@
+"""A release as what is installed to a disk that has no system yet."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import trio
+
+from talos.config.model import Config
+from talos.disks.disk import read_disks
+from talos.disks.install.boot_loader import BootImages, make_images
+from talos.disks.install.install import Job, run_install
+from talos.disks.install.plan import is_device_busy, make_plan
+from talos.disks.install.request import InstallRequest
+from talos.disks.refresh import refresh_discovery
+from talos.machined.upgrade.image import Release
+from talos.machined.upgrade.slots import MAX_CMDLINE, SECTOR, DiskSlots
+from talos.machined.upgrade.upgrader import Report, Upgrader
+from talos.system.errors import UserError
+from talos.system.version import get_version
+from talos.upgrade.layer import Layer
+from talos.upgrade.manifest import CMDLINE, INITRAMFS, KERNEL
+
+BOOT_FILES = {"boot.img": 512, "core.img": 1 << 20, "BOOTX64.EFI": 16 << 20, CMDLINE: MAX_CMDLINE}
+"""What a release has of the boot loader, and bytes that are read of each at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseSource:
+    """A release that was checked: its digests are those of the signed manifest."""
+
+    layer: Layer
+    version: str
+    boot: BootImages
+
+    @property
+    def has_kernel(self) -> bool:
+        """A release always has one."""
+        return True
+
+    def read_kernel(self) -> Iterator[bytes]:
+        """The kernel."""
+        return self.layer.read(KERNEL)
+
+    def hash_kernel(self) -> str:
+        """Its digest."""
+        return self.layer.files[KERNEL].sha256
+
+    def read_initramfs(self) -> Iterator[bytes]:
+        """The initramfs."""
+        return self.layer.read(INITRAMFS)
+
+    def hash_initramfs(self) -> str:
+        """Its digest."""
+        return self.layer.files[INITRAMFS].sha256
+
+    def check(self) -> None:
+        """Nothing: every byte was compared when the release was loaded."""
+
+
+def make_source(release: Release) -> ReleaseSource:
+    """A release with its boot loader, which is read; UserError when it lacks a part."""
+    where, layer = f"image {release.name}", release.layer
+    found: dict[str, bytes] = {}
+    for name, most in BOOT_FILES.items():
+        if name not in layer.files:
+            raise UserError(f"it lacks {name}, so it can't be installed", where=where)
+        if layer.files[name].size > most:
+            raise UserError(f"its {name} has more than {most} bytes", where=where)
+        found[name] = b"".join(layer.read(name))
+    try:
+        boot = make_images(found, "it")
+    except ValueError as error:
+        raise UserError(str(error), where=where) from None
+    return ReleaseSource(layer=layer, version=release.manifest.version, boot=boot)
+
+
+async def install_release(upgrades: Upgrader, release: Release, disk: str, report: Report) -> None:
+    """Install a release to a disk without a system. UserError, OSError; then it is not installed."""
+    slots, architecture = upgrades.slots, get_version().arch
+    if not isinstance(slots, DiskSlots):
+        raise UserError("this platform has no disks to install to", where="destination.disk")
+    if release.manifest.architecture != architecture:
+        reason = f"the release is for {release.manifest.architecture}, this machine is {architecture}"
+        raise UserError(reason, where=f"image {release.name}")
+    request = InstallRequest(
+        where="destination.disk",
+        wanted=disk,
+        path=disk,
+        wipe=False,
+        wipe_option="",
+        arguments=find_arguments(await upgrades.read_config()),
+    )
+    async with upgrades.lock():
+        plan = make_plan(await read_disks(upgrades.state), request, is_busy=is_device_busy)
+        for line in plan.text().splitlines():
+            report(line)
+        source = await trio.to_thread.run_sync(make_source, release)
+        target = slots.open_target(plan.disk.path, plan.disk.spec.sector_size or SECTOR)
+        await run_install(Job(plan=plan, source=source, target=target, log=partial(_report, report)))
+        await refresh_discovery(upgrades.state)
+
+
+def find_arguments(config: Config | None) -> tuple[str, ...]:
+    """The kernel's arguments that a config adds."""
+    install = config.machine.install if config and config.machine else None
+    return (install.extra_kernel_args if install else None) or ()
+
+
+def _report(report: Report, line: str) -> None:
+    """Some steps run in threads."""
+    if trio.lowlevel.in_trio_task():
+        report(line)
+    else:
+        trio.from_thread.run_sync(report, line)
