@@ -39,6 +39,8 @@ NAMESPACES = {
     "cri": ContainerdInstance(driver=ContainerDriver.CRI, namespace=ContainerdNamespace.NS_CRI),
 }
 ON_TRIAL = (Phase.STAGED, Phase.TRIAL)
+LEGACY_FLAGS = ("force", "legacy", "preserve", "stage")
+"""Each asks for the call of older nodes; all but one are fields of it."""
 FLEET_FLAGS = ("parallel", "max-unavailable", "output")
 POLL_INTERVAL = 2.0
 """Seconds between two looks at a node that is on trial."""
@@ -54,12 +56,13 @@ def run_upgrade(invocation: Invocation) -> int:
         from talos.talosctl.client.fleet import run_fleet
 
         return run_fleet(invocation, containerd, REBOOT_MODES[mode])
-    is_legacy = flags.is_set("legacy") or flags.is_set("force")
+    is_legacy = any(flags.is_set(name) for name in LEGACY_FLAGS)
     image = flags.text("image")
 
     async def act(session: Session, node: str) -> str:
         if is_legacy:
-            request = UpgradeRequest(image=image, reboot_mode=mode.upper(), force=flags.is_set("force"))
+            wishes = {name: flags.is_set(name) for name in LEGACY_FLAGS if name != "legacy"}
+            request = UpgradeRequest(image=image, reboot_mode=mode.upper(), **wishes)
             upgraded = await session.unary(node, "/machine.MachineService/Upgrade", request, UpgradeResponse)
             return next((part.actor_id for part in parts(upgraded, Upgrade)), "")
         reboot = RebootRequest(mode=REBOOT_MODES[mode])
@@ -200,8 +203,20 @@ COMMAND = Command(
             default="1",
             help="of several nodes: how many workers at once; control plane nodes go one at a time",
         ),
+        Flag(
+            name="preserve",
+            type=Type.BOOL,
+            default="false",
+            help="don't ask etcd, by the call of older nodes; data is always kept",
+        ),
         Flag(name="progress", default="auto", help="how to show the progress: auto or plain"),
         Flag(name="reboot-mode", short="m", default="default", help="default or powercycle"),
+        Flag(
+            name="stage",
+            type=Type.BOOL,
+            default="false",
+            help="write the other slot before services stop, by the call of older nodes",
+        ),
     ),
     run=run_upgrade,
 )
