@@ -11,7 +11,7 @@ from driver.world import World
 ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "extensions", "boot-loader")
 NODES = {"node": replace(UPGRADED, guest_agent=True, hands_over_kernel=False)}
 NAME = "qemu-guest-agent"
-NO_INSTALL = '{"machine": {"install": {"$patch": "delete"}}}'
+NO_INSTALL = "apiVersion: v1alpha1\nkind: UnattendedInstallConfig\n$patch: delete\n"
 
 
 def test(world: World) -> None:

@@ -20,7 +20,7 @@ class ExtensionServiceConfig(Document):
 
     kind: ClassVar[str] = "ExtensionServiceConfig"
     named: ClassVar[bool] = True
-    applies: ClassVar[Applies] = Applies.RESTART
+    applies: ClassVar[Applies] = Applies.LIVE
 
     name: str = setting("name of the extension's service", default="")
     config_files: tuple[ConfigFile, ...] | None = setting("files for the service", merge_key="mountPath")
