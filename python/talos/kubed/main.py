@@ -32,6 +32,7 @@ from talos.kubed.controllers.prism import (
     PrismController,
     PrismEndpointsController,
 )
+from talos.kubed.controllers.serving_certificates import ServingCertificatesController
 from talos.kubed.controllers.static_pod_status import StaticPodStatusController
 from talos.kubed.controllers.static_pods import ControlPlanePodController, StaticPodServer, UserPodController
 from talos.kubed.kubelet_service import KubeletService
@@ -71,6 +72,7 @@ def make_controllers(etcd: EtcdAccess, access: NodeAccess, log: Log) -> list[Con
         NodeCordonedSpecController(),
         NodeApplyController(access, log),
         StaticPodStatusController(access.kubelet, log),
+        ServingCertificatesController(log),
     ]
 
 

@@ -10,6 +10,7 @@ import trio
 
 from talos.api.common.common_pb2 import PEMEncodedCertificateAndKey
 from talos.api.definitions.k8s_pb2 import StaticPodStatusSpec
+from talos.kubed.admin import find_pause
 from talos.kubed.node_access import KubeletIdentity
 from talos.kubernetes.client import MAX_REPLY, Access, make_context
 from talos.resource import ids, kinds
@@ -45,9 +46,11 @@ class StaticPodStatusController(Controller):
         self._log = log
         self._connection: HTTPSConnection | None = None
         self._trust: tuple[bytes, ...] = ()
+        self._began = 0.0
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Look at every change, and then again and again."""
+        self._began = trio.current_time()
         async for _ in runtime.events():
             pause = await self._update(runtime)
             runtime.reset_backoff()
@@ -67,7 +70,8 @@ class StaticPodStatusController(Controller):
             pods = await trio.to_thread.run_sync(self._read, abandon_on_cancel=True)
         except (OSError, HTTPException, ValueError) as error:
             self._log.once(f"the kubelet's pods can't be read: {error}", key="pods", level="info")
-            return LOOK_EVERY
+            return find_pause(self._began, LOOK_EVERY_AT_FIRST)
+        self._began = trio.current_time()
         async with runtime.track_outputs():
             for pod in pods:
                 metadata = pod["metadata"]
