@@ -93,13 +93,17 @@ class SlotFolder:
 
     def read(self) -> tuple[Mapping[str, str], str]:
         """The versions of the slots that can be started, and the default."""
-        versions = {slot: self._read_version(slot) for slot in SLOTS if (self.path / slot).is_dir()}
+        versions = {slot: self._read_version(slot) for slot in SLOTS if self._holds_system(slot)}
         return versions, self._read_slot(DEFAULT) or SLOTS[0]
 
     def image(self, slot: str) -> Path | None:
         """A slot's own system image; None where it is the cluster's."""
         path = self.path / slot / IMAGE
         return path if path.is_file() and not path.is_symlink() else None
+
+    def _holds_system(self, slot: str) -> bool:
+        folder = self.path / slot
+        return folder.is_dir() and not folder.is_symlink()
 
     def choose(self) -> list[Boot]:
         """What to start now, in this order: the slot to be tried once, the default, the other one."""
@@ -108,7 +112,7 @@ class SlotFolder:
         boots = [Boot(default, is_trial=False), Boot(other_slot(default), is_trial=False)]
         if trial and trial != default:
             boots.insert(0, Boot(trial, is_trial=True))
-        return [boot for boot in boots if (self.path / boot.slot).is_dir()]
+        return [boot for boot in boots if self._holds_system(boot.slot)]
 
     def set_watchdog(self, *, armed: bool) -> None:
         """Have it wait from now on, or no more."""
@@ -133,8 +137,10 @@ class SlotFolder:
     def _take_next(self) -> str:
         """The slot to start once, which is none as soon as this returns."""
         slot = self._read_slot(NEXT)
+        if not os.path.lexists(self.path / NEXT):
+            return ""
         try:
-            (self.path / NEXT).unlink(missing_ok=True)
+            (self.path / NEXT).unlink()
             flush_folder(self.path)
         except OSError:
             return ""  # a slot that may be started twice is not on trial

@@ -27,7 +27,7 @@ _FIELDS = (HEADER - len(MAGIC)) // 8
 
 
 @dataclass(frozen=True, slots=True)
-class _Member:
+class Member:
     """A plain file of an archive; ``content`` is read before the next member."""
 
     name: str
@@ -42,7 +42,7 @@ def unpack_system(pieces: Iterable[bytes], folder: Path) -> dict[str, str]:
     """
     digests: dict[str, str] = {}
     wanted = ""
-    for member in _read_members(pieces):
+    for member in read_members(pieces):
         if member.name == DIGEST:
             wanted = _read_small(member).decode("ascii", "replace").strip()
         elif member.name.startswith(f"{EXTENSIONS}/"):
@@ -60,11 +60,15 @@ def unpack_system(pieces: Iterable[bytes], folder: Path) -> dict[str, str]:
 
 
 def unpack_release(pieces: Iterable[bytes], folder: Path) -> None:
-    """Write the folder ``release`` of an archive without a system image; UserError, OSError."""
-    for member in _read_members(pieces):
+    """Write the folder ``release`` of an archive without a system image; UserError, OSError.
+
+    Nothing waits for the disk: this is for a folder that is made anew when it is incomplete.
+    """
+    for member in read_members(pieces):
         if _is_identity(member.name):
-            _check_small(member)
-            _write(folder, member)
+            path = folder / member.name
+            path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            path.write_bytes(_read_small(member))
 
 
 def read_pieces(path: Path) -> Iterator[bytes]:
@@ -79,17 +83,17 @@ def _is_identity(name: str) -> bool:
     return name == OS_RELEASE or (key != name and "/" not in key and key.endswith(SUFFIX))
 
 
-def _check_small(member: _Member) -> None:
+def _check_small(member: Member) -> None:
     if member.size > _MAX_SMALL:
         raise _refuse(f"{member.name} has {member.size} bytes, at most {_MAX_SMALL} are read")
 
 
-def _read_small(member: _Member) -> bytes:
+def _read_small(member: Member) -> bytes:
     _check_small(member)
     return b"".join(member.content)
 
 
-def _write(folder: Path, member: _Member) -> str:
+def _write(folder: Path, member: Member) -> str:
     digest = hashlib.sha256()
 
     def follow() -> Iterator[bytes]:
@@ -104,7 +108,8 @@ def _write(folder: Path, member: _Member) -> str:
     return digest.hexdigest()
 
 
-def _read_members(pieces: Iterable[bytes]) -> Iterator[_Member]:
+def read_members(pieces: Iterable[bytes]) -> Iterator[Member]:
+    """The plain files of all archives; UserError when they are none."""
     stream = _Stream(pieces)
     for _ in range(4 * MAX_FILES):
         while (start := stream.read(4)) == bytes(4):
@@ -119,7 +124,7 @@ def _read_members(pieces: Iterable[bytes]) -> Iterator[_Member]:
         stream.skip(-(HEADER + length) % 4)
         content = stream.pieces(size)
         if stat.S_ISREG(mode) and name != TRAILER:
-            yield _Member(name, size, content)
+            yield Member(name, size, content)
         for _ in content:
             continue
         stream.skip(-size % 4)

@@ -161,6 +161,9 @@ def test_what_is_no_plain_file_is_not_followed(slots: SlotFolder, tmp_path: Path
     assert slots.choose() == [A, B], "a slot that would be started again and again is not on trial"
     assert slots.image("B") is None
     assert slots.read()[0]["B"] == "unknown"
+    (slots.path / "B").rename(tmp_path / "elsewhere")
+    (slots.path / "B").symlink_to(tmp_path / "elsewhere")
+    assert slots.choose() == [A]
 
 
 def test_the_watchdog_of_a_trial(slots: SlotFolder) -> None:

@@ -1,0 +1,101 @@
+"""Releases, and what upgrades keep on a disk, are accepted, or refused in the one way they may be."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.unit.upgrade.releases import CONTENT, Tar, make_document
+
+from talos.disks.install.grub_config import Entry, make_config, parse_config
+from talos.system.block.meta import COPY, make_meta, parse_meta
+from talos.system.errors import UserError
+from talos.system.version import parse_os_release
+from talos.upgrade.archive import MANIFEST, read_annotations
+from talos.upgrade.initramfs import RELEASE, read_folder, read_initramfs
+from talos.upgrade.layer import check_layer
+from talos.upgrade.manifest import parse_release
+from talos.upgrade.signature import sign, verify
+from talos.upgrade.state import IDLE, find_slot, format_state, parse_state, stage
+from talos.upgrade.unpack import read_members
+
+from .trial import Parser, check_parser
+
+KEY = Ed25519PrivateKey.generate()
+SIGNED = json.dumps(make_document()).encode()
+STAGED = stage(IDLE, running="A", version="v1.16.0", previous_version="v1.15.0", checks=("apid",))
+ENTRIES = [Entry(slot=slot, version="v1.15.0", arguments=("pti=on",)) for slot in "AB"]
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", errors="replace")
+
+
+def _read_cpio(data: bytes) -> int:
+    pieces = (data[place : place + 1000] for place in range(0, len(data), 1000))
+    return sum(len(b"".join(member.content)) for member in read_members(pieces))
+
+
+def _verify(data: bytes) -> None:
+    verify(SIGNED, _text(data), [KEY.public_key()])
+
+
+def _parse_halves(data: bytes) -> None:
+    """META's copies are large: what changes is its beginning, the rest is as it was written."""
+    parse_meta((data + bytes(COPY))[:COPY] * 2)
+
+
+PARSERS: Mapping[str, Parser] = {
+    "release manifest": Parser(parse=parse_release, seeds=[SIGNED]),
+    "signature": Parser(parse=_verify, seeds=[sign(SIGNED, KEY).encode()]),
+    "annotations": Parser(
+        parse=lambda data: read_annotations({MANIFEST: _text(data)}, "image"), seeds=[b"e30=", b"!"]
+    ),
+    "upgrade in META": Parser(
+        parse=parse_state, seeds=[format_state(IDLE), format_state(STAGED)], refusals=(ValueError,)
+    ),
+    "META": Parser(
+        parse=_parse_halves,
+        seeds=[make_meta({6: b"A", 64: b"{}"})[:512]],
+        refusals=(ValueError,),
+        examples=300,
+    ),
+    "grub.cfg": Parser(
+        parse=lambda data: parse_config(_text(data)),
+        seeds=[make_config(ENTRIES, "A").encode()],
+        refusals=(ValueError,),
+    ),
+    "booted slot": Parser(parse=lambda data: find_slot(_text(data)), seeds=[b"BOOT_IMAGE=/B/vmlinuz a b"]),
+    "os-release": Parser(
+        parse=lambda data: parse_os_release(_text(data)), seeds=[b'ID=talos\nVERSION_ID="1"']
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_what_an_upgrade_reads(name: str) -> None:
+    check_parser(PARSERS[name])
+
+
+def test_an_initramfs(tmp_path: Path) -> None:
+    for name in ("init", "image"):
+        (tmp_path / name).write_bytes(name.encode() * 100)
+    (tmp_path / "release").mkdir()
+    (tmp_path / "release/os-release").write_text("ID=talos\n")
+    archive = b"".join(read_initramfs(tmp_path / "init", tmp_path / "image"))
+    release = b"".join(read_folder(tmp_path / "release", RELEASE))
+    check_parser(Parser(parse=_read_cpio, seeds=[archive + bytes(8) + release, release]))
+
+
+def test_a_layer(tmp_path: Path) -> None:
+    files = [{"name": name, "size": len(data), "sha256": "0" * 64} for name, data in CONTENT.items()]
+    release = parse_release(json.dumps(make_document(files=files)).encode())
+    path = tmp_path / "layer"
+    seed = Tar().add_all().write(path).read_bytes()
+
+    def check(data: bytes) -> None:
+        path.write_bytes(data)
+        check_layer(path, release)
+
+    check_parser(Parser(parse=check, seeds=[seed], refusals=(UserError,), examples=500))
