@@ -13,8 +13,8 @@ from talos.api.machine import machine_pb2
 from talos.api.rpc import Code, RpcError
 from talos.fleet import calls as node_calls
 from talos.fleet.calls import FleetCalls, Look
-from talos.fleet.health import find_problems
-from talos.fleet.plan import Limits, Plan
+from talos.fleet.health import find_machine_problems, find_problems
+from talos.fleet.plan import AT_ONCE, Limits, Plan
 from talos.fleet.progress import Progress, Row, Step, Watcher
 from talos.system.errors import UserError
 from talos.upgrade.state import Phase
@@ -25,6 +25,8 @@ TIMEOUT = 1800.0
 """Seconds for the installation of one node, and again from its reboot until it is well."""
 DOWN = (Code.UNAVAILABLE, Code.CANCELLED)
 """What the call to reboot may end with when the node was faster than its answer."""
+GRACE = 60.0
+"""Seconds for another node to be well again before it counts as one that is away."""
 ON_TRIAL = (Phase.STAGED, Phase.TRIAL)
 
 
@@ -142,6 +144,7 @@ class Fleet:
                     self.progress.move(row, step, "waits until another node is back")
                 async with self._away:
                     self._check_gate()
+                    await self._check_others(look, row)
                     async with asyncio.timeout(order.timeout):
                         await self._boot(look, row)
         except StoppedError:
@@ -154,6 +157,36 @@ class Fleet:
             return
         self._stop(f"{row.name}: {reason}")
         self.progress.move(row, Step.FAILED, reason)
+
+    async def _check_others(self, look: Look, row: Row) -> None:
+        """Stop when this node would be one too many that is away: others may be for reasons of their own."""
+        peers = self.plan.control_plane if look.is_control_plane else self.plan.workers
+        limit = 1 if look.is_control_plane else self.limits.unavailable
+        rows = {one.node: one for one in self.progress.rows}
+        end = asyncio.get_running_loop().time() + GRACE
+        while True:
+            idle = [peer for peer in peers if peer is not look and not rows[peer.node].is_away]
+            free = asyncio.Semaphore(AT_ONCE)
+            unwell = list(filter(None, await asyncio.gather(*(self._find_new(peer, free) for peer in idle))))
+            if not unwell or len(peers) - 1 - len(idle) + len(unwell) < limit:
+                return
+            if asyncio.get_running_loop().time() > end:
+                self._stop(f"{row.name} would be one too many that is away: {'; '.join(unwell)}")
+                raise StoppedError
+            self.progress.move(row, row.step, f"waits for {unwell[0]}")
+            await asyncio.sleep(POLL_INTERVAL)
+
+    async def _find_new(self, peer: Look, free: asyncio.Semaphore) -> str:
+        """What is the matter with a node that was not before, empty when it is well."""
+        known = self.plan.problems.get(peer.node, {})
+        async with free:
+            try:
+                async with asyncio.timeout(node_calls.LOOK_TIMEOUT):
+                    found = await find_machine_problems(self.calls, peer.node)
+            except (RpcError, TimeoutError) as error:
+                return f"{peer.name}: {getattr(error, 'message', '') or 'it does not answer'}"
+        new = next((text for about, text in found.items() if about not in known), "")
+        return f"{peer.name}: {new}" if new else ""
 
     async def _install(self, look: Look, row: Row) -> None:
         order, move = self.order, self.progress.move

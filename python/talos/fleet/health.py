@@ -23,7 +23,7 @@ async def find_problems(calls: NodeCalls, node: str, *, is_control_plane: bool) 
     Its boot has ended with nothing missing, every service is healthy, on the control plane its member of etcd
     votes, and Kubernetes finds it Ready where it has registered.
     """
-    found = {about: text async for about, text in _check_machine(calls, node)}
+    found = dict(await find_machine_problems(calls, node))
     found |= {about: text async for about, text in _check_services(calls, node)}
     if is_control_plane:
         found |= {about: text async for about, text in _check_member(calls, node)}
@@ -34,6 +34,11 @@ async def find_problems(calls: NodeCalls, node: str, *, is_control_plane: bool) 
 
 
 type Found = AsyncIterator[tuple[str, str]]
+
+
+async def find_machine_problems(calls: NodeCalls, node: str) -> Mapping[str, str]:
+    """The part that one call shows: whether the boot has ended, and what the machine lacks."""
+    return {about: text async for about, text in _check_machine(calls, node)}
 
 
 async def _check_machine(calls: NodeCalls, node: str) -> Found:

@@ -58,6 +58,11 @@ class Row:
         return (self.ended or time.monotonic()) - self.began if self.began else 0.0
 
     @property
+    def is_away(self) -> bool:
+        """Whether it has gone down and is not well again."""
+        return bool(self.down) and self.step is not Step.DONE
+
+    @property
     def away(self) -> float:
         """From the reboot until it was well again."""
         return (self.up or time.monotonic()) - self.down if self.down else 0.0
@@ -90,8 +95,8 @@ class Progress:
             row.down = row.down or now
         if step is Step.DONE:
             row.up = now
-        if not step.is_active and row.began:
-            row.ended = row.ended or now
+        if step in (Step.DONE, Step.FAILED):
+            row.ended = now
         row.step, row.detail = step, detail
         self.watcher.changed(row)
 

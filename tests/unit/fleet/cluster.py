@@ -36,6 +36,7 @@ class Node:
     state: Upgrade = IDLE
     boots: int = 1
     is_up: bool = True
+    is_booting: bool = False
     unwell: str = ""
     """The service that does not run."""
 
@@ -149,7 +150,9 @@ class Cluster:
             kinds.META_LOAD.type: kinds.META_LOAD.spec(done=True),
             kinds.META_KEY.type: kinds.META_KEY.spec(value=format_state(found.state).decode()),
             kinds.MACHINE_STATUS.type: kinds.MACHINE_STATUS.spec(
-                stage=RuntimeMachineStage.MACHINE_STAGE_RUNNING
+                stage=RuntimeMachineStage.MACHINE_STAGE_BOOTING
+                if found.is_booting
+                else RuntimeMachineStage.MACHINE_STAGE_RUNNING
             ),
             kinds.ETCD_MEMBER.type: kinds.ETCD_MEMBER.spec(member_id=f"{number:016x}"),
         }

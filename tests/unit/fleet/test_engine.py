@@ -18,6 +18,7 @@ from talos.upgrade.state import IDLE, stage, start
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "POLL_INTERVAL", TICK)
+    monkeypatch.setattr(engine, "GRACE", 20 * TICK)
 
 
 def upgrade(
@@ -49,7 +50,7 @@ def test_control_plane_nodes_come_first_and_one_at_a_time() -> None:
     assert cluster.done("reboot") == names
     assert (cluster.most_away, cluster.most_installing) == (1, 1)
     assert [row.after for row in progress.rows] == [NEW] * 5
-    assert all(row.away > 0 for row in progress.rows)
+    assert all(row.seconds > row.away > 0 for row in progress.rows)
     # The next node is not even installed while one is away.
     assert [what for what, _ in cluster.log] == ["pull", "install", "reboot"] * 5
 
@@ -95,6 +96,39 @@ def test_what_is_under_way_is_seen_through() -> None:
     document = progress.document()
     assert document["succeeded"] is False
     assert "node-3" in str(document["reason"])
+
+
+@pytest.mark.parametrize(("away", "reboots"), [(1, 1), (2, 4)])
+def test_nodes_that_are_away_for_reasons_of_their_own_count(away: int, reboots: int) -> None:
+    cluster = make_cluster(0, 4)
+    names = list(cluster.nodes)
+
+    def gate() -> str:
+        # Once the first is done, another worker loses its way.
+        cluster.nodes[names[3]].is_booting = len(cluster.done("reboot")) == 1
+        return ""
+
+    progress = upgrade(cluster, gate=gate, limits=Limits(parallel=1, unavailable=away))
+    assert len(cluster.done("reboot")) == reboots
+    if away == 1:
+        assert (
+            "(node-2) would be one too many that is away: node-4: the machine is booting" in progress.reason
+        )
+        assert results(progress) == [Step.DONE, Step.STAGED, Step.NOT_STARTED, Step.NOT_STARTED]
+    else:
+        assert progress.has_succeeded, progress.reason
+
+
+def test_a_node_that_is_well_again_in_time_is_waited_for() -> None:
+    cluster = make_cluster(0, 2)
+    first = cluster.nodes["10.0.0.1"]
+
+    async def sleepy(look: object) -> None:
+        del look
+        first.is_booting = True
+        asyncio.get_running_loop().call_later(5 * TICK, lambda: setattr(first, "is_booting", False))
+
+    assert upgrade(cluster, after=sleepy).has_succeeded
 
 
 def test_it_continues_where_it_stopped() -> None:
