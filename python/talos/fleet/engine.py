@@ -44,7 +44,7 @@ async def _do_nothing(node: Look) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What to do with each node. ``is_old``: by the call of older nodes, which alone takes ``force``.
+    """What to do with each node. ``old`` is the call of older nodes, which alone knows some wishes.
 
     ``gate`` returns why no further node may begin now, empty when one may. ``before`` runs ahead of a node's
     reboot, ``after`` when it is well again: pods are moved elsewhere and may come back.
@@ -58,8 +58,7 @@ class Order:
         )
     )
     mode: machine_pb2.RebootRequest.Mode = machine_pb2.RebootRequest.DEFAULT
-    is_old: bool = False
-    force: bool = False
+    old: machine_pb2.UpgradeRequest | None = None
     timeout: float = TIMEOUT
     gate: Callable[[], str] = str
     before: Callable[[Look], Awaitable[None]] = _do_nothing
@@ -136,11 +135,11 @@ class Fleet:
         try:
             async with self._working:
                 self._check_gate()
-                if not order.is_old:
+                if order.old is None:
                     async with asyncio.timeout(order.timeout):
                         await self._install(look, row)
                 if self._away.locked():
-                    step = Step.NOT_STARTED if order.is_old else Step.STAGED
+                    step = Step.STAGED if order.old is None else Step.NOT_STARTED
                     self.progress.move(row, step, "waits until another node is back")
                 async with self._away:
                     self._check_gate()
@@ -203,16 +202,11 @@ class Fleet:
     async def _boot(self, look: Look, row: Row) -> None:
         order = self.order
         await order.before(look)
-        if order.is_old:
+        if order.old is not None:
             self.progress.move(row, Step.INSTALLING, "by the call of older nodes")
-            request = machine_pb2.UpgradeRequest(
-                image=order.image,
-                reboot_mode=machine_pb2.RebootRequest.Mode.Name(order.mode),
-                force=order.force,
-            )
-            await node_calls.upgrade_old(self.calls, look.node, request)
+            await node_calls.upgrade_old(self.calls, look.node, order.old)
         self.progress.move(row, Step.REBOOTING)
-        if not order.is_old:
+        if order.old is None:
             try:
                 await node_calls.reboot_node(self.calls, look.node, order.mode)
             except RpcError as error:

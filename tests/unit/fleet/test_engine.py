@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.fleet.cluster import IMAGE, NEW, OLD, TICK, Cluster, Steps, make_cluster
 
+from talos.api.machine import machine_pb2
 from talos.fleet import engine
 from talos.fleet.engine import Fleet, Order
 from talos.fleet.plan import Limits, make_plan, parse_unavailable
@@ -30,7 +31,10 @@ def upgrade(
         settings: dict[str, Any] = {"image": IMAGE, "version": NEW, **order}
         chosen = Order(**settings)
         plan = await make_plan(
-            cluster, list(nodes or cluster.nodes), version=chosen.version, force=chosen.force
+            cluster,
+            list(nodes or cluster.nodes),
+            version=chosen.version,
+            force=chosen.old is not None and chosen.old.force,
         )
         fleet = Fleet(calls=cluster, plan=plan, order=chosen, limits=limits or Limits(), watcher=Steps())
         return await fleet.run()
@@ -160,7 +164,7 @@ def test_older_calls_carry_force() -> None:
     cluster = make_cluster(1, 1)
     for node in cluster.nodes.values():
         node.version = "v1.17.0"
-    progress = upgrade(cluster, is_old=True, force=True)
+    progress = upgrade(cluster, old=machine_pb2.UpgradeRequest(image=IMAGE, force=True))
     assert progress.has_succeeded
     assert cluster.done("upgrade") == list(cluster.nodes)
     assert not cluster.done("install")

@@ -3,7 +3,7 @@
 import json
 
 from talos.api.common.common_pb2 import ContainerdInstance
-from talos.api.machine.machine_pb2 import RebootRequest
+from talos.api.machine.machine_pb2 import RebootRequest, UpgradeRequest
 from talos.fleet.engine import Fleet, Order
 from talos.fleet.plan import Limits, Plan, make_plan, parse_unavailable
 from talos.fleet.progress import Progress
@@ -18,19 +18,23 @@ from talos.talosctl.output.yaml_text import dump_yaml
 from talos.upgrade.manifest import find_version
 
 
-def run_fleet(invocation: Invocation, containerd: ContainerdInstance, mode: RebootRequest.Mode) -> int:
+def run_fleet(
+    invocation: Invocation,
+    containerd: ContainerdInstance,
+    mode: RebootRequest.Mode,
+    old: UpgradeRequest | None,
+) -> int:
     """Upgrade the nodes of the command line; the exit code is 0 when all of them run the release."""
     flags = invocation.flags
     target = select_target(flags)
     nodes, calls, image = need_nodes(target), FreshCalls(target), flags.text("image")
-    force = flags.is_set("force")
+    force = old is not None and old.force
     order = Order(
         image=image,
         version=find_version(image),
         containerd=containerd,
         mode=mode,
-        is_old=flags.is_set("legacy") or force,
-        force=force,
+        old=old,
         timeout=flags.seconds("timeout") or float("inf"),
     )
 

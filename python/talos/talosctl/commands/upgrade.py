@@ -18,20 +18,20 @@ from talos.api.machine.machine_pb2 import (
 )
 from talos.api.rpc import Code, RpcError
 from talos.config.contract import INSTALLER_IMAGE
-from talos.resource.kinds import META_KEY, META_LOAD
+from talos.fleet.calls import read_upgrade
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import parts
 from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.fleet_calls import FreshCalls
 from talos.talosctl.client.power import WAIT_FLAGS, run_power
-from talos.talosctl.client.resources import list_resources
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
+from talos.talosctl.client.session import Session
 from talos.talosctl.client_version import client_version
 from talos.talosctl.commands.image import pull
 from talos.talosctl.output import console
-from talos.upgrade.state import IDLE, STATE_TAG, Phase, parse_state
+from talos.upgrade.state import Phase
 from talos.upgrade.state import Upgrade as UpgradeState
 
 NAMESPACES = {
@@ -51,26 +51,24 @@ def run_upgrade(invocation: Invocation) -> int:
     """Install an image into the other slot and boot it; of several nodes in an order."""
     flags = invocation.flags
     containerd, mode = _check(flags)
+    old = make_old_request(flags, mode)
     if is_fleet(flags):
         # One node needs nothing of it.
         from talos.talosctl.client.fleet import run_fleet
 
-        return run_fleet(invocation, containerd, REBOOT_MODES[mode])
-    is_legacy = any(flags.is_set(name) for name in LEGACY_FLAGS)
+        return run_fleet(invocation, containerd, REBOOT_MODES[mode], old)
     image = flags.text("image")
 
     async def act(session: Session, node: str) -> str:
-        if is_legacy:
-            wishes = {name: flags.is_set(name) for name in LEGACY_FLAGS if name != "legacy"}
-            request = UpgradeRequest(image=image, reboot_mode=mode.upper(), **wishes)
-            upgraded = await session.unary(node, "/machine.MachineService/Upgrade", request, UpgradeResponse)
+        if old is not None:
+            upgraded = await session.unary(node, "/machine.MachineService/Upgrade", old, UpgradeResponse)
             return next((part.actor_id for part in parts(upgraded, Upgrade)), "")
         reboot = RebootRequest(mode=REBOOT_MODES[mode])
         reply = await session.unary(node, "/machine.MachineService/Reboot", reboot, RebootResponse)
         return next((part.actor_id for part in parts(reply, Reboot)), "")
 
     async def install(session: Session, node: str) -> bool:
-        if is_legacy:
+        if old is not None:
             return True
         await _install(session, node, containerd, image)
         return not flags.is_set("no-reboot")
@@ -79,6 +77,14 @@ def run_upgrade(invocation: Invocation) -> int:
         await _wait_for_verdict(session, node, seconds=flags.seconds("timeout"))
 
     return run_power(invocation, act, is_reboot=True, prepare=install, finish=finish)
+
+
+def make_old_request(flags: Flags, mode: str) -> UpgradeRequest | None:
+    """The call of older nodes, None when nothing asks for it."""
+    if not any(flags.is_set(name) for name in LEGACY_FLAGS):
+        return None
+    wishes = {name: flags.is_set(name) for name in LEGACY_FLAGS if name != "legacy"}
+    return UpgradeRequest(image=flags.text("image"), reboot_mode=mode.upper(), **wishes)
 
 
 def is_fleet(flags: Flags) -> bool:
@@ -143,22 +149,10 @@ async def _wait_for_verdict(session: Session, node: str, *, seconds: float) -> N
 async def _read_state(session: Session, node: str) -> UpgradeState | None:
     """The node's own record; None while it does not answer, or its META is not read yet."""
     try:
-        # A fresh connection each time: an endpoint that went down may be the node itself.
-        async with open_session(session.target) as fresh, asyncio.timeout(5 * POLL_INTERVAL):
-            loads = await list_resources(fresh, node, META_LOAD.namespace, META_LOAD.type)
-            keys = await list_resources(fresh, node, META_KEY.namespace, META_KEY.type)
+        async with asyncio.timeout(5 * POLL_INTERVAL):
+            return await read_upgrade(FreshCalls(session.target), node)
     except (RpcError, TimeoutError):
         return None
-    if not loads:
-        return None
-    for key in keys:
-        if key.metadata.id == f"0x{STATE_TAG:02x}":
-            value = META_KEY.spec.FromString(key.spec.proto_spec).value
-            try:
-                return parse_state(value.encode())
-            except ValueError:
-                break
-    return IDLE
 
 
 COMMAND = Command(
