@@ -12,7 +12,16 @@ def make_program(text: bytes = b"") -> bytes:
     write = b"\xb8\x01\x00\x00\x00\xbf\x01\x00\x00\x00\x48\x8d\x35" + struct.pack("<i", 16)
     write += b"\xba" + struct.pack("<I", len(text)) + b"\x0f\x05"
     # pause(): mov eax,34; syscall; jmp back
-    code = write + b"\xb8\x22\x00\x00\x00\x0f\x05\xeb\xf7" + text
+    return _wrap(write + b"\xb8\x22\x00\x00\x00\x0f\x05\xeb\xf7" + text)
+
+
+def make_end(code: int) -> bytes:
+    """An x86-64 program that ends at once with an exit code."""
+    # exit(code): mov eax,60; mov edi,code; syscall
+    return _wrap(b"\xb8\x3c\x00\x00\x00\xbf" + struct.pack("<I", code) + b"\x0f\x05")
+
+
+def _wrap(code: bytes) -> bytes:
     size = _HEADERS + len(code)
     header = struct.pack(
         "<16sHHIQQQIHHHHHH",

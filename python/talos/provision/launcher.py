@@ -88,12 +88,12 @@ class Nodes(Protocol):
         """The limits of the node's control group."""
         ...
 
-    def parse_status(self, status: int) -> Outcome:
-        """What a wait status of the process means."""
+    def end(self, node: NodeRequest, status: int) -> Outcome:
+        """A node's process has ended; what its wait status means."""
         ...
 
-    def count_down(self, node: NodeRequest) -> float | None:
-        """The seconds after which a node that runs is killed unless it does something; None for never."""
+    def check(self, node: NodeRequest) -> float | None:
+        """The seconds until a node that runs has to be looked at again, if ever; 0 or less when it hangs."""
         ...
 
     def close(self) -> None:
@@ -187,7 +187,7 @@ class Launcher:
             self._companions.note_end(pid, status)
             for node in self._nodes:
                 if node.pid == pid:
-                    self._ended(node, self._provider.parse_status(status))
+                    self._ended(node, self._provider.end(node.request, status))
 
     def _ended(self, node: _Node, outcome: Outcome) -> None:
         log.info("node %s ended: %s", node.request.name, outcome.value)
@@ -216,7 +216,7 @@ class Launcher:
         for node in self._nodes:
             if node.check_at is None or node.check_at > now:
                 continue
-            left = self._provider.count_down(node.request)
+            left = self._provider.check(node.request)
             node.check_at = None if left is None else now + left
             if left is not None and left <= 0:
                 log.warning("node %s has not fed its watchdog, it is killed", node.request.name)

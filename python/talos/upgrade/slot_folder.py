@@ -5,6 +5,7 @@ A/, B/     ``release``, the identity of the slot's release; ``rootfs.sqsh``, its
 default    the slot that is started
 next       the slot that is started once: the launcher removes the file before it starts that slot
 watchdog   there during a trial: the launcher kills a node that has not touched it for too long
+cause      why the last trial's system ended, as far as the launcher knows
 meta       META
 
 A node sees the folder below its handover and writes the slot that it does not run from. To the launcher the
@@ -32,7 +33,7 @@ from talos.upgrade.unpack import OS_RELEASE, drop_cache, read_pieces, unpack_rel
 
 NEW, OLD = ".new", ".old"
 """Endings of a folder while it takes the place of another."""
-DEFAULT, NEXT, WATCHDOG, META = "default", "next", "watchdog", "meta"
+DEFAULT, NEXT, WATCHDOG, CAUSE, META = "default", "next", "watchdog", "cause", "meta"
 WATCHDOG_SECONDS = 120
 """From the start of a trial until the self-check has to feed the watchdog, and between two feeds."""
 _MAX_SMALL = 4096
@@ -115,11 +116,23 @@ class SlotFolder:
         return [boot for boot in boots if self._holds_system(boot.slot)]
 
     def set_watchdog(self, *, armed: bool) -> None:
-        """Have it wait from now on, or no more."""
+        """Have it wait from now on, or no more. A new trial has no cause of its end yet."""
         with suppress(OSError):
             (self.path / WATCHDOG).unlink(missing_ok=True)
             if armed:
+                (self.path / CAUSE).unlink(missing_ok=True)
                 (self.path / WATCHDOG).touch(mode=0o600)
+
+    def note_end(self, cause: str) -> None:
+        """Keep why a system ended, if that was one on trial; the first cause is the one that counts."""
+        if self.count_down() is not None and not os.path.lexists(self.path / CAUSE):
+            with suppress(OSError):
+                replace_durably(self.path / CAUSE, [cause.encode()[:_MAX_SMALL]])
+
+    def read_cause(self) -> str:
+        """Why the last trial's system ended; empty when that is not known."""
+        text = _read_small(self.path / CAUSE).strip()
+        return "".join(character if character.isprintable() else "?" for character in text)
 
     def open_watchdog(self) -> FolderWatchdog | None:
         """The watchdog that is armed, if it is."""

@@ -186,3 +186,16 @@ def test_the_watchdog_of_a_trial(slots: SlotFolder) -> None:
     slots.set_watchdog(armed=True)
     slots.set_watchdog(armed=False)
     assert slots.count_down() is None
+
+
+def test_the_cause_of_a_trials_end(slots: SlotFolder) -> None:
+    slots.note_end("nothing is on trial")
+    assert slots.read_cause() == ""
+    slots.set_watchdog(armed=True)
+    slots.note_end("it hung\x1b[2J")
+    slots.note_end("its PID 1 ended with signal SIGKILL")
+    assert slots.read_cause() == "it hung?[2J"
+    slots.set_watchdog(armed=False)
+    assert slots.read_cause() == "it hung?[2J", "the system that is started next reads it"
+    slots.set_watchdog(armed=True)
+    assert slots.read_cause() == ""

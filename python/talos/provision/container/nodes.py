@@ -17,6 +17,7 @@ from talos.provision.host.links import ClusterNetwork
 from talos.provision.launcher import Nodes, Outcome, StartError
 from talos.provision.store import ClusterFolder
 from talos.system.block.loop import LoopDevice
+from talos.system.process import describe_exit
 from talos.upgrade.slot_folder import Boot, SlotFolder
 
 log = logging.getLogger(__name__)
@@ -53,11 +54,13 @@ class ContainerNodes(Nodes):
 
     @override
     def start(self, node: NodeRequest, group: Sequence[str]) -> int:
-        boots = SlotFolder(self._folder.slots(node.name)).choose()
+        slots = SlotFolder(self._folder.slots(node.name))
+        boots = slots.choose()
         for boot, following in zip(boots, [*boots[1:], None], strict=True):
             try:
                 return self._start_slot(node, group, boot)
             except (StartError, OSError) as error:
+                slots.note_end(f"its system image can't be started: {error}")
                 if following is None:
                     raise
                 log.warning("node %s: slot %s does not start: %s", node.name, boot.slot, error)
@@ -66,12 +69,12 @@ class ContainerNodes(Nodes):
     def _start_slot(self, node: NodeRequest, group: Sequence[str], boot: Boot) -> int:
         assert self._image is not None
         slots = SlotFolder(self._folder.slots(node.name))
+        log.info("node %s: slot %s%s", node.name, boot.slot, ", on trial" if boot.is_trial else "")
+        slots.set_watchdog(armed=boot.is_trial)
         own = slots.image(boot.slot)
         # Its mount keeps the device.
         image = LoopDevice(own, read_only=True) if own else None
         try:
-            log.info("node %s: slot %s%s", node.name, boot.slot, ", on trial" if boot.is_trial else "")
-            slots.set_watchdog(armed=boot.is_trial)
             return self._start_image(node, group, boot, (image or self._image).path)
         finally:
             if image is not None:
@@ -94,18 +97,24 @@ class ContainerNodes(Nodes):
         return start_init(mounts, tuple(group), console, lambda pid: self._network.plug(node.address, pid))
 
     @override
-    def parse_status(self, status: int) -> Outcome:
+    def end(self, node: NodeRequest, status: int) -> Outcome:
         """``reboot(2)`` in a pid namespace ends PID 1 with SIGHUP for a restart, SIGINT for power off."""
         if os.WIFSIGNALED(status):
             if os.WTERMSIG(status) == signal.SIGHUP:
                 return Outcome.RESTART
             if os.WTERMSIG(status) == signal.SIGINT:
                 return Outcome.POWER_OFF
+        cause = f"its PID 1 ended with {describe_exit(os.waitstatus_to_exitcode(status))}"
+        SlotFolder(self._folder.slots(node.name)).note_end(cause)
         return Outcome.CRASH
 
     @override
-    def count_down(self, node: NodeRequest) -> float | None:
-        return SlotFolder(self._folder.slots(node.name)).count_down()
+    def check(self, node: NodeRequest) -> float | None:
+        slots = SlotFolder(self._folder.slots(node.name))
+        left = slots.count_down()
+        if left is not None and left <= 0:
+            slots.note_end("it hung, and its launcher killed it")
+        return left
 
     @override
     def close(self) -> None:

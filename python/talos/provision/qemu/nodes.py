@@ -59,11 +59,11 @@ class MachineNodes(Nodes):
         return pid
 
     @override
-    def count_down(self, node: NodeRequest) -> float | None:
+    def check(self, node: NodeRequest) -> float | None:
         return None  # a machine has a watchdog of its own
 
     @override
-    def parse_status(self, status: int) -> Outcome:
+    def end(self, node: NodeRequest, status: int) -> Outcome:
         """QEMU ends well when its guest powers off."""
         return Outcome.POWER_OFF if os.waitstatus_to_exitcode(status) == 0 else Outcome.CRASH
 

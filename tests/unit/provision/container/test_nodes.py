@@ -21,5 +21,6 @@ from talos.provision.store import ClusterFolder
     ],
 )
 def test_the_end_of_pid_1_is_understood(status: int, outcome: Outcome) -> None:
-    nodes = ContainerNodes(ClusterFolder(Path("/c")), make_request(ClusterOptions(image=Path("/i"))), ())
-    assert nodes.parse_status(status) is outcome
+    request = make_request(ClusterOptions(image=Path("/i")))
+    nodes = ContainerNodes(ClusterFolder(Path("/c")), request, ())
+    assert nodes.end(request.nodes[0], status) is outcome
