@@ -33,25 +33,35 @@ def test(world: World) -> None:
     assert "v1.15.3 is the default" in result.stderr
     assert read_version(node) == "v1.15.3 in B"
     node.wait_for_reset()  # the upgrade's, which talosctl has seen through
-    node.talosctl("reboot", "--wait=false")
+
+    world.section("by the call of older nodes, to an older release: services stop, then the slot is written")
+    older = releases.make("v1.15.3-rc.1")
+    words = ("--reboot-mode", "powercycle", "--image", older)
+    result = node.client.run("upgrade", "--legacy", *words, check=False, seconds=UPGRADE_SECONDS)
+    assert "is older than the running v1.15.3" in result.stderr, result.stderr
+    result = node.client.run("upgrade", "--force", *words, seconds=UPGRADE_SECONDS)
+    assert "v1.15.3-rc.1 is the default" in result.stderr, result.stderr
+    assert read_version(node) == "v1.15.3-rc.1 in A"
     node.wait_for_reset()
-    node.wait_for_api()
-    assert read_version(node) == "v1.15.3 in B", "the upgrade was not made permanent"
 
     world.section("and back")
     node.talosctl("rollback")
     node.wait_for_reset()
     node.wait_for_api()
-    node.wait_for_console_text("in slot A is the default from now on", 300)
-    assert read_version(node) == "v1.15.0-alpha.0 in A"
+    node.wait_for_console_text("in slot B is the default from now on", 300)
+    assert read_version(node) == "v1.15.3 in B"
 
-    world.section("a release whose early init refuses its system image")
+    world.section(
+        "staged: a release whose early init refuses its system image; the default is what boots then"
+    )
     broken = releases.make("v1.15.4", more=NO_SYSTEM)
     with node.console.expect("Kernel panic"):
-        result = node.client.run("upgrade", "--image", broken, check=False, seconds=UPGRADE_SECONDS)
+        result = node.client.run(
+            "upgrade", "--stage", "--preserve", "--image", broken, check=False, seconds=UPGRADE_SECONDS
+        )
         assert result.code, "talosctl takes a reverted upgrade for a success"
     assert "did not start" in result.stderr, result.stderr
-    assert read_version(node) == "v1.15.0-alpha.0 in A"
+    assert read_version(node) == "v1.15.3 in B"
     assert "did not start" in read_diagnostics(node)
     assert KEPT in node.talosctl("get", "metakeys", "-o", "yaml").stdout
     node.wait_for_console_text("the upgrade to v1.15.4 was reverted")
