@@ -73,17 +73,27 @@ class FakeNode:
     port: int = 0
 
     def on(
-        self, method: str, request: type[Message], answer: Answers | Answer, *, stream: bool = False
+        self,
+        method: str,
+        request: type[Message],
+        answer: Answers | Answer,
+        *,
+        stream: bool = False,
+        uploads: bool = False,
     ) -> None:
-        """Answer a method; a function is given the request and the metadata."""
+        """Answer a method; a function is given the request, the last one of an upload, and the metadata."""
         function: Answers = answer if callable(answer) else (lambda _request, _metadata: answer)
-        self.routes[method] = Route(request, function, stream)
+        self.routes[method] = Route(request, function, stream, uploads)
 
     def __mapping__(self) -> Mapping[str, Handler]:
         return {
             path: Handler(
                 self._handler(path, route),
-                Cardinality.UNARY_STREAM if route.is_stream else Cardinality.UNARY_UNARY,
+                Cardinality.STREAM_UNARY
+                if route.takes_stream
+                else Cardinality.UNARY_STREAM
+                if route.is_stream
+                else Cardinality.UNARY_UNARY,
                 route.request,
                 Message,
             )
@@ -98,6 +108,9 @@ class FakeNode:
             pairs = cast("Mapping[str, Any]", stream.metadata or {})
             metadata = {key: str(value) for key, value in pairs.items()}
             self.seen.append((path, metadata.get("node", ""), request))
+            while route.takes_stream and (following := await stream.recv_message()) is not None:
+                request = following
+                self.seen.append((path, metadata.get("node", ""), request))
             answer: Any = self.routes[path].answer(request, metadata)
             if isinstance(answer, GRPCError):
                 raise answer

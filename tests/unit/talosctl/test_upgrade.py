@@ -1,6 +1,7 @@
 """``talosctl upgrade`` from the image to the verdict, with a node that answers as a trial does."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +104,23 @@ def test_without_reboot_or_wait_there_is_no_verdict(talosctl: Client, node: Fake
         result = talosctl(*ARGV, flag)
         assert result.code == 0, result.err
         assert "default from now on" not in result.err
+
+
+@pytest.mark.parametrize("flag", ["--wait", "--stage"])
+def test_a_release_comes_from_a_file(talosctl: Client, node: FakeNode, tmp_path: Path, flag: str) -> None:
+    serve(node, [bless(TRIAL)])
+    name = image_pb2.ImageServiceImportResponse(name="name/of:archive")
+    node.on("/machine.ImageService/Import", image_pb2.ImageServiceImportRequest, name, uploads=True)
+    reply = machine_pb2.UpgradeResponse(messages=[machine_pb2.Upgrade(actor_id="actor-1")])
+    node.on("/machine.MachineService/Upgrade", machine_pb2.UpgradeRequest, reply)
+    archive = tmp_path / "release.tar"
+    archive.write_bytes(b"tar" * 300_000)
+    result = talosctl("upgrade", "-n", "10.0.0.2", "--image", str(archive), flag)
+    assert result.code == 0, result.err
+    sent = [seen for path, _, seen in node.seen if path.endswith("Import")]
+    assert b"".join(part.image_chunk.bytes for part in sent) == archive.read_bytes()
+    request = next(seen for path, _, seen in node.seen if path.endswith("/Upgrade"))
+    assert "name/of:archive" in str(request)
+    assert getattr(request, "stage", False) == (flag == "--stage")
+    several = talosctl("upgrade", "-n", "10.0.0.2,10.0.0.3", "--image", str(archive))
+    assert "--image: is a file, which is sent to one node only" in several.err

@@ -1,11 +1,15 @@
 """``talosctl image``: the images on a node."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
+from os import SEEK_END
+from pathlib import Path
 
 from google.protobuf.empty_pb2 import Empty
 
-from talos.api.common.common_pb2 import ContainerdInstance, ContainerdNamespace, ContainerDriver
+from talos.api.common.common_pb2 import ContainerdInstance, ContainerdNamespace, ContainerDriver, Data
 from talos.api.machine.image_pb2 import (
+    ImageServiceImportRequest,
+    ImageServiceImportResponse,
     ImageServiceListRequest,
     ImageServiceListResponse,
     ImageServicePullRequest,
@@ -28,6 +32,8 @@ NAMESPACES = {
     "system": (ContainerDriver.CRI, ContainerdNamespace.NS_SYSTEM),
     "inmem": (ContainerDriver.CONTAINERD, ContainerdNamespace.NS_SYSTEM),
 }
+CHUNK = 256 * 1024
+"""Bytes of an archive in a message."""
 _SERVICE = "/machine.ImageService/"
 
 
@@ -76,6 +82,25 @@ async def pull(session: Session, node: str, containerd: ContainerdInstance, imag
     console.show_progress("")
     console.note(f"{node}: pulled {name}")
     return name
+
+
+async def send_archive(session: Session, node: str, containerd: ContainerdInstance, path: Path) -> str:
+    """Send an OCI archive to a node, show how far it is; the name of its image."""
+
+    async def chunks() -> AsyncIterator[ImageServiceImportRequest]:
+        yield ImageServiceImportRequest(containerd=containerd)
+        with path.open("rb") as file:
+            size = file.seek(0, SEEK_END)
+            file.seek(0)
+            while chunk := file.read(CHUNK):
+                yield ImageServiceImportRequest(image_chunk=Data(bytes=chunk))
+                sent = f"{format_pretty_size(file.tell())} of {format_pretty_size(size)}"
+                console.show_progress(f"{node}: {sent}")
+
+    reply = await session.upload(node, _SERVICE + "Import", chunks(), ImageServiceImportResponse)
+    console.show_progress("")
+    console.note(f"{node}: has {reply.name} of {path}")
+    return reply.name
 
 
 def format_progress(layers: Collection[Layer]) -> str:

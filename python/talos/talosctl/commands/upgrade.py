@@ -1,6 +1,7 @@
 """``talosctl upgrade``."""
 
 import asyncio
+from pathlib import Path
 
 from talos.api.common.common_pb2 import ContainerdInstance, ContainerdNamespace, ContainerDriver
 from talos.api.machine.lifecycle_pb2 import (
@@ -29,7 +30,7 @@ from talos.talosctl.client.power import WAIT_FLAGS, run_power
 from talos.talosctl.client.select import select_target
 from talos.talosctl.client.session import Session
 from talos.talosctl.client_version import client_version
-from talos.talosctl.commands.image import pull
+from talos.talosctl.commands.image import pull, send_archive
 from talos.talosctl.output import console
 from talos.upgrade.state import Phase
 from talos.upgrade.state import Upgrade as UpgradeState
@@ -56,21 +57,34 @@ def run_upgrade(invocation: Invocation) -> int:
         # One node needs nothing of it.
         from talos.talosctl.client.fleet import run_fleet
 
+        if Path(flags.text("image")).is_file():
+            raise UserError(
+                "is a file, which is sent to one node only", where="--image", hint="use a registry"
+            )
         return run_fleet(invocation, containerd, REBOOT_MODES[mode], old)
     image = flags.text("image")
 
+    archive = Path(image) if Path(image).is_file() else None
+    names: dict[str, str] = {}
+
     async def act(session: Session, node: str) -> str:
         if old is not None:
-            upgraded = await session.unary(node, "/machine.MachineService/Upgrade", old, UpgradeResponse)
+            request = UpgradeRequest()
+            request.CopyFrom(old)
+            request.image = names.get(node, image)
+            upgraded = await session.unary(node, "/machine.MachineService/Upgrade", request, UpgradeResponse)
             return next((part.actor_id for part in parts(upgraded, Upgrade)), "")
         reboot = RebootRequest(mode=REBOOT_MODES[mode])
         reply = await session.unary(node, "/machine.MachineService/Reboot", reboot, RebootResponse)
         return next((part.actor_id for part in parts(reply, Reboot)), "")
 
     async def install(session: Session, node: str) -> bool:
+        if archive:
+            names[node] = await send_archive(session, node, containerd, archive)
         if old is not None:
             return True
-        await _install(session, node, containerd, image)
+        name = names.get(node) or await pull(session, node, containerd, image)
+        await _install(session, node, containerd, name)
         return not flags.is_set("no-reboot")
 
     async def finish(session: Session, node: str) -> None:
@@ -111,8 +125,7 @@ def _check(flags: Flags) -> tuple[ContainerdInstance, str]:
     return NAMESPACES[namespace], mode
 
 
-async def _install(session: Session, node: str, containerd: ContainerdInstance, image: str) -> None:
-    name = await pull(session, node, containerd, image)
+async def _install(session: Session, node: str, containerd: ContainerdInstance, name: str) -> None:
     request = LifecycleServiceUpgradeRequest(
         containerd=containerd, source=InstallArtifactsSource(image_name=name)
     )
@@ -174,7 +187,7 @@ COMMAND = Command(
             name="image",
             short="i",
             default=f"{INSTALLER_IMAGE}:{client_version().tag}",
-            help="the installer image",
+            help="the release: an image in a registry, or its archive on this machine",
         ),
         Flag(name="legacy", type=Type.BOOL, default="false", help="upgrade by the call of older nodes"),
         Flag(
