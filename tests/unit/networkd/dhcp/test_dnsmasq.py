@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import gc
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -76,6 +77,7 @@ def test_a_lease_of_dnsmasq(tmp_path: Path) -> None:
     child = os.fork()
     if child == 0:
         code = 1
+        gc.freeze()  # as in tests/harness/namespace.py
         try:
             if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) == 0:
                 asyncio.run(make_wires())
