@@ -36,7 +36,7 @@ VM_TESTS := $(basename $(notdir $(wildcard nixos-tests/*.py) $(patsubst %/test.p
 
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
-.PHONY: help release peers grants tools fetch lock build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test lint types unit node cluster-tests soak bench reproducible clean
+.PHONY: extended help release peers grants tools fetch lock build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test lint types unit node cluster-tests soak bench reproducible clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -144,7 +144,7 @@ node: build images api devenv peers ## Tests on one running container node, as r
 	$(PYTEST) -m root tests/unit
 	$(PYTEST) tests/node
 
-cluster-tests: build images api devenv peers ## Tests on several nodes, as root
+cluster-tests: build images extended api devenv peers ## Tests on several nodes, as root
 	$(PYTEST) tests/cluster
 
 kubernetes-tests: build all-images api devenv ## Tests on a cluster with Kubernetes, as root
@@ -184,6 +184,9 @@ soak-vm: vm-inputs
 
 bench: build api devenv peers ## Benchmarks; they print tables and never fail on time
 	$(PYTEST) -s tests/bench
+
+extended: fetch
+	nix build .\#extended --print-build-logs --out-link build/extended.squashfs
 
 peers: fetch ## The servers that tests let nodes talk to: dnsmasq, chrony, radvd
 	@$(PYTHON) pkgs/fetch fetch peers

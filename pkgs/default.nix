@@ -19,6 +19,14 @@ let
   discovery = python.program "discovery" "talos.discovery.main" [ ] [ ];
   upgrade-controller = python.program "upgrade-controller" "talos.upgrade_controller.main" [ ] [ ];
   image = modules.image { };
+  hello = modules.extensions.debianService {
+    name = "hello";
+    debian = roots.checks;
+    debs = inputs.debs.checks;
+    version = inputs.versions.coreutils;
+    programs = [ "usr/bin/env" "usr/bin/tail" ];
+    folder = builtins.path { path = ../tests/data/extension; name = "hello"; };
+  };
   vms = import ../nixos-tests {
     inherit buildRoot roots python;
     inherit (image) iso;
@@ -43,6 +51,8 @@ in
     inherit (python) api talosctl workstation;
     inherit (modules) rootfs squashfs stamp sbom size;
     inherit (modules.extensions) qemu-guest-agent;
+    # For tests: a node with two extensions, one of them without a condition that a container lacks.
+    extended = (modules.image { extensions = [ modules.extensions.qemu-guest-agent hello ]; }).squashfs;
     inherit (image) disk-image initramfs iso netboot release;
     inherit (kernel) kernel init;
     images = images.cluster;

@@ -178,6 +178,7 @@ def running_cluster(
     *,
     controlplanes: int = 1,
     workers: int = 0,
+    system: Path | None = None,
     images: Path | None = None,
     stamp: Path | None = None,
     bootstrap: bool = True,
@@ -190,7 +191,7 @@ def running_cluster(
         subnet=free_subnet(),
         controlplanes=controlplanes,
         workers=workers,
-        image=image(),
+        image=system or image(),
         stamp=stamp,
         images=images or image_archives(),
     )

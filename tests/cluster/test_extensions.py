@@ -1,0 +1,70 @@
+"""A node with extensions: what it reports about them, and a service that follows the machine config."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.harness.cluster import REPOSITORY, Cluster, eventually, running_cluster
+
+NAME, ID = "hello", "ext-hello"
+AGENT = "ext-qemu-guest-agent"
+CONFIG = """
+apiVersion: v1alpha1
+kind: ExtensionServiceConfig
+name: hello
+environment: [WHO={who}]
+configFiles:
+  - content: "{text}\\n"
+    mountPath: /data/text
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    image = REPOSITORY / "build/extended.squashfs"
+    assert image.exists(), f"there is no image at {image}: make extended"
+    directory = tmp_path_factory.mktemp("clusters")
+    with running_cluster(directory, system=image.resolve(), bootstrap=False) as running:
+        eventually("the node answers", lambda: running.talosctl("version"))
+        yield running
+
+
+def service(cluster: Cluster, name: str) -> dict[str, str]:
+    found = {row["SERVICE"]: row for row in cluster.rows("services")}
+    assert name in found, sorted(found)
+    return found[name]
+
+
+def check_state(cluster: Cluster, name: str, state: str, event: str) -> None:
+    row = service(cluster, name)
+    assert (row["STATE"], event in row["LAST EVENT"]) == (state, True), row
+
+
+def test_extensions_and_their_parts_are_listed(cluster: Cluster) -> None:
+    rows = {row["NAME"]: row["ID"] for row in cluster.rows("get", "extensions")}
+    assert rows == {"qemu-guest-agent": "0", NAME: "1"}
+    assert "image: 001.hello.sqsh" in cluster.talosctl("read", "/etc/extensions.yaml").stdout
+    listed = cluster.talosctl("get", "sbom").stdout
+    assert "hello/coreutils" in listed
+    assert "qemu-guest-agent/libglib2.0-0t64" in listed
+
+
+def test_a_service_waits_for_what_it_depends_on(cluster: Cluster) -> None:
+    path = 'file "/dev/virtio-ports/org.qemu.guest_agent.0" to exist'
+    eventually("the agent waits for its device", lambda: check_state(cluster, AGENT, "Waiting", path))
+    waits = "extension service config"
+    eventually("it waits for its config", lambda: check_state(cluster, ID, "Waiting", waits))
+
+
+def test_a_service_follows_its_config(cluster: Cluster) -> None:
+    for who, text in (("somebody", "first"), ("somebody-else", "second")):
+        cluster.talosctl("patch", "machineconfig", "--patch", CONFIG.format(who=who, text=text))
+        eventually(f"it runs with {text}", lambda who=who, text=text: check_log(cluster, who, text))
+    for action, state in (("stop", "Finished"), ("start", "Running"), ("restart", "Running")):
+        cluster.talosctl("service", ID, action)
+        eventually(f"after {action}", lambda state=state: check_state(cluster, ID, state, ""))
+
+
+def check_log(cluster: Cluster, who: str, text: str) -> None:
+    log = cluster.talosctl("logs", ID, check=False).stdout
+    assert text in log, log
+    assert f"WHO={who}" in log, log
