@@ -31,7 +31,15 @@ from talos.machined.services import runner
 from talos.machined.services import zygote as zygote_module
 from talos.machined.services.reaper import Reaper
 from talos.machined.services.runner import RunnerContext
-from talos.machined.services.spec import ApiAction, Execute, Fork, RunContainer, ServiceContext, ServiceSpec
+from talos.machined.services.spec import (
+    ApiAction,
+    Execute,
+    Fork,
+    Restart,
+    RunContainer,
+    ServiceContext,
+    ServiceSpec,
+)
 from talos.machined.services.supervisor import Supervisor
 from talos.machined.services.zygote_client import Zygote
 from talos.resource import kinds
@@ -234,6 +242,30 @@ async def restarts(bench: Bench) -> dict[str, Any]:
         "missing": missing,
         "ends": [supervisor.get(name).state.value for name in ("flaky", "deaf", "missing")],
     }
+
+
+async def ends(bench: Bench) -> dict[str, Any]:
+    """Services that run once, or until they succeed."""
+    folder = tempfile.mkdtemp()
+    supervisor = bench.make_supervisor(
+        sh("once", "exit 3", restart=Restart.NEVER),
+        sh("until", f"mkdir {folder}/1 2>/dev/null && exit 3; exit 0", restart=Restart.UNTIL_SUCCESS),
+        ServiceSpec(id="missing", start=Execute(argv=("/no/such/program",)), restart=Restart.NEVER),
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.run)
+        supervisor.start_soon(["once", "until", "missing"])
+        await until(lambda: all(supervisor.get(name).state.value == "Finished" for name in ("once", "until")))
+        await until(lambda: len(supervisor.get("missing").events) > 3)
+        runs = {
+            name: [event.state.value for event in supervisor.get(name).events].count("Running")
+            for name in ("once", "until")
+        }
+        missing = supervisor.get("missing").state.value
+        supervisor.start_soon(["once"])
+        await until(lambda: [e.state.value for e in supervisor.get("once").events].count("Finished") == 2)
+        nursery.cancel_scope.cancel()
+    return {"runs": runs, "missing is tried again": missing != "Finished"}
 
 
 async def health(bench: Bench) -> dict[str, Any]:

@@ -129,6 +129,10 @@ def test_a_stop_takes_back_a_start_that_has_not_begun() -> None:
     assert run("stop_before_start") == {"stopped": "Initialized", "starts": 1}
 
 
+def test_a_service_ends_when_it_has_done_its_work() -> None:
+    assert run("ends") == {"runs": {"once": 1, "until": 2}, "missing is tried again": True}
+
+
 def test_the_table() -> None:
     assert len({spec.id for spec in SERVICES}) == len(SERVICES)
     _sort({spec.id: spec.depends for spec in SERVICES})
