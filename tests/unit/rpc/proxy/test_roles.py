@@ -13,6 +13,7 @@ BUILT_IN = (
     "os:etcd:backup",
     "os:image:verifier",
     "os:meta:writer",
+    "os:upgrade",
 )
 
 
