@@ -76,10 +76,20 @@ def test_only_a_cordon_of_the_nodes_own_is_taken_back(kubernetes: Kubernetes) ->
     eventually("the node takes its own cordon back", uncordoned)
 
 
-def test_a_shutdown_waits_for_the_budget_and_then_for_the_pods(kubernetes: Kubernetes) -> None:
-    going, staying = kubernetes.cluster.nodes[1:]
+def test_a_reboot_with_a_drain_is_given_up_when_the_budget_refuses(kubernetes: Kubernetes) -> None:
+    node = kubernetes.cluster.nodes[2]
     kubernetes.apply(*make_guarded())
     kubernetes.kubectl("rollout", "status", "deployment/guarded", "--timeout=60s", seconds=70)
+    argv = ("-n", str(node.address), "reboot", "--drain", "--drain-timeout", "3s")
+    result = kubernetes.cluster.talosctl(*argv, check=False)
+    assert result.returncode == 1
+    assert f"node {node.name}: is not drained within 3 s: default/guarded-" in result.stderr
+    assert "would violate the pod's disruption budget" in result.stderr
+    check_unschedulable(kubernetes, node.name, wanted=False)
+
+
+def test_a_shutdown_waits_for_the_budget_and_then_for_the_pods(kubernetes: Kubernetes) -> None:
+    going, staying = kubernetes.cluster.nodes[1:]
     places = {pod["spec"]["nodeName"] for pod in kubernetes.get("pods", "--selector", "app=guarded")}
     assert places == {going.name, staying.name}
     kubernetes.cluster.talosctl("-n", str(going.address), "shutdown", "--wait=false")

@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 
 from talos.config import contract
 from talos.config.change.patch import Patch, apply_patches, parse_patch
+from talos.config.check.validate import Mode, check
 from talos.config.generate.config import generate_config, generate_talosconfig, render
 from talos.config.generate.options import GenerateOptions
 from talos.config.model import MachineType
+from talos.config.read.loader import load
 from talos.config.secrets.bundle import SecretsBundle
 from talos.config.talosconfig.model import TalosConfig
 from talos.provision.cluster import ClusterRequest, Role
@@ -76,7 +78,7 @@ def generate_configs(request: ClusterRequest, chosen: ConfigOptions) -> Generate
     for role in sorted({node.role for node in request.nodes}, key=lambda role: role.value):
         text = render(generate_config(options, _TYPES[role]), docs=False, examples=False)
         patches = (*clock, *chosen.patches, *own[role])
-        configs[role] = apply_patches(text, patches, source=f"{role.value}.yaml") if patches else text
+        configs[role] = _patch(text, patches, request, f"{role.value}.yaml") if patches else text
     talosconfig = generate_talosconfig(options)
     endpoints = tuple(str(address) for address in request.endpoints)
     # With a node set, commands work without --nodes; the first one is as good as any.
@@ -86,6 +88,13 @@ def generate_configs(request: ClusterRequest, chosen: ConfigOptions) -> Generate
         secrets=secrets.dump(),
         talosconfig=talosconfig.with_context(request.name, context),
     )
+
+
+def _patch(text: str, patches: Sequence[Patch], request: ClusterRequest, source: str) -> str:
+    """The config after the patches. A node would refuse a wrong one, and wait in maintenance for another."""
+    patched = apply_patches(text, patches, source=source)
+    check(load(patched, source=source), Mode.METAL if request.nodes[0].disks else Mode.CONTAINER)
+    return patched
 
 
 def _list_registries(images: Images) -> list[str]:

@@ -64,6 +64,18 @@ def find_groups(root: Path = ROOT) -> "Groups":
     return SplitGroups(hierarchies) if hierarchies else NoGroups()
 
 
+def read_memory_limit(root: Path = ROOT) -> int | None:
+    """Bytes of memory that a container may have, by its root group; None for a machine."""
+    for file in (root / "memory.max", root / "memory/memory.limit_in_bytes"):
+        try:
+            text = file.read_text(encoding="ascii").strip()
+        except OSError:
+            continue
+        # Version 1 writes none as the largest multiple of a page.
+        return int(text) if text.isdigit() and int(text) < 1 << 62 else None
+    return None
+
+
 class UnifiedGroups(Groups):
     """Version 2."""
 

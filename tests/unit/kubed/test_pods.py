@@ -116,7 +116,7 @@ def test_environment_and_resources_are_the_users() -> None:
 
 def test_the_kubelet_gets_whole_numbers_and_the_users_fields() -> None:
     spec = make_kubelet_config(parse(), "http://127.0.0.1:1234")
-    found = to_plain(make_configuration(spec, is_container=True))
+    found = to_plain(make_configuration(spec, is_container=True, is_control_plane=False))
     assert (found["maxPods"], found["port"]) == (42, 10250)
     assert isinstance(found["port"], int)
     assert found["authentication"]["webhook"] == {"enabled": True, "cacheTTL": "1m"}
@@ -132,8 +132,8 @@ def test_the_kubelet_gets_whole_numbers_and_the_users_fields() -> None:
 
 def test_a_machine_protects_what_a_container_does_not_have() -> None:
     spec = make_kubelet_config(parse(), "")
-    machine = to_plain(make_configuration(spec, is_container=False))
-    container = to_plain(make_configuration(spec, is_container=True))
+    machine = to_plain(make_configuration(spec, is_container=False, is_control_plane=True))
+    container = to_plain(make_configuration(spec, is_container=True, is_control_plane=False))
     assert machine["protectKernelDefaults"] is True
     assert machine["shutdownGracePeriod"] == "30s"
     assert container.keys().isdisjoint({"protectKernelDefaults", "shutdownGracePeriod", "systemCgroups"})

@@ -3,7 +3,9 @@
 import os
 from pathlib import Path
 
-from talos.system.cgroups import MIB, Limits, find_groups, make_weight
+import pytest
+
+from talos.system.cgroups import MIB, Limits, find_groups, make_weight, read_memory_limit
 
 
 def test_unified_groups(tmp_path: Path) -> None:
@@ -44,6 +46,22 @@ def test_no_groups(tmp_path: Path) -> None:
     groups.create("a", Limits())
     groups.join("a", 1)
     groups.leave_root("a")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "limit"),
+    [
+        ("memory.max", "2147483648\n", 2147483648),
+        ("memory.max", "max\n", None),
+        ("memory/memory.limit_in_bytes", "2147483648\n", 2147483648),
+        ("memory/memory.limit_in_bytes", "9223372036854771712\n", None),
+        ("memory.stat", "", None),
+    ],
+)
+def test_the_memory_limit_of_a_container(tmp_path: Path, file: str, text: str, limit: int | None) -> None:
+    (tmp_path / "memory").mkdir()
+    (tmp_path / file).write_text(text)
+    assert read_memory_limit(tmp_path) == limit
 
 
 def test_weight() -> None:

@@ -11,6 +11,7 @@ from google.protobuf.struct_pb2 import Struct
 
 from talos.api.definitions.k8s_pb2 import ArgValues, KubeletConfigSpec, KubeletSpecSpec
 from talos.api.definitions.proto_pb2 import Mount
+from talos.api.resource import config_pb2
 from talos.config import effective, kubernetes
 from talos.config.active import read_config
 from talos.config.documents.kubernetes.credential_provider import KubeCredentialProviderConfig
@@ -25,6 +26,7 @@ CONFIG, KUBECONFIG = "/etc/kubernetes/kubelet.yaml", "/etc/kubernetes/kubeconfig
 BOOTSTRAP_KUBECONFIG = "/etc/kubernetes/bootstrap-kubeconfig"
 CLIENT_CA = "/etc/kubernetes/pki/ca.crt"
 CERTIFICATES = "/var/lib/kubelet/pki"
+CONTROL_PLANE = (config_pb2.INIT, config_pb2.CONTROL_PLANE)
 FIXED = frozenset({"bootstrap-kubeconfig", "kubeconfig", "config", "cert-dir"})
 """Arguments that a user can't replace: PID 1 writes these files."""
 
@@ -108,12 +110,14 @@ class KubeletSpecController(Reconciler):
         name, spec = nodename.spec.nodename, config.spec
         addresses = [str(ip_address(address.ip[:16])) for address in node_ip.spec.addresses]
         is_container = platform.spec.platform == "container"
+        machine = await runtime.get_or_none(*ids.MACHINE_TYPE)
+        is_control_plane = machine is not None and machine.spec.machine_type in CONTROL_PLANE
         made = KubeletSpecSpec(
             image=spec.image,
             args=make_arguments(spec, name, addresses),
             extra_mounts=spec.extra_mounts,
             expected_nodename=name,
-            config=make_configuration(spec, is_container=is_container),
+            config=make_configuration(spec, is_container=is_container, is_control_plane=is_control_plane),
         )
         if spec.HasField("credential_provider_config"):
             made.credential_provider_config.CopyFrom(spec.credential_provider_config)
@@ -141,7 +145,7 @@ def format_arguments(arguments: Mapping[str, Sequence[str]]) -> list[str]:
     return [f"--{name}={value}" for name, values in sorted(arguments.items()) for value in values]
 
 
-def make_configuration(spec: KubeletConfigSpec, *, is_container: bool) -> Struct:
+def make_configuration(spec: KubeletConfigSpec, *, is_container: bool, is_control_plane: bool) -> Struct:
     """The KubeletConfiguration; the user's fields go before ours."""
     ours: dict[str, Any] = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -173,7 +177,12 @@ def make_configuration(spec: KubeletConfigSpec, *, is_container: bool) -> Struct
         "shutdownGracePeriod": "30s",
         "shutdownGracePeriodCriticalPods": "10s",
         "streamingConnectionIdleTimeout": "5m",
-        "systemReserved": {"cpu": "50m", "memory": "384Mi", "pid": "100", "ephemeral-storage": "256Mi"},
+        "systemReserved": {
+            "cpu": "50m",
+            "memory": "512Mi" if is_control_plane else "384Mi",
+            "pid": "100",
+            "ephemeral-storage": "256Mi",
+        },
         "tlsMinVersion": "VersionTLS13",
         "volumePluginDir": "/var/lib/kubelet/volumeplugins",
     }

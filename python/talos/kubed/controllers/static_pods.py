@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from http import HTTPStatus
 
 import trio
@@ -21,7 +22,8 @@ SECRETS_VERSION, CONFIG_VERSION = "talos.dev/secrets-version", "talos.dev/config
 FILES_VERSION = "talos.dev/config-file-version"
 LOOK_EVERY = 1.0
 """Seconds between the first looks whether the API server is ready."""
-REQUEST_SECONDS = 10.0
+REQUEST_SECONDS = 60.0
+"""Until the next request on a connection."""
 MAX_REQUEST = 8192
 """Bytes of a request's head."""
 
@@ -153,17 +155,18 @@ class StaticPodServer(Controller):
                 await runtime.put(*ids.STATIC_POD_SERVER_STATUS, status)
 
     async def _serve(self, stream: trio.SocketStream) -> None:
-        head = b""
-        with trio.move_on_after(REQUEST_SECONDS):
-            try:
-                while b"\r\n\r\n" not in head and len(head) < MAX_REQUEST:
-                    part = await stream.receive_some(MAX_REQUEST)
-                    if not part:
-                        return
-                    head += part
-                await stream.send_all(self._reply)
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                return
+        """Answer every request of a connection, which the kubelet keeps: it asks each second."""
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
+            head = b""
+            while True:
+                with trio.fail_after(REQUEST_SECONDS):
+                    while b"\r\n\r\n" not in head:
+                        part = await stream.receive_some(MAX_REQUEST)
+                        head += part
+                        if not part or len(head) > MAX_REQUEST:
+                            return
+                    await stream.send_all(self._reply)
+                _, _, head = head.partition(b"\r\n\r\n")
 
 
 def make_reply(found: list[dict[str, object]]) -> bytes:
@@ -171,6 +174,6 @@ def make_reply(found: list[dict[str, object]]) -> bytes:
     body = json.dumps({"apiVersion": "v1", "kind": "PodList", "items": found}).encode()
     head = (
         f"HTTP/1.1 {HTTPStatus.OK.value} {HTTPStatus.OK.phrase}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body

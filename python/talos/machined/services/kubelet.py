@@ -23,9 +23,10 @@ from talos.machined.services.spec import ApiAction, Directory, RunContainer, Ser
 from talos.resource import ids
 from talos.resource.changes import put
 from talos.resource.objects import to_plain
-from talos.system.cgroups import MIB, Limits
+from talos.system.cgroups import MIB, Limits, read_memory_limit
 from talos.system.files import replace_durably
 from talos.system.logging import Log
+from talos.system.proc.meminfo import limit_meminfo
 
 KUBELET = "kubelet"
 HEALTH_PERIOD = 5.0
@@ -40,6 +41,7 @@ IDENTIFY, DRAIN = "/talos.internal.Kubelet/Identify", "/talos.internal.Kubelet/D
 DRAIN_TIMEOUT = 390.0
 """Seconds; kubed waits a minute until the node is cordoned, then five until it is empty."""
 CREDENTIAL_PROVIDERS = FOLDER / "kubelet-credential-provider.yaml"
+MEMINFO = FOLDER / "meminfo"
 # In the order of their numbers (linux/capability.h).
 CAPABILITIES = (
     "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
@@ -100,6 +102,13 @@ async def make_kubelet(context: ServiceContext) -> ContainerSpec:
             "--image-credential-provider-bin-dir=/usr/local/lib/kubelet/credentialproviders",
             f"--image-credential-provider-config={CREDENTIAL_PROVIDERS}",
         ]
+    mounts = [*MOUNTS, *make_extra_mounts(spec.extra_mounts)]
+    memory = await trio.to_thread.run_sync(read_memory_limit)
+    if memory is not None:
+        # A container sees the host's memory, and the scheduler would fill it with pods.
+        text = await trio.Path("/proc/meminfo").read_text(encoding="ascii")
+        files[MEMINFO] = limit_meminfo(text, memory).encode()
+        mounts.append(Mount(target="/proc/meminfo", source=str(MEMINFO)))
     for path, content in files.items():
         await trio.to_thread.run_sync(_write, path, content)
     await put(
@@ -114,7 +123,7 @@ async def make_kubelet(context: ServiceContext) -> ContainerSpec:
         argv=("/usr/local/bin/kubelet", *arguments),
         uid=0,
         gid=0,
-        mounts=(*MOUNTS, *make_extra_mounts(spec.extra_mounts)),
+        mounts=tuple(mounts),
         capabilities=find_capabilities(status),
         host_namespaces=frozenset({"network", "pid", "ipc", "uts"}),
         devices=True,

@@ -32,17 +32,19 @@ def run_reboot(invocation: Invocation) -> int:
     mode = flags.text("mode").lower()
     if mode not in MODES:
         raise UserError(f'"{mode}" is no way to reboot', where="--mode", hint=f"use {', '.join(MODES)}")
-    if flags.is_set("drain"):
-        raise UserError(
-            "this client can't drain Kubernetes nodes yet", where="--drain", hint="use kubectl drain first"
-        )
     request = RebootRequest(mode=MODES[mode])
 
     async def act(session: Session, node: str) -> str:
         reply = await session.unary(node, "/machine.MachineService/Reboot", request, RebootResponse)
         return next((part.actor_id for part in parts(reply, Reboot)), "")
 
-    return run_power(invocation, act, is_reboot=True)
+    if not flags.is_set("drain"):
+        return run_power(invocation, act, is_reboot=True)
+    # Kubernetes' client is loaded only where it is used.
+    from talos.talosctl.client.drain import Drainer
+
+    drainer = Drainer(flags.seconds("drain-timeout"))
+    return run_power(invocation, act, is_reboot=True, prepare=drainer.drain, finish=drainer.uncordon)
 
 
 REBOOT = Command(

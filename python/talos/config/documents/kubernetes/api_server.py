@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import PORT, Applies, Document, setting
+from talos.config.schema import PORT, Document, setting
 from talos.config.values import Args, Unstructured
 
 
@@ -13,7 +13,6 @@ class KubeAPIServerConfig(Document):
     """kube-apiserver."""
 
     kind: ClassVar[str] = "KubeAPIServerConfig"
-    applies: ClassVar[Applies] = Applies.RESTART
 
     image: str = setting("container image (default: registry.k8s.io/kube-apiserver:v1.37.0-rc.1)", default="")
     extra_args: Args | None = setting(

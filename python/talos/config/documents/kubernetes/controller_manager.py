@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import Applies, Document, setting
+from talos.config.schema import Document, setting
 from talos.config.values import Args, Unstructured
 
 
@@ -13,7 +13,6 @@ class KubeControllerManagerConfig(Document):
     """kube-controller-manager."""
 
     kind: ClassVar[str] = "KubeControllerManagerConfig"
-    applies: ClassVar[Applies] = Applies.RESTART
 
     enabled: bool | None = setting("enable it")
     image: str = setting(

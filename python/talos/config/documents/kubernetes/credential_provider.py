@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import Applies, Document, Merge, setting
+from talos.config.schema import Document, Merge, setting
 from talos.config.values import Unstructured
 
 
@@ -12,6 +12,5 @@ class KubeCredentialProviderConfig(Document):
     """Credential providers of the kubelet for pulling images."""
 
     kind: ClassVar[str] = "KubeCredentialProviderConfig"
-    applies: ClassVar[Applies] = Applies.RESTART
 
     configuration: Unstructured | None = setting("the configuration object", merge=Merge.REPLACE)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import Applies, Document, setting
+from talos.config.schema import Document, setting
 from talos.config.values import NOTHING, Args, Unstructured
 
 
@@ -12,7 +12,6 @@ class KubeletConfig(Document):
     """The kubelet."""
 
     kind: ClassVar[str] = "KubeletConfig"
-    applies: ClassVar[Applies] = Applies.RESTART
 
     image: str = setting("container image (default: ghcr.io/siderolabs/kubelet:v1.37.0-rc.1)", default="")
     config: Unstructured = setting("its configuration file", default=NOTHING)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from talos.config.schema import Applies, Document, setting
+from talos.config.schema import Document, setting
 from talos.config.values import NOTHING, Args, Unstructured
 
 
@@ -13,7 +13,6 @@ class KubeSchedulerConfig(Document):
     """kube-scheduler."""
 
     kind: ClassVar[str] = "KubeSchedulerConfig"
-    applies: ClassVar[Applies] = Applies.RESTART
 
     enabled: bool | None = setting("enable it")
     image: str = setting("container image (default: registry.k8s.io/kube-scheduler:v1.37.0-rc.1)", default="")

@@ -87,9 +87,7 @@ class ClusterConfig(Section):
     service_account: PEMEncodedKey | None = setting(
         "key that signs service account tokens", replaced_by=("KubeServiceAccountConfig",)
     )
-    api_server: APIServerConfig | None = setting(
-        "kube-apiserver", applies=Applies.RESTART, replaced_by=("KubeAPIServerConfig",)
-    )
+    api_server: APIServerConfig | None = setting("kube-apiserver", replaced_by=("KubeAPIServerConfig",))
     controller_manager: ControllerManagerConfig | None = setting(
         "kube-controller-manager", replaced_by=("KubeControllerManagerConfig",)
     )

@@ -123,9 +123,7 @@ class MachineConfig(Section):
         "control plane components on this machine",
         replaced_by=("KubeControllerManagerConfig", "KubeSchedulerConfig"),
     )
-    kubelet: KubeletConfig | None = setting(
-        "the kubelet", applies=Applies.RESTART, replaced_by=("KubeletConfig",)
-    )
+    kubelet: KubeletConfig | None = setting("the kubelet", replaced_by=("KubeletConfig",))
     pods: tuple[Unstructured, ...] | None = setting("static pods", replaced_by=("KubeStaticPodConfig",))
     network: NetworkConfig | None = setting(
         "network of the machine",

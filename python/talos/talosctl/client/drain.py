@@ -1,0 +1,79 @@
+"""Draining nodes from outside, before a reboot: their pods move elsewhere, and may come back afterwards."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from talos.api.rpc import Code, RpcError
+from talos.kubernetes.client import KubernetesClient, KubernetesError, parse_kubeconfig
+from talos.kubernetes.drain import drain, set_unschedulable
+from talos.resource import ids
+from talos.system.errors import UserError
+from talos.talosctl.client.kubeconfig import fetch_kubeconfig
+from talos.talosctl.client.resources import get_resource
+from talos.talosctl.client.session import Session
+from talos.talosctl.output import console
+
+BACK_WITHIN = 300.0
+"""Seconds until the API server of a node that was rebooted answers again."""
+PAUSE = 1.0
+
+
+@dataclass(slots=True)
+class Drainer:
+    """Drains nodes, within ``seconds`` each, and uncordons those that it has cordoned."""
+
+    seconds: float
+    cordoned: dict[str, str] = field(default_factory=dict[str, str])
+    """The name in Kubernetes of each node that was schedulable before."""
+
+    async def drain(self, session: Session, node: str) -> bool:
+        """Cordon a node and evict its pods; UserError when some of them stay: then it is as it was."""
+        kind, own = ids.NODENAME
+        resource = await get_resource(session, node, kind.namespace, kind.type, own)
+        name = kind.spec.FromString(resource.spec.proto_spec).nodename
+        try:
+            client = await _connect(session)
+            found = await client.call("GET", f"/api/v1/nodes/{quote(name)}")
+            if not found["spec"].get("unschedulable"):
+                await set_unschedulable(client, name, unschedulable=True)
+                self.cordoned[node] = name
+            left = await drain(
+                client,
+                name,
+                sleep=asyncio.sleep,
+                now=time.monotonic,
+                seconds=self.seconds,
+                report=lambda line: console.note(f"{node}: {line}"),
+            )
+        except KubernetesError as error:
+            raise UserError(f"Kubernetes: {error}", where=f"node {name}") from None
+        if left:
+            await self.uncordon(session, node)
+            text = f"is not drained within {self.seconds:g} s: {'; '.join(left)}"
+            raise UserError(
+                text, where=f"node {name}", hint="see its PodDisruptionBudgets, or leave out --drain"
+            )
+        return True
+
+    async def uncordon(self, session: Session, node: str) -> None:
+        """Allow pods on a node again, as soon as an API server answers; UserError when none does."""
+        name, end = self.cordoned.pop(node, ""), time.monotonic() + BACK_WITHIN
+        while name:
+            try:
+                await set_unschedulable(await _connect(session), name, unschedulable=False)
+            except (KubernetesError, RpcError) as error:
+                if isinstance(error, RpcError) and error.code is Code.PERMISSION_DENIED:
+                    raise
+                if time.monotonic() > end:
+                    text = f"is still cordoned: {error}"
+                    raise UserError(text, where=f"node {name}", hint=f"kubectl uncordon {name}") from None
+                await asyncio.sleep(PAUSE)
+            else:
+                return
+
+
+async def _connect(session: Session) -> KubernetesClient:
+    """With an administrator's kubeconfig of the endpoint, which is a control plane node."""
+    return KubernetesClient(parse_kubeconfig(await fetch_kubeconfig(session, "")))
