@@ -38,6 +38,11 @@ class Keys:
         """Read a key through the quorum; empty when there is none."""
         return self.read(key)[0]
 
+    def read_value(self, key: str) -> bytes:
+        """The bytes of a key; empty when there is none."""
+        found = self._call("KV/Range", pb.RangeRequest(key=key.encode()), pb.RangeResponse)
+        return found.kvs[0].value if found.kvs else b""
+
     def read(self, key: str) -> tuple[str, pb.ResponseHeader]:
         """The same with the header, which has the cluster's id and its revision."""
         found = self._call("KV/Range", pb.RangeRequest(key=key.encode()), pb.RangeResponse)

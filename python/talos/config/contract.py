@@ -42,6 +42,8 @@ OLD_REGISTRY_MIRRORS: Contract = (1, 2)
 """The only version whose configs have mirrors for Kubernetes' former registry."""
 
 KUBERNETES_VERSION = "1.37.0-rc.1"
+KUBERNETES_MINORS = ((1, 32), (1, 37))
+"""The oldest and the newest that nodes run: six, as upstream, up to the one that was tried."""
 
 KUBELET_IMAGE = "ghcr.io/siderolabs/kubelet"
 KUBE_API_SERVER_IMAGE = "registry.k8s.io/kube-apiserver"

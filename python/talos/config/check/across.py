@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from talos.config import effective
+from talos.config.check.kubernetes_across import check_kubernetes
 from talos.config.check.note import Note
 from talos.config.documents.cluster.discovery_service import DiscoveryServiceConfig
 from talos.config.documents.container.container import ContainerConfig
@@ -38,6 +39,7 @@ def check_across(config: Config, *, in_container: bool) -> Iterator[Note]:
     yield from _check_host_dns(config, in_container=in_container)
     yield from _check_discovery(config)
     yield from _check_control_plane(config)
+    yield from check_kubernetes(config)
     yield from _check_links(config)
     yield from _check_dependencies(config)
 

@@ -177,6 +177,10 @@ def _service_account(document: KubeServiceAccountConfig) -> Iterator[Note]:
 def _authorizer(document: KubeAuthorizerConfig) -> Iterator[Note]:
     at = Note.at(document)
     yield from check_present(document.type, at.below("type"), hint="Node, RBAC or Webhook")
+    if document.type == "Webhook":
+        yield from check_present(document.webhook, at.below("webhook"), hint="the API server ends without it")
+    elif document.type and document.webhook is not None:
+        yield at.below("webhook").find("is for type: Webhook")
 
 
 def _etcd_encryption(document: KubeEtcdEncryptionConfig) -> Iterator[Note]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from talos.config import contract
 from talos.kubernetes.client import KubernetesClient
 from talos.system.errors import UserError
 from talos.upgrade.manifest import find_version, parse_version
@@ -11,7 +12,7 @@ type VersionKey = tuple[int, int, int, int, int]
 
 SUPPORTED: Mapping[tuple[int, int], tuple[tuple[int, int], tuple[int, int]]] = {
     (1, 14): ((1, 32), (1, 37)),
-    (1, 15): ((1, 32), (1, 37)),
+    (1, 15): contract.KUBERNETES_MINORS,
 }
 """Of each version of the system, the oldest and the newest of Kubernetes: six, as upstream, up to the one
 that nodes have been tried with."""

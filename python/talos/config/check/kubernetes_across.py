@@ -1,0 +1,103 @@
+"""What the programs of Kubernetes on a node must have in common: versions that work together, networks apart.
+
+https://kubernetes.io/releases/version-skew-policy/
+"""
+
+import re
+from collections.abc import Iterator
+from ipaddress import ip_network
+
+from talos.config import contract, effective, kubernetes
+from talos.config.check.note import Note
+from talos.config.documents.kubernetes.api_server import KubeAPIServerConfig
+from talos.config.documents.kubernetes.controller_manager import KubeControllerManagerConfig
+from talos.config.documents.kubernetes.kubelet import KubeletConfig
+from talos.config.documents.kubernetes.network import KubeNetworkConfig
+from talos.config.documents.kubernetes.scheduler import KubeSchedulerConfig
+from talos.config.model import Config
+from talos.config.schema import Document
+
+type Minor = tuple[int, int]
+
+KUBELET_SKEW, COMPONENT_SKEW = 3, 1
+"""Minor versions that a program may be older than the API server."""
+_TAG = re.compile(r":v?(\d+)\.(\d+)\.\d+[^/]*$")
+
+
+def check_kubernetes(config: Config) -> Iterator[Note]:
+    """Networks that overlap, versions that are not supported or don't work together."""
+    if effective.cluster_endpoint(config):
+        yield from _check_networks(config)
+        yield from _check_versions(config)
+
+
+def _check_networks(config: Config) -> Iterator[Note]:
+    document = config.find(KubeNetworkConfig)
+    place = Note.at(document) if document else Note.at(config.main, "cluster.network")
+    for service in effective.service_subnets(config):
+        for pods in effective.pod_subnets(config):
+            try:
+                one, other = ip_network(service, strict=False), ip_network(pods, strict=False)
+            except ValueError:
+                continue  # reported where it stands
+            if one.version == other.version and one.overlaps(other):
+                text = f'"{service}" overlaps with the pods\' "{pods}"'
+                yield place.below("serviceSubnets").find(text, hint="take networks apart from each other")
+
+
+def _check_versions(config: Config) -> Iterator[Note]:
+    oldest, newest = contract.KUBERNETES_MINORS
+    images: list[tuple[str, str, Note, int]] = [
+        (
+            "the kubelet",
+            kubernetes.kubelet(config).image,
+            _place(config, KubeletConfig, "machine.kubelet"),
+            KUBELET_SKEW,
+        )
+    ]
+    server: Minor | None = None
+    if config.machine_type.is_control_plane:
+        image = kubernetes.api_server(config).image
+        server = find_minor(image)
+        images += [
+            ("kube-apiserver", image, _place(config, KubeAPIServerConfig, "cluster.apiServer"), 0),
+            (
+                "kube-controller-manager",
+                kubernetes.controller_manager(config).image,
+                _place(config, KubeControllerManagerConfig, "cluster.controllerManager"),
+                COMPONENT_SKEW,
+            ),
+            (
+                "kube-scheduler",
+                kubernetes.scheduler(config).image,
+                _place(config, KubeSchedulerConfig, "cluster.scheduler"),
+                COMPONENT_SKEW,
+            ),
+        ]
+    for program, image, place, skew in images:
+        found = find_minor(image)
+        if found is None:
+            continue
+        if not oldest <= found <= newest:
+            hint = f"{_format(oldest)} to {_format(newest)}"
+            yield place.find(f"Kubernetes {_format(found)} is not supported by this version", hint=hint)
+        elif server is not None and not 0 <= server[1] - found[1] <= skew:
+            least = _format((server[0], server[1] - skew))
+            hint = f"{least} to {_format(server)}" if skew else _format(server)
+            text = f"{program} {_format(found)} does not work with kube-apiserver {_format(server)}"
+            yield place.find(text, hint=hint)
+
+
+def _place(config: Config, kind: type[Document], path: str) -> Note:
+    document = config.find(kind)
+    return Note.at(document, "image") if document else Note.at(config.main, f"{path}.image")
+
+
+def find_minor(image: str) -> Minor | None:
+    """The version in an image's tag; none when the tag is no version, or there is only a digest."""
+    match = _TAG.search(image.partition("@")[0])
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def _format(version: Minor) -> str:
+    return f"{version[0]}.{version[1]}"
