@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -195,7 +196,7 @@ def test_what_is_refused_leaves_the_node_as_it_is(
 def test_the_control_plane_is_upgraded_node_by_node(cluster: Cluster, releases: Releases) -> None:
     nodes = list_nodes(cluster, Role.CONTROL_PLANE)
     image = releases.make("v1.15.1")
-    with writing_to_etcd(cluster, nodes) as gaps:
+    with writing_to_etcd(cluster, nodes) as gaps, counting_away(nodes) as away:
         for node, call in zip(nodes, ("lifecycle", "legacy", "staged"), strict=True):
             if call == "staged":
                 assert upgrade_staged(cluster, node, image)
@@ -206,10 +207,37 @@ def test_the_control_plane_is_upgraded_node_by_node(cluster: Cluster, releases: 
             eventually(f"{node.name} runs it", lambda at=node: check_blessed(cluster, at, "v1.15.1 in B"))
             eventually("its services are well", lambda at=node: check_services(cluster, str(at.address)))
     assert max(gaps) < ETCD_GAP, f"etcd took no write for {max(gaps):.1f} s"
+    assert max(away) == 1, f"{max(away)} nodes were away at a time"
     ask(cluster, nodes[0], "rollback")
     eventually("the first is back", lambda: check_blessed(cluster, nodes[0], f"{FIRST} in A"))
     ask(cluster, nodes[1], "reboot")
     assert read_version(cluster, nodes[1]) == "v1.15.1 in B"
+
+
+@contextmanager
+def counting_away(nodes: list[NodeInfo]) -> Generator[list[int]]:
+    """Count again and again how many nodes take no connection to their API."""
+    counts, is_over = list[int](), threading.Event()
+
+    def is_away(node: NodeInfo) -> bool:
+        try:
+            socket.create_connection((str(node.address), API_PORT), 1.0).close()
+        except OSError:
+            return True
+        return False
+
+    def look() -> None:
+        while not is_over.is_set():
+            counts.append(sum(map(is_away, nodes)))
+            time.sleep(0.05)
+
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(look)
+        try:
+            yield counts
+        finally:
+            is_over.set()
+            looking.result()
 
 
 @contextmanager
