@@ -44,12 +44,13 @@ rec {
   };
 
   # Ours.
-  layer = build {
+  layer = makeLayer (builtins.attrValues python.packages);
+
+  makeLayer = packages: build {
     name = "rootfs-layer";
     command = run "make_layer.py" [ "bundle.py" ];
     PYTHONPATH = python.bytecode;
-    packages = builtins.attrValues python.packages;
-    inherit sbom generated;
+    inherit packages sbom generated;
     os_release = builtins.toFile "os-release" (import ./rootfs/os-release.nix { inherit version; });
   };
 
@@ -68,7 +69,9 @@ rec {
       ++ [ "-all-root" "-no-xattrs" "-no-exports" "-no-progress" "-quiet" ];
   };
 
-  squashfs = build {
+  squashfs = makeSquashfs layer;
+
+  makeSquashfs = layer: build {
     name = "talos-${version}.squashfs";
     command = [ "python3.13" ./squashfs/append.py ];
     base = squashfsBase;
@@ -76,13 +79,19 @@ rec {
   };
 
   # What the kernel unpacks: the early init, which checks and mounts the system image that is with it.
-  initramfs = build {
+  initramfs = makeInitramfs squashfs;
+
+  makeInitramfs = image: build {
     name = "talos-${version}.initramfs";
     command = [ "python3.13" ./initramfs/make.py ];
     PYTHONPATH = python.folders.upgrade;
     inherit (kernel) init;
-    image = squashfs;
+    inherit image;
   };
+
+  # One that fails on purpose, for tests: `replacements` are folders of packages whose modules replace ours.
+  makeFaulty = replacements:
+    makeInitramfs (makeSquashfs (makeLayer (builtins.attrValues python.packages ++ [ (python.makePackage "faults" replacements) ])));
 
   # Who a release is, and whose releases it accepts: the last archive of an initramfs. Nothing else knows the commit,
   # so that a commit that changes nothing rebuilds nothing, and the tests on virtual machines boot without it.

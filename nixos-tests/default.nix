@@ -2,7 +2,7 @@
 # `vm-name`, which runs in the build sandbox, and an app.
 { buildRoot, roots, python, assets, iso }:
 let
-  entries = removeAttrs (builtins.readDir ./.) [ "driver" "bench" ];
+  entries = removeAttrs (builtins.readDir ./.) [ "driver" "faults" "bench" ];
   isTest = name: entries.${name} == "directory" || builtins.match ".*[.]py" name != null;
   nameOf = entry: builtins.head (builtins.match "([^.]+)([.]py)?" entry);
   tests = builtins.filter isTest (builtins.attrNames entries);

@@ -32,6 +32,7 @@ let
     inherit (image) iso;
     assets = {
       inherit (modules) initramfs squashfs;
+      faulty-initramfs = modules.makeFaulty (map (folder: python.makeFolder folder ../nixos-tests/faults/${folder}) [ "apid" "machined" ]);
       inherit (modules.media) disk-image iso netboot release;
       release-tool = release "release";
       inherit (kernel) kernel;

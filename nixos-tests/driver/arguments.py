@@ -47,6 +47,8 @@ def make_arguments(node: Node, files: Files, *, name: str, index: int, port: int
     argv += ["-nodefaults", "-display", "none", "-vga", "std"]
     argv += ["-qmp", f"unix:{files.qmp},server=on,wait=off"]
     argv += ["-device", "virtio-rng-pci"]
+    if node.watchdog:
+        argv += ["-device", "i6300esb"]
     if node.uuid:
         argv += ["-uuid", node.uuid]
     if files.agent is not None:

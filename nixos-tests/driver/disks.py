@@ -17,6 +17,7 @@ FILE_MODE = 0o100444
 FOLDER_MODE = 0o040755
 META_START, META_COPY = 2102 << 20, 256 << 10
 """Where an installed disk has META, and bytes of each of its two copies."""
+FIFO_MODE = 0o010644
 
 
 def make_disk(programs: Programs, assets: Assets, disk: Disk, path: Path) -> None:
@@ -92,6 +93,11 @@ def make_iso(programs: Programs, folder: Path, label: str, files: dict[str, str]
 def pack_file(name: str, data: bytes) -> bytes:
     """A cpio archive with one file, for the end of an initramfs."""
     return _entry(name, data, FILE_MODE, links=1) + _entry(TRAILER, b"", 0, links=1)
+
+
+def pack_fifo(name: str) -> bytes:
+    """The same with a pipe: whoever opens it to read waits for ever."""
+    return _entry(name, b"", FIFO_MODE, links=1) + _entry(TRAILER, b"", 0, links=1)
 
 
 def pack_folder(name: str, files: Mapping[str, bytes]) -> bytes:

@@ -42,6 +42,8 @@ class Node:
     disks: Mapping[str, Disk] = field(default_factory=dict[str, Disk])
     cdrom: str = ""
     """The asset in the drive."""
+    watchdog: bool = False
+    """A device that resets the machine when it is not fed: the i6300esb of QEMU and libvirt."""
     lan: bool = False
     """A second network card, on the network that the test's machines share."""
     netboot: bool = False

@@ -6,7 +6,7 @@ import tarfile
 from pathlib import Path
 
 from driver.assets import Assets
-from driver.disks import pack_file, pack_folder
+from driver.disks import pack_fifo, pack_file, pack_folder
 from driver.process import run
 from driver.web import WebServer
 
@@ -17,6 +17,8 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 BOOT_LOADER = ("boot.img", "core.img", "BOOTX64.EFI")
 NO_SYSTEM = pack_file("rootfs.sqsh.sha256", b"0" * 64 + b"\n")
 """For the end of an initramfs, whose early init then refuses the system image."""
+ENDLESS_SYSTEM = pack_fifo("rootfs.sqsh")
+"""The same for an early init that then hangs, reading the system image."""
 
 
 class Releases:
@@ -39,14 +41,20 @@ class Releases:
         mirrors = {host: {"endpoints": [self._web.url("")]} for host in ("ghcr.io", "registry.k8s.io")}
         return json.dumps({"machine": {"registries": {"mirrors": mirrors}}})
 
-    def initramfs(self, version: str = FIRST, more: bytes = b"", extensions: Path | None = None) -> Path:
+    def initramfs(
+        self,
+        version: str = FIRST,
+        more: bytes = b"",
+        extensions: Path | None = None,
+        asset: str = "initramfs",
+    ) -> Path:
         """The initramfs of a version that accepts this key's releases; ``more`` are further archives.
 
         ``extensions`` is an archive with those.
         """
         key = self._key.with_suffix(".pub").read_bytes()
         release = f"ID=talos\nVERSION_ID={version}\nBUILD_ID=test\n".encode()
-        data = self._assets.path("initramfs").read_bytes() + (extensions.read_bytes() if extensions else b"")
+        data = self._assets.path(asset).read_bytes() + (extensions.read_bytes() if extensions else b"")
         path = self._folder / f"initramfs-{version}"
         path.write_bytes(data + pack_folder("release", {"os-release": release, "keys/test.pub": key}) + more)
         return path
@@ -60,11 +68,13 @@ class Releases:
         more: bytes = b"",
         extensions: Path | None = None,
         boot: Path | None = None,
+        asset: str = "initramfs",
         altered: bool = False,
     ) -> str:
         """Make a release and offer it; its name as an image.
 
-        ``arguments`` are further ones of the kernel, ``more`` further archives of the initramfs.
+        ``arguments`` are further ones of the kernel, ``more`` further archives of the initramfs,
+        which is ``asset``.
         ``extensions`` is an archive with those, ``boot`` a folder with the boot loader, for installations.
         ``altered`` changes a byte of the kernel after the release was signed.
         """
@@ -73,7 +83,7 @@ class Releases:
         archive, signature = self._folder / f"{version}.tar", self._folder / f"{version}.signed.tar"
         files = {
             "vmlinuz": self._assets.path("kernel") / "vmlinuz",
-            "initramfs": self.initramfs(version, more, extensions),
+            "initramfs": self.initramfs(version, more, extensions, asset),
             "cmdline": cmdline,
         }
         if boot:

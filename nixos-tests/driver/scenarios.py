@@ -1,5 +1,6 @@
 """What several tests do with a machine: install it, and see that it runs from its disk."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 from driver.client import Document, at
 from driver.configs import Cluster
 from driver.machine import Machine
-from driver.node import Disk, Node
+from driver.node import Boot, Disk, Node
 from driver.releases import Releases
 from driver.world import World
 
@@ -57,9 +58,12 @@ def gibibytes(machine: Machine, volume: str) -> float:
     return float(str(size)) / (1 << 30) if size else 0
 
 
-UPGRADED = Node(hands_over_kernel=True, memory=2048, disks={"system": Disk(size="8G")})
+UPGRADED = Node(hands_over_kernel=True, watchdog=True, memory=2048, disks={"system": Disk(size="8G")})
 """A machine that :func:`install_release` installs."""
 UPGRADE_SECONDS = 900
+FIXED_KERNEL = '{"machine": {"install": {"extraKernelArgs": ["nokaslr"]}}}'
+"""Else the kernel would lie where a failed boot has left its log, in one boot of 40 with so little memory."""
+CRASHES = "/var/log/crash"
 
 
 def install_release(
@@ -67,6 +71,8 @@ def install_release(
     machine: Machine,
     prepare: Callable[[], object] = lambda: None,
     extensions: Path | None = None,
+    *,
+    firmware: Boot = "bios",
 ) -> Releases:
     """Install a system that accepts releases of a key, and boot it by GRUB from its disk.
 
@@ -76,14 +82,48 @@ def install_release(
     machine.initramfs = releases.initramfs(extensions=extensions)
     machine.start()
     machine.wait_for_api(insecure=True)
-    apply_config(machine, cluster, releases.patch)
+    apply_config(machine, cluster, releases.patch, FIXED_KERNEL)
     machine.wait_for_console_text("sequence install: done|reboot now", INSTALL_SECONDS)
     machine.wait_for_reset()
     machine.crash()
     prepare()
-    machine.start(node=replace(machine.node, boot="bios", hands_over_kernel=False))
+    machine.start(node=replace(machine.node, boot=firmware, hands_over_kernel=False))
     wait_for_installed(machine)
     return releases
+
+
+def check_revert(machine: Machine, image: str, reason: str) -> str:
+    """Assert that an upgrade fails, and the old version is back and says why; the failed boot's kernel log.
+
+    ``reason`` is a pattern.
+    """
+    before, version = read_version(machine), image.rpartition(":")[2]
+    seconds = machine.patience.seconds(UPGRADE_SECONDS)
+    result = machine.client.run("upgrade", "--image", image, check=False, seconds=seconds)
+    assert result.code, f"talosctl takes a reverted upgrade for a success: {result.stderr}"
+    verdict = result.stderr.splitlines()[-1]
+    assert re.search(reason, verdict), result.stderr
+    assert version in verdict
+    assert read_version(machine) == before
+    assert re.search(reason, read_diagnostics(machine))
+    machine.wait_for_console_text(f"the upgrade to {version} was reverted")
+    wait_for_installed(machine)
+    return check_crash(machine, reason)
+
+
+def check_crash(machine: Machine, reason: str) -> str:
+    """Assert that the logs of the last failed boot are kept with the reason; the kernel's."""
+
+    def find() -> str:
+        lines = machine.talosctl("list", CRASHES).stdout.splitlines()
+        names = [word for line in lines for word in line.split() if word.endswith("Z")]
+        assert names, lines
+        return max(names)
+
+    folder = f"{CRASHES}/{machine.wait_until('the logs of the failed boot are kept', find)}"
+    found = machine.talosctl("read", f"{folder}/reason").stdout
+    assert re.search(reason, found), found
+    return machine.client.run("read", f"{folder}/kernel.log").stdout
 
 
 def read_version(machine: Machine) -> str:

@@ -47,20 +47,22 @@ rec {
   };
 
   # Every folder of the node as the image holds it, by name.
-  folders = genAttrs (on "node") (folder: build ({
+  folders = genAttrs (on "node") (folder: makeFolder folder (source folder));
+
+  makeFolder = folder: source: build ({
     name = "talos-${folder}";
     command = run "make_folder.py" [ "bytecode.py" ];
-    inherit folder;
-    source = source folder;
+    inherit folder source;
     runtime = "/usr/lib/talos";
-  } // (if folder == "api" then { generated = api; } else { })));
+  } // (if folder == "api" then { generated = api; } else { }));
 
   # A package per daemon: its folder and those below. The image is assembled from these.
-  packages = genAttrs daemons (name: build {
-    inherit name;
+  packages = genAttrs daemons (name: makePackage name (map (folder: folders.${folder}) (below name ++ [ name ])));
+
+  makePackage = name: folders: build {
+    inherit name folders;
     command = run "make_package.py" [ "bytecode.py" ];
-    folders = map (folder: folders.${folder}) (below name ++ [ name ]);
-  });
+  };
 
   # The workstation's interpreter with every wheel: runs talosctl, tests, linters, generators.
   workstation = build {

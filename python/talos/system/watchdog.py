@@ -3,11 +3,13 @@
 import array
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, override
 
 # linux/watchdog.h
 _WDIOC_SETTIMEOUT = 0xC0045706
+_WDIOF_CARDRESET = 0x20
 _MAGIC_CLOSE = b"V"
 
 
@@ -22,6 +24,15 @@ def find_watchdog(devices: Path = DEVICES) -> str:
     folders = sorted(devices.iterdir()) if devices.is_dir() else []
     found = [(not (folder / "device").exists(), f"/dev/{folder.name}") for folder in folders]
     return min(found)[1] if found else ""
+
+
+def has_reset(devices: Path = DEVICES) -> bool:
+    """Whether a watchdog's device has recorded that this boot is due to it."""
+    for folder in sorted(devices.iterdir()) if devices.is_dir() else ():
+        with suppress(OSError, ValueError):
+            if int((folder / "bootstatus").read_text(encoding="ascii")) & _WDIOF_CARDRESET:
+                return True
+    return False
 
 
 def arm_watchdog(device: str, seconds: int) -> int:

@@ -104,13 +104,16 @@ def stage(
     )
 
 
-def start(state: Upgrade, *, running: str) -> Upgrade:
-    """What the state is once a slot has booted: the trial begins, or the old slot is back."""
+def start(state: Upgrade, *, running: str, cause: str) -> Upgrade:
+    """What the state is once a slot has booted: the trial begins, or the old slot is back.
+
+    ``cause`` is why the boot before this one ended.
+    """
     if state.phase not in (Phase.STAGED, Phase.TRIAL) or running not in SLOTS:
         return state
     if running == state.previous:
         what = "did not start" if state.phase is Phase.STAGED else "ended before its self-check was done"
-        return revert(state, f"{state.version} in slot {state.slot} {what}, and left no reason")
+        return revert(state, f"{state.version} in slot {state.slot} {what}: {cause}")
     if state.phase is Phase.TRIAL:
         return state
     return _change(state, Phase.TRIAL)

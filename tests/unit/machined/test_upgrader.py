@@ -1,7 +1,7 @@
 """The upgrader over reboots: META in a file, slots as a twin, the events and diagnostics that say why."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, override
 
@@ -10,7 +10,8 @@ import trio
 
 from talos.api.definitions.network_pb2 import StatusSpec
 from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
-from talos.machined.controllers.runtime.self_check import LIMIT, STABLE, SelfCheckController
+from talos.machined.controllers.runtime.self_check import LIMIT, STABLE, SelfCheckController, find_limit
+from talos.machined.logs.last_boot import LastBoot
 from talos.machined.node.meta_store import MetaStore
 from talos.machined.upgrade.image import Release
 from talos.machined.upgrade.slots import Slots, Write
@@ -62,6 +63,9 @@ class FakeSlots(Slots):
         return f"BOOT_IMAGE=/{slot}/vmlinuz pti=on{trial}"
 
 
+NOTHING = LastBoot()
+
+
 @dataclass(slots=True, kw_only=True)
 class World:
     """A machine's disk over its boots."""
@@ -71,9 +75,16 @@ class World:
     published: list[Any] = field(default_factory=list[Any])
     lines: list[str] = field(default_factory=list[str])
     state: MemoryState = field(default_factory=MemoryState)
+    kept: list[str] = field(default_factory=list[str])
 
-    async def boot(self, checks: Sequence[str] = ("apid", "network")) -> Upgrader:
+    async def boot(
+        self, checks: Sequence[str] = ("apid", "network"), last: LastBoot | None = NOTHING
+    ) -> Upgrader:
         """Start the machine; META is read."""
+
+        async def keep_logs(reason: str) -> None:
+            await trio.lowlevel.checkpoint()
+            self.kept.append(reason)
 
         async def list_checks() -> Sequence[str]:
             await trio.lowlevel.checkpoint()
@@ -90,8 +101,9 @@ class World:
             log=Log(write=self.lines.append),
             cmdline=self.slots.boot(),
             list_checks=list_checks,
+            keep_logs=keep_logs,
         )
-        await upgrader.begin()
+        await upgrader.begin(last)
         return upgrader
 
 
@@ -127,6 +139,58 @@ async def test_a_trial_that_dies_is_reverted_by_the_next_boot(world: World) -> N
     assert "was reverted" in "".join(world.lines)
     with pytest.raises(UserError, match="which was reverted"):
         await upgrader.roll_back()
+
+
+TRIAL_LOG = LastBoot(log=b"x", was_trial=True)
+
+
+@pytest.mark.parametrize(
+    ("last", "staged", "on_trial"),
+    [
+        (LastBoot(cause="kernel panic: no"), "kernel panic: no", "kernel panic: no"),
+        (None, "it left no reason", "it left no reason"),
+        (
+            NOTHING,
+            "an unknown reset or power cut, which left no trace",
+            "an unknown reset or power cut during the trial",
+        ),
+        (
+            TRIAL_LOG,
+            "an unknown reset or power cut, while its kernel ran",
+            "an unknown reset or power cut during the trial",
+        ),
+        (LastBoot(log=b"x", is_orderly=True), "its kernel left no trace", "its kernel left no trace"),
+        (replace(TRIAL_LOG, is_orderly=True), "it was restarted", "it was restarted"),
+    ],
+)
+async def test_what_the_last_boot_left_is_the_reason(
+    world: World, last: LastBoot | None, staged: str, on_trial: str
+) -> None:
+    await (await world.boot()).roll_back()
+    world.slots.boot()  # and its META is not reached
+    upgrader = await world.boot(last=last)
+    assert upgrader.current.reason == f"v1.15.1 in slot B did not start: {staged}"
+    await upgrader.meta.delete(STATE_TAG)
+    await (await world.boot()).roll_back()
+    await world.boot()
+    reason = (await world.boot(last=last)).current.reason
+    assert reason == f"v1.15.1 in slot B ended before its self-check was done: {on_trial}"
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("", LIMIT),
+        ("=600", 600),
+        ("=1", 30),
+        ("=99999999", 3600),
+        ("=nan", LIMIT),
+        ("=-5", LIMIT),
+        ("=\u0663", LIMIT),
+    ],
+)
+def test_the_limit_of_the_self_check_is_an_argument_of_the_kernel(text: str, limit: float) -> None:
+    assert find_limit(f"pti=on talos.trial talos.trial.limit{text} quiet") == limit
 
 
 async def test_a_rollback_of_a_trial_only_ends_it(world: World) -> None:

@@ -53,29 +53,32 @@ def test_only_these_transitions_exist(phase: Phase, action: str) -> None:
 
 def test_the_new_slot_boots_and_is_blessed() -> None:
     assert (STAGED.slot, STAGED.previous) == ("B", "A")
-    trial = start(STAGED, running="B")
+    trial = start(STAGED, running="B", cause="kernel panic: x")
     assert trial.phase is Phase.TRIAL
-    assert start(trial, running="B") == trial
+    assert start(trial, running="B", cause="kernel panic: x") == trial
     assert bless(trial).phase is Phase.BLESSED
-    assert start(bless(trial), running="A").phase is Phase.BLESSED
+    assert start(bless(trial), running="A", cause="").phase is Phase.BLESSED
 
 
 def test_the_old_slot_boots_instead() -> None:
-    assert start(STAGED, running="A").reason == "v1.16.0 in slot B did not start, and left no reason"
-    trial = start(STAGED, running="B")
-    back = start(trial, running="A")
+    assert (
+        start(STAGED, running="A", cause="kernel panic: x").reason
+        == "v1.16.0 in slot B did not start: kernel panic: x"
+    )
+    trial = start(STAGED, running="B", cause="kernel panic: x")
+    back = start(trial, running="A", cause="kernel panic: x")
     assert (back.phase, "before its self-check" in back.reason) == (Phase.REVERTED, True)
     known = revert(trial, "the network is down" * 1000)
-    assert start(known, running="A") == known
+    assert start(known, running="A", cause="kernel panic: x") == known
     assert len(known.reason) == 1024
 
 
 def test_a_boot_from_neither_slot_changes_nothing() -> None:
-    assert start(STAGED, running="") == STAGED
+    assert start(STAGED, running="", cause="") == STAGED
 
 
 def test_the_state_survives_meta() -> None:
-    state = revert(start(STAGED, running="B"), "no network")
+    state = revert(start(STAGED, running="B", cause="kernel panic: x"), "no network")
     assert parse_state(format_state(state)) == state
     assert parse_state(None) == IDLE
 

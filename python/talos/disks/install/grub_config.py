@@ -24,7 +24,20 @@ WIPE_ARGUMENT = "talos.experimental.wipe=system:EPHEMERAL,STATE"
 """Of the entry that resets the machine: config and data go, the installed system stays."""
 _FIRST, _SECOND = 0, 1
 """Places in the menu. GRUB finds the default by its title, but a fallback by its place only."""
-_TRIAL_VARIABLE = "$trial"
+CRASH_LOG = (
+    "reserve_mem=1M:256M:crash",
+    "ramoops.mem_name=crash",
+    "ramoops.console_size=0x80000",
+    "ramoops.record_size=0x10000",
+    "ramoops.ftrace_size=0",
+    "ramoops.pmsg_size=0",
+)
+"""Memory that a reset leaves alone, for the kernel's log, where no UEFI keeps what it says when it panics.
+
+The highest multiple of 256 MiB that is free, which is the same in both slots unless the kernel, whose place is random,
+lies there: a locked down kernel accepts no address.
+"""
+_CRASH_LOG_VARIABLE, _TRIAL_VARIABLE = "$crashlog", "$trial"
 DEFAULT_ARGUMENTS = ("talos.platform=metal", "console=ttyS0", "console=tty0")
 """After those of the kernel; the last console is the one that PID 1 writes to."""
 _ENTRY = re.compile(r'^menuentry "([AB]) - Talos ([^"\n]*)" \{\n((?:  .*\n)*)\}$', re.MULTILINE)
@@ -84,6 +97,11 @@ def make_config(entries: Sequence[Entry], default: str) -> str:
         f"set timeout={TIMEOUT}",
         *(line for other in others for line in _boot_once(other)),
         "",
+        "set crashlog=",
+        'if [ "$grub_platform" = "pc" ]; then',
+        f"  set crashlog='{' '.join(CRASH_LOG)}'",
+        "fi",
+        "",
         "insmod all_video",
         "serial --unit=0 --speed=115200",
         "terminal_input console serial",
@@ -129,7 +147,7 @@ def parse_config(text: str) -> tuple[tuple[Entry, ...], str]:
 
 
 def _parse_arguments(text: str) -> tuple[str, ...]:
-    return tuple(word for word in shlex.split(text) if word != _TRIAL_VARIABLE)
+    return tuple(word for word in shlex.split(text) if word not in (_CRASH_LOG_VARIABLE, _TRIAL_VARIABLE))
 
 
 def make_environment(next_slot: str) -> bytes:
@@ -141,7 +159,8 @@ def make_environment(next_slot: str) -> bytes:
 def _make_entry(
     title: str, entry: Entry, arguments: Sequence[str], *, is_on_trial: bool = False
 ) -> list[str]:
-    words = [*map(_quote, arguments), *([_TRIAL_VARIABLE] if is_on_trial else [])]
+    variables = (_CRASH_LOG_VARIABLE, *([_TRIAL_VARIABLE] if is_on_trial else []))
+    words = [*map(_quote, arguments), *variables]
     place = f"/{entry.slot}"
     return [
         f'menuentry "{title}" {{',

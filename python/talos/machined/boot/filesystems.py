@@ -34,6 +34,7 @@ METAL_MOUNTS = (
     MountPoint(source="tracefs", target="/sys/kernel/tracing", type="tracefs"),
     MountPoint(source="configfs", target="/sys/kernel/config", type="configfs"),
     MountPoint(source="debugfs", target="/sys/kernel/debug", type="debugfs"),
+    MountPoint(source="pstore", target="/sys/fs/pstore", type="pstore"),
     MountPoint(source="efivarfs", target="/sys/firmware/efi/efivars", type="efivarfs"),
     MountPoint(source="cgroup2", target="/sys/fs/cgroup", type="cgroup2", data="nsdelegate"),
 )

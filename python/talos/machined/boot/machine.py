@@ -9,6 +9,7 @@ import trio
 from talos.daemon.run import Daemon
 from talos.machined.boot.power import PowerSequences
 from talos.machined.boot.sequence import Sequencer
+from talos.machined.logs.crash import CrashLog
 from talos.machined.logs.kernel import DeviceKernelLog
 from talos.machined.logs.store import LogStore
 from talos.machined.node.etc_files import EtcFiles
@@ -60,6 +61,7 @@ class Machine:
     stage: MachineStage
     events: EventLog
     logs: LogStore
+    crash: CrashLog
     kernel_log: DeviceKernelLog
     reaper: Reaper
     zygote: Zygote

@@ -13,8 +13,9 @@ from talos.machined.boot.machine import STATE_DIR, Machine, SystemPorts
 from talos.machined.boot.power import PowerSequences
 from talos.machined.boot.sequence import Sequencer
 from talos.machined.logs.console import make_controllers_log
+from talos.machined.logs.crash import CrashLog
 from talos.machined.logs.kernel import DeviceKernelLog
-from talos.machined.logs.store import LogStore
+from talos.machined.logs.store import DIRECTORY, LogStore
 from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.etcd import EtcdControl
 from talos.machined.node.events import EventLog
@@ -126,6 +127,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         ]
         return [*well, *([NETWORK] if await is_network_ready(state) else [])]
 
+    crash = CrashLog(logs=context.logs, log=daemon.log, has_kernel=platform.has_kernel)
     upgrades = Upgrader(
         state=state,
         meta=meta,
@@ -136,6 +138,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         log=daemon.log,
         cmdline=platform.cmdline,
         list_checks=list_checks,
+        keep_logs=partial(crash.keep_this, DIRECTORY),
     )
     return Machine(
         daemon=daemon,
@@ -149,6 +152,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         stage=stage,
         events=events,
         logs=context.logs,
+        crash=crash,
         kernel_log=DeviceKernelLog(),
         reaper=reaper,
         zygote=zygote,

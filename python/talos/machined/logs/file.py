@@ -1,6 +1,7 @@
 """A log's copy on disk, rotated."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 ROTATE_AT = 5 * 1024 * 1024
@@ -29,6 +30,11 @@ class LogFile:
             self.error = f"{self._path}: {error.strerror}"
         else:
             self.error = ""
+
+    def flush(self) -> None:
+        """Have on the disk what was written. Blocks."""
+        with suppress(OSError):  # closed meanwhile, or a broken disk: the next write reports that
+            os.fdatasync(self._fd)
 
     def close(self) -> None:
         """Close the file; the next write opens it again."""

@@ -54,6 +54,23 @@ class LogStore(Logs):
                 chunk, position = ring.read(position)
                 file.write(chunk)
 
+    def flush_files(self) -> None:
+        """Have on the disk what was written. Blocks."""
+        for file in list(self._files.values()):
+            file.flush()
+
+    def read_ends(self, size: int) -> dict[str, bytes]:
+        """The newest bytes of each log, at least ``size`` where there are as many."""
+        ends: dict[str, bytes] = {}
+        for name, ring in self._rings.items():
+            parts: list[bytes] = []
+            position = max(0, ring.end - size)
+            while position < ring.end:
+                chunk, position = ring.read(position)
+                parts.append(chunk)
+            ends[name] = b"".join(parts)
+        return ends
+
     def close_files(self) -> None:
         """Close all files, so that the disk can be unmounted."""
         for file in self._files.values():

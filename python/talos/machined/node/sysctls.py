@@ -51,6 +51,8 @@ DEFAULTS = (
     Param("vm.overcommit_memory", "1"),
     Param("fs.inotify.max_user_instances", "8192"),
     Param("fs.aio-max-nr", "1048576"),
+    # It panics only until PID 1 runs: after that a disk that is gone lets tasks wait, and the machine go on.
+    Param("kernel.hung_task_panic", "0", metal_only=True),
     # Kernel Self Protection Project's recommendations, those of kernel/sysctl.conf.
     Param("dev.tty.ldisc_autoload", "0", metal_only=True),
     Param("dev.tty.legacy_tiocsti", "0", metal_only=True),

@@ -18,6 +18,7 @@ from talos.api.common.common_pb2 import Error as CommonError
 from talos.api.machine import machine_pb2 as pb
 from talos.config.model import Config
 from talos.config.read.loader import load
+from talos.machined.logs.last_boot import LastBoot
 from talos.machined.node.config_store import get_config
 from talos.machined.node.meta_store import MetaStore
 from talos.machined.upgrade.image import Release
@@ -68,6 +69,20 @@ async def is_network_ready(state: State) -> bool:
     return status.address_ready and status.connectivity_ready
 
 
+def explain(last: LastBoot | None, phase: Phase) -> str:
+    """Why a system booted once is gone, by what its boot left; None where nothing could be."""
+    if last is None:
+        return "it left no reason"
+    if last.cause:
+        return last.cause
+    if last.is_orderly:
+        return "it was restarted" if last.was_trial else "its kernel left no trace"
+    if phase is Phase.TRIAL:
+        return "an unknown reset or power cut during the trial"
+    what = "while its kernel ran" if last.was_trial else "which left no trace"
+    return f"an unknown reset or power cut, {what}"
+
+
 @dataclass(slots=True, kw_only=True)
 class Upgrader:
     """The upgrades of a machine. ``list_checks`` names what is well now, which a trial has to match."""
@@ -79,6 +94,8 @@ class Upgrader:
     log: Log
     cmdline: str
     list_checks: Callable[[], Awaitable[Sequence[str]]]
+    keep_logs: Callable[[str], Awaitable[None]]
+    """Keeps those of this boot, which is given up for the reason."""
     keys: Path = KEYS
     current: Upgrade = IDLE
     has_begun: bool = False
@@ -112,15 +129,15 @@ class Upgrader:
         for listener in self._listeners:
             listener()
 
-    async def begin(self) -> None:
-        """Once META is read: find out whether this boot is a trial, or the end of one."""
+    async def begin(self, last: LastBoot | None) -> bool:
+        """Once META is read: find out whether this boot is a trial, or, which is True, the end of one."""
         try:
             before = parse_state(await self.meta.get(STATE_TAG))
         except ValueError as error:
             self.log.warning("META's record of the last upgrade is unusable and dropped", reason=str(error))
             before = IDLE
             await self.meta.delete(STATE_TAG)
-        after = start(before, running=self.running)
+        after = start(before, running=self.running, cause=explain(last, before.phase))
         self.current = before
         if after != before:
             await self._set(after)
@@ -133,6 +150,7 @@ class Upgrader:
             self.log.error(self.fallback)
         self.has_begun = True
         self._notify()
+        return after != before and after.phase is Phase.REVERTED
 
     def _announce(self, state: Upgrade) -> None:
         self.log.error(f"the upgrade to {state.version} was reverted", reason=state.reason)
@@ -261,6 +279,7 @@ class Upgrader:
             await self.slots.make_default(self.current.previous)
         await self._set(revert(self.current, reason))
         self._announce(self.current)
+        await self.keep_logs(reason)
 
     async def _set(self, state: Upgrade) -> None:
         await self.meta.set(STATE_TAG, format_state(state))

@@ -20,7 +20,7 @@ def test_one_slot() -> None:
     assert 'set default="A - Talos v1.15.0"' in text
     assert "set fallback" not in text
     assert "set timeout=3" in text
-    assert "  linux /A/vmlinuz pti=on console=ttyS0\n  initrd /A/initramfs\n" in text
+    assert "  linux /A/vmlinuz pti=on console=ttyS0 $crashlog\n  initrd /A/initramfs\n" in text
 
 
 def test_the_other_slot_is_the_way_back() -> None:
@@ -33,12 +33,12 @@ def test_the_other_slot_is_the_way_back() -> None:
 
 def test_the_reset_entry_wipes_config_and_data() -> None:
     reset = make_config([A], "A").partition('menuentry "Reset')[2]
-    assert "pti=on console=ttyS0 talos.experimental.wipe=system:EPHEMERAL,STATE\n" in reset
+    assert "pti=on console=ttyS0 talos.experimental.wipe=system:EPHEMERAL,STATE $crashlog\n" in reset
 
 
 def test_what_a_shell_would_take_apart_is_quoted() -> None:
     entry = Entry(slot="A", version="v1", arguments=('dyndbg="file a +p; b"', "a$b"))
-    assert "linux /A/vmlinuz 'dyndbg=\"file a +p; b\"' 'a$b'\n" in make_config([entry], "A")
+    assert "linux /A/vmlinuz 'dyndbg=\"file a +p; b\"' 'a$b' $crashlog\n" in make_config([entry], "A")
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_only_the_other_slot_is_booted_once() -> None:
         "set fallback=0",
         "set trial=talos.trial",
     ]
-    assert "linux /A/vmlinuz pti=on console=ttyS0" in lines
-    assert "linux /B/vmlinuz pti=on $trial" in lines
+    assert "linux /A/vmlinuz pti=on console=ttyS0 $crashlog" in lines
+    assert "linux /B/vmlinuz pti=on $crashlog $trial" in lines
     assert "next_entry" not in make_config([A], "A")
 
 

@@ -309,6 +309,9 @@ def make_upgrader(cmdline: str = "", keys: Path = Path("/nonexistent")) -> Upgra
         await trio.lowlevel.checkpoint()
         return ()
 
+    async def keep_logs(_: str) -> None:
+        await trio.lowlevel.checkpoint()
+
     return Upgrader(
         state=MemoryState(),
         meta=MetaStore(),
@@ -317,6 +320,7 @@ def make_upgrader(cmdline: str = "", keys: Path = Path("/nonexistent")) -> Upgra
         log=Log(write=lambda _: None),
         cmdline=cmdline,
         list_checks=list_checks,
+        keep_logs=keep_logs,
         keys=keys,
     )
 

@@ -17,7 +17,7 @@ from talos.system.logging import Log
 from talos.upgrade.state import IDLE, Upgrade, bless, revert, stage, start
 
 STAGED = stage(IDLE, running="A", version="v1.15.1", previous_version="v1.15.0")
-TRIAL = start(STAGED, running="B")
+TRIAL = start(STAGED, running="B", cause="")
 
 
 class World:

@@ -17,10 +17,13 @@ from talos.resource import ids
 from talos.resource.changes import wait_for
 from talos.resource.resource import Resource
 from talos.system import kernel
+from talos.upgrade.state import Phase as UpgradePhase
 
 EPHEMERAL = "EPHEMERAL"
 START_LIMIT = 70 * 60.0
 """Seconds until all services have to be up."""
+FLUSH_INTERVAL = 5.0
+"""Seconds of a trial's logs that a reset may lose."""
 REPORT_INTERVAL = 15.0
 """Seconds between two log lines about pending services."""
 
@@ -35,9 +38,18 @@ def make_boot(machine: Machine) -> tuple[Phase, ...]:
         await request_mount(machine.state, EPHEMERAL)
         await wait_until_mounted(machine.state, EPHEMERAL, machine.log)
         filesystems.make_var_directories()
+        await trio.to_thread.run_sync(machine.crash.keep_last, DIRECTORY)
         machine.logs.open_files(DIRECTORY)
+        if machine.upgrades.is_guarded:
+            machine.nursery.start_soon(flush_logs)
         for finding in filesystems.check_hardening(machine.ports.mounts):
             machine.log.warning("a writable mount is not hardened", finding=finding)
+
+    async def flush_logs() -> None:
+        """Have the logs of a trial on the disk, should it end without a word."""
+        while machine.upgrades.current.phase is UpgradePhase.TRIAL:
+            await trio.sleep(FLUSH_INTERVAL)
+            await trio.to_thread.run_sync(machine.logs.flush_files)
 
     async def start_everything() -> None:
         names = [spec.id for spec in SERVICES]

@@ -1,6 +1,7 @@
 """The sequence ``initialize``: from the first service to a complete config."""
 
 import importlib
+from functools import partial
 
 import trio
 
@@ -10,6 +11,8 @@ from talos.machined.boot.machine import Machine
 from talos.machined.boot.phases.disks import DEVICES_LIMIT, make_pause_phases, make_wipe_phases
 from talos.machined.boot.phases.requirements import make_requirement_phases
 from talos.machined.boot.sequence import Phase, Task
+from talos.machined.logs.last_boot import read_last_boot
+from talos.system.pstore import erase_records
 from talos.system.terminal import has_screen
 
 EARLY_SERVICES = ("udevd", "networkd", "routerd", "apid")
@@ -47,21 +50,13 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
             machine.log,
         )
 
-    async def reload_meta() -> None:
-        with trio.move_on_after(DEVICES_LIMIT) as scope:
-            await wait_for_meta(machine.state)
-        if scope.cancelled_caught:
-            machine.log.error(f"the disks are not known after {DEVICES_LIMIT:.0f} s, going on without them")
-            return
-        await machine.upgrades.begin()
-
     async def load_config() -> None:
         await request_mount(machine.state, STATE)
         if not await wait_until_settled(machine.state, STATE, machine.log):
             machine.log.info("there is no STATE to load a config from")
         await importlib.import_module(SERVE_MODULE).load_config(machine)
 
-    meta = Phase("meta", (Task("reloadMeta", reload_meta),), may_fail=True)
+    meta = Phase("meta", (Task("reloadMeta", partial(reload_meta, machine)),), may_fail=True)
     return (
         *make_requirement_phases(machine),
         Phase("earlyServices", (Task("startEarlyServices", start_early),)),
@@ -72,3 +67,22 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
         *make_pause_phases(machine),
         Phase("config", (Task("loadConfig", load_config),)),
     )
+
+
+async def reload_meta(machine: Machine) -> None:
+    """Find out from META whether this boot is a trial, and from what the last one left how that ended."""
+    crash = machine.crash
+    if machine.platform.has_kernel:
+        crash.last = await trio.to_thread.run_sync(read_last_boot)
+        crash.reason = crash.last.cause
+    with trio.move_on_after(DEVICES_LIMIT) as scope:
+        await wait_for_meta(machine.state)
+    if scope.cancelled_caught:
+        machine.log.error(f"the disks are not known after {DEVICES_LIMIT:.0f} s, going on without them")
+        return
+    if await machine.upgrades.begin(crash.last):
+        crash.reason = machine.upgrades.current.reason
+    if crash.reason:
+        machine.log.warning("the last boot failed", reason=crash.reason)
+    if crash.last is not None:  # only now: the reason outlives a power cut
+        await trio.to_thread.run_sync(erase_records)

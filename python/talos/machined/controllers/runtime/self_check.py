@@ -11,11 +11,14 @@ from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.system.errors import UserError
 from talos.system.logging import Log
+from talos.system.proc.cmdline import parse_cmdline
 from talos.system.watchdog import KernelWatchdog, Watchdog, find_watchdog
 from talos.upgrade.state import Phase, Upgrade
 
 LIMIT = 300.0
-"""Seconds from the start of the trial until everything has to be well."""
+"""Seconds from the start of the trial until everything has to be well; a kernel argument names others."""
+LIMIT_ARGUMENT = "talos.trial.limit"
+MIN_LIMIT, MAX_LIMIT = 30.0, 3600.0
 CONTAINER_LIMIT = 120.0
 """The same for a container node, which has neither firmware nor disks to wait for."""
 STABLE = 15.0
@@ -68,7 +71,9 @@ class SelfCheckController(Controller):
     async def run(self, runtime: ControllerRuntime) -> None:
         """Follow the trial; a machine that is not on trial only shows what the last one came to."""
         self._upgrader.listen(runtime.queue_reconcile)
-        watchdog = self._open() if self._upgrader.is_guarded else None
+        watchdog = None
+        if self._upgrader.is_guarded:
+            watchdog, self._limit = self._open(), find_limit(self._upgrader.cmdline, self._limit)
         wait = self._limit if self._upgrader.is_guarded else inf
         began = trio.current_time()
         while not self._has_ended:
@@ -126,6 +131,12 @@ class SelfCheckController(Controller):
     def _end(self) -> None:
         self._has_ended = True
         self._reboot()
+
+
+def find_limit(cmdline: str, default: float = LIMIT) -> float:
+    """The limit in seconds: the kernel argument's where that is a number, within bounds."""
+    text = parse_cmdline(cmdline).first(LIMIT_ARGUMENT)
+    return min(MAX_LIMIT, max(MIN_LIMIT, float(text))) if text.isascii() and text.isdigit() else default
 
 
 async def find_unmet(runtime: ControllerRuntime, checks: Sequence[str]) -> list[str]:
