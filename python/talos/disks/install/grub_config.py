@@ -34,8 +34,8 @@ CRASH_LOG = (
 )
 """Memory that a reset leaves alone, for the kernel's log, where no UEFI keeps what it says when it panics.
 
-The highest multiple of 256 MiB that is free, which is the same in both slots unless the kernel, whose place is random,
-lies there: a locked down kernel accepts no address.
+The highest multiple of 256 MiB that is free, which is the same in both slots unless the kernel, whose place
+is random, lies there: a locked down kernel accepts no address.
 """
 _CRASH_LOG_VARIABLE, _TRIAL_VARIABLE = "$crashlog", "$trial"
 DEFAULT_ARGUMENTS = ("talos.platform=metal", "console=ttyS0", "console=tty0")
