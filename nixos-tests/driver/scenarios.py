@@ -115,15 +115,15 @@ def check_crash(machine: Machine, reason: str) -> str:
     """Assert that the logs of the last failed boot are kept with the reason; the kernel's."""
 
     def find() -> str:
-        lines = machine.talosctl("list", CRASHES).stdout.splitlines()
+        lines = machine.client.run("list", CRASHES).stdout.splitlines()
         names = [word for line in lines for word in line.split() if word.endswith("Z")]
         assert names, lines
+        found = machine.client.run("read", f"{CRASHES}/{max(names)}/reason").stdout
+        assert re.search(reason, found), found
         return max(names)
 
-    folder = f"{CRASHES}/{machine.wait_until('the logs of the failed boot are kept', find)}"
-    found = machine.talosctl("read", f"{folder}/reason").stdout
-    assert re.search(reason, found), found
-    return machine.client.run("read", f"{folder}/kernel.log").stdout
+    folder = machine.wait_until("the logs of the failed boot are kept", find)
+    return machine.client.run("read", f"{CRASHES}/{folder}/kernel.log").stdout
 
 
 def read_version(machine: Machine) -> str:
