@@ -61,7 +61,10 @@ def gibibytes(machine: Machine, volume: str) -> float:
 UPGRADED = Node(hands_over_kernel=True, watchdog=True, memory=2048, disks={"system": Disk(size="8G")})
 """A machine that :func:`install_release` installs."""
 UPGRADE_SECONDS = 900
-FIXED_KERNEL = '{"machine": {"install": {"extraKernelArgs": ["nokaslr"]}}}'
+FIXED_KERNEL = (
+    "apiVersion: v1alpha1\nkind: UnattendedInstallConfig\n$patch: delete\n",
+    f'{{"machine": {{"install": {{"disk": "{DISK}", "extraKernelArgs": ["nokaslr"]}}}}}}',
+)
 """Else the kernel would lie where a failed boot has left its log, in one boot of 40 with so little memory."""
 CRASHES = "/var/log/crash"
 
@@ -82,7 +85,7 @@ def install_release(
     machine.initramfs = releases.initramfs(extensions=extensions)
     machine.start()
     machine.wait_for_api(insecure=True)
-    apply_config(machine, cluster, releases.patch, FIXED_KERNEL)
+    apply_config(machine, cluster, releases.patch, *FIXED_KERNEL)
     machine.wait_for_console_text("sequence install: done|reboot now", INSTALL_SECONDS)
     machine.wait_for_reset()
     machine.crash()
