@@ -21,7 +21,7 @@ async def find_problems(calls: NodeCalls, node: str, *, is_control_plane: bool) 
     """What is the matter with a node, by what it is about; RpcError.
 
     Its boot has ended with nothing missing, every service is healthy, on the control plane its member of etcd
-    votes, and Kubernetes finds it Ready where it has registered.
+    votes, and Kubernetes finds it Ready and uses it, where it has registered.
     """
     found = dict(await find_machine_problems(calls, node))
     found |= {about: text async for about, text in _check_services(calls, node)}
@@ -30,6 +30,8 @@ async def find_problems(calls: NodeCalls, node: str, *, is_control_plane: bool) 
     for status in await calls.specs(node, kinds.NODE_STATUS):
         if not status.node_ready:
             found["node"] = f"Kubernetes finds {status.nodename} not Ready"
+        if status.unschedulable:
+            found["cordon"] = f"{status.nodename} is cordoned"
     return found
 
 
