@@ -182,6 +182,11 @@ def test_what_is_refused_leaves_the_node_as_it_is(
         ("v1.15.22", "none of the 1 keys", releases.make("v1.15.22", squashfs=squashfs, key=foreign)),
         ("v1.15.23", "has the digest", releases.make("v1.15.23", squashfs=squashfs, is_altered=True)),
         ("v1.15.24", "is for arm64", releases.make("v1.15.24", squashfs=squashfs, architecture="arm64")),
+        (
+            "v1.15.25",
+            "lacks what this machine uses: config.",
+            releases.make("v1.15.25", squashfs=squashfs, features=["ab-slots"]),
+        ),
         ("v1.17.0", "versions are skipped", releases.make("v1.17.0", squashfs=squashfs)),
     ):
         for argv in ((), ("--legacy",)):

@@ -1,7 +1,7 @@
 """Releases for container nodes: the image under test under other versions, in the cluster's mirror."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,6 +56,7 @@ class Releases:
         signed: bool = True,
         is_altered: bool = False,
         tag: str = "",
+        features: Sequence[str] | None = None,
     ) -> str:
         """Offer a release in the mirror; its name as an image. An altered one lies about its files.
 
@@ -69,7 +70,7 @@ class Releases:
             commit="test",
             architecture=architecture,
             minimum_version=FIRST,
-            features=list_features(),
+            features=list_features() if features is None else tuple(features),
             files={name: describe_file(name, path) for name, path in files.items()},
         )
         if is_altered:
