@@ -48,7 +48,7 @@ class Node:
             return
         self.boots += 1
         if self.state.phase.value == "staged":
-            self.state = start(self.state, running="B")
+            self.state = start(self.state, running="B", cause="")
             self.version = self.state.version
         self.is_up = True
         await asyncio.sleep(2 * TICK)

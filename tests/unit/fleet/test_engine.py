@@ -186,7 +186,7 @@ def test_nothing_is_touched_when_a_node_is_away() -> None:
 def test_every_reason_is_named() -> None:
     cluster = make_cluster()
     staged = stage(IDLE, running="A", version="v1.15.1", previous_version=OLD)
-    cluster.nodes["10.0.0.1"].state = start(staged, running="B")
+    cluster.nodes["10.0.0.1"].state = start(staged, running="B", cause="")
     cluster.nodes["10.0.0.4"].version = "v1.16.0"
     cluster.nodes["10.0.0.5"].version = "v1.13.0"
     text = refuse(cluster)

@@ -17,7 +17,7 @@ from .conftest import Client
 from .fake import FakeNode
 
 STAGED = stage(IDLE, running="A", version="v1.15.1", previous_version="v1.15.0")
-TRIAL = start(STAGED, running="B")
+TRIAL = start(STAGED, running="B", cause="")
 
 
 def serve(node: FakeNode, states: Sequence[Upgrade], *, code: int = 0) -> None:

@@ -20,7 +20,7 @@ from .conftest import Client
 from .fake import FakeNode
 
 STAGED = stage(IDLE, running="A", version="v1.15.1", previous_version="v1.15.0")
-TRIAL = start(STAGED, running="B")
+TRIAL = start(STAGED, running="B", cause="")
 GOOD, BAD = "10.0.0.2", "10.0.0.3"
 ARGV = ("upgrade", "--image", "registry.test/installer:v1.15.1")
 
