@@ -60,7 +60,9 @@ rec {
   kube-proxy = image {
     name = "registry.k8s.io/kube-proxy";
     tag = tagOf "kubernetes";
-    files = programs go.kubernetes [ "kube-proxy" ];
+    # Without names nft lists numbers: a kube-proxy that starts again would take its elements for foreign ones,
+    # and remove the services that it has just set.
+    files = programs go.kubernetes [ "kube-proxy" ] // { "/etc/protocols" = ./protocols; };
     debian = [ "usr/sbin/nft" ];
     entrypoint = [ "kube-proxy" ];
     user = "0:0";

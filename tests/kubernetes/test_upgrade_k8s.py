@@ -7,6 +7,7 @@ their own version, get an image of the same version from another registry.
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from tests.harness.aliases import HOST, add_aliases
@@ -92,6 +93,22 @@ def test_objects_are_brought_to_what_the_manifests_say(kubernetes: Kubernetes) -
     assert kubernetes.get("configmap", "first")[0]["data"] == {"key": "ours"}
     change(kubernetes, {**gone, "name": "first", "$patch": "delete"})
     kubernetes.kubectl("delete", "configmap", "first")
+
+
+def test_services_are_there_after_their_program_started_again(kubernetes: Kubernetes) -> None:
+    """It finds the rules of the one before, as after each upgrade."""
+    argv = ("-n", "kube-system", "-l", "k8s-app=kube-proxy")
+    for pod in kubernetes.get("pods", *argv):
+        kubernetes.kubectl("delete", "pod", "-n", "kube-system", pod["metadata"]["name"])
+    eventually("its pods are ready", kubernetes.check_pods, pause=0.5)
+
+    def are_listed(name: str) -> None:
+        listing = ("nft", "list", "map", "ip", "kube-proxy", "service-ips")
+        found = kubernetes.kubectl("exec", "-n", "kube-system", name, "--", *listing, check=False)
+        assert "10.96.0.1 . tcp . 443 : goto" in found.stdout, found.stdout + found.stderr
+
+    for pod in kubernetes.get("pods", *argv):
+        eventually("the services are set", partial(are_listed, pod["metadata"]["name"]), pause=0.5)
 
 
 @pytest.fixture(scope="module")

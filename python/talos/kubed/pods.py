@@ -134,7 +134,7 @@ def make_controller_manager(spec: ControllerManagerConfigSpec, versions: Mapping
         "kubeconfig": f"{secrets}/kubeconfig",
         "leader-elect": "true",
         "profiling": "false",
-        "root-ca-file": f"{secrets}/ca.crt",
+        "root-ca-file": f"{secrets}/root-ca.crt",
         "service-account-private-key-file": f"{secrets}/service-account.key",
         "service-cluster-ip-range": ",".join(spec.service_cid_rs),
         "terminated-pod-gc-threshold": "100",

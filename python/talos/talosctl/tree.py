@@ -41,7 +41,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("reset", "", "Wipe the node"),
     ("restart", "", "Restart a container"),
     ("rollback", "", "Go back to the version installed before"),
-    ("rotate-ca", "", "Replace the CA of the cluster's API by a new one"),
+    ("rotate-ca", "", "Replace the CAs of the nodes' API and of Kubernetes by new ones"),
     ("service", "services", "Show and control the node's services"),
     ("shutdown", "", "Shut the node down"),
     ("stats", "", "Show what each container uses"),

@@ -45,7 +45,6 @@ def test_a_list_that_becomes_empty_disappears() -> None:
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        ((), "--kubernetes: the CA of Kubernetes can't be rotated yet"),
         (("--kubernetes=false", "--talos=false"), "nothing is to be rotated"),
         (("--kubernetes=false", "-n", "10.0.0.1,10.0.0.2"), "not supported with multiple nodes"),
     ],

@@ -19,6 +19,7 @@ from talos.machined.node.ports import Services, ServiceState
 from talos.machined.services.conditions import ResourceReady
 from talos.machined.services.cri import NETWORK_READY
 from talos.machined.services.health import Connect, HealthCheck, HttpProbe
+from talos.machined.services.kubelet_credentials import refresh_credentials
 from talos.machined.services.spec import ApiAction, Directory, RunContainer, ServiceContext, ServiceSpec
 from talos.resource import ids
 from talos.resource.changes import put
@@ -40,6 +41,7 @@ PKI = f"{STATE}/pki"
 IDENTIFY, DRAIN = "/talos.internal.Kubelet/Identify", "/talos.internal.Kubelet/Drain"
 DRAIN_TIMEOUT = 390.0
 """Seconds; kubed waits a minute until the node is cordoned, then five until it is empty."""
+KUBECONFIG = FOLDER / "kubeconfig-kubelet"
 CREDENTIAL_PROVIDERS = FOLDER / "kubelet-credential-provider.yaml"
 MEMINFO = FOLDER / "meminfo"
 # In the order of their numbers (linux/capability.h).
@@ -117,6 +119,7 @@ async def make_kubelet(context: ServiceContext) -> ContainerSpec:
         KubeletStatusSpec(image=spec.image),
         annotations={VERSION: make_version(spec, secret)},
     )
+    await trio.to_thread.run_sync(refresh_credentials, KUBECONFIG, Path(PKI), secret)
     status = await trio.Path("/proc/self/status").read_text(encoding="utf-8")
     return ContainerSpec(
         image=spec.image,

@@ -58,10 +58,10 @@ def make_new_authority() -> PemPair:
     return CertificateAuthority.generate(KeyType.ED25519, organizations=["talos"]).pem
 
 
-async def rotate_authority(options: RotationOptions, new: PemPair) -> None:
-    """Make ``new`` the CA of every node; in a dry run only show what would be done."""
+async def rotate_authority(options: RotationOptions, new: PemPair) -> Target:
+    """Make ``new`` the CA of every node; how they are called then. A dry run only shows the steps."""
     rotation = _Rotation(options, new)
-    await rotation.run()
+    return await rotation.run()
 
 
 class _Rotation:
@@ -70,15 +70,17 @@ class _Rotation:
         self._new = new
         self._report = options.report
 
-    async def run(self) -> None:
-        """All steps in their order."""
+    async def run(self) -> Target:
+        """All steps in their order; how nodes are called afterwards."""
         options, new, nodes = self._options, self._new, self._options.nodes
         self._report(f"> Starting Talos API PKI rotation, dry-run mode {str(options.dry_run).lower()}...")
         self._report(f'> Using config context: "{options.target.context}"')
-        self._report(f"> Using Talos API endpoints: {_quoted([e.host for e in options.target.endpoints])}")
+        self._report(
+            f"> Using Talos API endpoints: {format_quoted([e.host for e in options.target.endpoints])}"
+        )
         self._report("> Cluster topology:")
-        self._report(f"  - control plane nodes: {_quoted(nodes.control_plane)}")
-        self._report(f"  - worker nodes: {_quoted(nodes.workers)}")
+        self._report(f"  - control plane nodes: {format_quoted(nodes.control_plane)}")
+        self._report(f"  - worker nodes: {format_quoted(nodes.workers)}")
         old = await self._fetch_current()
         client = issue_client(new)
         # Who trusts both CAs and has the new certificate can reach every node after the first step.
@@ -104,8 +106,10 @@ class _Rotation:
         self._report("> Removing old Talos CA from the accepted CAs...")
         await self._patch(after, lambda machine, _: refuse_authority(machine, old))
         await self._verify(after, "new PKI")
-        if not options.dry_run:
-            options.save(after)
+        if options.dry_run:
+            return options.target
+        options.save(after)
+        return after
 
     async def _fetch_current(self) -> bytes:
         """The certificate of the CA that issues now."""
@@ -116,9 +120,9 @@ class _Rotation:
         if not current:
             raise UserError("it has no CA that issues", where=node, hint="name a control plane node first")
         self._report("> Current Talos CA:")
-        self._report(_indent(current))
+        self._report(format_indented(current))
         self._report("> New Talos CA:")
-        self._report(_indent(self._new.crt))
+        self._report(format_indented(self._new.crt))
         return current
 
     async def _verify(self, target: Target, label: str) -> None:
@@ -204,9 +208,11 @@ async def _retry[T](target: Target, ask: Callable[[Session], Awaitable[T]], what
         await asyncio.sleep(PAUSE)
 
 
-def _quoted(names: Sequence[str]) -> str:
+def format_quoted(names: Sequence[str]) -> str:
+    """A list as upstream shows it."""
     return "[" + " ".join(f'"{name}"' for name in names) + "]"
 
 
-def _indent(pem: bytes) -> str:
+def format_indented(pem: bytes) -> str:
+    """A certificate below its title."""
     return "\n".join(f"  {line}" for line in pem.decode("ascii", "replace").strip().splitlines())

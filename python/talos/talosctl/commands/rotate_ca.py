@@ -6,6 +6,7 @@ from talos.api.rpc import RpcError
 from talos.config.talosconfig.model import Context, TalosConfig
 from talos.config.talosconfig.places import save
 from talos.daemon.health_calls import ClusterNodes
+from talos.kubernetes.client import KubernetesError
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
@@ -17,16 +18,14 @@ from talos.talosctl.client.rotation import RotationOptions, make_new_authority, 
 from talos.talosctl.client.select import select_target
 from talos.talosctl.client.session import open_session
 from talos.talosctl.client.target import Target
+from talos.talosctl.kubernetes import rotation as kubernetes
 from talos.talosctl.output import console
 
 
 def run_rotate(invocation: Invocation) -> int:
-    """Rotate the CA of the nodes' API and write a talosconfig for the new one."""
+    """Rotate the CA of the nodes' API, with a talosconfig for the new one, and that of Kubernetes."""
     flags = invocation.flags
-    if flags.is_set("kubernetes"):
-        hint = "rotate the other one alone: --kubernetes=false"
-        raise UserError("the CA of Kubernetes can't be rotated yet", where="--kubernetes", hint=hint)
-    if not flags.is_set("talos"):
+    if not flags.is_set("talos") and not flags.is_set("kubernetes"):
         raise UserError("nothing is to be rotated", where="--talos, --kubernetes")
     output, dry_run = Path(flags.text("output")), flags.is_set("dry-run")
 
@@ -34,32 +33,57 @@ def run_rotate(invocation: Invocation) -> int:
         target = select_target(flags)
         try:
             nodes = await choose_nodes(flags, target)
-            await rotate_authority(
-                RotationOptions(
-                    target=target,
-                    nodes=nodes,
-                    dry_run=dry_run,
-                    docs=flags.is_set("with-docs"),
-                    examples=flags.is_set("with-examples"),
-                    report=console.write_line,
-                    save=lambda new: save(make_talosconfig(new, flags), output),
-                ),
-                make_new_authority(),
-            )
-        except RpcError as error:
+            if flags.is_set("talos"):
+                target = await _rotate_talos(flags, target, nodes, output)
+            if flags.is_set("kubernetes"):
+                await _rotate_kubernetes(flags, target, nodes)
+        except (RpcError, KubernetesError) as error:
+            text = describe(error, target) if isinstance(error, RpcError) else f"the Kubernetes API: {error}"
             console.flush()
-            console.note(f"error: {describe(error, target)}")
+            console.note(f"error: {text}")
             return 1
         if dry_run:
             console.write_line(
                 "> Dry-run mode enabled, no changes were made to the cluster, re-run with `--dry-run=false` "
                 "to apply the changes."
             )
-        else:
+        elif flags.is_set("talos"):
             console.write_line(f'> Writing new talosconfig to "{output}"')
         return 0
 
     return run_async(main())
+
+
+async def _rotate_talos(flags: Flags, target: Target, nodes: ClusterNodes, output: Path) -> Target:
+    options = RotationOptions(
+        target=target,
+        nodes=nodes,
+        dry_run=flags.is_set("dry-run"),
+        docs=flags.is_set("with-docs"),
+        examples=flags.is_set("with-examples"),
+        report=console.write_line,
+        save=lambda new: save(make_talosconfig(new, flags), output),
+    )
+    return await rotate_authority(options, make_new_authority())
+
+
+async def _rotate_kubernetes(flags: Flags, target: Target, nodes: ClusterNodes) -> None:
+    options = kubernetes.RotationOptions(
+        nodes=nodes,
+        endpoint=flags.text("k8s-endpoint"),
+        dry_run=flags.is_set("dry-run"),
+        docs=flags.is_set("with-docs"),
+        examples=flags.is_set("with-examples"),
+        report=_report,
+    )
+    async with open_session(target) as session:
+        new = kubernetes.make_kubernetes_authority()
+        await kubernetes.KubernetesRotation(options, session, new).run()
+
+
+def _report(line: str) -> None:
+    console.write_line(line)
+    console.flush()
 
 
 async def choose_nodes(flags: Flags, target: Target) -> ClusterNodes:
@@ -89,11 +113,12 @@ def make_talosconfig(target: Target, flags: Flags) -> TalosConfig:
 
 COMMAND = Command(
     name="rotate-ca",
-    summary="Replace the CA of the cluster's API by a new one",
+    summary="Replace the CAs of the nodes' API and of Kubernetes by new ones",
     details=(
         "The new CA is accepted by all nodes before it issues, and the old one until every node has "
-        "certificates of the new one, so that the API stays reachable. Without --dry-run=false nothing is "
-        "changed. The talosconfig is written as soon as it works, trusting both CAs, and again at the end."
+        "certificates of the new one, so that the APIs stay reachable. Without --dry-run=false nothing is "
+        "changed. The talosconfig is written as soon as it works, trusting both CAs, and again at the end. "
+        "Of Kubernetes the pods of the system are started again; the user's own may need it, too."
     ),
     flags=(
         *CLIENT_FLAGS,

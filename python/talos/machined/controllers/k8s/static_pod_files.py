@@ -155,6 +155,7 @@ def make_secrets(
     manager = {
         "ca.crt": root.issuing_ca.crt,
         "ca.key": root.issuing_ca.key,
+        "root-ca.crt": authorities,
         "service-account.key": root.service_account.key,
         "kubeconfig": secret.controller_manager_kubeconfig.encode(),
     }

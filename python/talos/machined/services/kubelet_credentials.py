@@ -1,0 +1,55 @@
+"""What a kubelet got when it joined its cluster, brought to the authorities of now."""
+
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from talos.api.definitions.secrets_pb2 import KubeletSpec
+from talos.pki.certificate import is_signed_by, parse_certificate
+from talos.system.errors import UserError
+from talos.system.files import replace_durably
+
+CLIENT, CURRENT = "kubelet-client-*.pem", "kubelet-client-current.pem"
+
+
+def refresh_credentials(kubeconfig: Path, pki: Path, secret: KubeletSpec) -> None:
+    """Before a start of the kubelet: after it, it trusts what the secret has and is trusted.
+
+    It joins anew when its certificate is not of the authority that issues now, the first of the accepted
+    ones; until it has another one it runs its static pods all the same. Else its file gets the authorities.
+    """
+    accepted = [found.crt for found in secret.accepted_c_as]
+    if has_foreign_certificate(pki / CURRENT, accepted[:1]):
+        kubeconfig.unlink(missing_ok=True)
+        for path in pki.glob(CLIENT):
+            path.unlink()
+        return
+    try:
+        document: Any = yaml.safe_load(kubeconfig.read_bytes())
+        cluster: dict[str, Any] = document["clusters"][0]["cluster"]
+        known, server = b64decode(cluster["certificate-authority-data"]), cluster["server"]
+    except FileNotFoundError:
+        return  # it has not joined yet
+    except (yaml.YAMLError, LookupError, TypeError, ValueError):
+        kubeconfig.unlink()  # it writes a new one
+        return
+    authorities = b"\n".join(accepted)
+    if known == authorities and server == secret.endpoint.full_path:
+        return
+    cluster["certificate-authority-data"] = b64encode(authorities).decode()
+    cluster["server"] = secret.endpoint.full_path
+    replace_durably(kubeconfig, [yaml.safe_dump(document).encode()], mode=0o600)
+
+
+def has_foreign_certificate(path: Path, authorities: Sequence[bytes]) -> bool:
+    """Whether there is a certificate that none of these authorities has signed."""
+    try:
+        certificate = parse_certificate(path.read_bytes())
+    except FileNotFoundError:
+        return False
+    except UserError:
+        return True
+    return not is_signed_by(certificate, [parse_certificate(crt) for crt in authorities])

@@ -1,0 +1,55 @@
+"""One authority of Kubernetes takes another's place, in configs of both forms, of both kinds of node."""
+
+import base64
+
+import pytest
+
+from talos.config import effective
+from talos.config.model import Config
+from talos.config.read.loader import dump, load
+from talos.pki.authority import CertificateAuthority
+from talos.pki.keys import KeyType
+from talos.talosctl.kubernetes.authorities import accept_authority, refuse_authority, swap_authority
+
+OLD, NEW = (CertificateAuthority.generate(KeyType.P256, organizations=["kubernetes"]).pem for _ in range(2))
+
+
+def indent(text: bytes) -> str:
+    return "".join(f"    {line}\n" for line in text.decode().splitlines())
+
+
+def make_config(form: str, kind: str) -> Config:
+    text = f"version: v1alpha1\nmachine: {{type: {kind}}}\n"
+    is_control = kind == "controlplane"
+    if form == "old":
+        crt, key = (base64.b64encode(part).decode() for part in (OLD.crt, OLD.key))
+        return load(f"{text}cluster: {{ca: {{crt: {crt}, key: {key if is_control else ''}}}}}\n")
+    text += "---\napiVersion: v1alpha1\nkind: KubeAPIServerCAConfig\n"
+    if is_control:
+        return load(f"{text}issuingCA:\n  cert: |\n{indent(OLD.crt)}  key: |\n{indent(OLD.key)}")
+    return load(f"{text}acceptedCAs:\n  - |\n{indent(OLD.crt)}")
+
+
+def accepted(config: Config) -> list[bytes]:
+    """All that a node trusts, the issuing one first; by the nodes' own reading."""
+    from talos.machined.controllers.secrets.kubernetes_root import find_accepted
+
+    return [crt.strip() for crt in find_accepted(config)]
+
+
+@pytest.mark.parametrize("form", ["old", "new"])
+@pytest.mark.parametrize("kind", ["controlplane", "worker"])
+def test_each_step_is_what_nodes_read(form: str, kind: str) -> None:
+    config = make_config(form, kind)
+    old, new = OLD.crt.strip(), NEW.crt.strip()
+    assert accepted(config) == [old]
+    config = load(dump(accept_authority(config, NEW.crt)))
+    assert accepted(config) == [old, new]
+    assert accept_authority(config, NEW.crt).documents == config.documents
+    config = load(dump(swap_authority(config, OLD.crt, NEW)))
+    assert accepted(config) == [new, old]
+    issuing = effective.kubernetes_ca(config)
+    assert issuing is not None
+    assert issuing.key.strip() == (NEW.key.strip() if kind == "controlplane" else b"")
+    config = load(dump(refuse_authority(config, OLD.crt)))
+    assert accepted(config) == [new]
