@@ -28,19 +28,13 @@ SETTLING, WINDOW = 60.0, 60.0
 """Seconds after the last change, and over which an idle node is watched."""
 CLIENTS, RATE, LOAD_SECONDS = 4, 20.0, 20.0
 """Connections, requests a second of each, and for how long."""
-KUBERNETES = {
-    "kubelet",
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-scheduler",
-    "kube-proxy",
-    "flanneld",
-}
+KUBERNETES = ("kube", "flanneld", "coredns", "pause", "containerd-shim")
+"""What the names of its processes begin with; kubed is ours."""
 
 
 def part_of(name: str) -> str:
     """To whom a process of a node belongs."""
-    if name in KUBERNETES or "shim" in name or name in {"pause", "coredns"}:
+    if name.startswith(KUBERNETES) and name != "kubed":
         return "Kubernetes, with its pods' shims"
     return "etcd" if name == "etcd" else "the system, with both containerds"
 
@@ -64,14 +58,10 @@ def watch(measured: Measured, kubernetes: Kubernetes) -> list[Milestone]:
     access = parse_kubeconfig(eventually("a kubeconfig", kubernetes.read_kubeconfig, seconds=PATIENCE))
     client, nodes = KubernetesClient(access), len(measured.cluster.nodes)
 
-    def get(path: str) -> list[dict[str, object]]:
-        return client.call_now("GET", path)["items"]
-
     def count_ready(path: str) -> int:
-        conditions = [item["status"].get("conditions", []) for item in get(path)]  # type: ignore[attr-defined]
-        return sum(
-            any(one["type"] == "Ready" and one["status"] == "True" for one in each) for each in conditions
-        )
+        items = client.call_now("GET", path)["items"]
+        conditions = [one for item in items for one in item["status"].get("conditions", [])]
+        return sum(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
     pods = "/api/v1/namespaces/default/pods"
     pod = make_pod("first", SLEEP)
