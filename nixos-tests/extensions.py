@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from driver.client import at
+from driver.disks import pack_file
 from driver.lifecycle import install
 from driver.machine import Machine
 from driver.scenarios import DISK, UPGRADE_SECONDS, UPGRADED, check_volumes, read_version, wait_for_installed
@@ -52,6 +53,15 @@ def test(world: World) -> None:
     result = node.client.run("upgrade", "--image", plain, check=False, seconds=UPGRADE_SECONDS)
     assert result.code, "the release was accepted"
     assert f"lacks what this machine uses: extension.{NAME}" in result.stderr, result.stderr
+    node.crash()
+
+    world.section("a layer that is altered is not mounted")
+    altered = pack_file(f"extensions/000.{NAME}.sqsh", b"hsqs")
+    node.initramfs = releases.initramfs(more=altered, extensions=extensions)
+    with node.console.expect("Kernel panic"):
+        node.start(node=replace(node.node, boot="pvh"))
+        node.wait_for_console_text(rf"/extensions/000\.{NAME}\.sqsh has the digest \w+, expected \w+")
+        node.crash()
 
 
 def check_extension(node: Machine) -> None:
