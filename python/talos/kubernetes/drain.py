@@ -10,8 +10,6 @@ from urllib.parse import quote
 
 from talos.kubernetes.client import MERGE, KubernetesClient, KubernetesError
 
-GRACE = 60
-"""Seconds that a pod has between SIGTERM and SIGKILL, as upstream."""
 LOOK_EVERY = 1.0
 """Seconds between two looks at the pods that are ending."""
 REFUSED_PAUSE = 5.0
@@ -100,7 +98,8 @@ async def _evict(client: KubernetesClient, pod: Pod) -> str:
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
-        "deleteOptions": {"gracePeriodSeconds": GRACE, "preconditions": {"uid": metadata["uid"]}},
+        # No gracePeriodSeconds: each pod has its own time to end.
+        "deleteOptions": {"preconditions": {"uid": metadata["uid"]}},
     }
     path = f"/api/v1/namespaces/{quote(metadata['namespace'])}/pods/{quote(metadata['name'])}/eviction"
     try:
