@@ -33,8 +33,11 @@ class LogFile:
 
     def flush(self) -> None:
         """Have on the disk what was written. Blocks."""
+        descriptor = self._fd
+        if descriptor < 0:
+            return
         with suppress(OSError):  # closed meanwhile, or a broken disk: the next write reports that
-            os.fdatasync(self._fd)
+            os.fdatasync(descriptor)
 
     def close(self) -> None:
         """Close the file; the next write opens it again."""
