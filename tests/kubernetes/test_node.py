@@ -1,7 +1,10 @@
 """What a node is in Kubernetes follows its config, and the State shows it."""
 
+import zipfile
+from pathlib import Path
 from typing import Any
 
+import yaml
 from tests.harness.cluster import eventually
 from tests.harness.kubernetes import Kubernetes
 
@@ -90,3 +93,16 @@ def test_the_serving_certificate_of_a_kubelet_is_approved(kubernetes: Kubernetes
 
     eventually("the certificate is issued", check)
     eventually("the node is ready again", kubernetes.check_nodes, pause=0.5)
+
+
+def test_a_support_bundle_has_kubernetes_parts(kubernetes: Kubernetes, tmp_path: Path) -> None:
+    path, address = tmp_path / "support.zip", kubernetes.cluster.addresses[0]
+    kubernetes.cluster.talosctl("-n", address, "support", "-O", str(path), "-w", "4")
+    with zipfile.ZipFile(path) as bundle:
+        nodes = yaml.safe_load(bundle.read("kubernetesResources/nodes.yaml"))
+        names = {node["metadata"]["name"] for node in nodes["items"]}
+        assert names == {node.name for node in kubernetes.cluster.nodes}
+        pods = yaml.safe_load(bundle.read("kubernetesResources/systemPods.yaml"))
+        assert any(pod["metadata"]["name"].startswith("kube-apiserver-") for pod in pods["items"])
+        (log,) = [name for name in bundle.namelist() if "kubernetes-logs/kube-system_kube-scheduler-" in name]
+        assert bundle.read(log)

@@ -73,6 +73,17 @@ def collected(node: FakeNode) -> FakeNode:
         Empty,
         machine.LogsContainersResponse(messages=[machine.LogsContainer(ids=["apid", "machined"])]),
     )
+    pod = "kube-system/coredns-1"
+    containers = [
+        machine.ContainerInfo(id=pod, pod_id=pod),
+        machine.ContainerInfo(id=f"{pod}:coredns:abc", pod_id=pod),
+        machine.ContainerInfo(id="default/web:web:def", pod_id="default/web"),
+    ]
+    node.on(
+        MACHINE + "Containers",
+        machine.ContainersRequest,
+        machine.ContainersResponse(messages=[machine.Container(containers=containers)]),
+    )
     node.on(MACHINE + "Version", Empty, machine.VersionResponse(messages=[machine.Version()]))
     node.on(MACHINE + "Processes", Empty, machine.ProcessesResponse())
     node.on(MACHINE + "Mounts", Empty, machine.MountsResponse())
@@ -91,11 +102,15 @@ def test_a_folder_for_each_node(talosctl: Client, tmp_path: Path) -> None:
     result = talosctl("support", "-O", str(path), "-w", "3")
     assert result.code == 0, result.err
     assert f"support bundle is written to {path}" in result.err
+    assert "Kubernetes' objects are left out" in result.err
     assert path.stat().st_mode & 0o777 == 0o600
     with zipfile.ZipFile(path) as bundle:
         names = set(bundle.namelist())
         assert {name.partition("/")[0] for name in names} == {"10.0.0.2", "10.0.0.3"}
         assert bundle.read("10.0.0.2/dmesg.log") == b"boot\nup\n"
+        log = "10.0.0.2/kubernetes-logs/kube-system_coredns-1_coredns_abc.log"
+        assert bundle.read(log) == b"kube-system/coredns-1:coredns:abc"
+        assert not [name for name in bundle.namelist() if "default" in name]
         assert bundle.read("10.0.0.3/service-logs/machined.log") == b"machined"
         assert b"Running" in bundle.read("10.0.0.2/service-logs/apid.state")
         assert b"mtu: 1500" in bundle.read("10.0.0.2/resources/linkstatuses.yaml")

@@ -20,6 +20,7 @@ from talos.talosctl.client.select import select_target
 from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.client.target import Target
 from talos.talosctl.commands.support_items import collect, find_items
+from talos.talosctl.commands.support_kubernetes import read_objects
 from talos.talosctl.output import console
 
 PLAIN, ENCRYPTED = "support.zip", "support.zip.age"
@@ -86,6 +87,11 @@ async def write_bundle(
             async with open_session(target) as session:
                 outcomes = await ask_nodes(session, nodes, gather)
                 code = report_failures(session, outcomes)
+                try:
+                    for name, content in (await read_objects(session)).items():
+                        bundle.writestr(name, content)
+                except RpcError as error:
+                    console.note(f"Kubernetes' objects are left out: {describe(error, target)}")
         if all(outcome.error for outcome in outcomes):
             return code
         archive.seek(0)
@@ -132,8 +138,8 @@ COMMAND = Command(
     name="support",
     summary="Collect logs, resources and states of nodes into an archive",
     details="Writes a zip archive with a folder for each node: logs, kernel log, states of services, all "
-    "resources without secrets, processes, mounts and the graph of controllers. It is encrypted only when "
-    "recipients are given.",
+    "resources without secrets, processes, mounts, the graph of controllers, logs of the system's pods; "
+    "beside them Kubernetes' nodes and system pods. It is encrypted only when recipients are given.",
     example="talosctl support -n 10.5.0.2,10.5.0.3 -O cluster.zip",
     flags=(
         *CLIENT_FLAGS,

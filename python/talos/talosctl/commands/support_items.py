@@ -29,10 +29,11 @@ from talos.api.machine.machine_pb2 import (
 )
 from talos.api.rpc import RpcError
 from talos.talosctl.client.command import parts, raise_error
-from talos.talosctl.client.namespaces import SYSTEM
+from talos.talosctl.client.namespaces import KUBERNETES, SYSTEM
 from talos.talosctl.client.resources import DEFINITION_TYPE, META_NAMESPACE, list_resources
 from talos.talosctl.client.session import Session
 from talos.talosctl.commands.inspect import draw_graph
+from talos.talosctl.commands.support_kubernetes import find_containers
 from talos.talosctl.output.resource import format_yaml
 from talos.talosctl.output.yaml_text import dump_yaml
 
@@ -79,6 +80,7 @@ async def find_items(session: Session, node: str) -> list[Item]:
         *(_state_item(service) for service in services),
         *(_log_item(session, node, name) for name in logs),
         *(_resource_item(session, node, kind) for kind in types),
+        *(await _pod_log_items(session, node)),
     ]
 
 
@@ -115,6 +117,25 @@ def _file_item(session: Session, node: str, name: str, path: str) -> Item:
 def _log_item(session: Session, node: str, name: str) -> Item:
     request = LogsRequest(namespace=SYSTEM, id=name, driver=ContainerDriver.CONTAINERD, tail_lines=-1)
     return Item(name=f"service-logs/{name}.log", make=lambda: _read(session, node, "Logs", request))
+
+
+async def _pod_log_items(session: Session, node: str) -> list[Item]:
+    try:
+        containers = await find_containers(session, node)
+    except RpcError as error:
+        failure = error
+
+        async def fail() -> bytes:
+            raise failure
+
+        return [Item(name="kubernetes-logs", make=fail)]
+    return [_pod_log_item(session, node, container) for container in containers]
+
+
+def _pod_log_item(session: Session, node: str, container: str) -> Item:
+    request = LogsRequest(namespace=KUBERNETES, id=container, driver=ContainerDriver.CRI, tail_lines=-1)
+    name = container.replace("/", "_").replace(":", "_")
+    return Item(name=f"kubernetes-logs/{name}.log", make=lambda: _read(session, node, "Logs", request))
 
 
 def _state_item(service: ServiceInfo) -> Item:
