@@ -5,7 +5,7 @@ A/, B/     ``release``, the identity of the slot's release; ``rootfs.sqsh``, its
 default    the slot that is started
 next       the slot that is started once: the launcher removes the file before it starts that slot
 watchdog   there during a trial: the launcher kills a node that has not touched it for too long
-cause      why the last trial's system ended, as far as the launcher knows
+cause      why the last boot failed, as far as the launcher knows
 meta       META
 
 A node sees the folder below its handover and writes the slot that it does not run from. To the launcher the
@@ -116,23 +116,26 @@ class SlotFolder:
         return [boot for boot in boots if self._holds_system(boot.slot)]
 
     def set_watchdog(self, *, armed: bool) -> None:
-        """Have it wait from now on, or no more. A new trial has no cause of its end yet."""
+        """Have it wait from now on, or no more."""
         with suppress(OSError):
             (self.path / WATCHDOG).unlink(missing_ok=True)
             if armed:
-                (self.path / CAUSE).unlink(missing_ok=True)
                 (self.path / WATCHDOG).touch(mode=0o600)
 
     def note_end(self, cause: str) -> None:
-        """Keep why a system ended, if that was one on trial; the first cause is the one that counts."""
-        if self.count_down() is not None and not os.path.lexists(self.path / CAUSE):
+        """Keep why a boot failed, until one does not; the first cause is the one that counts."""
+        if not os.path.lexists(self.path / CAUSE):
             with suppress(OSError):
                 replace_durably(self.path / CAUSE, [cause.encode()[:_MAX_SMALL]])
 
     def read_cause(self) -> str:
-        """Why the last trial's system ended; empty when that is not known."""
+        """Why the last boot failed; empty when it did not."""
         text = _read_small(self.path / CAUSE).strip()
         return "".join(character if character.isprintable() else "?" for character in text)
+
+    def erase_cause(self) -> None:
+        """Once it is kept elsewhere."""
+        (self.path / CAUSE).unlink(missing_ok=True)
 
     def open_watchdog(self) -> FolderWatchdog | None:
         """The watchdog that is armed, if it is."""

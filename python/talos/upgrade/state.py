@@ -27,6 +27,8 @@ MAX_REASON = 1024
 SLOTS = ("A", "B")
 TRIAL_ARGUMENT = "talos.trial"
 """Of a system that is started once: it arms a watchdog before it does anything else."""
+LIMIT_ARGUMENT = "talos.trial.limit"
+"""The seconds that its self-check may take."""
 
 
 class Phase(enum.Enum):

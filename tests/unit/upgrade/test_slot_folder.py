@@ -188,14 +188,10 @@ def test_the_watchdog_of_a_trial(slots: SlotFolder) -> None:
     assert slots.count_down() is None
 
 
-def test_the_cause_of_a_trials_end(slots: SlotFolder) -> None:
-    slots.note_end("nothing is on trial")
+def test_the_cause_of_a_failed_boot(slots: SlotFolder) -> None:
     assert slots.read_cause() == ""
-    slots.set_watchdog(armed=True)
     slots.note_end("it hung\x1b[2J")
     slots.note_end("its PID 1 ended with signal SIGKILL")
     assert slots.read_cause() == "it hung?[2J"
-    slots.set_watchdog(armed=False)
-    assert slots.read_cause() == "it hung?[2J", "the system that is started next reads it"
-    slots.set_watchdog(armed=True)
+    slots.erase_cause()
     assert slots.read_cause() == ""

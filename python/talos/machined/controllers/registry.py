@@ -53,8 +53,6 @@ from talos.machined.controllers.runtime.meta import MetaController
 from talos.machined.controllers.runtime.sbom import SBOMItemController
 from talos.machined.controllers.runtime.security_state import SecurityStateController
 from talos.machined.controllers.runtime.self_check import (
-    CONTAINER_LIMIT,
-    LIMIT,
     SelfCheckController,
     open_watchdog,
 )
@@ -137,7 +135,6 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
             partial(context.node.power.reboot, mode=RebootMode.FORCE),
             context.log,
             context.slots.open_watchdog if context.slots else open_watchdog,
-            CONTAINER_LIMIT if context.slots else LIMIT,
         ),
         UpgradeLockController(context.node.upgrades, partial(end_upgrade, context.node.connect), context.log),
         SecurityStateController(files, is_container=is_container),

@@ -47,6 +47,7 @@ FORMS: Mapping[str, Form] = {
     "talos.device.settle_time": _matches(r"([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+|0", "such as 5s"),
     "talos.network.interface.ignore": _TEXT,
     "talos.trial": _SWITCH,
+    "talos.trial.limit": _matches(r"[0-9]+", "seconds, such as 600"),
     "talos.environment": _UNUSED,
     "talos.events.sink": _UNUSED,
     "talos.logging.kernel": _UNUSED,

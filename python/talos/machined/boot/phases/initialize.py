@@ -11,7 +11,7 @@ from talos.machined.boot.machine import Machine
 from talos.machined.boot.phases.disks import DEVICES_LIMIT, make_pause_phases, make_wipe_phases
 from talos.machined.boot.phases.requirements import make_requirement_phases
 from talos.machined.boot.sequence import Phase, Task
-from talos.machined.logs.last_boot import read_last_boot
+from talos.machined.logs.last_boot import LastBoot, read_last_boot
 from talos.system.pstore import erase_records
 from talos.system.terminal import has_screen
 
@@ -71,10 +71,13 @@ def make_initialize(machine: Machine) -> tuple[Phase, ...]:
 
 async def reload_meta(machine: Machine) -> None:
     """Find out from META whether this boot is a trial, and from what the last one left how that ended."""
-    crash = machine.crash
-    if machine.platform.has_kernel:
+    crash, slots = machine.crash, machine.platform.slots
+    if slots is not None:
+        cause = await trio.to_thread.run_sync(slots.read_cause)
+        crash.last = LastBoot(cause=cause) if cause else None
+    elif machine.platform.has_kernel:
         crash.last = await trio.to_thread.run_sync(read_last_boot)
-        crash.reason = crash.last.cause
+    crash.reason = crash.last.cause if crash.last else ""
     with trio.move_on_after(DEVICES_LIMIT) as scope:
         await wait_for_meta(machine.state)
     if scope.cancelled_caught:
@@ -85,4 +88,4 @@ async def reload_meta(machine: Machine) -> None:
     if crash.reason:
         machine.log.warning("the last boot failed", reason=crash.reason)
     if crash.last is not None:  # only now: the reason outlives a power cut
-        await trio.to_thread.run_sync(erase_records)
+        await trio.to_thread.run_sync(slots.erase_cause if slots else erase_records)

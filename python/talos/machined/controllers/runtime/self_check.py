@@ -13,14 +13,11 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.watchdog import KernelWatchdog, Watchdog, find_watchdog
-from talos.upgrade.state import Phase, Upgrade
+from talos.upgrade.state import LIMIT_ARGUMENT, Phase, Upgrade
 
 LIMIT = 300.0
 """Seconds from the start of the trial until everything has to be well; a kernel argument names others."""
-LIMIT_ARGUMENT = "talos.trial.limit"
 MIN_LIMIT, MAX_LIMIT = 30.0, 3600.0
-CONTAINER_LIMIT = 120.0
-"""The same for a container node, which has neither firmware nor disks to wait for."""
 STABLE = 15.0
 """Seconds for which everything has to stay well: a service that hangs once it is ready is found after 12."""
 RETRY = 10.0
@@ -57,13 +54,12 @@ class SelfCheckController(Controller):
         reboot: Callable[[], object],
         log: Log,
         open_watchdog: OpenWatchdog = lambda: None,
-        limit: float = LIMIT,
     ) -> None:
         self._upgrader = upgrader
         self._reboot = reboot
         self._log = log
         self._open = open_watchdog
-        self._limit = limit
+        self._limit = LIMIT
         self._deadline = inf
         self._well_since = inf
         self._has_ended = False
@@ -73,7 +69,7 @@ class SelfCheckController(Controller):
         self._upgrader.listen(runtime.queue_reconcile)
         watchdog = None
         if self._upgrader.is_guarded:
-            watchdog, self._limit = self._open(), find_limit(self._upgrader.cmdline, self._limit)
+            watchdog, self._limit = self._open(), find_limit(self._upgrader.cmdline)
         wait = self._limit if self._upgrader.is_guarded else inf
         began = trio.current_time()
         while not self._has_ended:
@@ -133,10 +129,10 @@ class SelfCheckController(Controller):
         self._reboot()
 
 
-def find_limit(cmdline: str, default: float = LIMIT) -> float:
+def find_limit(cmdline: str) -> float:
     """The limit in seconds: the kernel argument's where that is a number, within bounds."""
     text = parse_cmdline(cmdline).first(LIMIT_ARGUMENT)
-    return min(MAX_LIMIT, max(MIN_LIMIT, float(text))) if text.isascii() and text.isdigit() else default
+    return min(MAX_LIMIT, max(MIN_LIMIT, float(text))) if text.isascii() and text.isdigit() else LIMIT
 
 
 async def find_unmet(runtime: ControllerRuntime, checks: Sequence[str]) -> list[str]:
