@@ -127,6 +127,7 @@ class Controller:
             "talosconfig": talosconfig.name,
             "nodes": {"roles": ["worker"]},
             "parallel": 2,
+            "allowUnwell": True,  # the kubelets have no image here
             "status": "status.json",
         }
 

@@ -5,7 +5,7 @@ node fails is seen through to its end, and nothing new begins.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from talos.api.common.common_pb2 import ContainerdInstance, ContainerdNamespace, ContainerDriver
@@ -38,16 +38,11 @@ class StoppedError(Exception):
     """Nothing new begins."""
 
 
-async def _do_nothing(node: Look) -> None:
-    del node
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """What to do with each node. ``old`` is the call of older nodes, which alone knows some wishes.
 
-    ``gate`` returns why no further node may begin now, empty when one may. ``before`` runs ahead of a node's
-    reboot, ``after`` when it is well again: pods are moved elsewhere and may come back.
+    ``gate`` returns why no further node may begin now, empty when one may.
     """
 
     image: str
@@ -61,8 +56,6 @@ class Order:
     old: machine_pb2.UpgradeRequest | None = None
     timeout: float = TIMEOUT
     gate: Callable[[], str] = str
-    before: Callable[[Look], Awaitable[None]] = _do_nothing
-    after: Callable[[Look], Awaitable[None]] = _do_nothing
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,6 +68,7 @@ class Fleet:
     limits: Limits
     watcher: Watcher
     progress: Progress = field(init=False)
+    _has_failed: bool = False
     _working: asyncio.Semaphore = field(init=False)
     _away: asyncio.Semaphore = field(init=False)
 
@@ -106,7 +100,7 @@ class Fleet:
             workers = self._left(self.plan.workers, rows)
             await asyncio.gather(*(self._upgrade(look, rows[look.node]) for look in workers))
         except asyncio.CancelledError:
-            self._stop("interrupted")
+            self._fail("interrupted")
             for row in rows.values():
                 if row.step.is_active:
                     self.progress.move(
@@ -119,14 +113,14 @@ class Fleet:
     def _left(looks: Sequence[Look], rows: dict[str, Row]) -> list[Look]:
         return [look for look in looks if look.node in rows]
 
-    def _stop(self, reason: str) -> None:
+    def _fail(self, reason: str) -> None:
+        self._has_failed = True
         self.progress.reason = self.progress.reason or reason
 
     def _check_gate(self) -> None:
+        """Whether another node may begin. One that is installed goes on: no later reboot is to try it."""
+        self.progress.reason = self.progress.reason or self.order.gate()
         if self.progress.reason:
-            raise StoppedError
-        if reason := self.order.gate():
-            self._stop(reason)
             raise StoppedError
 
     async def _upgrade(self, look: Look, row: Row) -> None:
@@ -142,7 +136,6 @@ class Fleet:
                     step = Step.STAGED if order.old is None else Step.NOT_STARTED
                     self.progress.move(row, step, "waits until another node is back")
                 async with self._away:
-                    self._check_gate()
                     await self._check_others(look, row)
                     async with asyncio.timeout(order.timeout):
                         await self._boot(look, row)
@@ -154,11 +147,13 @@ class Fleet:
             reason = f"not done after {order.timeout:g} s: {row.step.value} {row.detail}".rstrip()
         else:
             return
-        self._stop(f"{row.name}: {reason}")
+        self._fail(f"{row.name}: {reason}")
         self.progress.move(row, Step.FAILED, reason)
 
     async def _check_others(self, look: Look, row: Row) -> None:
         """Stop when this node would be one too many that is away: others may be for reasons of their own."""
+        if self._has_failed:
+            raise StoppedError
         peers = self.plan.control_plane if look.is_control_plane else self.plan.workers
         limit = 1 if look.is_control_plane else self.limits.unavailable
         rows = {one.node: one for one in self.progress.rows}
@@ -170,7 +165,7 @@ class Fleet:
             if not unwell or len(peers) - 1 - len(idle) + len(unwell) < limit:
                 return
             if asyncio.get_running_loop().time() > end:
-                self._stop(f"{row.name} would be one too many that is away: {'; '.join(unwell)}")
+                self._fail(f"{row.name} would be one too many that is away: {'; '.join(unwell)}")
                 raise StoppedError
             self.progress.move(row, row.step, f"waits for {unwell[0]}")
             await asyncio.sleep(POLL_INTERVAL)
@@ -201,7 +196,6 @@ class Fleet:
 
     async def _boot(self, look: Look, row: Row) -> None:
         order = self.order
-        await order.before(look)
         if order.old is not None:
             self.progress.move(row, Step.INSTALLING, "by the call of older nodes")
             await node_calls.upgrade_old(self.calls, look.node, order.old)
@@ -215,7 +209,6 @@ class Fleet:
         now = await self._wait_for_verdict(look, row)
         row.after = now.version
         await self._wait_until_well(now, row)
-        await order.after(now)
         self.progress.move(row, Step.DONE)
 
     async def _wait_for_verdict(self, before: Look, row: Row) -> Look:

@@ -60,6 +60,7 @@ class ControllerConfig(Section):
     context: str = setting("its context (default: the current one)", default="")
     nodes: NodesSection = setting("which nodes (default: all members of the cluster)", default=NodesSection())
     windows: tuple[WindowSection, ...] = setting("when (default: always)", default=())
+    allow_unwell: bool = setting("begin although nodes are not well", default=False)
     paused: bool = setting("begin no further node", default=False)
     parallel: int = setting("workers at once", default=1, bounds=(1, UINT16[1]))
     max_unavailable: str = setting("workers that may be away at once, or a share of them", default="")

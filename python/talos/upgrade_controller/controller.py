@@ -15,7 +15,7 @@ from talos.api.definitions.enums_pb2 import MachineType
 from talos.api.rpc import RpcError
 from talos.fleet.calls import FleetCalls
 from talos.fleet.engine import Fleet, Order
-from talos.fleet.plan import Limits, make_plan, parse_unavailable
+from talos.fleet.plan import Limits, Plan, make_plan, parse_unavailable
 from talos.fleet.progress import Progress, Row, Step
 from talos.resource import kinds
 from talos.system.errors import UserError
@@ -48,6 +48,16 @@ def find_closed(settings: Settings, now: datetime) -> str:
     if settings.windows and not any(window.is_open(now) for window in settings.windows):
         return CLOSED
     return ""
+
+
+def find_unwell(plan: Plan) -> str:
+    """Which nodes are not well, and why: nobody looks on, so an upgrade does not begin then."""
+    found = [
+        f"{look.name} is not well: {'; '.join(plan.problems[look.node].values())}"
+        for look in plan.nodes
+        if plan.problems.get(look.node)
+    ]
+    return ", ".join(found)
 
 
 def choose_nodes(members: Sequence[MemberSpec], chosen: NodesSection) -> list[str]:
@@ -151,7 +161,10 @@ class UpgradeController:
             self._show(state=states.HELD, reason=self.status.held.get("reason", ""))
             return False
         self.status = replace(self.status, held={})
-        if closed := self._find_closed():
+        closed = self._find_closed()
+        if not closed and not config.allow_unwell:
+            closed = find_unwell(plan)
+        if closed:
             self._show_closed(closed, behind)
             return True
         limits = Limits(

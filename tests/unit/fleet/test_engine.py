@@ -127,12 +127,13 @@ def test_a_node_that_is_well_again_in_time_is_waited_for() -> None:
     cluster = make_cluster(0, 2)
     first = cluster.nodes["10.0.0.1"]
 
-    async def sleepy(look: object) -> None:
-        del look
-        first.is_booting = True
-        asyncio.get_running_loop().call_later(5 * TICK, lambda: setattr(first, "is_booting", False))
+    def gate() -> str:
+        if cluster.done("reboot"):
+            first.is_booting = True
+            asyncio.get_running_loop().call_later(8 * TICK, lambda: setattr(first, "is_booting", False))
+        return ""
 
-    assert upgrade(cluster, after=sleepy).has_succeeded
+    assert upgrade(cluster, gate=gate).has_succeeded
 
 
 def test_it_continues_where_it_stopped() -> None:
@@ -158,6 +159,16 @@ def test_the_gate_closes_between_two_nodes() -> None:
     progress = upgrade(cluster, gate=lambda: "the window is closed" if cluster.done("reboot") else "")
     assert progress.reason == "the window is closed"
     assert results(progress) == [Step.DONE, *[Step.NOT_STARTED] * 4]
+
+
+def test_what_is_installed_is_booted_though_the_gate_has_closed() -> None:
+    cluster = make_cluster(0, 4)
+    limits = Limits(parallel=2, unavailable=1)
+    progress = upgrade(
+        cluster, limits=limits, gate=lambda: "the window is closed" if cluster.done("install") else ""
+    )
+    assert progress.reason == "the window is closed"
+    assert results(progress) == [Step.DONE, Step.DONE, Step.NOT_STARTED, Step.NOT_STARTED]
 
 
 def test_older_calls_carry_force() -> None:

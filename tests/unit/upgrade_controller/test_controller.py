@@ -170,6 +170,14 @@ def test_another_release_is_tried_though_one_failed(world: World) -> None:
     assert world.once()[1]["state"] == "current"
 
 
+def test_it_does_not_begin_while_a_node_is_not_well(world: World) -> None:
+    world.cluster.nodes["10.0.0.4"].unwell = "kubelet"
+    is_well, status = world.once()
+    assert (is_well, status["state"], world.cluster.log) == (True, "waiting", [])
+    assert status["reason"].startswith("node-4 is not well: service kubelet is Preparing; node-1")
+    assert world.once(allowUnwell=True)[1]["state"] == "current"
+
+
 def test_selected_nodes(world: World) -> None:
     _, status = world.once(nodes={"roles": ["worker"], "exclude": ["*-5"]})
     assert world.cluster.done("reboot") == ["10.0.0.4"]
