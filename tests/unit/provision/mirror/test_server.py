@@ -181,3 +181,22 @@ def test_over_tls_a_silent_client_keeps_nobody_waiting(folder: Path, tmp_path: P
         finally:
             running.shutdown()
             thread.join()
+
+
+def test_an_archive_that_is_added_is_served(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = "/v2/siderolabs/installer/manifests/v1.15.0?ns=ghcr.io"
+    with MirrorServer(("127.0.0.1", 0), read_images(folder), folder=folder) as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            assert ask(running, path)[0].status == HTTPStatus.NOT_FOUND
+            (folder / "broken.tar").write_bytes(b"half an archive")
+            assert ask(running, "/v2/pause/manifests/3.10")[0].status == HTTPStatus.OK
+            (folder / "broken.tar").unlink()
+            manifest = write_archive(folder / "installer.new", "ghcr.io/siderolabs/installer:v1.15.0")
+            (folder / "installer.new").rename(folder / "installer.tar")
+            assert ask(running, path)[1] == manifest
+        finally:
+            running.shutdown()
+            thread.join()
+    assert "the images stay as they were" in capsys.readouterr().err
