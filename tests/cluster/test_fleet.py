@@ -88,7 +88,7 @@ def test_a_node_that_fails_ends_it(cluster: Cluster, releases: Releases) -> None
     assert results == ["done", "failed", "not started"], result.stderr
     assert "v1.15.2 was reverted, v1.15.1 runs" in rows[fourth.name]["reason"]
     assert f"error: stopped: {fourth.address} ({fourth.name}): v1.15.2 was reverted" in result.stderr
-    check_services(cluster, str(fourth.address))
+    eventually("it is well again", lambda: check_services(cluster, str(fourth.address)))
 
 
 def test_what_speaks_against_it_is_found_before_the_first_node(cluster: Cluster) -> None:
