@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from talos.config.change.patch import parse_patch
 from talos.config.documents.network.time_sync import TimeSyncConfig
+from talos.config.problem import ConfigError
 from talos.config.read.loader import load
 from talos.provision.cluster import Disk, Provider
 from talos.provision.configs import ConfigOptions, generate_configs
@@ -19,3 +21,10 @@ def test_machines_wait_a_moment_for_the_time(disks: list[Disk]) -> None:
     clocks = [load(node.config).find(TimeSyncConfig) for node in generated.request.nodes]
     timeouts = {clock.boot_timeout.seconds if clock and clock.boot_timeout else None for clock in clocks}
     assert timeouts == {10.0 if disks else None}
+
+
+def test_a_patch_that_a_node_would_refuse_is_refused_at_once() -> None:
+    request = make_request(ClusterOptions(image=Path("image")))
+    patch = parse_patch("machine: {kubelet: {image: example.org/kubelet:v1}}", source="patch")
+    with pytest.raises(ConfigError, match=r"machine\.kubelet\.image: is also set by KubeletConfig"):
+        generate_configs(request, ConfigOptions(patches=[patch]))
