@@ -116,9 +116,10 @@ def ask(access: Access, seconds: float, took: list[float]) -> None:
         assert response.status == http.HTTPStatus.OK, response.status
         took.append(1000 * (time.monotonic() - now))
         time.sleep(max(0.0, began + number / RATE - time.monotonic()))
+    connection.close()
 
 
-def test_an_idle_control_plane_and_its_api(tmp_path: Path) -> None:
+def test_an_idle_control_plane(tmp_path: Path) -> None:
     table = Table(f"An idle control plane node over {WINDOW:g} s", ("PSS MiB", "% of a processor"))
     with run_nodes(tmp_path, controlplanes=1, workers=1, images=all_images()) as measured:
         kubernetes = Kubernetes(measured.cluster, tmp_path / "kubeconfig")
@@ -141,7 +142,14 @@ def test_an_idle_control_plane_and_its_api(tmp_path: Path) -> None:
             table.add(name, f"{memory:.0f}", f"{share:.2f}")
         for name, memory, share in sorted(rows, key=lambda row: -row[1]):
             table.add(f"  {name}", f"{memory:.1f}", f"{share:.2f}")
-        table.show()
+    table.show()
+
+
+def test_answers_of_the_api_under_load(tmp_path: Path) -> None:
+    with run_nodes(tmp_path, controlplanes=1, workers=1, images=all_images()) as measured:
+        kubernetes = Kubernetes(measured.cluster, tmp_path / "kubeconfig")
+        watch(measured, kubernetes)
+        kubernetes.wait_until_ready()
         took: list[float] = []
         access = parse_kubeconfig(kubernetes.read_kubeconfig())
         threads = [threading.Thread(target=ask, args=(access, LOAD_SECONDS, took)) for _ in range(CLIENTS)]
