@@ -19,6 +19,9 @@ from talos.resource.controller.controller import ControllerRuntime, Input, Outpu
 
 type Address = IPv4Address | IPv6Address
 
+EXTENSIONS = "extensions.talos.dev/"
+"""Before the name of an extension: the annotation that has its version."""
+
 
 class NodeIPConfigController(Reconciler):
     """MachineConfig → NodeIPConfig: which of the node's addresses Kubernetes may use."""
@@ -83,10 +86,10 @@ def _is_in(address: Address, networks: Sequence[str]) -> bool:
 
 
 class NodeMarksController(Reconciler):
-    """MachineConfig → NodeLabelSpec, NodeAnnotationSpec, NodeTaintSpec."""
+    """MachineConfig, ExtensionStatus → NodeLabelSpec, NodeAnnotationSpec, NodeTaintSpec."""
 
     name = "k8s.NodeLabelSpecController"
-    inputs = (Input(*ids.MACHINE_CONFIG),)
+    inputs = (Input(*ids.MACHINE_CONFIG), Input(kinds.EXTENSION_STATUS))
     outputs = (
         Output(kinds.NODE_LABEL_SPEC),
         Output(kinds.NODE_ANNOTATION_SPEC),
@@ -103,6 +106,10 @@ class NodeMarksController(Reconciler):
                 await runtime.put(kinds.NODE_LABEL_SPEC, key, NodeLabelSpecSpec(key=key, value=value))
             for key, value in effective.node_annotations(config).items():
                 spec = NodeAnnotationSpecSpec(key=key, value=value)
+                await runtime.put(kinds.NODE_ANNOTATION_SPEC, key, spec)
+            for status in await runtime.list(kinds.EXTENSION_STATUS):
+                key, extension = f"{EXTENSIONS}{status.spec.metadata.name}", status.spec.metadata
+                spec = NodeAnnotationSpecSpec(key=key, value=extension.version)
                 await runtime.put(kinds.NODE_ANNOTATION_SPEC, key, spec)
             for key, (value, effect) in parse_taints(effective.node_taints(config)).items():
                 taint = NodeTaintSpecSpec(key=key, value=value, effect=effect)
