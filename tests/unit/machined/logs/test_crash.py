@@ -8,8 +8,9 @@ from talos.machined.logs.store import LogStore
 from talos.system.logging import Log
 
 
-def make(lines: list[str]) -> CrashLog:
-    return CrashLog(logs=LogStore(), log=Log(write=lines.append), now=lambda: 1763820000.0)
+def make(lines: list[str], *, has_kernel: bool = True) -> CrashLog:
+    log = Log(write=lines.append)
+    return CrashLog(logs=LogStore(), log=log, now=lambda: 1763820000.0, has_kernel=has_kernel)
 
 
 def test_the_ends_of_the_logs_are_kept(tmp_path: Path) -> None:
@@ -44,7 +45,7 @@ def test_the_oldest_make_room(tmp_path: Path) -> None:
 
 
 async def test_a_boot_that_is_given_up_keeps_its_own(tmp_path: Path) -> None:
-    crash = make([])
+    crash = make([], has_kernel=False)
     crash.logs.append("apid", b"a line\n" * 20000)
     await crash.keep_this(tmp_path, "self-check: no")
     (folder,) = (tmp_path / "crash").iterdir()
