@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from driver.grub import CONFIG, SIZE, START, BootDisk
+from driver.grub import CONFIG, ENVIRONMENT, SIZE, START, BootDisk
 from driver.process import run
 from driver.programs import Programs
 
@@ -29,8 +29,10 @@ def make_boot(programs: Programs, disk: Path, folder: Path, *, size: int, room: 
             used += len(data)
         lines.append("$")
     (folder / "config").write_bytes(old.read(CONFIG) or b"")
+    (folder / "environment").write_bytes(old.read(ENVIRONMENT) or b"")
     (folder / "filler").write_bytes(b"\xa5" * max(0, size - used - room))
-    lines += ["filler ---600 0 0 filler", "grub d--755 0 0", "grub.cfg ---600 0 0 config", "$", "$"]
+    lines += ["filler ---600 0 0 filler", "grub d--755 0 0", "grub.cfg ---600 0 0 config"]
+    lines += ["grubenv ---600 0 0 environment", "$", "$"]
     (folder / "prototype").write_text("\n".join(lines) + "\n")
     volume = folder / "boot.img"
     volume.unlink(missing_ok=True)

@@ -95,17 +95,19 @@ def make_config(entries: Sequence[Entry], default: str) -> str:
         f'set default="{first.title}"',
         *(f"set fallback={_SECOND}" for _ in others),
         f"set timeout={TIMEOUT}",
-        *(line for other in others for line in _boot_once(other)),
         "",
         "set crashlog=",
         'if [ "$grub_platform" = "pc" ]; then',
         f"  set crashlog='{' '.join(CRASH_LOG)}'",
         "fi",
         "",
+        # First, so that what is wrong with the environment is shown.
         "insmod all_video",
         "serial --unit=0 --speed=115200",
         "terminal_input console serial",
         "terminal_output console serial",
+        "",
+        *(line for other in others for line in _boot_once(other)),
     ]
     for entry in (first, *others):
         lines += ["", *_make_entry(entry.title, entry, entry.arguments, is_on_trial=entry is not first)]
