@@ -24,6 +24,8 @@ class Releases:
     """A key, and a folder of images for a cluster's mirror, which releases are added to."""
 
     folder: Path
+    others: Path | None = None
+    """The images that the mirror has beside them; those of every cluster, unless it is to have more."""
     key: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate)
 
     @property
@@ -32,7 +34,7 @@ class Releases:
         folder = self.folder / "images"
         if not folder.exists():
             folder.mkdir(parents=True)
-            for archive in image_archives().iterdir():
+            for archive in (self.others or image_archives()).iterdir():
                 (folder / archive.name).symlink_to(archive)
         return folder
 

@@ -7,8 +7,8 @@ IMAGE = "docker.io/library/busybox:1.37.0"
 SERVE_NAME = "hostname > /tmp/index.html; exec httpd -f -p 8080 -h /tmp"
 """A web server that answers with its pod's name."""
 SLEEP = "trap exit TERM; sleep infinity & wait"
-EVERYWHERE = [{"operator": "Exists"}]
-"""Tolerations of pods that go to control plane nodes, too."""
+EVERYWHERE = [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}]
+"""Tolerations of pods that go to control plane nodes, too; not to nodes that are cordoned."""
 
 
 def make_head(kind: str, name: str, *, version: str = "v1", **metadata: object) -> dict[str, Any]:

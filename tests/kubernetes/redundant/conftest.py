@@ -7,14 +7,21 @@ from pathlib import Path
 import pytest
 from tests.harness.cluster import running_cluster
 from tests.harness.kubernetes import Kubernetes, all_images
+from tests.harness.releases import Releases
 
 WORKERS = int(os.environ.get("HEALING_WORKERS", "1"))
 
 
 @pytest.fixture(scope="package")
-def redundant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
+    return Releases(tmp_path_factory.mktemp("releases"), others=all_images())
+
+
+@pytest.fixture(scope="package")
+def redundant(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     folder: Path = tmp_path_factory.mktemp("clusters")
-    with running_cluster(folder, controlplanes=3, workers=WORKERS, images=all_images()) as cluster:
+    images, stamp = releases.images, releases.stamp()
+    with running_cluster(folder, controlplanes=3, workers=WORKERS, images=images, stamp=stamp) as cluster:
         kubernetes = Kubernetes(cluster, folder / "kubeconfig")
         kubernetes.wait_until_ready()
         yield kubernetes

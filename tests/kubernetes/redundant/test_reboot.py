@@ -1,16 +1,18 @@
-"""Nodes are restarted in turn: the API is there all the time, and what ran before runs again after.
+"""Nodes are restarted and upgraded in turn: the API is there all the time, and what ran before runs again.
 
 HEALING_NODES restarts so many of them, all with ``all``; HEALING_WORKERS is how many workers there are.
 """
 
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
 
 import pytest
 from tests.harness.availability import watched
 from tests.harness.cluster import check_services, eventually
 from tests.harness.kubernetes import Kubernetes
+from tests.harness.releases import Releases
 from tests.kubernetes.objects import SERVE_NAME, make_container, make_deployment, make_pod, make_service
 
 from talos.provision.cluster import NodeInfo, Role
@@ -18,6 +20,8 @@ from talos.provision.cluster import NodeInfo, Role
 SECONDS = 240.0
 """For a node to be back, with all that ran on it."""
 NODES = os.environ.get("HEALING_NODES", "")
+NEXT = "v1.15.1"
+"""The release that nodes are upgraded to."""
 OUTAGE = 20.0
 """Seconds without an answer, at most: a connection to a node that is gone has to fail first."""
 
@@ -66,24 +70,47 @@ def check_all(kubernetes: Kubernetes, node: NodeInfo) -> None:
         assert pod["status"]["phase"] in {"Running", "Succeeded"}, f"{name}: {pod['status']}"
 
 
-def test_nodes_are_restarted_one_after_another(redundant: Kubernetes) -> None:
+def go_through(redundant: Kubernetes, change: Callable[[NodeInfo], object]) -> None:
+    """Do something that restarts a node to one after another, and wait until all is well in between."""
     cluster = redundant.cluster
     for name in [node.name for node in choose(cluster.nodes)]:
         node = next(one for one in cluster.nodes if one.name == name)
         other = next(one for one in reversed(cluster.nodes) if one.name != node.name)
         with watched(redundant) as endpoint, watched(redundant, other) as prism:
-            cluster.talosctl("-n", str(node.address), "reboot", "--wait=false")
+            change(node)
             check = partial(check_all, redundant, node)
             eventually(f"{node.name} is back", check, seconds=SECONDS, pause=1)
         redundant.roll_out("spread")
         sys.stdout.write(
             f"{node.name}: the API's longest silence {endpoint.longest:.1f} s through the endpoint"
-            f" ({len(endpoint.failures)} of {endpoint.answers} questions failed),"
-            f" {prism.longest:.1f} s through KubePrism ({len(prism.failures)} of {prism.answers})"
-            f" {' | '.join(endpoint.failures + prism.failures)}\n"
+            f" ({len(endpoint.failures)} failures, {endpoint.answers} answers),"
+            f" {prism.longest:.1f} s through KubePrism ({len(prism.failures)}, {prism.answers})\n"
         )
         assert endpoint.longest < OUTAGE, endpoint.failures[:5]
         assert prism.longest < OUTAGE, prism.failures[:5]
         redundant.apply(make_pod("proof", "wget -q -T 5 -O - http://spread/", node=node.name))
         redundant.wait_for("pod/proof", "jsonpath={.status.phase}=Succeeded")
         redundant.delete("pod/proof", wait=True)
+
+
+def test_nodes_are_restarted_one_after_another(redundant: Kubernetes) -> None:
+    def reboot(node: NodeInfo) -> None:
+        redundant.cluster.talosctl("-n", str(node.address), "reboot", "--wait=false")
+
+    go_through(redundant, reboot)
+
+
+@pytest.mark.soak
+def test_nodes_are_upgraded_one_after_another(redundant: Kubernetes, releases: Releases) -> None:
+    """By talosctl upgrade, which moves pods elsewhere before and waits for the verdict."""
+    image = releases.make(NEXT)
+
+    def upgrade(node: NodeInfo) -> None:
+        argv = ("-n", str(node.address), "upgrade", "--image", image)
+        redundant.cluster.talosctl(*argv, seconds=SECONDS)
+
+    go_through(redundant, upgrade)
+    for node in choose(redundant.cluster.nodes):
+        address = str(node.address)
+        text = redundant.cluster.talosctl("-e", address, "-n", address, "version", "--short").stdout
+        assert NEXT in text.split("Server:")[1], text
