@@ -1,0 +1,28 @@
+"""An apid that never answers, and no network: the self-check fails, the old version is back and says why."""
+
+from driver.releases import Releases
+from driver.scenarios import UPGRADED, check_revert, install_release
+from driver.world import World
+
+ASSETS = ("kernel", "initramfs", "faulty-initramfs", "cmdline", "release-tool")
+NODES = {"node": UPGRADED}
+LIMIT = 60
+"""Seconds for the self-check of these releases."""
+
+
+def test(world: World) -> None:
+    node = world["node"]
+    releases = install_release(world, node)
+
+    world.section("an apid that never answers")
+    image = _make(releases, "v1.15.1", asset="faulty-initramfs")
+    log = check_revert(node, image, f"self-check: after {LIMIT} s: service apid is not healthy$")
+    assert "talos.trial" in log, "the log is not that of the trial"
+
+    world.section("no network")
+    image = _make(releases, "v1.15.2", "initcall_blacklist=virtio_net_driver_init")
+    check_revert(node, image, f"self-check: after {LIMIT} s: .*the network is not ready")
+
+
+def _make(releases: Releases, version: str, arguments: str = "", asset: str = "initramfs") -> str:
+    return releases.make(version, asset=asset, arguments=f"talos.trial.limit={LIMIT} {arguments}")
