@@ -241,6 +241,11 @@ class Machine:
         """How long is long here."""
         return self._around.patience
 
+    @property
+    def accelerator(self) -> Accelerator:
+        """Its processor."""
+        return self._around.accelerator
+
     def _log(self, what: str) -> None:
         self._around.show(f"{self.name} : {what}")
 

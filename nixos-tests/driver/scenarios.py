@@ -1,5 +1,6 @@
 """What several tests do with a machine: install it, and see that it runs from its disk."""
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -61,12 +62,17 @@ def gibibytes(machine: Machine, volume: str) -> float:
 UPGRADED = Node(hands_over_kernel=True, watchdog=True, memory=2048, disks={"system": Disk(size="8G")})
 """A machine that :func:`install_release` installs."""
 UPGRADE_SECONDS = 900
-FIXED_KERNEL = (
-    "apiVersion: v1alpha1\nkind: UnattendedInstallConfig\n$patch: delete\n",
-    f'{{"machine": {{"install": {{"disk": "{DISK}", "extraKernelArgs": ["nokaslr"]}}}}}}',
-)
-"""Else the kernel would lie where a failed boot has left its log, in one boot of 40 with so little memory."""
 CRASHES = "/var/log/crash"
+
+
+def fix_kernel(machine: Machine) -> tuple[str, str]:
+    """Patches for kernel arguments: the clock's rate, and a fixed place.
+
+    Else the kernel would lie where a failed boot has left its log, in one boot of 40 with so little memory.
+    """
+    arguments = ["nokaslr", *machine.accelerator.arguments]
+    install = {"machine": {"install": {"disk": DISK, "extraKernelArgs": arguments}}}
+    return "apiVersion: v1alpha1\nkind: UnattendedInstallConfig\n$patch: delete\n", json.dumps(install)
 
 
 def install_release(
@@ -85,7 +91,7 @@ def install_release(
     machine.initramfs = releases.initramfs(extensions=extensions)
     machine.start()
     machine.wait_for_api(insecure=True)
-    apply_config(machine, cluster, releases.patch, *FIXED_KERNEL)
+    apply_config(machine, cluster, releases.patch, *fix_kernel(machine))
     machine.wait_for_console_text("sequence install: done|reboot now", INSTALL_SECONDS)
     machine.wait_for_reset()
     machine.crash()
