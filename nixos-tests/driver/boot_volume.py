@@ -39,7 +39,7 @@ def make_boot(programs: Programs, disk: Path, folder: Path, *, size: int, room: 
     with volume.open("wb") as file:
         file.truncate(size)
     argv = [*programs.argv("mkfs.xfs"), "-q", "-L", "BOOT", "-p", str(folder / "prototype"), str(volume)]
-    run(["env", "-C", str(folder), *argv], seconds=120)
+    run(argv, cwd=folder, seconds=120)
     with volume.open("rb") as source, disk.open("r+b") as target:
         target.seek(START)
         while piece := source.read(1 << 20):

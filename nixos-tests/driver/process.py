@@ -60,7 +60,12 @@ class Result:
 
 
 def run(
-    argv: Sequence[str], *, env: dict[str, str] | None = None, seconds: float = 60, check: bool = True
+    argv: Sequence[str],
+    *,
+    env: dict[str, str] | None = None,
+    cwd: Path | None = None,
+    seconds: float = 60,
+    check: bool = True,
 ) -> Result:
     """Run a command to its end; with ``check`` a failure shows its whole output."""
     try:
@@ -71,6 +76,7 @@ def run(
             text=True,
             errors="replace",
             env=env,
+            cwd=cwd,
             check=False,
             timeout=seconds,
         )
