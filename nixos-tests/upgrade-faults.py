@@ -136,4 +136,4 @@ def test(world: World) -> None:
     node.start(node=replace(node.node, boot="pvh"))
     wait_for_installed(node)
     refused = node.client.run("upgrade", "--image", second, check=False, seconds=UPGRADE_SECONDS)
-    assert "was not started from a slot of its disk" in refused.stderr, refused.stderr
+    assert "was not started from a slot" in refused.stderr, refused.stderr
