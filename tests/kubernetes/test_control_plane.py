@@ -86,7 +86,9 @@ def read_state(kubernetes: Kubernetes) -> str:
     return str(status["spec"])
 
 
+@pytest.mark.soak
 def test_an_api_server_that_does_not_start_says_why(kubernetes: Kubernetes) -> None:
+    """Slow: for minutes the kubelet waits longer before it starts what ended for lack of the API."""
     cluster, node = kubernetes.cluster, kubernetes.cluster.addresses[0]
     patch(kubernetes, {"kind": "KubeAPIServerConfig", "extraArgs": {"no-such-flag": ["1"]}})
 
