@@ -32,8 +32,8 @@ KUBECTL := build/bin/kubectl
 DEV := build/workstation/bin/python3.13
 PYTEST := PATH="$(CURDIR)/build/workstation/sbin:$$PATH" PYTHONPATH=python $(DEV) -B -m pytest
 CHECK := .\#checks.$(SYSTEM)
-# They wait for watchdogs and limits, minutes each: `make soak` runs them, and `nix flake check`.
-SLOW_VM_TESTS := upgrade-hangs upgrade-unwell
+# They wait for watchdogs and limits, or boot many times, minutes each: `make soak` runs them, and `nix flake check`.
+SLOW_VM_TESTS := upgrade-faults upgrade-hangs upgrade-unwell
 VM_TESTS := $(filter-out $(SLOW_VM_TESTS),$(basename $(notdir $(wildcard nixos-tests/*.py) $(patsubst %/test.py,%,$(wildcard nixos-tests/*/test.py)))))
 
 .DEFAULT_GOAL := help
@@ -155,9 +155,10 @@ kubernetes-tests: build all-images api devenv ## Tests on a cluster with Kuberne
 vm-inputs: fetch
 	@$(PYTHON) pkgs/fetch fetch kernel kernel-source media vm
 
-# One after the other: two machines at once on two processors take longer than in turn.
+# A machine for every two processors: two at once on two take longer than in turn.
+VM_JOBS := $(shell expr \( $$(nproc) + 1 \) / 2)
 vm-tests: vm-inputs ## Tests on virtual machines; vm-test NAME=boot runs one
-	nix build $(VM_TESTS:%=$(CHECK).vm-%) --max-jobs 1 --keep-going --no-link --print-build-logs
+	nix build $(VM_TESTS:%=$(CHECK).vm-%) --max-jobs $(VM_JOBS) --keep-going --no-link --print-build-logs
 
 vm-test: vm-inputs
 	nix build $(CHECK).vm-$(NAME) --no-link --print-build-logs
@@ -182,7 +183,7 @@ soak: build images all-images api devenv soak-vm ## Fuzz every parser for SOAK s
 # Each of the machines that are booted takes a minute on emulated processors.
 .PHONY: soak-vm
 soak-vm: vm-inputs
-	nix build $(SLOW_VM_TESTS:%=$(CHECK).vm-%) --max-jobs 1 --keep-going --no-link --print-build-logs
+	nix build $(SLOW_VM_TESTS:%=$(CHECK).vm-%) --max-jobs $(VM_JOBS) --keep-going --no-link --print-build-logs
 	POINTS=$${POINTS:-200} BOOTS=$${BOOTS:-20} SEED=$${SEED:-$$(date +%s)} nix run .\#vm-power-cut-upgrade
 
 bench: build api devenv peers ## Benchmarks; they print tables and never fail on time
