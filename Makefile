@@ -168,7 +168,7 @@ netboot-tests: images api devenv peers vm-inputs ## Boot machines from the serve
 	nix build .\#netboot --print-build-logs --out-link build/netboot
 	nix build .\#iso --out-link build/talos.iso
 	nix build .\#root-vm --out-link build/root-vm
-	$(PYTEST) tests/netboot
+	$(PYTEST) -m "not soak" tests/netboot
 
 run-vm: build vm-inputs $(KEY) ## Boot a machine from the ISO; its disk stays in build/vm, its API is on the loopback interface
 	@nix run .\#run-vm $(IMPURE) -- --folder build/vm $(VM)
@@ -176,13 +176,15 @@ run-vm: build vm-inputs $(KEY) ## Boot a machine from the ISO; its disk stays in
 SOAK := 180
 soak: build images all-images api devenv soak-vm ## Fuzz every parser for SOAK seconds (180), break five nodes for ten times as long, cut 200 upgrades
 	FUZZ_SECONDS=$(SOAK) $(PYTEST) tests/unit/fuzz
-	$(PYTEST) -m soak tests/kubernetes
+	$(PYTEST) -m soak tests/kubernetes tests/netboot
 	FAULT_NODES=5 FAULT_SECONDS=$$(( 10 * $(SOAK) )) $(PYTEST) -s tests/cluster/faults
 	HEALING_NODES=all HEALING_WORKERS=2 $(PYTEST) -s tests/kubernetes/redundant
 
 # Each of the machines that are booted takes a minute on emulated processors.
 .PHONY: soak-vm
 soak-vm: vm-inputs
+	nix build .\#iso --out-link build/talos.iso
+	nix build .\#root-vm --out-link build/root-vm
 	nix build $(SLOW_VM_TESTS:%=$(CHECK).vm-%) --max-jobs $(VM_JOBS) --keep-going --no-link --print-build-logs
 	POINTS=$${POINTS:-200} BOOTS=$${BOOTS:-20} SEED=$${SEED:-$$(date +%s)} nix run .\#vm-power-cut-upgrade
 
