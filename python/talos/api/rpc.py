@@ -145,6 +145,10 @@ class DuplexCall[R: Message](Protocol):
         """The next reply; RpcError when the call has ended."""
         ...
 
+    async def finish(self) -> None:
+        """Send no more, and wait until the server has ended the call; further replies are dropped."""
+        ...
+
 
 class DuplexTransport(Transport, Protocol):
     """A transport that can stream both ways."""

@@ -150,6 +150,11 @@ class _Duplex[R: Message]:
             raise RpcError(Code.INTERNAL, "the server ended the call early")
         return _decode(self._reply, message)
 
+    async def finish(self) -> None:
+        self._call.send_end()
+        while await self._call.receive() is not None:
+            pass
+
 
 class _Replies[R: Message]:
     """The replies of a stream, no faster than they are read."""

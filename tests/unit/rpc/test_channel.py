@@ -1,5 +1,6 @@
 """The client's end: replies, errors, cancellation, reconnecting."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,31 @@ def test_a_server_that_listens_later(tmp_path: Path) -> None:
                         while await failure(transport) is Code.UNAVAILABLE:  # noqa: ASYNC110
                             await trio.sleep(0.02)
                         assert await failure(transport) is None
+
+    run_daemon(main)
+
+
+def test_a_call_that_is_finished_has_ended_at_the_server(tmp_path: Path) -> None:
+    async def main(daemon: Daemon) -> None:
+        ended: list[bytes] = []
+
+        async def collect(requests: AsyncIterator[BytesValue], _call: Call, send: Send) -> None:
+            async for request in requests:
+                await send(request)
+                await send(request)
+                await trio.sleep(0.05)
+                ended.append(request.value)
+
+        async with (
+            serve(daemon, [Service(DESCRIPTOR, {"Both": collect})], tmp_path / "s"),
+            open_channel(daemon, tmp_path / "s") as transport,
+            transport.duplex("/test.Echo/Both", BytesValue) as call,
+        ):
+            await call.send(BytesValue(value=b"1"))
+            assert (await call.receive()).value == b"1"
+            await call.finish()
+            assert ended == [b"1"]
+            await call.finish()
 
     run_daemon(main)
 

@@ -1,17 +1,19 @@
 """Storing content in containerd, which checks size and digest and keeps nothing that does not match."""
 
-from collections.abc import AsyncIterable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 
 import trio
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.containerd import content_pb2
 from talos.api.containerd.descriptor_pb2 import Descriptor
-from talos.api.rpc import Code, RpcError
-from talos.machined.containerd.client import Containerd
+from talos.api.rpc import Code, DuplexCall, RpcError
+from talos.machined.containerd.client import TIMEOUT, Containerd
 
 _WRITE = "/containerd.services.content.v1.Content/Write"
+
+type _Call = DuplexCall[content_pb2.WriteContentResponse]
 
 
 def is_there(error: RpcError) -> bool:
@@ -32,33 +34,9 @@ async def store_content(
     ``progress`` gets the bytes stored so far. RpcError when it is not what the descriptor says.
     """
     ref = f"{containerd.lease}-{descriptor.digest}"
-    request = content_pb2.WriteContentRequest
     try:
-        async with containerd.transport.duplex(
-            _WRITE, content_pb2.WriteContentResponse, metadata=containerd.metadata
-        ) as call:
-            await call.send(
-                request(action=content_pb2.STAT, ref=ref, total=descriptor.size, expected=descriptor.digest)
-            )
-            # Another namespace may have it: then nothing is left to write.
-            offset = (await call.receive()).offset
-            if offset < descriptor.size:
-                offset = 0
-                async for chunk in chunks():
-                    await call.send(request(action=content_pb2.WRITE, ref=ref, offset=offset, data=chunk))
-                    offset += len(chunk)
-                    await call.receive()
-                    progress(offset)
-            commit = request(
-                action=content_pb2.COMMIT,
-                ref=ref,
-                offset=offset,
-                total=descriptor.size,
-                expected=descriptor.digest,
-                labels=labels,
-            )
-            await call.send(commit)
-            await call.receive()
+        async with _open_write(containerd) as call:
+            await _write(call, ref, descriptor, chunks, labels=labels, progress=progress)
     except RpcError as error:
         if is_there(error):
             return False
@@ -68,6 +46,56 @@ async def store_content(
         await _abort(containerd, ref)
         raise
     return True
+
+
+@asynccontextmanager
+async def _open_write(containerd: Containerd) -> AsyncGenerator[_Call]:
+    """A call that writes. It has ended in containerd too when the context is left.
+
+    containerd begins what it writes to while the call runs: aborted before that, it would stay.
+    """
+    async with containerd.transport.duplex(
+        _WRITE, content_pb2.WriteContentResponse, metadata=containerd.metadata
+    ) as call:
+        try:
+            yield call
+        finally:
+            with trio.move_on_after(TIMEOUT, shield=True):
+                await call.finish()
+
+
+async def _write(
+    call: _Call,
+    ref: str,
+    descriptor: Descriptor,
+    chunks: Callable[[], AsyncIterable[bytes]],
+    *,
+    labels: Mapping[str, str] | None,
+    progress: Callable[[int], None],
+) -> None:
+    request = content_pb2.WriteContentRequest
+    await call.send(
+        request(action=content_pb2.STAT, ref=ref, total=descriptor.size, expected=descriptor.digest)
+    )
+    # Another namespace may have it: then nothing is left to write.
+    offset = (await call.receive()).offset
+    if offset < descriptor.size:
+        offset = 0
+        async for chunk in chunks():
+            await call.send(request(action=content_pb2.WRITE, ref=ref, offset=offset, data=chunk))
+            offset += len(chunk)
+            await call.receive()
+            progress(offset)
+    commit = request(
+        action=content_pb2.COMMIT,
+        ref=ref,
+        offset=offset,
+        total=descriptor.size,
+        expected=descriptor.digest,
+        labels=labels,
+    )
+    await call.send(commit)
+    await call.receive()
 
 
 async def _abort(containerd: Containerd, ref: str) -> None:

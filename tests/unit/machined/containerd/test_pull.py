@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
+import trio
 from tests.harness.registry import Registry, Store, running_registry
 from tests.unit.machined.containerd.twin import MemoryContainerd
 
@@ -92,6 +93,15 @@ async def test_nothing_stays_of_a_pull_that_fails(registry: Registry, failing: s
         await pull_from(registry, twin)
     assert (twin.images, twin.pending) == ({}, [])
     assert failing in twin.calls
+
+
+async def test_nothing_stays_of_a_pull_that_is_cancelled(registry: Registry) -> None:
+    twin = make_twin()
+    with trio.CancelScope() as scope:
+        await pull_from(registry, twin, lambda progress: scope.cancel() if progress.offset else None)
+    assert scope.cancelled_caught
+    assert (twin.images, twin.pending, twin.cancelled) == ({}, [], set())
+    assert "Content/Abort" in twin.calls
 
 
 async def test_a_layer_that_unpacks_to_something_else(registry: Registry) -> None:

@@ -6,6 +6,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import trio
 from google.protobuf.message import Message
 
 from talos.api.containerd import (
@@ -26,6 +27,8 @@ class MemoryContainerd:
     content: dict[str, bytes] = field(default_factory=dict[str, bytes])
     labels: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     ingests: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    cancelled: set[str] = field(default_factory=set[str])
+    """Writes that were cancelled: they may begin their ingest after it was aborted."""
     images: dict[str, Descriptor] = field(default_factory=dict[str, Descriptor])
     snapshots: dict[str, str] = field(default_factory=dict[str, str])
     prepared: dict[str, str] = field(default_factory=dict[str, str])
@@ -74,7 +77,12 @@ class MemoryContainerd:
         self.check(method)
         assert metadata is not None
         assert set(metadata["containerd-lease"]) <= self.leases
-        yield _Write(self)
+        write = _Write(self)
+        try:
+            yield write
+        finally:
+            if not write.finished:
+                self.cancelled.add(write.ref)
 
     def find_content(self, digest: str) -> bytes:
         if digest not in self.content:
@@ -100,7 +108,7 @@ class MemoryContainerd:
         self.labels.setdefault(request.info.digest, {}).update(request.info.labels)
 
     def _abort(self, request: content_pb2.AbortRequest) -> None:
-        if self.ingests.pop(request.ref, None) is None:
+        if request.ref in self.cancelled or self.ingests.pop(request.ref, None) is None:
             raise RpcError(Code.NOT_FOUND, "ingest: not found")
 
     def _stat(self, request: snapshots_pb2.StatSnapshotRequest) -> None:
@@ -154,6 +162,8 @@ class _Write:
     """One stream of Content/Write."""
 
     def __init__(self, owner: MemoryContainerd) -> None:
+        self.ref = ""
+        self.finished = False
         self._owner = owner
         self._reply = content_pb2.WriteContentResponse()
 
@@ -161,6 +171,7 @@ class _Write:
         owner, asked = self._owner, cast("content_pb2.WriteContentRequest", request)
         if asked.expected in owner.content:
             raise RpcError(Code.ALREADY_EXISTS, "content: already exists")
+        self.ref = asked.ref
         data = owner.ingests.setdefault(asked.ref, b"")
         assert asked.action == content_pb2.STAT or asked.offset == len(data)
         data = owner.ingests[asked.ref] = data + asked.data
@@ -174,3 +185,7 @@ class _Write:
 
     async def receive(self) -> content_pb2.WriteContentResponse:
         return self._reply
+
+    async def finish(self) -> None:
+        await trio.lowlevel.checkpoint()
+        self.finished = True

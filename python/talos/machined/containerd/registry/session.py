@@ -123,13 +123,21 @@ class Session:
 
     async def _open(self, endpoint: Endpoint, path: str, headers: Mapping[str, str]) -> "_Opened":
         """A reply of success."""
-        abort = Abort()
+        abort, made = Abort(), list[_Opened]()
+
+        def open_now() -> _Opened:
+            opened = self._open_now(endpoint, path, headers, abort)
+            made.append(opened)
+            if abort.requested:
+                opened.response.close()
+            return opened
+
         try:
-            return await trio.to_thread.run_sync(
-                self._open_now, endpoint, path, headers, abort, abandon_on_cancel=True, limiter=_threads
-            )
+            return await trio.to_thread.run_sync(open_now, abandon_on_cancel=True, limiter=_threads)
         except trio.Cancelled:
             abort()
+            for opened in made:  # the thread was done, but nobody waits for what it made
+                opened.response.close()
             raise
 
     def _open_now(self, endpoint: Endpoint, path: str, headers: Mapping[str, str], abort: Abort) -> "_Opened":
