@@ -10,7 +10,7 @@ from talos.api.definitions.k8s_pb2 import StaticPodStatusSpec
 from talos.api.machine import machine_pb2 as machine
 from talos.daemon.health_calls import SERVICE, SKIPPED, ClusterCalls, ClusterNodes, Condition
 from talos.resource import kinds
-from talos.resource.objects import to_plain
+from talos.resource.objects import is_ready, to_plain
 
 COMPONENTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 SYSTEM_PODS = "/api/v1/namespaces/kube-system/pods?labelSelector="
@@ -114,12 +114,6 @@ def find_addresses(node: Object) -> set[str]:
     """A node's addresses in the cluster."""
     addresses = node["status"].get("addresses", ())
     return {one["address"] for one in addresses if one["type"] == "InternalIP"}
-
-
-def is_ready(status: Mapping[str, Any]) -> bool:
-    """Whether the condition of a node or a pod says so."""
-    conditions = status.get("conditions", ())
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 def _list(names: Sequence[str]) -> str:

@@ -6,15 +6,29 @@ from datetime import UTC, datetime, timedelta
 import trio
 
 from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
+from talos.config.static_pods import API_SERVER
 from talos.kubed.controllers.certificates import ADMIN, MASTERS, load_authority
 from talos.kubernetes.client import Access, KubernetesClient, Reply
 from talos.pki.authority import Usage
+from talos.resource import ids, kinds
+from talos.resource.controller.controller import ControllerRuntime, Input
 
 LIFETIME = timedelta(minutes=10)
 """As upstream: what is made for each use need not be renewed."""
 SKEW = timedelta(minutes=1)
 MAX_PAUSE = 15.0
 """Seconds between two tries, however long the API has not answered."""
+
+
+ADMIN_INPUTS = (Input(*ids.KUBERNETES_ROOT_SECRET), Input(kinds.STATIC_POD, API_SERVER))
+"""What a controller has to declare that uses :func:`find_admin_secret`."""
+
+
+async def find_admin_secret(runtime: ControllerRuntime) -> KubernetesRootSpec | None:
+    """The secrets by which this node's API server is asked, once its pod is offered."""
+    root = await runtime.get_or_none(*ids.KUBERNETES_ROOT_SECRET)
+    pod = await runtime.get_or_none(kinds.STATIC_POD, API_SERVER)
+    return root.spec if root is not None and pod is not None else None
 
 
 class AdminAccess:

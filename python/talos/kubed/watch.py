@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import trio
 
+from talos.kubed.admin import find_pause
 from talos.kubernetes.client import JSON, MAX_REPLY, KubernetesClient, KubernetesError
 
 PERIOD = 300.0
@@ -52,6 +53,34 @@ async def follow(
                 version = found["metadata"]["resourceVersion"]
                 if event["type"] != "BOOKMARK":
                     await handle(event["type"], found)
+
+
+async def keep_following(
+    connect: Callable[[], KubernetesClient],
+    collection: str,
+    selector: str,
+    handle: Handle,
+    report: Callable[[KubernetesError], object],
+    *,
+    least_pause: float,
+) -> None:
+    """Follow until cancelled. ``report`` gets each failure, after which all objects are handed over again.
+
+    ``least_pause`` are the seconds between two tries at first; more when the API takes long.
+    """
+    began = trio.current_time()
+
+    async def note(event: str, found: Object) -> None:
+        nonlocal began
+        began = trio.current_time()
+        await handle(event, found)
+
+    while True:
+        try:
+            await follow(connect, collection, selector, note)
+        except KubernetesError as error:
+            report(error)
+        await trio.sleep(find_pause(began, least_pause))
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """Kubernetes objects as plain values, and as the State holds them."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from google.protobuf import json_format
@@ -17,6 +18,17 @@ def to_struct(value: Mapping[str, Any]) -> Struct:
 def to_plain(struct: Struct) -> dict[str, Any]:
     """An object from the State. Its numbers are floats; Kubernetes requires whole ones as integers."""
     return cast("dict[str, Any]", _whole(json_format.MessageToDict(struct)))
+
+
+def is_ready(status: Mapping[str, Any]) -> bool:
+    """Whether the condition Ready of a node's or a pod's status says so."""
+    conditions = status.get("conditions", ())
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def format_now() -> str:
+    """This moment as objects have it: RFC 3339, in whole seconds."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _whole(value: Any) -> Any:

@@ -1,7 +1,6 @@
 """Access of pods to the nodes' API: the service that leads there, and certificates for accounts."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import quote
@@ -10,9 +9,7 @@ import trio
 
 from talos.api.definitions.kubeaccess_pb2 import ConfigSpec
 from talos.api.definitions.secrets_pb2 import KubernetesRootSpec, OSRootSpec
-from talos.config import effective, kubernetes
-from talos.config.active import read_config
-from talos.config.static_pods import API_SERVER
+from talos.config import kubernetes
 from talos.etcd.access import EtcdAccess
 from talos.etcd.election import Election
 from talos.kubed.accounts import (
@@ -23,13 +20,15 @@ from talos.kubed.accounts import (
     is_owned,
     make_secret,
 )
-from talos.kubed.admin import AdminAccess, find_pause
+from talos.kubed.admin import ADMIN_INPUTS, AdminAccess, find_admin_secret, find_pause
+from talos.kubed.controllers.control_plane import read_control_plane_config
 from talos.kubed.manifests.api_access import GROUP, PLURAL, VERSION, make_service
 from talos.kubed.watch import follow
 from talos.kubernetes.apply import apply, delete, find_place
 from talos.kubernetes.client import MERGE, KubernetesClient, KubernetesError
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
+from talos.resource.objects import format_now
 from talos.system.logging import Log
 
 ELECTION = b"talos:v1:serviceAccountCRDController"
@@ -49,11 +48,9 @@ class AccessConfigController(Reconciler):
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write the one resource."""
-        config = await read_config(runtime)
+        config = await read_control_plane_config(runtime)
         async with runtime.track_outputs():
-            if config is None or not config.machine_type.is_control_plane:
-                return
-            if not effective.cluster_endpoint(config):
+            if config is None:
                 return
             access = kubernetes.api_access(config)
             spec = ConfigSpec(enabled=access is not None)
@@ -69,9 +66,8 @@ class AccessEndpointController(Controller):
     name = "kubeaccess.EndpointController"
     inputs = (
         Input(*ids.KUBERNETES_ACCESS_CONFIG),
-        Input(*ids.KUBERNETES_ROOT_SECRET),
         Input(kinds.ENDPOINT),
-        Input(kinds.STATIC_POD, API_SERVER),
+        *ADMIN_INPUTS,
     )
 
     def __init__(self, log: Log) -> None:
@@ -87,13 +83,12 @@ class AccessEndpointController(Controller):
 
     async def _apply(self, runtime: ControllerRuntime) -> bool:
         access = await runtime.get_or_none(*ids.KUBERNETES_ACCESS_CONFIG)
-        root = await runtime.get_or_none(*ids.KUBERNETES_ROOT_SECRET)
-        pod = await runtime.get_or_none(kinds.STATIC_POD, API_SERVER)
+        root = await find_admin_secret(runtime)
         endpoints = await runtime.list(kinds.ENDPOINT)
         addresses = {ip_address(one.ip[:16]) for found in endpoints for one in found.spec.addresses}
-        if access is None or not access.spec.enabled or root is None or pod is None or not addresses:
+        if access is None or not access.spec.enabled or root is None or not addresses:
             return True
-        client = self._access.connect(root.spec)
+        client = self._access.connect(root)
         try:
             for manifest in make_service(addresses):
                 await apply(client, await find_place(client, manifest), manifest)
@@ -109,10 +104,9 @@ class ServiceAccountController(Controller):
     name = "kubeaccess.CRDController"
     inputs = (
         Input(*ids.KUBERNETES_ACCESS_CONFIG),
-        Input(*ids.KUBERNETES_ROOT_SECRET),
         Input(*ids.OS_ROOT_SECRET),
         Input(*ids.NODENAME),
-        Input(kinds.STATIC_POD, API_SERVER),
+        *ADMIN_INPUTS,
     )
 
     def __init__(self, etcd: EtcdAccess, log: Log) -> None:
@@ -127,13 +121,12 @@ class ServiceAccountController(Controller):
         async with trio.open_nursery() as nursery:
             async for _ in runtime.events():
                 access = await runtime.get_or_none(*ids.KUBERNETES_ACCESS_CONFIG)
-                root = await runtime.get_or_none(*ids.KUBERNETES_ROOT_SECRET)
+                root = await find_admin_secret(runtime)
                 os_root = await runtime.get_or_none(*ids.OS_ROOT_SECRET)
                 nodename = await runtime.get_or_none(*ids.NODENAME)
-                pod = await runtime.get_or_none(kinds.STATIC_POD, API_SERVER)
                 found, key = None, b""
-                if access and access.spec.enabled and root and os_root and nodename and pod:
-                    found = _Accounts(access.spec, root.spec, os_root.spec, self._access, self._log)
+                if access and access.spec.enabled and root is not None and os_root and nodename:
+                    found = _Accounts(access.spec, root, os_root.spec, self._access, self._log)
                     key = found.key + nodename.spec.nodename.encode()
                 if key == self._key:
                     continue
@@ -247,7 +240,7 @@ class _Accounts:
     async def _record(
         self, client: KubernetesClient, account: Mapping[str, Any], type: str, reason: str, message: str
     ) -> None:
-        metadata, now = account["metadata"], datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        metadata, now = account["metadata"], format_now()
         reference = {key: metadata[key] for key in ("name", "namespace", "uid", "resourceVersion")}
         event = {
             "metadata": {"generateName": f"{metadata['name']}.", "namespace": metadata["namespace"]},

@@ -27,6 +27,14 @@ from talos.resource.objects import to_struct
 ETCD_ENDPOINT = "https://127.0.0.1:2379"
 
 
+async def read_control_plane_config(runtime: ControllerRuntime) -> Config | None:
+    """The config in force on a control plane node with Kubernetes; ``ids.MACHINE_CONFIG`` is an input."""
+    config = await read_config(runtime)
+    if config is None or not config.machine_type.is_control_plane or not effective.cluster_endpoint(config):
+        return None
+    return config
+
+
 class ControlPlaneConfigController(Reconciler):
     """MachineConfig → the resources from which static pods and their files are made."""
 
@@ -44,11 +52,9 @@ class ControlPlaneConfigController(Reconciler):
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write all of them on a control plane node with Kubernetes, else none."""
-        config = await read_config(runtime)
+        config = await read_control_plane_config(runtime)
         async with runtime.track_outputs():
-            if config is None or not config.machine_type.is_control_plane:
-                return
-            if not effective.cluster_endpoint(config):
+            if config is None:
                 return
             await runtime.put(*ids.API_SERVER_CONFIG, make_api_server(config))
             await runtime.put(*ids.CONTROLLER_MANAGER_CONFIG, make_controller_manager(config))

@@ -14,11 +14,11 @@ from talos.api.definitions.k8s_pb2 import (
     SingleManifest,
 )
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
-from talos.config import effective, kubernetes
-from talos.config.active import read_config
+from talos.config import kubernetes
 from talos.config.problem import ConfigError
 from talos.config.read.tree import Size, parse_documents, plain
 from talos.daemon.fetch import LIMIT, FetchError, NotThereError, fetch
+from talos.kubed.controllers.control_plane import read_control_plane_config
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
 from talos.resource.objects import to_struct
@@ -40,11 +40,9 @@ class ExtraManifestsConfigController(Reconciler):
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write the one resource."""
-        config = await read_config(runtime)
+        config = await read_control_plane_config(runtime)
         async with runtime.track_outputs():
-            if config is None or not config.machine_type.is_control_plane:
-                return
-            if not effective.cluster_endpoint(config):
+            if config is None:
                 return
             spec = ExtraManifestsConfigSpec()
             for one in kubernetes.extra_manifests(config):

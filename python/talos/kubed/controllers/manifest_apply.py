@@ -9,10 +9,9 @@ import trio
 from talos.api.definitions.k8s_pb2 import ManifestStatusSpec
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
 from talos.api.rpc import RpcError
-from talos.config.static_pods import API_SERVER
 from talos.etcd.access import EtcdAccess
 from talos.etcd.lock import MANIFESTS, hold_lock
-from talos.kubed.admin import AdminAccess, find_pause
+from talos.kubed.admin import ADMIN_INPUTS, AdminAccess, find_admin_secret, find_pause
 from talos.kubernetes.apply import create_missing, order
 from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.kubernetes.inventory import ObjectId, find_recorded, identify, read_inventory, write_inventory
@@ -51,8 +50,7 @@ class ManifestApplyController(Controller):
     name = "k8s.ManifestApplyController"
     inputs = (
         Input(kinds.MANIFEST),
-        Input(*ids.KUBERNETES_ROOT_SECRET),
-        Input(kinds.STATIC_POD, API_SERVER),
+        *ADMIN_INPUTS,
         Input(*ids.NODENAME),
     )
     outputs = (Output(kinds.MANIFEST_STATUS), Output(kinds.DIAGNOSTIC, shared=True))
@@ -74,10 +72,9 @@ class ManifestApplyController(Controller):
             runtime.reset_backoff()
 
     async def _reconcile(self, runtime: ControllerRuntime) -> _Round | None:
-        root = await runtime.get_or_none(*ids.KUBERNETES_ROOT_SECRET)
-        pod = await runtime.get_or_none(kinds.STATIC_POD, API_SERVER)
+        root = await find_admin_secret(runtime)
         nodename = await runtime.get_or_none(*ids.NODENAME)
-        if root is None or pod is None or nodename is None:
+        if root is None or nodename is None:
             return None
         manifests = {
             found.metadata.id: [to_plain(item.object) for item in found.spec.items]
@@ -86,7 +83,7 @@ class ManifestApplyController(Controller):
         if not manifests:
             return None
         objects = order([one for name in sorted(manifests) for one in manifests[name]])
-        result = await self._apply(self._access.connect(root.spec), nodename.spec.nodename, objects)
+        result = await self._apply(self._access.connect(root), nodename.spec.nodename, objects)
         if result.unreached:
             self._log.once(f"the manifests wait: {result.unreached}", key="manifests wait", level="info")
         else:

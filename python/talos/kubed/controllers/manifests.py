@@ -9,11 +9,10 @@ from talos.api.definitions.k8s_pb2 import (
     SingleManifest,
 )
 from talos.config import contract, effective, kubernetes
-from talos.config.active import read_config
 from talos.config.documents.kubernetes.flannel_cni import KubeFlannelCNIConfig
 from talos.config.documents.kubernetes.network import KubeNetworkConfig
 from talos.config.model import Config
-from talos.kubed.controllers.control_plane import make_resources
+from talos.kubed.controllers.control_plane import make_resources, read_control_plane_config
 from talos.kubed.controllers.kubelet import find_dns, format_arguments
 from talos.kubed.manifests.first import make_manifests
 from talos.resource import ids, kinds
@@ -30,11 +29,9 @@ class BootstrapConfigController(Reconciler):
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write the one resource."""
-        config = await read_config(runtime)
+        config = await read_control_plane_config(runtime)
         async with runtime.track_outputs():
-            if config is None or not config.machine_type.is_control_plane:
-                return
-            if effective.cluster_endpoint(config):
+            if config is not None:
                 await runtime.put(*ids.BOOTSTRAP_MANIFESTS_CONFIG, make_bootstrap_config(config))
 
 

@@ -8,12 +8,12 @@ import trio
 
 from talos.api.common.common_pb2 import NetIPPrefix
 from talos.api.definitions.k8s_pb2 import NodeStatusSpec
-from talos.kubed.admin import find_pause
 from talos.kubed.node_access import INPUTS, NodeAccess, NodeClient
-from talos.kubed.watch import follow
+from talos.kubed.watch import keep_following
 from talos.kubernetes.client import KubernetesError
 from talos.resource import kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Output
+from talos.resource.objects import is_ready
 from talos.system.logging import Log
 
 LEAST_PAUSE = 3.0
@@ -56,32 +56,28 @@ class NodeStatusController(Controller):
     async def _keep_following(
         self, runtime: ControllerRuntime, found: NodeClient, scope: trio.CancelScope
     ) -> None:
-        began = trio.current_time()
-
         async def handle(event: str, node: Mapping[str, Any]) -> None:
-            nonlocal began
-            began = trio.current_time()
             if event == "DELETED":
                 await runtime.remove(kinds.NODE_STATUS, found.name)
             else:
                 await runtime.put(kinds.NODE_STATUS, found.name, make_status(node))
 
+        def report(error: KubernetesError) -> None:
+            self._log.once(f"the node can't be looked at: {error}", key="node", level="info")
+
         with scope:
-            while True:
-                try:
-                    await follow(found.connect, "/api/v1/nodes", f"metadata.name={found.name}", handle)
-                except KubernetesError as error:
-                    self._log.once(f"the node can't be looked at: {error}", key="node", level="info")
-                await trio.sleep(find_pause(began, LEAST_PAUSE))
+            selector = f"metadata.name={found.name}"
+            await keep_following(
+                found.connect, "/api/v1/nodes", selector, handle, report, least_pause=LEAST_PAUSE
+            )
 
 
 def make_status(node: Mapping[str, Any]) -> NodeStatusSpec:
     """What the State shows of a node."""
     metadata, spec = node["metadata"], node["spec"]
-    conditions = node.get("status", {}).get("conditions", [])
     status = NodeStatusSpec(
         nodename=metadata["name"],
-        node_ready=any(one["type"] == "Ready" and one["status"] == "True" for one in conditions),
+        node_ready=is_ready(node.get("status", {})),
         unschedulable=bool(spec.get("unschedulable")),
         labels=metadata.get("labels", {}),
         annotations=metadata.get("annotations", {}),

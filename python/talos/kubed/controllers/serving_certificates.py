@@ -6,7 +6,6 @@ in Kubernetes, which its kubelet writes: then no two nodes may have the same one
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from ipaddress import ip_address
 from typing import Any
@@ -15,13 +14,13 @@ from urllib.parse import quote
 import trio
 
 from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
-from talos.config.static_pods import API_SERVER
-from talos.kubed.admin import AdminAccess, find_pause
+from talos.kubed.admin import ADMIN_INPUTS, AdminAccess, find_admin_secret
 from talos.kubed.serving_request import SIGNER, Names, find_node, find_problem, is_decided
-from talos.kubed.watch import follow
+from talos.kubed.watch import keep_following
 from talos.kubernetes.client import KubernetesClient, KubernetesError
-from talos.resource import ids, kinds
+from talos.resource import kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input
+from talos.resource.objects import format_now
 from talos.system.logging import Log
 
 COLLECTION = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -36,8 +35,7 @@ class ServingCertificatesController(Controller):
 
     name = "k8s.KubeletServingCertificateController"
     inputs = (
-        Input(*ids.KUBERNETES_ROOT_SECRET),
-        Input(kinds.STATIC_POD, API_SERVER),
+        *ADMIN_INPUTS,
         Input(kinds.MEMBER),
     )
 
@@ -53,9 +51,7 @@ class ServingCertificatesController(Controller):
         self._root = None
         async with trio.open_nursery() as nursery:
             async for _ in runtime.events():
-                root = await runtime.get_or_none(*ids.KUBERNETES_ROOT_SECRET)
-                pod = await runtime.get_or_none(kinds.STATIC_POD, API_SERVER)
-                spec = root.spec if root is not None and pod is not None else None
+                spec = await find_admin_secret(runtime)
                 if spec != self._root:
                     self._root = spec
                     self._scope.cancel()
@@ -69,24 +65,21 @@ class ServingCertificatesController(Controller):
     async def _keep_following(
         self, runtime: ControllerRuntime, root: KubernetesRootSpec, scope: trio.CancelScope
     ) -> None:
-        began = trio.current_time()
-
         async def handle(event: str, request: Mapping[str, Any]) -> None:
-            nonlocal began
-            began = trio.current_time()
             self._waiting.pop(request["metadata"]["name"], None)
             if event != "DELETED" and not is_decided(request):
                 await self._decide(runtime, root, request)
 
+        def report(error: KubernetesError) -> None:
+            self._waiting.clear()  # those that still wait come again
+            self._log.once(f"kubelets' requests wait: {error}", key="requests", level="info")
+
         with scope:
-            while True:
-                self._waiting.clear()
-                try:
-                    connect = partial(self._access.connect, root)
-                    await follow(connect, COLLECTION, f"spec.signerName={SIGNER}", handle)
-                except KubernetesError as error:
-                    self._log.once(f"kubelets' requests wait: {error}", key="requests", level="info")
-                await trio.sleep(find_pause(began, LEAST_PAUSE))
+            self._waiting.clear()
+            connect = partial(self._access.connect, root)
+            await keep_following(
+                connect, COLLECTION, f"spec.signerName={SIGNER}", handle, report, least_pause=LEAST_PAUSE
+            )
 
     async def _decide(
         self, runtime: ControllerRuntime, root: KubernetesRootSpec, request: Mapping[str, Any]
@@ -146,7 +139,7 @@ async def approve(client: KubernetesClient, request: Mapping[str, Any]) -> None:
         "status": "True",
         "reason": "TalosKubeletServing",
         "message": "node, names and addresses are known",
-        "lastUpdateTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lastUpdateTime": format_now(),
     }
     body = {**request, "status": {**request.get("status", {}), "conditions": [condition]}}
     body |= {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest"}

@@ -15,7 +15,7 @@ from talos.kubed.node_access import KubeletIdentity
 from talos.kubernetes.client import MAX_REPLY, Access, make_context
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
-from talos.resource.objects import to_struct
+from talos.resource.objects import is_ready, to_struct
 from talos.system.logging import Log
 
 PORT = 10250
@@ -80,7 +80,7 @@ class StaticPodStatusController(Controller):
                     kinds.STATIC_POD_STATUS, f"{metadata['namespace']}/{metadata['name']}", spec
                 )
         wanted = len(await runtime.list(kinds.STATIC_POD))
-        settled = len(pods) >= wanted and all(map(is_ready, pods))
+        settled = len(pods) >= wanted and all(is_ready(pod["status"]) for pod in pods)
         return LOOK_EVERY if settled else LOOK_EVERY_AT_FIRST
 
     def _choose(self, authority: bytes, client: PEMEncodedCertificateAndKey) -> None:
@@ -119,9 +119,3 @@ def _ask(connection: HTTPSConnection) -> list[Pod]:
 def is_static(pod: Pod) -> bool:
     """Whether the pod is not from the API."""
     return pod["metadata"].get("annotations", {}).get(SOURCE) in STATIC
-
-
-def is_ready(pod: Pod) -> bool:
-    """Whether its condition says so."""
-    conditions = pod["status"].get("conditions", ())
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)

@@ -6,13 +6,12 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from google.protobuf.struct_pb2 import Struct
-
 from talos.api.common.common_pb2 import NetIPPrefix
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.durations import format_duration
 from talos.api.resource import config_pb2
 from talos.resource import ids, kinds
+from talos.resource.objects import is_ready, to_plain
 from talos.system.sizes import format_pretty_size
 from talos.talosctl.dashboard.feed import NodeView
 
@@ -99,7 +98,7 @@ def describe_kubernetes(view: NodeView) -> list[Line]:
         lines.append(Line("KUBELET", *_health(kubelet.running, kubelet.healthy, kubelet.unknown)))
     for name, pod in view.all(kinds.STATIC_POD_STATUS).items():
         short = name.rpartition("/")[2]
-        ready = is_pod_ready(pod.pod_status)
+        ready = is_ready(to_plain(pod.pod_status))
         lines.append(Line("POD", f"{short} {'Ready' if ready else 'NotReady'}", ready))
     return [Line(line.label, clean(line.value), line.is_good) for line in lines] or [Line("", "not there")]
 
@@ -143,15 +142,6 @@ def describe_services(view: NodeView) -> list[Line]:
         Line(clean(name), *_health(service.running, service.healthy, service.unknown))
         for name, service in view.all(kinds.SERVICE).items()
     ]
-
-
-def is_pod_ready(status: Struct) -> bool:
-    """The condition Ready of a pod's status, as the kubelet reports it."""
-    conditions = (one.struct_value.fields for one in status.fields["conditions"].list_value.values)
-    return any(
-        fields["type"].string_value == "Ready" and fields["status"].string_value == "True"
-        for fields in conditions
-    )
 
 
 def format_address(packed: bytes) -> str:

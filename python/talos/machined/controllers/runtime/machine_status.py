@@ -1,7 +1,6 @@
 """MachineStatus: the stage, and whether the machine is ready or what is missing."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import trio
 from google.protobuf.message import Message
@@ -12,7 +11,7 @@ from talos.api.machine import machine_pb2 as pb
 from talos.machined.node.stage import MachineStage
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
-from talos.resource.objects import to_plain
+from talos.resource.objects import is_ready, to_plain
 from talos.resource.state import NotFoundError
 
 SERVICES = ("apid", "machined")
@@ -117,14 +116,9 @@ async def check_static_pods(runtime: ControllerRuntime) -> str:
         status = statuses.pop(name, None)
         if status is None:
             waiting.append(f'pod "{name}" is not running')
-        elif not _is_ready(to_plain(status.pod_status)):
+        elif not is_ready(to_plain(status.pod_status)):
             waiting.append(f'pod "{name}" is not ready')
     return ", ".join(waiting)
-
-
-def _is_ready(status: Mapping[str, Any]) -> bool:
-    conditions = status.get("conditions", ())
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 async def check_node(runtime: ControllerRuntime) -> str:
