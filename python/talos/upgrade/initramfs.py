@@ -23,6 +23,10 @@ EXTENSIONS = "extensions"
 DIGESTS = "sha256sums"
 RELEASE = "release"
 """The release's identity: ``os-release``, and ``keys/`` with the keys of releases that it accepts."""
+KEY_SUFFIX = ".pub"
+MAX_KEYS = 16
+MAX_KEY = 4096
+"""Bytes of a file with a public key in PEM."""
 TRAILER = "TRAILER!!!"
 """The name of an archive's last member."""
 MAGIC = b"070701"

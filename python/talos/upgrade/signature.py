@@ -10,14 +10,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from talos.system.errors import UserError
+from talos.upgrade.initramfs import KEY_SUFFIX, MAX_KEY, MAX_KEYS
 
 WHERE = "release signature"
 KEYS = Path("/usr/install/release/keys")
 """Where the early init shows the keys that came with this system's initramfs."""
-SUFFIX = ".pub"
-MAX_KEYS = 16
-MAX_KEY = 4096
-"""Bytes of a file with a public key in PEM."""
 _CONTEXT = b"talos release v1\n"
 """Precedes what is signed, so that no signature of anything else with the same key is one of a release."""
 
@@ -26,7 +23,7 @@ def load_keys(folder: Path = KEYS) -> tuple[Ed25519PublicKey, ...]:
     """The public keys of a folder; none when it isn't there. UserError when a file is no key."""
     if not folder.is_dir():
         return ()
-    paths = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX)
+    paths = sorted(path for path in folder.iterdir() if path.suffix == KEY_SUFFIX)
     if len(paths) > MAX_KEYS:
         raise UserError(f"more than {MAX_KEYS} keys", where=str(folder))
     return tuple(load_public(path) for path in paths)

@@ -13,9 +13,20 @@ from pathlib import Path
 
 from talos.system.errors import UserError
 from talos.system.files import flush_folder, replace_durably
-from talos.upgrade.initramfs import CHUNK, DIGEST, EXTENSIONS, HEADER, IMAGE, MAGIC, RELEASE, TRAILER
+from talos.upgrade.initramfs import (
+    CHUNK,
+    DIGEST,
+    EXTENSIONS,
+    HEADER,
+    IMAGE,
+    KEY_SUFFIX,
+    MAGIC,
+    MAX_KEY,
+    MAX_KEYS,
+    RELEASE,
+    TRAILER,
+)
 from talos.upgrade.manifest import MAX_FILE, MAX_FILES
-from talos.upgrade.signature import MAX_KEY, MAX_KEYS, SUFFIX
 
 WHERE = "initramfs"
 OS_RELEASE = f"{RELEASE}/os-release"
@@ -80,7 +91,7 @@ def read_pieces(path: Path) -> Iterator[bytes]:
 
 def _is_identity(name: str) -> bool:
     key = name.removeprefix(KEYS)
-    return name == OS_RELEASE or (key != name and "/" not in key and key.endswith(SUFFIX))
+    return name == OS_RELEASE or (key != name and "/" not in key and key.endswith(KEY_SUFFIX))
 
 
 def _check_small(member: Member) -> None:

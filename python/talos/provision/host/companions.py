@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from talos.config.contract import API_SERVER_PORT
-from talos.daemon.daemons import TRUSTD
 from talos.provision.cluster import DISCOVERY_PORT, MIRROR_PORT, ClusterRequest
 from talos.provision.interpreter import interpreter_command
 from talos.provision.store import ClusterFolder
@@ -44,6 +43,9 @@ def make_companions(request: ClusterRequest) -> list[Companion]:
         argv = [*interpreter_command("talos.provision.mirror.server"), "--images", str(request.images)]
         found.append(Companion("mirror", [*argv, "--addr", f"{request.services}:{MIRROR_PORT}"]))
     if request.is_balanced:
+        # It loads the messages of all resources, which no other launcher needs.
+        from talos.daemon.daemons import TRUSTD
+
         argv = [*interpreter_command("talos.provision.balancer"), "--addr", str(request.services)]
         argv += ["--ports", str(API_SERVER_PORT), str(TRUSTD.port), "--servers", *map(str, request.endpoints)]
         found.append(Companion("balancer", argv))
