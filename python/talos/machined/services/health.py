@@ -5,8 +5,8 @@ process itself can send.
 """
 
 import ssl
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from math import inf
@@ -57,6 +57,34 @@ class HealthCheck:
     startup_grace: float = STARTUP_GRACE
     silence: float = inf
     start_limit: float = inf
+
+
+class KeptChannels:
+    """Channels that stay open between the checks of a service: connecting costs both sides more than a call.
+
+    A check that fails closes them, so that the next one connects anew.
+    """
+
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
+        self._open: dict[str, DuplexTransport] = {}
+        self._stack = AsyncExitStack()
+
+    @asynccontextmanager
+    async def connect(self, path: str) -> AsyncGenerator[DuplexTransport]:
+        """The channel to a socket."""
+        if path not in self._open:
+            self._open[path] = await self._stack.enter_async_context(self._connect(path))
+        try:
+            yield self._open[path]
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """End the connections."""
+        self._open.clear()
+        await self._stack.aclose()
 
 
 class UnhealthyError(Exception):

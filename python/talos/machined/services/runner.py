@@ -16,7 +16,7 @@ from talos.daemon.ready import READY_MESSAGE
 from talos.machined.logs.store import AUDIT, LineSplitter, LogStore, split_records
 from talos.machined.node.ports import ServiceState, ServiceStatus
 from talos.machined.node.resources import read_variables
-from talos.machined.services.health import FAILING_PERIOD, Connect, HealthCheck
+from talos.machined.services.health import FAILING_PERIOD, Connect, HealthCheck, KeptChannels
 from talos.machined.services.lifecycle import Lifecycle
 from talos.machined.services.reaper import Child, Reaper
 from talos.machined.services.spec import (
@@ -311,11 +311,18 @@ class Runner:
 
     async def _check_health(self, check: HealthCheck, child: Child | None) -> None:
         """Report a failure only if it repeats: a starting service or a loaded machine answers later."""
+        channels = KeptChannels(self._context.connect)
+        try:
+            await self._repeat_checks(check, child, channels.connect)
+        finally:
+            await channels.close()
+
+    async def _repeat_checks(self, check: HealthCheck, child: Child | None, connect: Connect) -> None:
         failures = 0
         began = trio.current_time()
         await trio.sleep(check.initial_delay)
         while True:
-            message = await self._probe(check)
+            message = await self._probe(check, connect)
             now = trio.current_time()
             failures = failures + 1 if message else 0
             has_answered = self._last_answer > -inf
@@ -338,11 +345,11 @@ class Runner:
             period = min(check.period, FAILING_PERIOD) if failures else check.period
             await trio.sleep(check.initial_delay if is_early else period)
 
-    async def _probe(self, check: HealthCheck) -> str:
+    async def _probe(self, check: HealthCheck, connect: Connect) -> str:
         """The failure of the service, empty when it is healthy."""
         try:
             with trio.fail_after(check.timeout):
-                await check.probe(self._context.connect)
+                await check.probe(connect)
         except trio.TooSlowError:
             return f"no answer within {check.timeout} s"
         except Exception as error:  # noqa: BLE001 - any error is the probe's result
