@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, override
 
@@ -217,7 +218,8 @@ async def test_a_trial_without_meta_goes_back(world: World, autojump_clock: trio
     upgrader = await world.boot()
     upgrader.has_begun, upgrader.current = False, IDLE
     watchdog, rebooted = MemoryWatchdog("/dev/watchdog0"), trio.Event()
-    controller = SelfCheckController(upgrader, rebooted.set, Log(write=world.lines.append), lambda: watchdog)
+    log = Log(write=world.lines.append)
+    controller = SelfCheckController(upgrader, rebooted.set, answer, log, lambda: watchdog)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run_controllers, world.state, [controller])
         await rebooted.wait()
@@ -274,7 +276,9 @@ async def test_the_self_check(
     def reboot() -> None:
         rebooted.append(trio.current_time() - began)
 
-    controller = SelfCheckController(upgrader, reboot, Log(write=world.lines.append), lambda: watchdog)
+    controller = SelfCheckController(
+        upgrader, reboot, answer, Log(write=world.lines.append), lambda: watchdog
+    )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run_controllers, world.state, [controller])
         await _wait(lambda: upgrader.current.phase is not Phase.TRIAL)
@@ -295,6 +299,45 @@ async def test_the_self_check(
         assert took >= STABLE
         assert not watchdog.armed
     assert watchdog.fed
+
+
+async def answer(services: Sequence[str]) -> dict[str, str]:
+    """Of services that work."""
+    await trio.lowlevel.checkpoint()
+    assert services == ["apid"], "only services are asked"
+    return {}
+
+
+@pytest.mark.parametrize("silent", [1, 2, 1000])
+async def test_a_service_that_hangs_after_it_was_ready_is_not_blessed(
+    silent: int, world: World, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    await (await world.boot()).roll_back()
+    upgrader = await world.boot()
+    # As the last check found it, which is made every 20 s only.
+    await _set_health(world.state, apid=True, network=True)
+    asked: list[float] = []
+    rebooted = trio.Event()
+    began = trio.current_time()
+
+    async def ask(services: Sequence[str]) -> dict[str, str]:
+        await trio.lowlevel.checkpoint()
+        asked.append(trio.current_time() - began)
+        return dict.fromkeys(services, "no answer within 5.0 s") if len(asked) <= silent else {}
+
+    controller = SelfCheckController(upgrader, rebooted.set, ask, Log(write=world.lines.append))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_controllers, world.state, [controller])
+        await _wait(lambda: upgrader.current.phase is not Phase.TRIAL)
+        nursery.cancel_scope.cancel()
+    assert asked[0] >= STABLE
+    assert all(after - before >= STABLE for before, after in pairwise(asked))
+    if silent < len(asked):
+        assert (upgrader.current.phase, len(asked)) == (Phase.BLESSED, silent + 1)
+    else:
+        text = f"after {LIMIT:.0f} s: service apid does not answer: no answer within 5.0 s"
+        assert upgrader.current.reason == f"self-check: {text}"
 
 
 async def _wait(condition: Callable[[], bool]) -> None:

@@ -6,7 +6,7 @@ put into two processes without touching a handler.
 """
 
 import enum
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,6 +116,13 @@ class Services(Protocol):
 
     def note(self, id: str, message: str) -> None:
         """Add an event to a service, which stays in its state. UnknownServiceError."""
+        ...
+
+    async def ask(self, ids: Iterable[str]) -> Mapping[str, str]:
+        """Check services now, all at once and beside their own schedule; UnknownServiceError.
+
+        The failures by service. It takes twice the longest of their timeouts at most, which is etcd's: 30 s.
+        """
         ...
 
     def start_soon(self, ids: Iterable[str]) -> None:

@@ -356,6 +356,13 @@ class Runner:
             return str(error) or type(error).__name__
         return ""
 
+    async def ask(self) -> str:
+        """Check it out of turn: the failure, when it repeats; empty for what has no check, too."""
+        check, connect = self.spec.health, self._context.connect
+        if check is None or not await self._probe(check, connect):
+            return ""
+        return await self._probe(check, connect)
+
     async def _collect_output(self, reading: int) -> None:
         """Append the output of all processes of the service to its log."""
         os.set_blocking(reading, False)

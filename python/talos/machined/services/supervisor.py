@@ -106,6 +106,19 @@ class Supervisor(Services):
     def note(self, id: str, message: str) -> None:
         self._find(id).life.note(message)
 
+    @override
+    async def ask(self, ids: Iterable[str]) -> Mapping[str, str]:
+        failures: dict[str, str] = {}
+
+        async def ask(runner: Runner) -> None:
+            if failure := await runner.ask():
+                failures[runner.spec.id] = failure
+
+        async with trio.open_nursery() as nursery:
+            for name in ids:
+                nursery.start_soon(ask, self._find(name))
+        return failures
+
     def _check_action(self, id: str, action: ApiAction) -> None:
         if action not in self._find(id).spec.actions:
             raise ServiceRefusedError(id)

@@ -88,6 +88,9 @@ class FakeServices:
     def note(self, id: str, message: str) -> None:
         self._act(message, id)
 
+    async def ask(self, ids: Iterable[str]) -> Mapping[str, str]:
+        raise NotImplementedError
+
     def start_soon(self, ids: Iterable[str]) -> None:
         for name in ids:
             self._act("start", name)

@@ -291,12 +291,15 @@ async def health(bench: Bench) -> dict[str, Any]:
             listener.listen()
             await supervisor.wait_until_settled(["dialled"])
             after = supervisor.get("dialled").health
+            answers = await supervisor.ask(["dialled"])
+        refusals = await supervisor.ask(["dialled"])
         await until(lambda: not supervisor.get("dialled").health.healthy)
         await supervisor.stop_all()
         nursery.cancel_scope.cancel()
     return {
         "before": [before.healthy, before.last_message],
         "after": [after.healthy, after.last_message],
+        "asked": [answers, list(refusals)],
         "end": supervisor.get("dialled").health.unknown,
     }
 

@@ -1,6 +1,6 @@
 """The self-check of a system on trial: what was well before has to be well again, within a limit."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import inf
 
 import trio
@@ -19,15 +19,21 @@ LIMIT = 300.0
 """Seconds from the start of the trial until everything has to be well; a kernel argument names others."""
 MIN_LIMIT, MAX_LIMIT = 30.0, 3600.0
 STABLE = 15.0
-"""Seconds for which everything has to stay well: a service that hangs once it is ready is found after 12."""
+"""Seconds for which everything has to stay well. Then every service is asked once more: those that answer are
+otherwise asked every 20 s only, so that one that hangs in between would still pass for healthy.
+"""
 RETRY = 10.0
-"""Seconds until the boot loader's config is written again, should that fail."""
+"""Seconds until the boot loader's config is written again, should that fail, or silent services are asked."""
 FEED_INTERVAL = 20.0
 """Seconds between two feeds of the watchdog."""
+WELL = f"everything is well, which has to last {STABLE:.0f} s; then every service is asked once more"
+"""What is shown while nothing is amiss."""
 REVERTED, TRIAL, FALLBACK = "upgrade-reverted", "upgrade-trial", "upgrade-fallback"
 """Ids of the diagnostics."""
 
 
+type Ask = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
+"""Asks services now; the failures of those that don't answer."""
 type OpenWatchdog = Callable[[], Watchdog | None]
 """Opens the watchdog that was armed at the start, if there is one."""
 
@@ -52,16 +58,19 @@ class SelfCheckController(Controller):
         self,
         upgrader: Upgrader,
         reboot: Callable[[], object],
+        ask: Ask,
         log: Log,
         open_watchdog: OpenWatchdog = lambda: None,
     ) -> None:
         self._upgrader = upgrader
         self._reboot = reboot
+        self._ask = ask
         self._log = log
         self._open = open_watchdog
         self._limit = LIMIT
         self._deadline = inf
         self._well_since = inf
+        self._were_asked = False
         self._has_ended = False
 
     async def run(self, runtime: ControllerRuntime) -> None:
@@ -78,8 +87,8 @@ class SelfCheckController(Controller):
             state = self._upgrader.current
             if watchdog is not None:
                 watchdog = self._tend(watchdog, state)
-            unmet = await find_unmet(runtime, state.checks) if state.phase is Phase.TRIAL else []
-            await _show(runtime, state, unmet, self._upgrader.fallback)
+            unmet = await self._find_unmet(runtime, state.checks) if state.phase is Phase.TRIAL else []
+            await _show(runtime, state, unmet or [WELL], self._upgrader.fallback)
             wait = await self._judge(unmet) if state.phase is Phase.TRIAL else inf
             if self._has_ended:
                 await _show(runtime, self._upgrader.current, ())
@@ -100,14 +109,26 @@ class SelfCheckController(Controller):
         self._log.info("the watchdog of the trial is disarmed")
         return None
 
+    async def _find_unmet(self, runtime: ControllerRuntime, checks: Sequence[str]) -> list[str]:
+        """What is not well; once everything has stayed well, what does not answer now."""
+        unmet = await find_unmet(runtime, checks)
+        self._were_asked = not unmet and trio.current_time() - self._well_since >= STABLE
+        if not self._were_asked:
+            return unmet
+        failures = await self._ask([name for name in checks if name != NETWORK])
+        # Whatever happened meanwhile counts as well.
+        return await find_unmet(runtime, checks) or [
+            f"service {name} does not answer: {failure}" for name, failure in failures.items()
+        ]
+
     async def _judge(self, unmet: Sequence[str]) -> float:
         """Bless, revert, or return the seconds until it is time for either."""
         now = trio.current_time()
         self._deadline = min(self._deadline, now + self._limit)
         if not unmet:
             self._well_since = min(self._well_since, now)
-            if now - self._well_since < STABLE:
-                return self._well_since + STABLE - now
+            if not self._were_asked:
+                return max(0.0, self._well_since + STABLE - now)
             try:
                 await self._upgrader.bless()
             except (UserError, OSError) as error:
@@ -116,7 +137,8 @@ class SelfCheckController(Controller):
             return inf
         self._well_since = inf
         if now < self._deadline:
-            return self._deadline - now
+            # What has not answered may still count as healthy: then nothing wakes this task.
+            return min(self._deadline - now, RETRY if self._were_asked else inf)
         try:
             await self._upgrader.revert(f"self-check: after {self._limit:.0f} s: {'; '.join(unmet)}")
         except (UserError, OSError) as error:
