@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.harness.cluster import Cluster, check_services, eventually, running_cluster
 from tests.harness.credentials import API_PORT, authority_of, credentials_of
 from tests.harness.elf import make_end
-from tests.harness.etcd import open_keys
+from tests.harness.etcd import check_upgrade, end_upgrade, find_etcd, open_keys
 from tests.harness.machine import remains
 from tests.harness.releases import FIRST, Releases
 from tests.harness.squashfs import Tree, make_squashfs
@@ -213,10 +213,28 @@ def test_the_control_plane_is_upgraded_node_by_node(cluster: Cluster, releases: 
             eventually("its services are well", lambda at=node: check_services(cluster, str(at.address)))
     assert max(gaps) < ETCD_GAP, f"etcd took no write for {max(gaps):.1f} s"
     assert max(away) == 1, f"{max(away)} nodes were away at a time"
-    ask(cluster, nodes[0], "rollback")
+    assert check_upgrade(cluster, nodes[1]) == ""
+    refused = cluster.talosctl("-n", str(nodes[0].address), "rollback", check=False)
+    assert f"{nodes[1].name} is being upgraded and holds the lock" in refused.stderr, refused.stderr
+    end_upgrade(cluster, nodes[1])
+    # A rollback is a rescue: without a quorum there is nobody to ask, and it goes on.
+    with suspended(*map(find_etcd, nodes[1:])):
+        ask(cluster, nodes[0], "rollback")
     eventually("the first is back", lambda: check_blessed(cluster, nodes[0], f"{FIRST} in A"))
     ask(cluster, nodes[1], "reboot")
     assert read_version(cluster, nodes[1]) == "v1.15.1 in B"
+
+
+@contextmanager
+def suspended(*pids: int) -> Generator[None]:
+    """Stop processes for a while."""
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
 
 
 @contextmanager

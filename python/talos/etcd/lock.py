@@ -22,9 +22,13 @@ FREE_LIMIT = 5.0
 """Seconds for giving a lock back, which is free later by itself."""
 
 
+class LockedError(RpcError):
+    """Another node has the lock."""
+
+
 @asynccontextmanager
 async def hold_lock(client: EtcdClient, name: str, holder: str, seconds: int) -> AsyncGenerator[None]:
-    """Hold a lock for up to ``seconds``; FAILED_PRECONDITION names another holder."""
+    """Hold a lock for up to ``seconds``; LockedError names another holder."""
     await take_lock(client, name, holder, seconds)
     try:
         yield
@@ -34,7 +38,7 @@ async def hold_lock(client: EtcdClient, name: str, holder: str, seconds: int) ->
 
 
 async def take_lock(client: EtcdClient, name: str, holder: str, seconds: int = LEASE_SECONDS) -> None:
-    """Take a lock, or prolong it for the node that has it; FAILED_PRECONDITION names another holder."""
+    """Take a lock, or prolong it for the node that has it; LockedError names another holder."""
     reply = await client.txn(pb.TxnRequest(success=[_find_oldest(name)]))
     if (own := _first(reply)) is not None and own.value == holder.encode():
         if await client.keep_lease(own.lease) > 0:
@@ -78,8 +82,8 @@ def _first(reply: pb.TxnResponse) -> kv_pb2.KeyValue | None:
     return next(iter(reply.responses[-1].response_range.kvs), None)
 
 
-def _make_refusal(name: str, holder: kv_pb2.KeyValue | None) -> RpcError:
+def _make_refusal(name: str, holder: kv_pb2.KeyValue | None) -> LockedError:
     node = holder.value.decode("utf-8", "replace") if holder is not None and holder.value else "another node"
     doing = "is being upgraded and holds" if name == UPGRADE else "holds"
     text = f"{node} {doing} the lock {name}: wait until it is done"
-    return RpcError(Code.FAILED_PRECONDITION, text)
+    return LockedError(Code.FAILED_PRECONDITION, text)

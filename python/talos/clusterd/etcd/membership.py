@@ -13,7 +13,7 @@ from talos.api.rpc import Code, RpcError
 from talos.clusterd.etcd.arguments import make_initial_cluster, peer_urls
 from talos.etcd import client as etcd
 from talos.etcd.access import EtcdAccess
-from talos.etcd.lock import UPGRADE, free_lock, take_lock
+from talos.etcd.lock import UPGRADE, LockedError, free_lock, take_lock
 from talos.system.logging import Log
 
 # All in seconds, as upstream.
@@ -168,6 +168,16 @@ class Membership:
                 with trio.move_on_after(FREE_LIMIT, shield=True), suppress(RpcError):
                     await free_lock(client, UPGRADE, holder)
                 raise
+
+    async def lock_upgrade(self) -> str:
+        """Take the lock of upgrades, however the members are; the reason when another node has it."""
+        holder = (await self._access.spec()).name
+        async with self._access.any() as client:
+            try:
+                await take_lock(client, UPGRADE, holder)
+            except LockedError as error:
+                return error.message
+        return ""
 
     async def end_upgrade(self) -> None:
         """Give the lock back, if this node has it."""

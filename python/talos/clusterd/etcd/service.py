@@ -43,6 +43,7 @@ class EtcdService:
             "Check": self.check,
             "CheckLeave": self.check_leave,
             "CheckUpgrade": self.check_upgrade,
+            "LockUpgrade": self.lock_upgrade,
             "EndUpgrade": self.end_upgrade,
             "Leave": self.leave,
             "Resign": self.resign,
@@ -110,6 +111,11 @@ class EtcdService:
         del call
         await self._membership.check_upgrade()
         return request
+
+    async def lock_upgrade(self, request: Empty, call: Call) -> internal.LockUpgradeResponse:
+        """Let no other node upgrade, or say which one does."""
+        del request, call
+        return internal.LockUpgradeResponse(refusal=await self._membership.lock_upgrade())
 
     async def end_upgrade(self, request: Empty, call: Call) -> Empty:
         """Let the next node upgrade."""

@@ -15,11 +15,12 @@ from talos.machined.containerd.pull import pull_image, read_sources
 from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.store import find_image
 from talos.machined.node.ports import Node, RebootMode, SequenceLockedError
-from talos.machined.services.etcd import check_upgrade, end_upgrade
+from talos.machined.services.etcd import check_upgrade, end_upgrade, lock_rollback
 from talos.machined.upgrade.image import Release, load_release
 from talos.machined.upgrade.installer import install_release
 from talos.machined.upgrade.steps import Steps
 from talos.system.errors import UserError
+from talos.upgrade.state import Phase
 
 END_LIMIT = 10.0
 """Seconds for giving the lock of upgrades back, which expires otherwise."""
@@ -154,7 +155,12 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
 
     async def rollback(request: machine_pb2.RollbackRequest, call: Call) -> machine_pb2.RollbackResponse:
         del request, call
-        await node.upgrades.roll_back()
+        if node.upgrades.current.phase in (Phase.STAGED, Phase.TRIAL):
+            await node.upgrades.roll_back()  # it has the lock, until the verdict
+        else:
+            await lock_rollback(node.connect, node.upgrades.log)
+            async with ending_upgrade(node):
+                await node.upgrades.roll_back()
         node.power.reboot(mode=RebootMode.FORCE)
         return machine_pb2.RollbackResponse(messages=[machine_pb2.Rollback()])
 

@@ -9,7 +9,7 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
 
 from talos.api.definitions.time_pb2 import StatusSpec
-from talos.api.internal.membership_pb2 import PlanRequest, PlanResponse
+from talos.api.internal.membership_pb2 import LockUpgradeResponse, PlanRequest, PlanResponse
 from talos.api.rpc import Code, RpcError
 from talos.daemon.daemons import CLUSTERD
 from talos.disks.volumes.folders import ETCD_USER
@@ -31,12 +31,15 @@ from talos.resource import ids
 from talos.resource.resource import Resource
 from talos.system.cgroups import MIB, Limits
 from talos.system.errors import UserError
+from talos.system.logging import Log
 
 ETCD = "etcd"
 MEMBERSHIP = "/talos.internal.Membership/"
 GROUP = "podruntime/etcd"
 RESTORE_ID = "etcd-restore"
 CHECK_TIMEOUT = 15.0
+LOCK_TIMEOUT = 10.0
+"""Seconds that a rollback waits for etcd."""
 LEAVE_TIMEOUT = 330.0
 """Seconds; clusterd tries for five minutes."""
 STOP_TIMEOUT = 30.0
@@ -143,6 +146,27 @@ async def check_upgrade(connect: Connect) -> None:
     Else no other control plane node may upgrade until :func:`end_upgrade`.
     """
     await _call_member(connect, "CheckUpgrade")
+
+
+async def lock_rollback(connect: Connect, log: Log) -> None:
+    """Let no other control plane node upgrade until :func:`end_upgrade`; RpcError while one does.
+
+    Nothing else is in a rollback's way: what it goes back from may be what keeps etcd from answering.
+    """
+    if not await trio.to_thread.run_sync(etcd_data.has_data):
+        return
+    reason = "no answer in time"
+    with trio.move_on_after(LOCK_TIMEOUT):
+        try:
+            async with connect(CLUSTERD.socket) as transport:
+                reply = await transport.unary(MEMBERSHIP + "LockUpgrade", Empty(), LockUpgradeResponse)
+        except (RpcError, OSError) as error:
+            reason = str(error)
+        else:
+            if reply.refusal:
+                raise RpcError(Code.FAILED_PRECONDITION, reply.refusal)
+            return
+    log.warning("rolling back without the lock of upgrades, which etcd does not give", reason=reason)
 
 
 async def end_upgrade(connect: Connect) -> None:
