@@ -213,12 +213,13 @@ def test_the_control_plane_is_upgraded_node_by_node(cluster: Cluster, releases: 
             eventually("its services are well", lambda at=node: check_services(cluster, str(at.address)))
     assert max(gaps) < ETCD_GAP, f"etcd took no write for {max(gaps):.1f} s"
     assert max(away) == 1, f"{max(away)} nodes were away at a time"
-    assert check_upgrade(cluster, nodes[1]) == ""
+    _, *others = list_nodes(cluster, Role.CONTROL_PLANE)  # they have other processes by now
+    assert check_upgrade(cluster, others[0]) == ""
     refused = cluster.talosctl("-n", str(nodes[0].address), "rollback", check=False)
-    assert f"{nodes[1].name} is being upgraded and holds the lock" in refused.stderr, refused.stderr
-    end_upgrade(cluster, nodes[1])
+    assert f"{others[0].name} is being upgraded and holds the lock" in refused.stderr, refused.stderr
+    end_upgrade(cluster, others[0])
     # A rollback is a rescue: without a quorum there is nobody to ask, and it goes on.
-    with suspended(*map(find_etcd, nodes[1:])):
+    with suspended(*map(find_etcd, others)):
         ask(cluster, nodes[0], "rollback")
     eventually("the first is back", lambda: check_blessed(cluster, nodes[0], f"{FIRST} in A"))
     ask(cluster, nodes[1], "reboot")
@@ -315,6 +316,35 @@ def test_a_system_that_does_not_start_or_dies_is_reverted(
     assert ask(cluster, node, "read", CONFIG) == config
     folders = sorted(path.name for path in find_slots(cluster, node).path.iterdir() if path.is_dir())
     assert folders == ["A", "B"], "its slots take more room than two systems need"
+
+
+@pytest.mark.usefixtures("stalled")
+def test_the_extensions_of_a_release_are_layers_below_its_system(
+    cluster: Cluster, releases: Releases, tmp_path: Path
+) -> None:
+    node, squashfs = list_nodes(cluster, Role.WORKER)[0], tmp_path / "squashfs"
+    # What a layer has of the system is not seen: the system lies on top.
+    own = ask(cluster, node, "read", "/etc/hostname")
+    extensions: dict[str, Tree] = {
+        name: {"etc": {"hostname": b"taken"}, "usr": {"local": {"share": {name: {"text": name.encode()}}}}}
+        for name in ("first", "second")
+    }
+    result = upgrade(cluster, node, releases.make("v1.15.6", extensions=extensions))
+    assert result.returncode == 0, result.stderr
+    assert read_version(cluster, node) == "v1.15.6 in B"
+    listed = ask(cluster, node, "get", "extensions", "-o", "yaml")
+    assert listed.index("image: 000.first.sqsh") < listed.index("image: 001.second.sqsh")
+    for name in extensions:
+        assert ask(cluster, node, "read", f"/usr/local/share/{name}/text") == name
+    assert ask(cluster, node, "read", "/etc/hostname") == own
+
+    squashfs.write_bytes(b"hsqs" * 100)
+    result = upgrade(cluster, node, releases.make("v1.15.7", squashfs=squashfs))
+    assert "lacks what this machine uses: extension.first, extension.second" in result.stderr, result.stderr
+    altered = find_slots(cluster, node).path / "B/extensions/001.second.sqsh"
+    altered.write_bytes(b"no squashfs")
+    ask(cluster, node, "reboot")
+    assert read_version(cluster, node) == f"{FIRST} in A", "the other slot is started"
 
 
 def test_a_failed_self_check_is_reverted(cluster: Cluster, stalled: list[Future[CommandResult]]) -> None:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.harness.cluster import image, image_archives
+from tests.harness.squashfs import Tree, make_squashfs
 
+from talos.extensions.manifest import LAYERS, Extension, Layer, format_layers
 from talos.upgrade.archive import REPOSITORY, add_signature, write_archive
 from talos.upgrade.features import list_features
-from talos.upgrade.initramfs import RELEASE, read_folder, read_initramfs
+from talos.upgrade.initramfs import DIGESTS, EXTENSIONS, RELEASE, hash_file, read_folder, read_initramfs
 from talos.upgrade.manifest import ReleaseManifest, format_release
 from talos.upgrade.release import ARCHITECTURE, describe_file
 from talos.upgrade.signature import format_public, sign
@@ -59,6 +61,7 @@ class Releases:
         is_altered: bool = False,
         tag: str = "",
         features: Sequence[str] | None = None,
+        extensions: Mapping[str, Tree] | None = None,
     ) -> str:
         """Offer a release in the mirror; its name as an image. An altered one lies about its files.
 
@@ -66,7 +69,7 @@ class Releases:
         """
         work = self.folder / "work" / version
         work.mkdir(parents=True)
-        files = self._make_files(work, version, squashfs or image())
+        files = self._make_files(work, version, squashfs or image(), extensions or {})
         release = ReleaseManifest(
             version=version,
             commit="test",
@@ -88,14 +91,32 @@ class Releases:
         archive.replace(self.images / f"{tag or version}.tar")
         return name
 
-    def _make_files(self, folder: Path, version: str, squashfs: Path) -> Mapping[str, Path]:
+    def _make_files(
+        self, folder: Path, version: str, squashfs: Path, extensions: Mapping[str, Tree]
+    ) -> Mapping[str, Path]:
         files = {name: folder / name for name in ("vmlinuz", "initramfs", "cmdline")}
         files["vmlinuz"].write_bytes(b"no node of a container has a kernel of its own")
         files["cmdline"].write_text("pti=on\n")
         with files["initramfs"].open("wb") as out:
             out.writelines(read_initramfs(files["vmlinuz"], squashfs))
+            out.writelines(read_folder(make_extensions(folder / EXTENSIONS, extensions), EXTENSIONS))
             out.write(self.stamp(version).read_bytes())
         return files
+
+
+def make_extensions(folder: Path, extensions: Mapping[str, Tree]) -> Path:
+    """Write the layers of extensions as a build composes them; no folder when there are none."""
+    layers: list[Layer] = []
+    for number, (name, tree) in enumerate(extensions.items()):
+        folder.mkdir(exist_ok=True)
+        extension = Extension(name=name, version="1.0.0", author="test", description="a layer")
+        layers.append(Layer(image=f"{number:03}.{name}.sqsh", extension=extension))
+        (folder / layers[-1].image).write_bytes(make_squashfs(tree))
+    if layers:
+        digests = [f"{hash_file(folder / layer.image)}  {layer.image}\n" for layer in layers]
+        (folder / DIGESTS).write_text("".join(digests))
+        (folder / LAYERS).write_text(format_layers(layers))
+    return folder
 
 
 def _flip_last_byte(path: Path) -> None:

@@ -1,7 +1,7 @@
 """The two slots of a container node, in a folder that its launcher starts it from.
 
 A/, B/     ``release``, the identity of the slot's release; ``rootfs.sqsh``, its system image, but for the
-           cluster's own, which all nodes share
+           cluster's own, which all nodes share; ``extensions``, its layers, if it has any
 default    the slot that is started
 next       the slot that is started once: the launcher removes the file before it starts that slot
 watchdog   there during a trial: the launcher kills a node that has not touched it for too long
@@ -27,16 +27,23 @@ from talos.system.errors import UserError
 from talos.system.files import flush_folder, replace_durably
 from talos.system.version import parse_os_release
 from talos.system.watchdog import Watchdog
-from talos.upgrade.initramfs import IMAGE
+from talos.upgrade.initramfs import DIGESTS, EXTENSIONS, IMAGE
 from talos.upgrade.state import SLOTS, other_slot
-from talos.upgrade.unpack import OS_RELEASE, drop_cache, read_pieces, unpack_release, unpack_system
+from talos.upgrade.unpack import (
+    OS_RELEASE,
+    drop_cache,
+    read_layers,
+    read_pieces,
+    unpack_release,
+    unpack_system,
+)
 
 NEW, OLD = ".new", ".old"
 """Endings of a folder while it takes the place of another."""
 DEFAULT, NEXT, WATCHDOG, CAUSE, META = "default", "next", "watchdog", "cause", "meta"
 WATCHDOG_SECONDS = 120
 """From the start of a trial until the self-check has to feed the watchdog, and between two feeds."""
-_MAX_SMALL = 4096
+_MAX_SMALL = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,15 @@ class SlotFolder:
         """A slot's own system image; None where it is the cluster's."""
         path = self.path / slot / IMAGE
         return path if path.is_file() and not path.is_symlink() else None
+
+    def layers(self, slot: str) -> list[Path]:
+        """The extensions of a slot, the first one below the system image, then the others. UserError."""
+        names = read_layers(_read_small(self.path / slot / EXTENSIONS / DIGESTS))
+        found = [self.path / slot / name for name in names]
+        for path in found:
+            if not path.is_file() or path.is_symlink():
+                raise UserError("is missing", where=f"slot {slot}: {path.name}")
+        return found
 
     def _holds_system(self, slot: str) -> bool:
         folder = self.path / slot

@@ -1,4 +1,4 @@
-"""A container node's part of a release's initramfs: the system image, and the release's identity.
+"""A container node's part of a release's initramfs: system image, extensions, the release's identity.
 
 As the kernel does, archives are read one after the other, zeros between them are skipped, and a file takes
 the place of an earlier one of its name.
@@ -6,8 +6,9 @@ the place of an earlier one of its name.
 
 import hashlib
 import os
+import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from talos.system.files import flush_folder, replace_durably
 from talos.upgrade.initramfs import (
     CHUNK,
     DIGEST,
+    DIGESTS,
     EXTENSIONS,
     HEADER,
     IMAGE,
@@ -32,8 +34,15 @@ WHERE = "initramfs"
 OS_RELEASE = f"{RELEASE}/os-release"
 KEYS = f"{RELEASE}/keys/"
 _MAX_NAME = 256
-_MAX_SMALL = max(MAX_KEY, 4096)
+_MAX_SMALL = max(MAX_KEY, 8192)
 """Bytes of any file but the system image."""
+_MAX_LIST = 1 << 18
+"""Bytes of ``extensions.yaml``."""
+MAX_LAYERS = 32
+"""As many as the early init of a machine mounts."""
+_DIGEST = re.compile("[0-9a-f]{64}")
+_LAYER = re.compile(rf"{EXTENSIONS}/[a-z0-9][a-z0-9.-]{{0,90}}\.sqsh")
+_LISTS = {f"{EXTENSIONS}/{DIGESTS}": _MAX_SMALL, f"{EXTENSIONS}/extensions.yaml": _MAX_LIST}
 _FIELDS = (HEADER - len(MAGIC)) // 8
 
 
@@ -47,27 +56,49 @@ class Member:
 
 
 def unpack_system(pieces: Iterable[bytes], folder: Path) -> dict[str, str]:
-    """Write the system image and the folder ``release``; the SHA-256 digests by name.
+    """Write the system image and the folders ``extensions`` and ``release``; the SHA-256 digests by name.
 
-    UserError when there is no image that matches the digest beside it; OSError.
+    UserError when the image or an extension does not match the digest beside it; OSError.
     """
     digests: dict[str, str] = {}
     wanted = ""
     for member in read_members(pieces):
         if member.name == DIGEST:
             wanted = _read_small(member).decode("ascii", "replace").strip()
-        elif member.name.startswith(f"{EXTENSIONS}/"):
-            raise _refuse("has extensions as layers, which only machines mount; container nodes get an image")
-        elif member.name == IMAGE:
-            digests[IMAGE] = _write(folder, member)
-        elif _is_identity(member.name):
-            _check_small(member)
+        elif member.name == IMAGE or _LAYER.fullmatch(member.name):
             digests[member.name] = _write(folder, member)
-    if len(digests) > MAX_KEYS + 2:
+        elif _is_identity(member.name) or member.name in _LISTS:
+            _check_small(member, _LISTS.get(member.name, _MAX_SMALL))
+            digests[member.name] = _write(folder, member)
+    if sum(name.startswith(KEYS) for name in digests) > MAX_KEYS:
         raise _refuse(f"has more than {MAX_KEYS} keys")
     if digests.get(IMAGE) != wanted:
         raise _refuse(f"its system image has the digest {digests.get(IMAGE)}, expected {wanted or 'one'}")
+    _check_layers(folder, digests)
     return digests
+
+
+def read_layers(text: str) -> dict[str, str]:
+    """The digests of extensions by their places in the initramfs, in the order of the layers; UserError."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        digest, separator, name = line.partition("  ")
+        place = f"{EXTENSIONS}/{name}"
+        if not (_DIGEST.fullmatch(digest) and separator and _LAYER.fullmatch(place)) or place in found:
+            raise UserError(f"{line[:100]!r} is no digest of a layer", where=f"{EXTENSIONS}/{DIGESTS}")
+        found[place] = digest
+    if len(found) > MAX_LAYERS:
+        raise UserError(f"{len(found)} layers, at most {MAX_LAYERS} are mounted", where=EXTENSIONS)
+    return found
+
+
+def _check_layers(folder: Path, digests: Mapping[str, str]) -> None:
+    path = folder / EXTENSIONS / DIGESTS
+    wanted = read_layers(path.read_text(encoding="ascii", errors="replace") if path.exists() else "")
+    found = {name: digest for name, digest in digests.items() if _LAYER.fullmatch(name)}
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != found.get(name):
+            raise _refuse(f"{name} has the digest {found.get(name)}, expected {wanted.get(name) or 'none'}")
 
 
 def unpack_release(pieces: Iterable[bytes], folder: Path) -> None:
@@ -94,9 +125,9 @@ def _is_identity(name: str) -> bool:
     return name == OS_RELEASE or (key != name and "/" not in key and key.endswith(KEY_SUFFIX))
 
 
-def _check_small(member: Member) -> None:
-    if member.size > _MAX_SMALL:
-        raise _refuse(f"{member.name} has {member.size} bytes, at most {_MAX_SMALL} are read")
+def _check_small(member: Member, most: int = _MAX_SMALL) -> None:
+    if member.size > most:
+        raise _refuse(f"{member.name} has {member.size} bytes, at most {most} are read")
 
 
 def _read_small(member: Member) -> bytes:

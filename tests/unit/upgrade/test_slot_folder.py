@@ -9,7 +9,15 @@ import pytest
 from talos.system.block.meta import is_meta
 from talos.system.errors import UserError
 from talos.upgrade import slot_folder
-from talos.upgrade.initramfs import IMAGE, RELEASE, read_folder, read_initramfs
+from talos.upgrade.initramfs import (
+    DIGESTS,
+    EXTENSIONS,
+    IMAGE,
+    RELEASE,
+    hash_file,
+    read_folder,
+    read_initramfs,
+)
 from talos.upgrade.slot_folder import WATCHDOG_SECONDS, Boot, SlotFolder
 
 A, B, TRIAL = Boot("A", is_trial=False), Boot("B", is_trial=False), Boot("B", is_trial=True)
@@ -89,6 +97,51 @@ def test_a_system_is_written_started_once_and_made_the_default(slots: SlotFolder
 def test_the_default_is_not_overwritten(slots: SlotFolder, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="slot A is the default"):
         slots.write("A", cut(make_initramfs(tmp_path)), ignore)
+    assert list_files(slots) == NEW
+
+
+def add_extensions(folder: Path, **lists: str) -> bytes:
+    """An archive with two layers, and lists that replace the right ones."""
+    extensions = folder / "layers"
+    extensions.mkdir(exist_ok=True)
+    digests = ""
+    for name in ("000.one.sqsh", "001.two.sqsh"):
+        (extensions / name).write_bytes(name.encode() * 1000)
+        digests += f"{hash_file(extensions / name)}  {name}\n"
+    (extensions / DIGESTS).write_text(lists.get("digests", digests))
+    (extensions / "extensions.yaml").write_text("layers: []\n")
+    return b"".join(read_folder(extensions, EXTENSIONS))
+
+
+def test_extensions_are_written_and_found_in_their_order(slots: SlotFolder, tmp_path: Path) -> None:
+    slots.write("B", cut(make_initramfs(tmp_path) + add_extensions(tmp_path)), ignore)
+    folder = slots.path / "B/extensions"
+    assert slots.layers("B") == [folder / "000.one.sqsh", folder / "001.two.sqsh"]
+    assert (folder / "extensions.yaml").read_text() == "layers: []\n"
+    assert slots.layers("A") == []
+    (folder / "001.two.sqsh").unlink()
+    (folder / "001.two.sqsh").symlink_to("/dev/sda")
+    with pytest.raises(UserError, match=r"001\.two\.sqsh: is missing"):
+        slots.layers("B")
+
+
+@pytest.mark.parametrize(
+    ("digests", "reason"),
+    [
+        ("", "has the digest"),
+        (f"{'0' * 64}  000.one.sqsh\n", "has the digest"),
+        (f"{'0' * 64}  ../../B.sqsh\n", "is no digest of a layer"),
+        (f"{'0' * 64} 000.one.sqsh\n", "is no digest of a layer"),
+        (f"{'0' * 64}  a.sqsh\n{'0' * 64}  a.sqsh\n", "is no digest of a layer"),
+        ("".join(f"{'0' * 64}  {number}.sqsh\n" for number in range(33)), "33 layers"),
+        (f"{'0' * 64}  a.sqsh\n" * 200, "at most 8192"),
+    ],
+)
+def test_extensions_that_are_not_as_listed_are_refused(
+    digests: str, reason: str, slots: SlotFolder, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=reason):
+        slots.write("B", cut(make_initramfs(tmp_path) + add_extensions(tmp_path, digests=digests)), ignore)
     assert list_files(slots) == NEW
 
 

@@ -53,10 +53,14 @@ _HARDENED = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMounts:
-    """What the mounts are made from. ``image`` and ``disk`` are block devices, ``slot`` is in ``slots``."""
+    """What the mounts are made from. ``image``, ``layers`` and ``disk`` are block devices.
+
+    ``layers`` are the extensions below the system image, the first one topmost; ``slot`` is in ``slots``.
+    """
 
     root: Path
     image: Path
+    layers: tuple[Path, ...]
     disk: Path
     state_partition: Path
     slots: Path
@@ -70,7 +74,7 @@ class NodeMounts:
 def mount_node(mounts: NodeMounts) -> None:
     """Make all mounts, in the new PID 1's own mount namespace, before pivot_root."""
     root = mounts.root
-    _mount(mounts.image, root, "squashfs", kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV)
+    _mount_image(mounts)
     _mount(mounts.disk, root / "var", "xfs", kernel.MS_NOSUID | kernel.MS_NODEV)
     # As the early init of a machine shows its initramfs.
     _bind(mounts.slots / mounts.slot, root / "usr/install", read_only=True)
@@ -79,6 +83,24 @@ def mount_node(mounts: NodeMounts) -> None:
     _mount_proc(root)
     _mount("sysfs", root / "sys", "sysfs", _HARDENED | kernel.MS_RDONLY)
     _mount_cgroups(root / "sys/fs/cgroup", mounts.hierarchies)
+
+
+def _mount_image(mounts: NodeMounts) -> None:
+    """The system image, over its extensions, as the early init of a machine mounts them."""
+    flags = kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV
+    if not mounts.layers:
+        _mount(mounts.image, mounts.root, "squashfs", flags)
+        return
+    # The overlay covers it, and it goes with the old root.
+    _mount("tmpfs", mounts.root, "tmpfs", _HARDENED, "mode=0755,size=64k")
+    names = ["system", *map(str, range(len(mounts.layers)))]
+    for name, device in zip(names, (mounts.image, *mounts.layers), strict=True):
+        (mounts.root / name).mkdir(mode=0o755)
+        _mount(device, mounts.root / name, "squashfs", flags)
+    # Names without the path to them, which may hold a colon, and would be too long for so many layers.
+    os.chdir(mounts.root)
+    _mount("overlay", mounts.root, "overlay", flags, f"lowerdir={':'.join(names)}")
+    os.chdir("/")
 
 
 def _mount_system(mounts: NodeMounts) -> None:

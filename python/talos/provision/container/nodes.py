@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import override
 
@@ -17,6 +18,7 @@ from talos.provision.host.links import ClusterNetwork
 from talos.provision.launcher import Nodes, Outcome, StartError
 from talos.provision.store import ClusterFolder
 from talos.system.block.loop import LoopDevice
+from talos.system.errors import UserError
 from talos.system.process import describe_exit
 from talos.upgrade.slot_folder import Boot, SlotFolder
 
@@ -59,7 +61,7 @@ class ContainerNodes(Nodes):
         for boot, following in zip(boots, [*boots[1:], None], strict=True):
             try:
                 return self._start_slot(node, group, boot)
-            except (StartError, OSError) as error:
+            except (StartError, UserError, OSError) as error:
                 slots.note_end(f"its system image can't be started: {error}")
                 if following is None:
                     raise
@@ -72,18 +74,21 @@ class ContainerNodes(Nodes):
         log.info("node %s: slot %s%s", node.name, boot.slot, ", on trial" if boot.is_trial else "")
         slots.set_watchdog(armed=boot.is_trial)
         own = slots.image(boot.slot)
-        # Its mount keeps the device.
-        image = LoopDevice(own, read_only=True) if own else None
-        try:
-            return self._start_image(node, group, boot, (image or self._image).path)
-        finally:
-            if image is not None:
-                image.close()
+        files = [*([own] if own else []), *slots.layers(boot.slot)]
+        with ExitStack() as stack:
+            # Their mounts keep the devices.
+            devices = [stack.enter_context(closing(LoopDevice(file, read_only=True))).path for file in files]
+            if own is None:
+                devices.insert(0, self._image.path)
+            return self._start_image(node, group, boot, devices)
 
-    def _start_image(self, node: NodeRequest, group: Sequence[str], boot: Boot, image: Path) -> int:
+    def _start_image(
+        self, node: NodeRequest, group: Sequence[str], boot: Boot, devices: Sequence[Path]
+    ) -> int:
         mounts = NodeMounts(
             root=self._folder.root,
-            image=image,
+            image=devices[0],
+            layers=tuple(devices[1:]),
             disk=self._disks[node.name].path,
             state_partition=self._folder.state_partition(node.name),
             slots=self._folder.slots(node.name),
