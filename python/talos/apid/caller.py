@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from ipaddress import ip_address
 
-from talos.api.metadata import CALLER, IMPERSONATOR, NODE, NODES, PROXY_FROM, REACHED, READER, ROLE
+from talos.api.metadata import ADMIN, CALLER, IMPERSONATOR, NODE, NODES, PROXY_FROM, REACHED, READER, ROLE
 from talos.apid.routes import values_of
+from talos.rpc.port.addresses import is_siderolink, network_of
 from talos.rpc.proxy.raw import Metadata, Peer
 
 _ROLE_NAME = re.compile(r"os:[a-z:]{1,64}")
@@ -15,14 +17,24 @@ def roles_of(peer: Peer, metadata: Metadata, *, anonymous: bool) -> tuple[str, .
 
     They are in its certificate; another node's apid may pass its caller's roles in the metadata.
     Other organizations and values are left out, since metadata can't hold every text.
-    ``anonymous`` clients - in maintenance there are no others - are readers.
+    ``anonymous`` clients - in maintenance there are no others - are readers, but a manager at the other
+    end of the machine's SideroLink is the administrator.
     """
     if anonymous:
-        return (READER,)
+        return (ADMIN,) if _is_manager(peer) else (READER,)
     given = values_of(metadata, ROLE)
     if IMPERSONATOR in peer.organizations and given:
         return _only_roles(given)
     return _only_roles(peer.organizations)
+
+
+def _is_manager(peer: Peer) -> bool:
+    """Whether both ends of the connection are in one network of SideroLink: the machine has such a link."""
+    try:
+        there, here = ip_address(peer.host), ip_address(peer.reached)
+    except ValueError:
+        return False
+    return is_siderolink(there) and is_siderolink(here) and network_of(peer.host) == network_of(peer.reached)
 
 
 def _only_roles(names: Iterable[str]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Addresses and networks between their protobuf form and Python's, and the ids made from them."""
 
 from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_interface, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface, ip_network
 from typing import Any
 
 from talos.api.common import common_pb2
@@ -16,8 +16,6 @@ _OPERATORS = {
     enums_pb2.OPERATOR_VIP: "vip",
 }
 _TABLES = {253: "default", 254: "main", 255: "local"}
-# Generated unique local addresses have their purpose in the eighth byte; this is SideroLink's.
-_SIDEROLINK = 0x03
 
 
 def make_prefix(interface: Interface | Network) -> common_pb2.NetIPPrefix:
@@ -108,11 +106,6 @@ def route_state_id(route: RouteState, link: str) -> str:
         priority=route.priority,
         link=link,
     )
-
-
-def is_siderolink(address: Address) -> bool:
-    """Whether an address is SideroLink's: one of the point-to-point link to a manager."""
-    return isinstance(address, IPv6Address) and address.packed[0] == 0xFD and address.packed[7] == _SIDEROLINK
 
 
 def make_rule_id(family: int, priority: int) -> str:

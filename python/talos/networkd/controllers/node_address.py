@@ -5,11 +5,12 @@ from ipaddress import ip_address
 
 from talos.api.definitions.network_pb2 import NodeAddressFilterSpec, NodeAddressSpec
 from talos.config.contract import HOST_DNS_FOR_PODS
-from talos.networkd.addresses import is_siderolink, make_prefix, parse_interface, parse_network
+from talos.networkd.addresses import make_prefix, parse_interface, parse_network
 from talos.networkd.controllers.kernel_status import ADDRESS_STATUS
 from talos.networkd.controllers.link_status import is_usable
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.rpc.port.addresses import is_siderolink
 from talos.system.net.links import Interface
 
 # The virtual link of external addresses.

@@ -3,6 +3,18 @@
 import ipaddress
 from urllib.parse import unquote
 
+_SIDEROLINK = 0x03
+"""In the eighth byte of a generated unique local address is its purpose; this is SideroLink's."""
+
+
+def is_siderolink(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether an address is SideroLink's: one of the point-to-point link to a manager."""
+    return (
+        isinstance(address, ipaddress.IPv6Address)
+        and address.packed[0] == 0xFD
+        and address.packed[7] == _SIDEROLINK
+    )
+
 
 def format_address(name: tuple[str, int]) -> str:
     """A socket's address as text; an IPv4 one without its IPv6 prefix."""
