@@ -10,9 +10,10 @@ from tests.harness.cluster import image, image_archives
 from tests.harness.squashfs import Tree, make_squashfs
 
 from talos.extensions.manifest import LAYERS, Extension, Layer, format_layers
+from talos.system.files import hash_file
 from talos.upgrade.archive import REPOSITORY, add_signature, write_archive
 from talos.upgrade.features import list_features
-from talos.upgrade.initramfs import DIGESTS, EXTENSIONS, RELEASE, hash_file, read_folder, read_initramfs
+from talos.upgrade.initramfs import DIGESTS, EXTENSIONS, RELEASE, read_folder, read_initramfs
 from talos.upgrade.manifest import ReleaseManifest, format_release
 from talos.upgrade.release import ARCHITECTURE, describe_file
 from talos.upgrade.signature import format_public, sign

@@ -4,7 +4,6 @@ An extension is a folder as upstream has them: ``manifest.yaml``, and its files 
 """
 
 import argparse
-import hashlib
 import os
 import stat
 import sys
@@ -24,6 +23,7 @@ from talos.extensions.manifest import (
 )
 from talos.extensions.service import DEFINITIONS, ROOTS, SUFFIX, parse_service
 from talos.system.errors import UserError
+from talos.system.files import hash_file
 from talos.system.process import run_command
 
 ROOTFS = "rootfs"
@@ -113,7 +113,7 @@ def make_layers(folders: Sequence[Folder], out: Path, scratch: Path, pack: Pack 
         copy_files(folder, tree)
         pack(tree, out / layer.image)
         layers.append(layer)
-    digests = [f"{_hash_file(out / layer.image)}  {layer.image}\n" for layer in layers]
+    digests = [f"{hash_file(out / layer.image)}  {layer.image}\n" for layer in layers]
     (out / DIGESTS).write_text("".join(digests), encoding="ascii")
     (out / LAYERS).write_text(format_layers(layers), encoding="utf-8")
 
@@ -192,11 +192,6 @@ def _list_definitions(files: Mapping[str, Path]) -> Iterator[tuple[str, Path]]:
     for name, path in files.items():
         if PurePosixPath(name).parent == PurePosixPath(folder) and name.endswith(SUFFIX):
             yield name, path
-
-
-def _hash_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 if __name__ == "__main__":

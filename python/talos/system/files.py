@@ -1,10 +1,13 @@
 """The kernel's files (/proc, /sys, /etc) through a port, with a twin for tests; writing durably."""
 
+import hashlib
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, override
+
+_PIECE = 1 << 20
 
 
 class Files(Protocol):
@@ -82,6 +85,19 @@ def replace_durably(
         temporary.unlink(missing_ok=True)
         raise
     flush_folder(path.parent)
+
+
+def read_pieces(path: Path) -> Iterator[bytes]:
+    """A file in pieces of which one is in memory at a time."""
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            yield piece
+
+
+def hash_file(path: Path) -> str:
+    """The SHA-256 digest of a file in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def flush_folder(folder: Path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from talos.system.errors import UserError
+from talos.system.files import hash_file
 from talos.upgrade.manifest import FOLDER, MAX_MANIFEST, ReleaseManifest, format_release
 
 MANIFEST = "dev.talos.release.manifest"
@@ -58,8 +59,7 @@ def write_archive(release: ReleaseManifest, files: Mapping[str, Path], reference
         layer_file = out.with_suffix(".layer")
         try:
             _write_layer(release, files, layer_file)
-            with layer_file.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hash_file(layer_file)
             layer = {
                 "mediaType": f"{KIND}.layer.v1.tar",
                 "digest": f"sha256:{digest}",

@@ -8,16 +8,15 @@ unpacks one after the other. So the system image does not change with the commit
 with the keys that it trusts.
 """
 
-import hashlib
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from talos.system.files import hash_file, read_pieces
+
 INIT = "init"
 IMAGE = "rootfs.sqsh"
 DIGEST = "rootfs.sqsh.sha256"
-CHUNK = 1 << 20
-"""Bytes that are in memory at a time."""
 EXTENSIONS = "extensions"
 """The extensions' images, ``extensions.yaml``, and the digests that the early init checks."""
 DIGESTS = "sha256sums"
@@ -65,18 +64,10 @@ def read_digests(text: str) -> dict[str, str]:
     return {name: digest for digest, name in lines}
 
 
-def hash_file(path: Path) -> str:
-    """The SHA-256 digest in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _add_file(name: str, mode: int, path: Path) -> Iterator[bytes]:
     size = path.stat().st_size
     yield from _add(name, stat.S_IFREG | mode, size)
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            yield chunk
+    yield from read_pieces(path)
     yield _padding(size)
 
 

@@ -4,7 +4,6 @@ The programs ``sign`` and ``keygen`` of the flake are this module under the name
 """
 
 import argparse
-import hashlib
 import os
 import sys
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from talos.system.errors import UserError
+from talos.system.files import hash_file
 from talos.upgrade.archive import REPOSITORY, add_signature, read_annotations, read_archive, write_archive
 from talos.upgrade.features import list_features
 from talos.upgrade.manifest import ReleaseFile, ReleaseManifest, check_release, parse_release
@@ -54,9 +54,7 @@ def make(options: argparse.Namespace) -> None:
 
 def describe_file(name: str, path: Path) -> ReleaseFile:
     """Size and digest of a file."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return ReleaseFile(name=name, size=path.stat().st_size, sha256=digest)
+    return ReleaseFile(name=name, size=path.stat().st_size, sha256=hash_file(path))
 
 
 def sign_release(options: argparse.Namespace) -> None:

@@ -12,7 +12,6 @@ A node sees the folder below its handover and writes the slot that it does not r
 folder may hold anything.
 """
 
-import hashlib
 import os
 import shutil
 import time
@@ -24,7 +23,7 @@ from typing import override
 
 from talos.system.block.meta import make_meta
 from talos.system.errors import UserError
-from talos.system.files import flush_folder, replace_durably
+from talos.system.files import flush_folder, hash_file, read_pieces, replace_durably
 from talos.system.version import parse_os_release
 from talos.system.watchdog import Watchdog
 from talos.upgrade.initramfs import DIGESTS, EXTENSIONS, IMAGE
@@ -33,7 +32,6 @@ from talos.upgrade.unpack import (
     OS_RELEASE,
     drop_cache,
     read_layers,
-    read_pieces,
     unpack_release,
     unpack_system,
 )
@@ -189,7 +187,7 @@ class SlotFolder:
             new.mkdir(mode=0o755)
             digests = unpack_system(initramfs, new)
             report(f"reading slot {slot} back")
-            damaged = [name for name, digest in digests.items() if _read_digest(new / name) != digest]
+            damaged = [name for name, digest in digests.items() if _hash_disk(new / name) != digest]
             if damaged:
                 text = f"{damaged[0]} reads differently from what was written"
                 raise UserError(text, where=f"slot {slot}", hint="the disk is broken")
@@ -229,7 +227,7 @@ def _read_small(path: Path) -> str:
         return ""
 
 
-def _read_digest(path: Path) -> str:
+def _hash_disk(path: Path) -> str:
+    """The digest of what is on the disk, not of what memory has of it."""
     drop_cache(path)
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return hash_file(path)

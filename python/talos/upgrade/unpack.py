@@ -15,7 +15,6 @@ from pathlib import Path
 from talos.system.errors import UserError
 from talos.system.files import flush_folder, replace_durably
 from talos.upgrade.initramfs import (
-    CHUNK,
     DIGEST,
     DIGESTS,
     EXTENSIONS,
@@ -111,13 +110,6 @@ def unpack_release(pieces: Iterable[bytes], folder: Path) -> None:
             path = folder / member.name
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             path.write_bytes(_read_small(member))
-
-
-def read_pieces(path: Path) -> Iterator[bytes]:
-    """A file in pieces."""
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            yield chunk
 
 
 def _is_identity(name: str) -> bool:

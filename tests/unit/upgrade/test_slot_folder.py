@@ -8,13 +8,13 @@ import pytest
 
 from talos.system.block.meta import is_meta
 from talos.system.errors import UserError
+from talos.system.files import hash_file
 from talos.upgrade import slot_folder
 from talos.upgrade.initramfs import (
     DIGESTS,
     EXTENSIONS,
     IMAGE,
     RELEASE,
-    hash_file,
     read_folder,
     read_initramfs,
 )
@@ -167,7 +167,7 @@ def test_a_full_or_broken_disk_leaves_the_slot_as_it_was(
     with pytest.raises(OSError, match="No space"):
         slots.write("B", fail(cut(make_initramfs(tmp_path, "v1.17.0"))), ignore)
     with monkeypatch.context() as patched:
-        patched.setattr(slot_folder, "_read_digest", str)
+        patched.setattr(slot_folder, "_hash_disk", str)
         with pytest.raises(UserError, match="reads differently"):
             slots.write("B", cut(make_initramfs(tmp_path, "v1.17.0")), ignore)
     assert list_files(slots) == before

@@ -21,8 +21,7 @@ from talos.disks.layout import BIOS, BOOT, EFI, MARKS, META, SYSTEM, Placed, mak
 from talos.system.block.meta import make_meta
 from talos.system.block.wipe import wipe_edges
 from talos.system.errors import UserError
-from talos.system.files import flush_folder, replace_durably
-from talos.upgrade.initramfs import hash_file
+from talos.system.files import flush_folder, hash_file, replace_durably
 from talos.upgrade.state import SLOTS
 
 SLOT = SLOTS[0]

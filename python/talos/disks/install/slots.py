@@ -6,7 +6,6 @@ within one sector of the disk: GRUB replays no log of a filesystem, and a disk m
 was given last.
 """
 
-import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from talos.disks.install.grub_config import (
 from talos.disks.install.target import Target
 from talos.disks.layout import BOOT, Placed, place_areas
 from talos.system.errors import UserError
-from talos.system.files import flush_folder, replace_durably
+from talos.system.files import flush_folder, hash_file, replace_durably
 from talos.system.kernel import exchange
 
 NEW, OLD = ".new", ".old"
@@ -158,7 +157,6 @@ def _is_complete(folder: Path) -> bool:
 
 def _find_damaged(folder: Path, content: SlotContent) -> str:
     for name, wanted in content.digests.items():
-        with (folder / name).open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != wanted:
-                return name
+        if hash_file(folder / name) != wanted:
+            return name
     return ""

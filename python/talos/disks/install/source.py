@@ -9,15 +9,14 @@ from typing import Protocol
 from talos.disks.install.boot_loader import DIRECTORY as BOOT_DIRECTORY
 from talos.disks.install.boot_loader import BootImages, load_images
 from talos.system.errors import UserError
+from talos.system.files import hash_file, read_pieces
 from talos.upgrade.initramfs import (
-    CHUNK,
     DIGEST,
     DIGESTS,
     EXTENSIONS,
     IMAGE,
     INIT,
     RELEASE,
-    hash_file,
     read_digests,
     read_folder,
     read_initramfs,
@@ -82,9 +81,7 @@ class RunningSystem:
 
     def read_kernel(self) -> Iterator[bytes]:
         """The kernel."""
-        with (self.directory / KERNEL).open("rb") as file:
-            while chunk := file.read(CHUNK):
-                yield chunk
+        yield from read_pieces(self.directory / KERNEL)
 
     def hash_kernel(self) -> str:
         """Its digest."""

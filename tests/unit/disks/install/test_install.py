@@ -13,7 +13,8 @@ from talos.disks.install.source import load_source
 from talos.disks.layout import GIB, MIB, SYSTEM, Placed, place_areas
 from talos.system.block.meta import parse_meta
 from talos.system.errors import UserError
-from talos.upgrade.initramfs import hash_file, read_initramfs
+from talos.system.files import hash_file
+from talos.upgrade.initramfs import read_initramfs
 
 from .world import FolderTarget, make_disk, make_job, make_request, make_source
 

@@ -14,7 +14,7 @@ from talos.disks.install.plan import InstallPlan
 from talos.disks.install.request import InstallRequest
 from talos.disks.install.source import RunningSystem, Source, load_source
 from talos.disks.layout import GIB, Placed, place_areas
-from talos.upgrade.initramfs import hash_file
+from talos.system.files import hash_file
 
 BOOT = BootImages(boot=b"\xeb\x63" + b"B" * 510, core=b"C" * 100_000, efi=b"MZ", cmdline="pti=on")
 
