@@ -23,14 +23,23 @@ PAUSE = 1.0
 _CONTROL_PLANE = (MachineType.TYPE_INIT, MachineType.TYPE_CONTROL_PLANE)
 
 
+def is_control_plane(member: MemberSpec) -> bool:
+    """Whether a member of the cluster is a node of its control plane."""
+    return member.machine_type in _CONTROL_PLANE
+
+
+def find_address(member: MemberSpec) -> str:
+    """A member's first address, without the zone that may follow it; empty while it has none."""
+    return str(ip_address(member.addresses[0].ip[:16])) if member.addresses else ""
+
+
 def sort_members(members: Sequence[MemberSpec]) -> ClusterNodes:
     """The nodes among discovered members, each by its first address."""
     control_plane: list[str] = []
     workers: list[str] = []
     for member in members:
-        if member.addresses:
-            list_ = control_plane if member.machine_type in _CONTROL_PLANE else workers
-            list_.append(str(ip_address(member.addresses[0].ip[:16])))
+        if address := find_address(member):
+            (control_plane if is_control_plane(member) else workers).append(address)
     return ClusterNodes(control_plane=control_plane, workers=workers)
 
 

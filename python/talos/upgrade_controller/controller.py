@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 from talos.api.definitions.cluster_pb2 import MemberSpec
-from talos.api.definitions.enums_pb2 import MachineType
 from talos.api.rpc import RpcError
+from talos.daemon.health import find_address, is_control_plane
 from talos.fleet.calls import FleetCalls
 from talos.fleet.engine import Fleet, Order
 from talos.fleet.plan import Limits, Plan, make_plan, parse_unavailable
@@ -64,16 +63,15 @@ def choose_nodes(members: Sequence[MemberSpec], chosen: NodesSection) -> list[st
     """The addresses of the members that are selected, ordered by hostname."""
     found: list[str] = []
     for member in sorted(members, key=lambda one: one.hostname):
-        is_worker = member.machine_type not in (MachineType.TYPE_INIT, MachineType.TYPE_CONTROL_PLANE)
-        name, role = member.hostname, "worker" if is_worker else "controlplane"
+        name, role = member.hostname, "controlplane" if is_control_plane(member) else "worker"
         is_named = any(fnmatchcase(name, pattern) for pattern in chosen.hostnames)
         if (
-            member.addresses
+            (address := find_address(member))
             and role in chosen.roles
             and is_named
             and not any(fnmatchcase(name, pattern) for pattern in chosen.exclude)
         ):
-            found.append(str(ip_address(member.addresses[0].ip)))
+            found.append(address)
     return found
 
 
