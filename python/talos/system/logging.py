@@ -15,6 +15,11 @@ KEYS = 1000
 """Keys of :meth:`Log.once` that are remembered."""
 
 
+def make_printable(text: str) -> str:
+    """A text that any terminal may get."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
 def write_stderr(line: str) -> None:
     """Write one line in one piece, so that lines of several writers don't mix."""
     sys.stderr.write(line + "\n")

@@ -17,8 +17,11 @@ from talos.system.files import hash_file, read_pieces
 INIT = "init"
 IMAGE = "rootfs.sqsh"
 DIGEST = "rootfs.sqsh.sha256"
+SHOWN = Path("/usr/install")
+"""Where a node sees what it was started from, as early init unpacked it."""
 EXTENSIONS = "extensions"
-"""The extensions' images, ``extensions.yaml``, and the digests that the early init checks."""
+"""The extensions' images, their list, and the digests that the early init checks."""
+LAYERS = "extensions.yaml"
 DIGESTS = "sha256sums"
 RELEASE = "release"
 """The release's identity: ``os-release``, and ``keys/`` with the keys of releases that it accepts."""

@@ -24,6 +24,7 @@ from typing import override
 from talos.system.block.meta import make_meta
 from talos.system.errors import UserError
 from talos.system.files import flush_folder, hash_file, read_pieces, replace_durably
+from talos.system.logging import make_printable
 from talos.system.version import parse_os_release
 from talos.system.watchdog import Watchdog
 from talos.upgrade.initramfs import DIGESTS, EXTENSIONS, IMAGE
@@ -144,8 +145,7 @@ class SlotFolder:
 
     def read_cause(self) -> str:
         """Why the last boot failed; empty when it did not."""
-        text = _read_small(self.path / CAUSE).strip()
-        return "".join(character if character.isprintable() else "?" for character in text)
+        return make_printable(_read_small(self.path / CAUSE).strip())
 
     def erase_cause(self) -> None:
         """Once it is kept elsewhere."""

@@ -21,6 +21,7 @@ from talos.upgrade.initramfs import (
     HEADER,
     IMAGE,
     KEY_SUFFIX,
+    LAYERS,
     MAGIC,
     MAX_KEY,
     MAX_KEYS,
@@ -41,7 +42,7 @@ MAX_LAYERS = 32
 """As many as the early init of a machine mounts."""
 _DIGEST = re.compile("[0-9a-f]{64}")
 _LAYER = re.compile(rf"{EXTENSIONS}/[a-z0-9][a-z0-9.-]{{0,90}}\.sqsh")
-_LISTS = {f"{EXTENSIONS}/{DIGESTS}": _MAX_SMALL, f"{EXTENSIONS}/extensions.yaml": _MAX_LIST}
+_LISTS = {f"{EXTENSIONS}/{DIGESTS}": _MAX_SMALL, f"{EXTENSIONS}/{LAYERS}": _MAX_LIST}
 _FIELDS = (HEADER - len(MAGIC)) // 8
 
 

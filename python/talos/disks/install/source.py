@@ -17,13 +17,12 @@ from talos.upgrade.initramfs import (
     IMAGE,
     INIT,
     RELEASE,
+    SHOWN,
     read_digests,
     read_folder,
     read_initramfs,
 )
 
-DIRECTORY = Path("/usr/install")
-"""Where early init shows the initramfs that it came from."""
 KERNEL = "vmlinuz"
 
 
@@ -117,7 +116,7 @@ class RunningSystem:
                 )
 
 
-def load_source(version: str, directory: Path = DIRECTORY, boot: Path = BOOT_DIRECTORY) -> RunningSystem:
+def load_source(version: str, directory: Path = SHOWN, boot: Path = BOOT_DIRECTORY) -> RunningSystem:
     """The system that runs; UserError when it was not started from an initramfs that is still there."""
     for name in (INIT, IMAGE, DIGEST):
         if not (directory / name).is_file():

@@ -17,7 +17,6 @@ from talos.machined.containerd.store import find_image
 from talos.machined.node.ports import Node, RebootMode, SequenceLockedError
 from talos.machined.services.etcd import check_upgrade, end_upgrade, lock_rollback
 from talos.machined.upgrade.image import Release, load_release
-from talos.machined.upgrade.installer import install_release
 from talos.machined.upgrade.steps import Steps
 from talos.system.errors import UserError
 from talos.upgrade.state import Phase
@@ -41,6 +40,9 @@ def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
         del call
         if await is_installed(node.state):
             raise RpcError(Code.ALREADY_EXISTS, "Talos is already installed")
+        # A machine is installed once.
+        from talos.machined.upgrade.installer import install_release
+
         _check_idle(node)
         if not request.destination.disk:
             raise RpcError(Code.INVALID_ARGUMENT, "destination.disk is required")
@@ -50,10 +52,7 @@ def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
             steps = Steps(node.upgrades.publish)
             instances = open_instance(node, where.namespace, is_cri=where.driver == common_pb2.CRI)
             async with steps.sequence("install"), instances as instance:
-                async with steps.phase("verify", "verifyRelease"):
-                    report(f"checking {image}")
-                    release = await _load(instance, image, node)
-                    report(f"{describe(release)} is complete and signed by a key that this system trusts")
+                release = await _verify(instance, image, node, steps, report)
                 async with steps.phase("install", "install"):
                     await install_release(node.upgrades, release, request.destination.disk, report)
 
@@ -73,10 +72,7 @@ def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
             steps, image = Steps(node.upgrades.publish), request.source.image_name
             instances = open_instance(node, where.namespace, is_cri=is_cri)
             async with steps.sequence("upgrade"), instances as instance:
-                async with steps.phase("verify", "verifyRelease"):
-                    report(f"checking {image}")
-                    release = await _load(instance, image, node)
-                    report(f"{describe(release)} is complete and signed by a key that this system trusts")
+                release = await _verify(instance, image, node, steps, report)
                 async with steps.phase("check", "checkUpgrade"):
                     installer = await node.upgrades.prepare(release)
                     await check_upgrade(node.connect)
@@ -190,6 +186,17 @@ def _check_idle(node: Node) -> None:
 
 async def _load(instance: Instance, name: str, node: Node) -> Release:
     return await load_release(instance.containerd, name, root=instance.root, keys=node.upgrades.keys)
+
+
+async def _verify(
+    instance: Instance, name: str, node: Node, steps: Steps, report: Callable[[str], None]
+) -> Release:
+    """The phase before anything is written."""
+    async with steps.phase("verify", "verifyRelease"):
+        report(f"checking {name}")
+        release = await _load(instance, name, node)
+        report(f"{describe(release)} is complete and signed by a key that this system trusts")
+    return release
 
 
 def describe(release: Release) -> str:

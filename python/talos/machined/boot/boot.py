@@ -11,8 +11,6 @@ from talos.daemon.config_view import make_view
 from talos.daemon.daemons import DAEMONS, DaemonSpec
 from talos.daemon.grants import Grants, load_grants, make_guard
 from talos.daemon.run import Daemon
-from talos.disks.install.source import DIRECTORY as INITRAMFS
-from talos.extensions.manifest import LAYERS
 from talos.machined.boot import filesystems
 from talos.machined.boot.machine import Machine
 from talos.machined.boot.make_machine import BootContext, make_machine
@@ -31,7 +29,7 @@ from talos.rpc.server import serve
 from talos.system.errors import UserError
 from talos.system.logging import collect_library_logs
 from talos.system.power import PowerAction
-from talos.upgrade.initramfs import EXTENSIONS
+from talos.upgrade.initramfs import EXTENSIONS, LAYERS, SHOWN
 from talos.upgrade.state import Phase
 
 OWN_GROUP = "init"
@@ -93,7 +91,7 @@ async def describe_machine(machine: Machine) -> None:
     """Apply kernel parameters, and publish the resources that stay the same for the whole boot."""
     machine.params.apply({})
     machine.show_identity(machine.identity)
-    layers = INITRAMFS / EXTENSIONS / LAYERS
+    layers = SHOWN / EXTENSIONS / LAYERS
     if layers.is_file():
         machine.etc.write(LAYERS, layers.read_text(encoding="utf-8"), mode=0o444)
     await resources.describe_machine(

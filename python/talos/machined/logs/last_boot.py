@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from talos.system.logging import make_printable
 from talos.system.pstore import CONSOLE, PSTORE, join_dump, read_records
 from talos.system.watchdog import DEVICES, has_reset
 
@@ -70,4 +71,4 @@ def find_cause(log: bytes) -> str:
 def show(line: bytes) -> str:
     """A line as something that any terminal may get."""
     text = line.decode("ascii", "replace").replace("\ufffd", "?")
-    return "".join(character if character.isprintable() else "?" for character in text)[:MAX_CAUSE]
+    return make_printable(text)[:MAX_CAUSE]

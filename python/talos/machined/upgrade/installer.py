@@ -6,15 +6,15 @@ from functools import partial
 
 import trio
 
-from talos.config.model import Config
 from talos.disks.disk import read_disks
 from talos.disks.install.boot_loader import BootImages, make_images
 from talos.disks.install.install import Job, run_install
 from talos.disks.install.plan import is_device_busy, make_plan
 from talos.disks.install.request import InstallRequest
 from talos.disks.refresh import refresh_discovery
+from talos.machined.node.config_store import load_config
 from talos.machined.upgrade.image import Release
-from talos.machined.upgrade.slots import MAX_CMDLINE, SECTOR, DiskSlots
+from talos.machined.upgrade.slots import MAX_CMDLINE, SECTOR, DiskSlots, find_arguments
 from talos.machined.upgrade.upgrader import Report, Upgrader
 from talos.system.errors import UserError
 from talos.system.version import get_version
@@ -89,7 +89,7 @@ async def install_release(upgrades: Upgrader, release: Release, disk: str, repor
         path=disk,
         wipe=False,
         wipe_option="",
-        arguments=find_arguments(await upgrades.read_config()),
+        arguments=find_arguments(await load_config(upgrades.state)),
     )
     async with upgrades.lock():
         plan = make_plan(await read_disks(upgrades.state), request, is_busy=is_device_busy)
@@ -99,12 +99,6 @@ async def install_release(upgrades: Upgrader, release: Release, disk: str, repor
         target = slots.open_target(plan.disk.path, plan.disk.spec.sector_size or SECTOR)
         await run_install(Job(plan=plan, source=source, target=target, log=partial(_report, report)))
         await refresh_discovery(upgrades.state)
-
-
-def find_arguments(config: Config | None) -> tuple[str, ...]:
-    """The kernel's arguments that a config adds."""
-    install = config.machine.install if config and config.machine else None
-    return (install.extra_kernel_args if install else None) or ()
 
 
 def _report(report: Report, line: str) -> None:

@@ -2,16 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Protocol, override
+from typing import TYPE_CHECKING, Protocol, override
 
 import trio
 
-from talos.config.read.loader import load
-from talos.disks.install import slots as on_disk
-from talos.disks.install.grub_config import Entry, make_arguments
-from talos.disks.install.slots import SlotContent
-from talos.disks.install.target import BlockTarget
-from talos.machined.node.config_store import get_config
+from talos.config.model import Config
+from talos.machined.node.config_store import load_config
 from talos.machined.upgrade.image import Release
 from talos.resource import ids
 from talos.resource.state import NotFoundError, State
@@ -24,6 +20,11 @@ from talos.upgrade.slot_folder import SlotFolder
 SECTOR = 512
 MAX_CMDLINE = 2048
 """Bytes of the kernel's arguments in a release; the kernel takes 2048 itself."""
+
+if TYPE_CHECKING:
+    from talos.disks.install.slots import SlotContent
+    from talos.disks.install.slots import Slots as SlotsOnDisk
+    from talos.disks.install.target import BlockTarget
 
 type Write = Callable[[Callable[[str], None]], None]
 """Writes a slot, blocking, and reports its steps. UserError, OSError; the slot has then what it had."""
@@ -50,7 +51,7 @@ class Slots(Protocol):
 
 
 class DiskSlots(Slots):
-    """Those on the system disk, whose boot loader is GRUB."""
+    """Those on the system disk, whose boot loader is GRUB. What writes disks is loaded by need: seldom."""
 
     def __init__(self, state: State, run: Run, mounts: Mounts) -> None:
         self._state, self._run, self._mounts = state, run, mounts
@@ -72,33 +73,43 @@ class DiskSlots(Slots):
     async def make_default(self, slot: str) -> None:
         await trio.to_thread.run_sync((await self._find()).make_default, slot)
 
-    async def _find(self) -> on_disk.Slots:
+    async def _find(self) -> "SlotsOnDisk":
+        from talos.disks.install.slots import Slots as SlotsOnDisk
+
         try:
             path = (await self._state.get(*ids.SYSTEM_DISK)).spec.dev_path
         except NotFoundError:
             raise UserError("there is no system disk", where="upgrade") from None
-        return on_disk.Slots(self.open_target(path, SECTOR))
+        return SlotsOnDisk(self.open_target(path, SECTOR))
 
-    def open_target(self, path: str, sector_size: int) -> BlockTarget:
+    def open_target(self, path: str, sector_size: int) -> "BlockTarget":
         """A disk that a system is written to."""
+        from talos.disks.install.target import BlockTarget
+
         return BlockTarget(path, sector_size, self._run, self._mounts)
 
-    async def _make_content(self, release: Release, slot: str) -> SlotContent:
+    async def _make_content(self, release: Release, slot: str) -> "SlotContent":
+        from talos.disks.install.grub_config import Entry, make_arguments
+        from talos.disks.install.slots import SlotContent
+
         layer = release.layer
         if layer.files[CMDLINE].size > MAX_CMDLINE:
             raise UserError(f"its {CMDLINE} is too long", where=f"image {release.name}")
         cmdline = await trio.to_thread.run_sync(lambda: b"".join(layer.read(CMDLINE)))
-        data = await get_config(self._state, ids.MACHINE_CONFIG)
-        config = await trio.to_thread.run_sync(load, data) if data else None
-        install = config.machine.install if config and config.machine else None
-        extra = install.extra_kernel_args if install else None
-        arguments = make_arguments(cmdline.decode("ascii", "replace").strip(), extra or ())
+        extra = find_arguments(await load_config(self._state))
+        arguments = make_arguments(cmdline.decode("ascii", "replace").strip(), extra)
         names = (KERNEL, INITRAMFS)
         return SlotContent(
             entry=Entry(slot=slot, version=release.manifest.version, arguments=arguments),
             files={name: partial(layer.read, name) for name in names},
             digests={name: layer.files[name].sha256 for name in names},
         )
+
+
+def find_arguments(config: Config | None) -> tuple[str, ...]:
+    """The kernel's arguments that a config adds."""
+    install = config.machine.install if config and config.machine else None
+    return (install.extra_kernel_args if install else None) or ()
 
 
 class FolderSlots(Slots):

@@ -16,10 +16,8 @@ from google.protobuf.message import Message
 from talos.api.common.common_pb2 import Code as CommonCode
 from talos.api.common.common_pb2 import Error as CommonError
 from talos.api.machine import machine_pb2 as pb
-from talos.config.model import Config
-from talos.config.read.loader import load
 from talos.machined.logs.last_boot import LastBoot
-from talos.machined.node.config_store import get_config
+from talos.machined.node.config_store import load_config
 from talos.machined.node.meta_store import MetaStore
 from talos.machined.upgrade.image import Release
 from talos.machined.upgrade.slots import Slots
@@ -174,12 +172,7 @@ class Upgrader:
 
     async def _find_features(self) -> Sequence[str]:
         extensions = [layer.spec.metadata.name for layer in await self.state.list(kinds.EXTENSION_STATUS)]
-        return find_used(await self.read_config(), filter(None, extensions))
-
-    async def read_config(self) -> Config | None:
-        """The machine's config; None while it has none."""
-        data = await get_config(self.state, ids.MACHINE_CONFIG)
-        return await trio.to_thread.run_sync(load, data) if data else None
+        return find_used(await load_config(self.state), filter(None, extensions))
 
     def _check_start(self) -> None:
         if not self.running:

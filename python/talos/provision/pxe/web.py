@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from talos.provision.pxe.dnsmasq import SCRIPT
 from talos.provision.pxe.script import ASSETS, CONFIG, IDENTITY
 from talos.system.errors import UserError
+from talos.system.logging import make_printable
 
 FALLBACK = "default"
 SUFFIX = ".yaml"
@@ -154,4 +155,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _tell(self, what: str) -> None:
-        self.show(f"{self.client_address[0]}: {''.join(c if c.isprintable() else '?' for c in what)}")
+        self.show(f"{self.client_address[0]}: {make_printable(what)}")
