@@ -212,6 +212,9 @@ KUBED = DaemonSpec(
     limits=Limits(minimum=16 * MIB, low=32 * MIB, maximum=128 * MIB, millicores=250),
 )
 
+KUBELET_BUS = f"{KUBED.directory}/dbus/system_bus_socket"
+"""Where kubed serves a bus to the kubelet, which sees nothing else of its folder."""
+
 DAEMONS = (NETWORKD, ROUTERD, TIMED, CLUSTERD, DNSD, KUBED, APID, TRUSTD, UDEVD)
 """Every daemon beside PID 1, in the order in which a booting node starts them."""
 BY_NAME = {daemon.name: daemon for daemon in DAEMONS}

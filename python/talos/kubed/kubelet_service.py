@@ -12,6 +12,8 @@ from talos.api.internal import kubelet_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError, Service
 from talos.kubed.admin import AdminAccess, connect_admin
 from talos.kubed.node_access import KubeletIdentity
+from talos.kubed.shutdown.inhibitors import Inhibitors
+from talos.kubed.shutdown.logind import LONGEST_DELAY
 from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.kubernetes.drain import drain
 from talos.resource import ids, kinds
@@ -28,9 +30,10 @@ DRAIN_LIMIT = 300.0
 class KubeletService:
     """The handlers of ``talos.internal.Kubelet``."""
 
-    def __init__(self, state: State, identity: KubeletIdentity, log: Log) -> None:
+    def __init__(self, state: State, identity: KubeletIdentity, inhibitors: Inhibitors, log: Log) -> None:
         self._state = state
         self._identity = identity
+        self._inhibitors = inhibitors
         self._log = log
         self._admin = AdminAccess()
 
@@ -40,6 +43,7 @@ class KubeletService:
         handlers: Mapping[str, Handler] = {
             "Identify": self.identify,
             "Drain": self.drain,
+            "PrepareForShutdown": self.prepare_for_shutdown,
             "Read": self.read,
         }
         return Service(descriptor, handlers)
@@ -72,6 +76,14 @@ class KubeletService:
         except KubernetesError as error:
             raise RpcError(Code.UNAVAILABLE, f"Kubernetes does not answer: {error}") from None
         return pb.DrainResponse(remaining=remaining)
+
+    async def prepare_for_shutdown(
+        self, request: pb.PrepareForShutdownRequest, call: Call
+    ) -> pb.PrepareForShutdownResponse:
+        """Announce the node's end to the kubelet, which ends its pods and then releases its lock."""
+        del call
+        seconds = min(max(request.seconds, 0.0), LONGEST_DELAY)
+        return pb.PrepareForShutdownResponse(delayed_by=await self._inhibitors.end(seconds))
 
     async def read(self, request: pb.ReadRequest, call: Call) -> pb.ReadResponse:
         """What there is at a path, as an administrator sees it."""

@@ -1,7 +1,12 @@
 """kubed: Kubernetes on this node: certificates, the kubelet's settings, the control plane, manifests."""
 
+from pathlib import Path
+
+import trio
+
 from talos.api.machine import machine_pb2
 from talos.api.rpc import Service
+from talos.daemon.daemons import KUBELET_BUS
 from talos.daemon.host import mirrored_state, run_controller_daemon
 from talos.daemon.run import Daemon, run
 from talos.daemon.state import remote_state
@@ -38,6 +43,8 @@ from talos.kubed.controllers.static_pods import ControlPlanePodController, Stati
 from talos.kubed.kubelet_service import KubeletService
 from talos.kubed.node_access import KubeletIdentity, NodeAccess
 from talos.kubed.service import KubernetesService
+from talos.kubed.shutdown.bus import serve_bus
+from talos.kubed.shutdown.inhibitors import Inhibitors
 from talos.resource.controller.controller import Controller
 from talos.system.logging import Log
 
@@ -79,13 +86,19 @@ def make_controllers(etcd: EtcdAccess, access: NodeAccess, log: Log) -> list[Con
 async def serve_kubernetes(daemon: Daemon) -> None:
     """Run the controllers against the node's State until the daemon stops."""
     identity = KubeletIdentity()
-    async with remote_state(daemon) as remote:
+    async with trio.open_nursery() as nursery, remote_state(daemon) as remote:
+        inhibitors = Inhibitors(nursery)
+        # Before the kubelet can start: it asks for a bus only once.
+        bus = Path(KUBELET_BUS)
+        bus.parent.mkdir(mode=0o700, exist_ok=True)
+        await nursery.start(serve_bus, bus, inhibitors, daemon.log)
         controllers = make_controllers(EtcdAccess(daemon, remote), NodeAccess(identity), daemon.log)
         async with mirrored_state(daemon, controllers) as state:
             descriptor = machine_pb2.DESCRIPTOR.services_by_name["MachineService"]
             public = Service(descriptor, KubernetesService(state).make_public())
-            internal = KubeletService(state, identity, daemon.log).make_internal()
+            internal = KubeletService(state, identity, inhibitors, daemon.log).make_internal()
             await run_controller_daemon(daemon, state, controllers, services=(public, internal))
+        nursery.cancel_scope.cancel()
 
 
 def main() -> None:

@@ -135,8 +135,8 @@ def test_a_machine_protects_what_a_container_does_not_have() -> None:
     machine = to_plain(make_configuration(spec, is_container=False, is_control_plane=True))
     container = to_plain(make_configuration(spec, is_container=True, is_control_plane=False))
     assert machine["protectKernelDefaults"] is True
-    assert machine["shutdownGracePeriod"] == "30s"
-    assert container.keys().isdisjoint({"protectKernelDefaults", "shutdownGracePeriod", "systemCgroups"})
+    assert machine["shutdownGracePeriod"] == container["shutdownGracePeriod"] == "30s"
+    assert container.keys().isdisjoint({"protectKernelDefaults", "systemCgroups"})
     assert (machine["oomScoreAdj"], container["oomScoreAdj"]) == (-450, 0)
 
 

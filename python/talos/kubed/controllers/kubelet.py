@@ -198,9 +198,7 @@ def make_configuration(spec: KubeletConfigSpec, *, is_container: bool, is_contro
                 "imagefs.available": "5%",
             },
         }
-        # No logind announces a shutdown to the kubelet, and the kernel's parameters are the host's.
-        del ours["shutdownGracePeriod"], ours["shutdownGracePeriodCriticalPods"]
-    else:
+    else:  # in a container the kernel's parameters are the host's
         ours |= {
             "protectKernelDefaults": True,
             "systemCgroups": "/system",

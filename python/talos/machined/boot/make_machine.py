@@ -29,6 +29,7 @@ from talos.machined.services.etcd import leave_etcd, resign
 from talos.machined.services.etcd_data import has_data
 from talos.machined.services.extensions import load_services
 from talos.machined.services.kubelet import drain
+from talos.machined.services.kubelet_shutdown import shut_kubelet_down
 from talos.machined.services.pods import stop_pods
 from talos.machined.services.processes import ProcessRunner
 from talos.machined.services.reaper import Reaper
@@ -110,6 +111,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         leave=leave,
         resign=partial(resign, runner_context.connect),
         drain=partial(drain, runner_context.connect, supervisor, daemon.log),
+        shut_kubelet_down=partial(shut_kubelet_down, runner_context.connect, state, supervisor, daemon.log),
         stop_pods=partial(stop_pods, runner_context.connect, supervisor, daemon.log),
         off=PowerAction.HALT
         if platform.arguments.first(SHUTDOWN_ARGUMENT) == "halt"

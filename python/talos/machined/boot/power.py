@@ -35,8 +35,11 @@ RESIGN_LIMIT = 5.0
 """Seconds for clusterd to give up what this node was elected for, which others take up later without it."""
 DRAIN_LIMIT = 400.0
 """Seconds to move pods elsewhere, beside the deadlines above; kubed itself takes up to six minutes."""
+KUBELET_LIMIT = 1300.0
+"""Seconds for the kubelet to end its pods, beside the deadlines above. It takes what its config says, 30 by
+default and 1,200 at most, after up to 30 for KubeletLifecycle to be released."""
 PODS_LIMIT = 180.0
-"""Seconds for the pods to end, which are added to the deadlines above."""
+"""Seconds for pods that are left to end, which are added to the deadlines above."""
 REPLY_DELAY = 0.3
 """Seconds in which the last events reach the API's clients."""
 SYSTEM = frozenset({"machined", "apid", "routerd"})
@@ -66,6 +69,7 @@ class PowerSequences:
         leave: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
         resign: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
         drain: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+        shut_kubelet_down: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
         stop_pods: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
     ) -> None:
         self._nursery = nursery
@@ -83,6 +87,7 @@ class PowerSequences:
         self._leave = leave
         self._resign_elections = resign
         self._drain_node = drain
+        self._shut_kubelet_down = shut_kubelet_down
         self._stop_all_pods = stop_pods
 
     def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT, is_upgrade: bool = False) -> str:
@@ -115,8 +120,8 @@ class PowerSequences:
         action = PowerAction.REBOOT if plan.reboot else self._off
         stop = tuple(replace(phase, may_fail=True) for phase in self.make_stop_phases())
         # Nothing is erased when the cluster refuses to let the node go.
-        leave = (self._make_resign(), Phase("leave", (Task("leaveEtcd", self._leave),)))
-        phases = (*(leave if plan.graceful else ()), *stop, *make_reset(plan, self._mounts, self._log))
+        leave = Phase("leave", (Task("leaveEtcd", self._leave),))
+        phases = (*((leave,) if plan.graceful else ()), *stop, *make_reset(plan, self._mounts, self._log))
         self._nursery.start_soon(self._end, "reset", action, actor, phases, RESET_DEADLINE, plan.graceful)
         return actor
 
@@ -150,15 +155,18 @@ class PowerSequences:
 
         async def drain() -> None:
             await self._drain()
-            scope.deadline = trio.current_time() + deadline + PODS_LIMIT
+            scope.deadline = trio.current_time() + deadline + KUBELET_LIMIT + PODS_LIMIT
 
         async def clean_up() -> None:
             await self._stop_pods()
             scope.deadline = trio.current_time() + deadline
 
         if cleans:
-            scope.deadline += PODS_LIMIT
+            scope.deadline += KUBELET_LIMIT + PODS_LIMIT
             phases = (Phase("cleanup", (Task("stopAllPods", clean_up),), may_fail=True), *phases)
+        # While etcd, the network and this node's API server are there: without it, other nodes wait for the
+        # end of a lease, and a virtual address leads to a node without an API server.
+        phases = (Phase("resign", (Task("resignElections", self._resign),), may_fail=True), *phases)
         if drains:
             scope.deadline += DRAIN_LIMIT
             phases = (Phase("drain", (Task("cordonAndDrainNode", drain),), may_fail=True), *phases)
@@ -180,8 +188,6 @@ class PowerSequences:
         """The phases that stop all services but the API and unmount all filesystems."""
         return (
             Phase("denyNewServices", (Task("denyNewServices", self._deny),)),
-            # While etcd and the network are there: without it, other nodes wait for the end of a lease.
-            self._make_resign(),
             Phase("stopServices", (Task("stopServicesForUpgrade", self._stop_services),), may_fail=True),
             Phase("umount", (Task("unmountPodMounts", self._unmount_pods),), may_fail=True),
             Phase("unmountSystem", (Task("unmountEphemeralPartition", self._unmount_var),), may_fail=True),
@@ -189,6 +195,13 @@ class PowerSequences:
         )
 
     async def _stop_pods(self) -> None:
+        with trio.move_on_after(KUBELET_LIMIT) as scope:
+            try:
+                await self._shut_kubelet_down()
+            except (RpcError, OSError) as error:
+                self._log.warning("the kubelet does not end its pods", reason=str(error))
+        if scope.cancelled_caught:
+            self._log.warning("the kubelet does not end its pods", reason="it takes too long")
         with trio.move_on_after(PODS_LIMIT) as scope:
             try:
                 await self._stop_all_pods()
@@ -205,9 +218,6 @@ class PowerSequences:
                 self._log.warning("the node's pods are not moved elsewhere", reason=str(error))
         if scope.cancelled_caught:
             self._log.warning("the node's pods are not moved elsewhere", reason="it takes too long")
-
-    def _make_resign(self) -> Phase:
-        return Phase("resign", (Task("resignElections", self._resign),), may_fail=True)
 
     async def _resign(self) -> None:
         with trio.move_on_after(RESIGN_LIMIT) as scope:

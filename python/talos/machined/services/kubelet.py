@@ -13,7 +13,7 @@ from talos.api.definitions.proto_pb2 import Mount as ExtraMount
 from talos.api.definitions.secrets_pb2 import KubeletSpec
 from talos.api.internal.kubelet_pb2 import DrainResponse
 from talos.config.kubeconfig import Kubeconfig, format_kubeconfig
-from talos.daemon.daemons import KUBED
+from talos.daemon.daemons import KUBED, KUBELET_BUS
 from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.node.ports import Services, ServiceState
 from talos.machined.services.conditions import ResourceReady
@@ -53,6 +53,8 @@ CAPABILITIES = (
     "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF",
     "CHECKPOINT_RESTORE",
 )  # fmt: skip
+BUS_FOLDER = "/system/dbus"
+"""Where the kubelet finds the system bus."""
 WITHHELD = frozenset({"SYS_BOOT", "SYS_MODULE"})
 """As upstream: restarting and loading drivers is the system's."""
 _SHARED, _READ_WRITE = ("rbind", "rshared", "rw"), ("rbind", "rw")
@@ -69,6 +71,7 @@ MOUNTS = (
     Mount(target="/etc/cni", source="/etc/cni"),
     Mount(target="/etc/resolv.conf", source="/etc/resolv.conf"),
     Mount(target="/system/resolved", source="/system/resolved"),
+    Mount(target=BUS_FOLDER, source=str(Path(KUBELET_BUS).parent)),
     Mount(target="/var/lib/containerd", source="/var/lib/containerd", options=_SHARED),
     Mount(target=STATE, source=STATE, options=_SHARED),
     # Volumes of users, which pods have as local ones.
@@ -124,6 +127,7 @@ async def make_kubelet(context: ServiceContext) -> ContainerSpec:
     return ContainerSpec(
         image=spec.image,
         argv=("/usr/local/bin/kubelet", *arguments),
+        environment={"DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={BUS_FOLDER}/{Path(KUBELET_BUS).name}"},
         uid=0,
         gid=0,
         mounts=tuple(mounts),
@@ -189,7 +193,7 @@ def make_extra_mounts(mounts: Sequence[ExtraMount]) -> list[Mount]:
 KUBELET_SERVICE = ServiceSpec(
     id=KUBELET,
     start=RunContainer(make=make_kubelet),
-    depends=("cri",),
+    depends=("cri", KUBED.name),
     conditions=(
         NETWORK_READY,
         ResourceReady(text="nodename", kind=ids.NODENAME[0], id=ids.NODENAME[1]),

@@ -22,7 +22,7 @@ CRI = "cri"
 GRACE, MAX_GRACE = 30.0, 120.0
 """Seconds that a container has when its pod names none, and at most."""
 SYSTEM_GRACE = 10.0
-"""For pods of the system, as the kubelet gives critical ones at a shutdown: kube-proxy ignores the signal."""
+"""For pods of the system, as the kubelet gives critical ones at a shutdown."""
 KILL_SECONDS = 10.0
 """For the processes of a container that was killed to end."""
 _KIND, _CONTAINER = "io.cri-containerd.kind", "container"

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 import trio
+from google.protobuf.empty_pb2 import Empty
 
 from talos.api.resource import config_pb2
 from talos.disks.volumes.requests import request_mount, wait_until_mounted
@@ -14,7 +15,7 @@ from talos.machined.services.etcd import ETCD
 from talos.machined.services.kubelet import KUBELET
 from talos.machined.services.table import SERVICES
 from talos.resource import ids
-from talos.resource.changes import wait_for
+from talos.resource.changes import put, wait_for
 from talos.resource.resource import Resource
 from talos.system import kernel
 from talos.upgrade.state import Phase as UpgradePhase
@@ -57,6 +58,7 @@ def make_boot(machine: Machine) -> tuple[Phase, ...]:
             names = [spec.id for spec in SERVICES if not spec.control_plane_only]
         elif not await has_etcd(machine):
             names.remove(ETCD)
+        await put(machine.state, *ids.KUBELET_LIFECYCLE, Empty())
         machine.supervisor.start_soon(names)
         # A node whose kubelet has no image, or the wrong flags, can be repaired, and so has to be restarted.
         await wait_for_services(machine, [name for name in names if name != KUBELET])
