@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.harness.cluster import eventually, running_cluster
 from tests.harness.kubernetes import Kubernetes, all_images
+from tests.kubernetes.objects import make_container, make_head, make_pod_spec
 
 IMAGE = "docker.io/library/busybox:1.37.0"
 LABELS = {"app": "guarded"}
@@ -86,6 +87,49 @@ def test_a_reboot_with_a_drain_is_given_up_when_the_budget_refuses(kubernetes: K
     assert f"node {node.name}: is not drained within 3 s: default/guarded-" in result.stderr
     assert "would violate the pod's disruption budget" in result.stderr
     check_unschedulable(kubernetes, node.name, wanted=False)
+
+
+def make_careful(node: str) -> dict[str, Any]:
+    """A pod that nothing evicts: it stays on its node, writes there when it is asked to end, and takes its time."""
+    command = "trap 'sleep 2; echo ended >> /data/words; exit 0' TERM; sleep infinity & wait; wait"
+    before = {"exec": {"command": ["sh", "-c", "echo asked >> /data/words"]}}
+    container = make_container(
+        command,
+        lifecycle={"preStop": before},
+        securityContext={"runAsUser": 0},
+        volumeMounts=[{"name": "data", "mountPath": "/data"}],
+    )
+    data = {"name": "data", "hostPath": {"path": "/var/lib/careful"}}
+    spec = make_pod_spec(container, nodeName=node, volumes=[data])
+    return {**make_head("Pod", "careful"), "spec": {**spec, "terminationGracePeriodSeconds": 15}}
+
+
+def test_a_reboot_lets_pods_end(kubernetes: Kubernetes) -> None:
+    """The kubelet ends them, with the time that they ask for, and reports why."""
+    node = kubernetes.cluster.nodes[2]
+    address = str(node.address)
+    kubernetes.kubectl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=privileged")
+    kubernetes.apply(make_careful(node.name))
+    kubernetes.wait_for("pod/careful", "condition=Ready")
+    kubernetes.cluster.talosctl("-n", address, "reboot", "--wait=false")
+
+    def check_back() -> None:
+        now = kubernetes.cluster.nodes[2]
+        assert now.pid not in {0, None, node.pid}, "the node has not been restarted"
+        assert kubernetes.cluster.services(address)["kubelet"]["HEALTH"] == "OK"
+
+    eventually("the worker is back", check_back, seconds=120.0)
+    words = kubernetes.cluster.talosctl("-n", address, "read", "/var/lib/careful/words").stdout
+    assert words.split() == ["asked", "ended"]
+    (pod,) = kubernetes.get("pod", "careful")
+    (reason,) = [one for one in pod["status"]["conditions"] if one["type"] == "DisruptionTarget"]
+    assert reason["reason"] == "TerminationByKubelet"
+    assert reason["message"] == "Pod was terminated in response to imminent node shutdown."
+    log = kubernetes.cluster.console(node.name)
+    assert "the kubelet does not end its pods" not in log
+    assert "has not ended its pods in time" not in log
+    kubernetes.delete("pod/careful", wait=True)
+    eventually("every node is ready", kubernetes.check_nodes, seconds=120.0)
 
 
 def test_a_shutdown_waits_for_the_budget_and_then_for_the_pods(kubernetes: Kubernetes) -> None:

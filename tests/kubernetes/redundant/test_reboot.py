@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 from tests.harness.availability import watched
 from tests.harness.cluster import check_services, eventually
-from tests.harness.kubernetes import Kubernetes
+from tests.harness.kubernetes import Kubernetes, has_ended
 from tests.harness.releases import Releases
 from tests.kubernetes.objects import SERVE_NAME, make_container, make_deployment, make_pod, make_service
 
@@ -67,7 +67,8 @@ def check_all(kubernetes: Kubernetes, node: NodeInfo) -> None:
     for pod in kubernetes.get("pods", "--all-namespaces"):
         name = pod["metadata"]["name"]
         assert not pod["metadata"].get("deletionTimestamp"), f"{name} is being deleted"
-        assert pod["status"]["phase"] in {"Running", "Succeeded"}, f"{name}: {pod['status']}"
+        ended = has_ended(pod) or pod["status"]["phase"] == "Succeeded"
+        assert ended or pod["status"]["phase"] == "Running", f"{name}: {pod['status']}"
 
 
 def go_through(redundant: Kubernetes, change: Callable[[NodeInfo], object]) -> None:
