@@ -121,11 +121,18 @@ def test_a_reboot_lets_pods_end(kubernetes: Kubernetes) -> None:
     eventually("the worker is back", check_back, seconds=120.0)
     words = kubernetes.cluster.talosctl("-n", address, "read", "/var/lib/careful/words").stdout
     assert words.split() == ["asked", "ended"]
+    boot_id = kubernetes.cluster.talosctl("-n", address, "read", "/proc/sys/kernel/random/boot_id").stdout
+
+    def check_boot_id() -> None:
+        (found,) = kubernetes.get("node", node.name)
+        assert found["status"]["nodeInfo"]["bootID"] == boot_id.strip()
+
+    eventually("Kubernetes sees that it is another boot", check_boot_id)
     (pod,) = kubernetes.get("pod", "careful")
     (reason,) = [one for one in pod["status"]["conditions"] if one["type"] == "DisruptionTarget"]
     assert reason["reason"] == "TerminationByKubelet"
     assert reason["message"] == "Pod was terminated in response to imminent node shutdown."
-    log = kubernetes.cluster.console(node.name)
+    log = kubernetes.cluster.consoles()[node.name]
     assert "the kubelet does not end its pods" not in log
     assert "has not ended its pods in time" not in log
     kubernetes.delete("pod/careful", wait=True)

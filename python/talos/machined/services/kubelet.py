@@ -53,6 +53,9 @@ CAPABILITIES = (
     "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF",
     "CHECKPOINT_RESTORE",
 )  # fmt: skip
+NODE_PROC = Mount(target="/proc", source="/proc", options=("rbind", "rprivate", "rw"))
+"""The node's own, where the kernel is that of the machine below: the boot id in it tells that the node has been
+restarted, and what others must not set there can't be."""
 BUS_FOLDER = "/system/dbus"
 """Where the kubelet finds the system bus."""
 WITHHELD = frozenset({"SYS_BOOT", "SYS_MODULE"})
@@ -108,6 +111,8 @@ async def make_kubelet(context: ServiceContext) -> ContainerSpec:
             f"--image-credential-provider-config={CREDENTIAL_PROVIDERS}",
         ]
     mounts = [*MOUNTS, *make_extra_mounts(spec.extra_mounts)]
+    if not context.platform.has_kernel:
+        mounts.insert(0, NODE_PROC)
     memory = await trio.to_thread.run_sync(read_memory_limit)
     if memory is not None:
         # A container sees the host's memory, and the scheduler would fill it with pods.

@@ -15,6 +15,7 @@ from talos.machined.boot.power import (
     DEADLINE,
     DRAIN_LIMIT,
     FLUSH_LIMIT,
+    KUBELET_LIMIT,
     RESIGN_LIMIT,
     SYSTEM,
     PowerSequences,
@@ -70,6 +71,8 @@ class Machine:
         services: Services,
         resign: Callable[[], Awaitable[None]] = succeed,
         drain: Callable[[], Awaitable[None]] = succeed,
+        shut_kubelet_down: Callable[[], Awaitable[None]] = succeed,
+        stop_pods: Callable[[], Awaitable[None]] = succeed,
     ) -> None:
         self.lines: list[str] = []
         self.switch, self.mounts, self.stage = MemoryPower(), MemoryMounts(), MachineStage()
@@ -90,6 +93,8 @@ class Machine:
             log=log,
             resign=resign,
             drain=drain,
+            shut_kubelet_down=shut_kubelet_down,
+            stop_pods=stop_pods,
         )
 
 
@@ -147,6 +152,69 @@ async def test_a_resignation_that_fails_or_hangs_does_not_hold_a_shutdown_up(
     assert trio.current_time() - began < RESIGN_LIMIT + FLUSH_LIMIT + 5
     [line] = [line for line in machine.lines if "did not resign" in line]
     assert ("no answer within 5 s" if hangs else "no connection") in line
+
+
+@pytest.mark.parametrize("sequence", ["shutdown", "upgrade", "reset", "reboot"])
+async def test_the_kubelet_ends_its_pods_after_the_drain_and_before_the_rest(
+    autojump_clock: trio.testing.MockClock, sequence: str
+) -> None:
+    del autojump_clock
+    order: list[str] = []
+
+    def note(word: str, seconds: float = 0) -> Callable[[], Awaitable[None]]:
+        async def run() -> None:
+            await trio.sleep(seconds)
+            order.append(word)
+
+        return run
+
+    async with trio.open_nursery() as nursery:
+        power = Machine(
+            nursery,
+            Services(stop=note("services")),
+            note("resign"),
+            note("drain", 350),
+            note("kubelet", 1199),
+            note("pods", 170),
+        ).power
+        match sequence:
+            case "shutdown":
+                power.shutdown()
+            case "upgrade":
+                power.upgrade(succeed, staged=False)
+            case "reboot":
+                power.reboot(is_upgrade=True)
+            case _:
+                power.reset(ResetPlan(graceful=True))
+    assert order == ["drain", "resign", "kubelet", "pods", "services"]
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_a_kubelet_that_fails_or_hangs_does_not_keep_pods_from_ending(
+    autojump_clock: trio.testing.MockClock, *, hangs: bool
+) -> None:
+    del autojump_clock
+    stopped: list[float] = []
+
+    async def shut_kubelet_down() -> None:
+        if hangs:
+            await trio.sleep_forever()
+        raise RpcError(Code.UNAVAILABLE, "no connection")
+
+    async def stop_pods() -> None:
+        await trio.lowlevel.checkpoint()
+        stopped.append(trio.current_time() - began)
+
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        machine = Machine(nursery, Services(), shut_kubelet_down=shut_kubelet_down, stop_pods=stop_pods)
+        machine.power.reboot()
+    assert machine.switch.pressed == [PowerAction.REBOOT]
+    assert machine.services.kept == [SYSTEM]
+    [seconds] = stopped
+    assert seconds < KUBELET_LIMIT + 5
+    [line] = [line for line in machine.lines if "the kubelet does not end its pods" in line]
+    assert ("it takes too long" if hangs else "no connection") in line
 
 
 @pytest.mark.parametrize("sequence", ["shutdown", "upgrade", "reset", "reboot"])
