@@ -90,7 +90,7 @@ def test_a_reboot_with_a_drain_is_given_up_when_the_budget_refuses(kubernetes: K
 
 
 def make_careful(node: str) -> dict[str, Any]:
-    """A pod that nothing evicts: it stays on its node, writes there when it is asked to end, and takes its time."""
+    """A pod that nothing evicts, with a file on its node to which it writes when it ends, not at once."""
     command = "trap 'sleep 2; echo ended >> /data/words; exit 0' TERM; sleep infinity & wait; wait"
     before = {"exec": {"command": ["sh", "-c", "echo asked >> /data/words"]}}
     container = make_container(

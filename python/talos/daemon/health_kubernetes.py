@@ -105,7 +105,7 @@ def ready_pods(selector: str, workload: str) -> Condition:
 
 
 def find_unready_pods(pods: Sequence[Object]) -> str:
-    """Those that are not ready, if any. A pod that has ended with its node stays, and others are in its place."""
+    """Those that are not ready, if any. Pods that ended with their node stay, and others replace them."""
     running = [pod for pod in pods if pod["status"].get("phase") not in ("Failed", "Succeeded")]
     waiting = [pod["metadata"]["name"] for pod in running if not is_ready(pod["status"])]
     return f"some pods are not ready: {_list(waiting)}" if waiting else ""

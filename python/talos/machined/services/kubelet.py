@@ -54,8 +54,8 @@ CAPABILITIES = (
     "CHECKPOINT_RESTORE",
 )  # fmt: skip
 NODE_PROC = Mount(target="/proc", source="/proc", options=("rbind", "rprivate", "rw"))
-"""The node's own, where the kernel is that of the machine below: the boot id in it tells that the node has been
-restarted, and what others must not set there can't be."""
+"""The node's own, where the kernel is that of the machine below: its boot id tells of a restart, and what is
+read-only to the node is so to the kubelet."""
 BUS_FOLDER = "/system/dbus"
 """Where the kubelet finds the system bus."""
 WITHHELD = frozenset({"SYS_BOOT", "SYS_MODULE"})
