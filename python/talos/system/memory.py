@@ -2,11 +2,14 @@
 
 import ctypes
 import gc
-from types import CodeType, FunctionType
+import sys
+from types import CodeType, FunctionType, ModuleType
 
 _IMMORTAL = 0xFFFFFFFF
 """The reference count of objects that live for ever (PEP 683): CPython 3.13 doesn't count those."""
 _SLICE = 5000
+_SPECIALIZED = 3
+"""Runs after which CPython 3.13 has specialized what it runs."""
 _ADDRESSES = 1 << 47  # of a process on x86-64
 
 
@@ -33,3 +36,28 @@ def keep_objects() -> None:
             if type(found) is CodeType:
                 codes.append(found)
     gc.freeze()
+
+
+def number_versions() -> None:
+    """Give types and modules the numbers that the interpreter's caches go by.
+
+    It writes them where it finds none, at the first look into a type or from a module's code at its globals,
+    which would otherwise happen after the fork, in every process for itself.
+    """
+    types: set[type] = {object}
+    remaining: list[type] = [object]
+    while remaining:
+        found = remaining.pop()
+        _ = found.__hash__
+        derived = set(type.__subclasses__(found)) - types
+        types |= derived
+        remaining.extend(derived)
+    for module in tuple(sys.modules.values()):
+        if type(module) is ModuleType:  # one that is not loaded yet has a type of its own
+            read = FunctionType(_read_global.__code__.replace(), vars(module))
+            for _ in range(_SPECIALIZED):
+                read()
+
+
+def _read_global() -> str:
+    return __name__

@@ -18,7 +18,7 @@ from talos.machined.logs.store import LogStore
 from talos.machined.platform.handover import is_container
 from talos.machined.services.zygote import fork_zygote
 from talos.system.logging import Log
-from talos.system.memory import keep_objects
+from talos.system.memory import keep_objects, number_versions
 from talos.system.mounts import KernelMounts
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.version import get_version
@@ -101,4 +101,5 @@ def share_memory() -> None:
     """
     for name in SHARED_MODULES:
         importlib.import_module(name)
+    number_versions()
     keep_objects()

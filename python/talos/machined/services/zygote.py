@@ -30,7 +30,7 @@ from talos.daemon.daemons import APID, DAEMONS
 from talos.daemon.privileges import Privileges, drop_privileges, enter_sandbox
 from talos.daemon.ready import READY_FD
 from talos.system import kernel
-from talos.system.memory import keep_objects
+from talos.system.memory import keep_objects, number_versions
 
 MAX_REQUEST = 16 * 1024
 """Bytes of one request on the socket between PID 1 and the zygote."""
@@ -114,6 +114,7 @@ def run_zygote(requests: socket.socket, parent: int, first: Sequence[str] = ()) 
     kernel.set_process_title("zygote")
     steps: list[Callable[[], None]] = [partial(import_module, name) for name in (*first, *MODULES)]
     steps.insert(max(1, len(first)), run_ahead)
+    steps.append(number_versions)
     while True:
         # Import ahead while there is no request.
         if steps and not select.select([requests], [], [], 0)[0]:
