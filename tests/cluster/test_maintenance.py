@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -9,13 +10,18 @@ from typing import cast
 import pytest
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
+from pyroute2 import IPRoute
 from tests.harness.cluster import Unconfigured, eventually, unconfigured_node
 
+from talos.api.machine.machine_pb2 import RebootRequest, RebootResponse
 from talos.api.methods import methods
 from talos.api.rpc import Code, RpcError
 from talos.system.process import CommandResult
 from talos.talosctl.client.session import open_session
 from talos.talosctl.client.target import Target
+
+IFA_F_NODAD = 0x02
+"""linux/if_addr.h: the address is used at once."""
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +60,12 @@ class Unreadable:
         return b"\xff"
 
 
-async def find_wrong(address: str) -> list[str]:
+async def find_wrong(address: str, role: str = "os:reader") -> list[str]:
     """Methods that are not allowed or refused as in their row, for a client without a certificate."""
     wrong: list[str] = []
     async with open_session(Target(endpoints=(), nodes=(address,), insecure=True)) as session:
         for path, method in methods().items():
-            allowed = "os:reader" in method.roles or method.maintenance_reader
+            allowed = role in method.roles or method.maintenance_reader
             expected = {Code.INVALID_ARGUMENT, Code.UNIMPLEMENTED} if allowed else {Code.PERMISSION_DENIED}
             try:
                 await session.unary(address, path, cast("Message", Unreadable()), Empty)
@@ -72,6 +78,50 @@ async def find_wrong(address: str) -> list[str]:
 
 def test_methods_without_a_certificate(node: Unconfigured) -> None:
     assert asyncio.run(find_wrong(node.address)) == []
+
+
+def join_link(address: str, own: str) -> None:
+    """Give this machine an address in the network in which it reaches another; both end with the cluster."""
+    with IPRoute() as netlink:
+        (route,) = netlink.route("get", dst=address)
+        netlink.addr("add", index=route.get("RTA_OIF"), address=own, prefixlen=64, flags=IFA_F_NODAD)
+
+
+async def reboot(address: str) -> None:
+    async with open_session(Target(endpoints=(), nodes=(address,), insecure=True)) as session:
+        path = "/machine.MachineService/Reboot"
+        await session.unary(address, path, RebootRequest(mode=RebootRequest.FORCE), RebootResponse)
+
+
+def test_the_manager_at_the_end_of_siderolink_is_the_administrator(
+    node: Unconfigured, tmp_path: Path
+) -> None:
+    first, second, third, fourth = (secrets.token_hex(size) for size in (1, 2, 2, 1))
+    network = f"fd{first}:{second}:{third}:{fourth}03:"  # the eighth byte is SideroLink's
+    path = tmp_path / "siderolink.yaml"
+    path.write_text(
+        "apiVersion: v1alpha1\nkind: LinkConfig\nname: eth0\n"
+        f'addresses: [{{address: "{network}:2/64"}}, {{address: "{node.address}/24"}}]\n'
+    )
+    join_link(node.address, f"{network}:1")
+    node.insecure("apply-config", "--file", str(path))
+
+    def answers() -> None:
+        result = node.cluster.talosctl("version", "--insecure", "-n", f"{network}:2", check=False)
+        assert result.returncode == 0, output_of(result)
+
+    eventually("it has the address", answers)
+    assert asyncio.run(find_wrong(f"{network}:2", "os:admin")) == []
+    assert asyncio.run(find_wrong(node.address)) == [], "everybody else is a reader"
+    (before,) = node.cluster.nodes
+    asyncio.run(reboot(f"{network}:2"))
+
+    def is_back() -> None:
+        (after,) = node.cluster.nodes
+        assert after.pid not in {0, before.pid}
+        assert node.insecure("version", check=False).returncode == 0
+
+    eventually("it is in maintenance again", is_back)
 
 
 def test_the_error_names_the_next_step(node: Unconfigured) -> None:
