@@ -84,7 +84,7 @@ rec {
   makeInitramfs = image: build {
     name = "talos-${version}.initramfs";
     command = [ "python3.13" ./initramfs/make.py ];
-    PYTHONPATH = python.folders.upgrade;
+    PYTHONPATH = "${python.folders.upgrade}:${python.folders.system}";
     inherit (kernel) init;
     inherit image;
   };
@@ -98,7 +98,7 @@ rec {
   stamp = build {
     name = "talos-${version}-stamp";
     command = [ "python3.13" ./initramfs/stamp.py ];
-    PYTHONPATH = python.folders.upgrade;
+    PYTHONPATH = "${python.folders.upgrade}:${python.folders.system}";
     inherit keys;
     os_release = builtins.toFile "os-release" (import ./rootfs/os-release.nix { inherit version; } + "BUILD_ID=${rev}\n");
   };

@@ -19,7 +19,7 @@ rec {
   archive = extensions: build {
     name = "extensions.cpio";
     command = [ "python3.13" ../initramfs/folder.py ];
-    PYTHONPATH = python.folders.upgrade;
+    PYTHONPATH = "${python.folders.upgrade}:${python.folders.system}";
     name_inside = "extensions";
     folder = layers extensions;
   };
