@@ -1,0 +1,123 @@
+"""A node that runs out of disk or memory: its pods move away, it stays manageable, and it recovers."""
+
+import errno
+import json
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.harness.cluster import check_services, eventually
+from tests.harness.kubernetes import Kubernetes
+from tests.kubernetes.objects import SLEEP, make_pod
+
+from talos.provision.cluster import NodeInfo
+
+SECONDS = 120.0
+"""The kubelet looks every 10 s, and evicts one pod at a time."""
+SETTINGS: dict[str, object] = {"evictionPressureTransitionPeriod": "1s"}
+"""Instead of the five minutes for which a node stays under pressure after its cause is gone."""
+PIECE = 64 << 20
+"""Bytes of the first attempts to fill a disk; the last ones are of a block."""
+
+
+@pytest.fixture(scope="module")
+def worker(kubernetes: Kubernetes) -> Generator[NodeInfo]:
+    """The worker, whose kubelet forgets pressure soon."""
+    node = kubernetes.cluster.nodes[1]
+    change(kubernetes, node, SETTINGS)
+    yield node
+    change(kubernetes, node, {name: {"$patch": "delete"} for name in SETTINGS})
+    eventually("the kubelet has its settings again", kubernetes.check_nodes, seconds=SECONDS, pause=0.5)
+
+
+def change(kubernetes: Kubernetes, node: NodeInfo, settings: dict[str, object]) -> None:
+    """Patch the configuration of a node's kubelet, which starts again with it."""
+    document = {"apiVersion": "v1alpha1", "kind": "KubeletConfig", "config": settings}
+    argv = ("-n", str(node.address), "patch", "machineconfig", "--patch", json.dumps(document))
+    kubernetes.cluster.talosctl(*argv)
+
+
+@contextmanager
+def full(folder: Path) -> Generator[None]:
+    """A file system without a free block for as long as the context is open; nothing is written to it."""
+    path = folder / "filler"
+    with path.open("wb") as file:
+        size, piece = 0, PIECE
+        while piece >= 4096:
+            try:
+                os.posix_fallocate(file.fileno(), size, piece)
+                size += piece
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                piece //= 2
+    try:
+        yield
+    finally:
+        path.unlink()
+
+
+def check_condition(kubernetes: Kubernetes, node: NodeInfo, condition: str, status: str) -> None:
+    """Assert what the node reports."""
+    (found,) = kubernetes.get("node", node.name)
+    conditions = {one["type"]: one for one in found["status"]["conditions"]}
+    assert conditions[condition]["status"] == status, conditions[condition]
+
+
+def wait_for_condition(kubernetes: Kubernetes, node: NodeInfo, condition: str, status: str) -> None:
+    """Until the node reports a condition."""
+    what = f"{node.name} has {condition} {status}"
+    eventually(what, lambda: check_condition(kubernetes, node, condition, status), seconds=SECONDS, pause=0.5)
+
+
+def wait_for_eviction(kubernetes: Kubernetes, name: str, resource: str) -> None:
+    """Until a pod is evicted for the lack of a resource."""
+
+    def is_evicted() -> None:
+        (pod,) = kubernetes.get("pod", name)
+        assert pod["status"].get("reason") == "Evicted", pod["status"]
+        assert f"low on resource: {resource}" in pod["status"]["message"]
+
+    eventually(f"{name} is evicted", is_evicted, seconds=SECONDS, pause=0.5)
+
+
+def run_proof(kubernetes: Kubernetes, node: NodeInfo) -> None:
+    """Have a new pod run on the node, and remove what was evicted."""
+
+    def is_placed() -> None:
+        kubernetes.kubectl("delete", "pod", "proof", "--ignore-not-found")
+        kubernetes.apply(make_pod("proof", "echo done", node=node.name))
+        argv = ("wait", "pod/proof", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=20s")
+        result = kubernetes.kubectl(*argv, check=False)
+        assert result.returncode == 0, kubernetes.kubectl("get", "pod", "proof", "-o", "yaml").stdout
+
+    eventually("a new pod runs", is_placed, seconds=SECONDS)
+    kubernetes.kubectl("delete", "pods", "--field-selector=status.phase=Failed")
+    kubernetes.delete("pod/proof", wait=True)
+    eventually("the system's pods are ready", kubernetes.check_pods, seconds=SECONDS, pause=0.5)
+    check_services(kubernetes.cluster, str(node.address))
+
+
+def test_a_full_disk_leaves_the_node_manageable(kubernetes: Kubernetes, worker: NodeInfo) -> None:
+    cluster, address = kubernetes.cluster, str(worker.address)
+    kubernetes.apply(make_pod("victim", SLEEP, node=worker.name))
+    kubernetes.wait_for("pod/victim", "condition=Ready")
+    with full(cluster.root(worker) / "var"):
+        wait_for_condition(kubernetes, worker, "DiskPressure", "True")
+        wait_for_eviction(kubernetes, "victim", "ephemeral-storage")
+        # A config is kept on another partition than pods and logs.
+        patch = json.dumps({"apiVersion": "v1alpha1", "kind": "KubeNodeConfig", "labels": {"disk": "full"}})
+        cluster.talosctl("-n", address, "patch", "machineconfig", "--patch", patch)
+        assert "disk: full" in cluster.talosctl("-n", address, "get", "machineconfig", "-o", "yaml").stdout
+        check_services(cluster, address)
+        for name in ("machined", "kubelet"):
+            assert cluster.talosctl("-n", address, "logs", name, "--tail", "5").stdout.strip()
+        assert cluster.talosctl("-n", address, "usage", "/var/log").stdout
+    wait_for_condition(kubernetes, worker, "DiskPressure", "False")
+    run_proof(kubernetes, worker)
+    (node,) = kubernetes.get("node", worker.name)
+    assert node["metadata"]["labels"]["disk"] == "full"
+    gone = {"apiVersion": "v1alpha1", "kind": "KubeNodeConfig", "labels": {"disk": {"$patch": "delete"}}}
+    cluster.talosctl("-n", address, "patch", "machineconfig", "--patch", json.dumps(gone))
