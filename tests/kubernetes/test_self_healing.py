@@ -9,7 +9,15 @@ from tests.harness.availability import watched
 from tests.harness.cluster import check_services, eventually
 from tests.harness.kubernetes import Kubernetes
 from tests.harness.processor import find_processes
-from tests.kubernetes.objects import SERVE_NAME, make_container, make_deployment, make_pod
+from tests.kubernetes.objects import (
+    SERVE_NAME,
+    SLEEP,
+    make_container,
+    make_deployment,
+    make_head,
+    make_pod,
+)
+from tests.kubernetes.test_manifests import change
 
 SECONDS = 120.0
 """For a program to be back; the kubelet waits ten seconds before it starts one again that ended twice."""
@@ -77,3 +85,37 @@ def test_a_killed_program_comes_back_and_pods_go_on(kubernetes: Kubernetes, prog
     kubernetes.apply(make_pod("proof", "echo done", node=node.name))
     kubernetes.wait_for("pod/proof", "jsonpath={.status.phase}=Succeeded")
     kubernetes.delete("pod/proof", wait=True)
+
+
+def test_the_kubelet_goes_on_when_its_source_of_static_pods_starts_again(kubernetes: Kubernetes) -> None:
+    """kubed serves them at the same address as before, or the kubelet would have to start with another."""
+    node = kubernetes.cluster.nodes[0]
+
+    def find(program: str) -> set[int]:
+        return {pid for name, pid in find_processes(node) if name == program}
+
+    kubelet, killed = find("kubelet"), find("kubed")
+    (before,) = kubernetes.cluster.resource("staticpodserverstatus")
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+
+    def is_back() -> None:
+        assert find("kubed") - killed, "kubed does not run"
+        check_services(kubernetes.cluster, kubernetes.cluster.addresses[0])
+
+    eventually("kubed runs again", is_back, seconds=SECONDS, pause=0.2)
+    # A change that goes through kubed to the kubelet shows that they are connected.
+    pod = {"apiVersion": "v1alpha1", "kind": "KubeStaticPodConfig", "name": "proof"}
+    spec = {"containers": [make_container(SLEEP)], "terminationGracePeriodSeconds": 1}
+    document = {**pod, "pod": {**make_head("Pod", "proof"), "spec": spec}}
+    change(kubernetes, document)
+
+    def is_shown() -> None:
+        assert kubernetes.kubectl("get", "pod", f"proof-{node.name}", check=False).returncode == 0
+
+    eventually("the static pod is there", is_shown, seconds=SECONDS, pause=0.5)
+    kubernetes.wait_for(f"pod/proof-{node.name}", "condition=Ready")
+    change(kubernetes, {**pod, "$patch": "delete"})
+    assert find("kubelet") == kubelet
+    (after,) = kubernetes.cluster.resource("staticpodserverstatus")
+    assert after["spec"] == before["spec"]

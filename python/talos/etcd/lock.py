@@ -16,6 +16,7 @@ from talos.etcd.client import EtcdClient
 
 UPGRADE = "talos:v1:etcdUpgradeMutex"
 MANIFESTS = "talos:v1:manifestApplyMutex"
+STATIC_PODS = "talos:v1:staticPodMutex"
 LEASE_SECONDS = 1200
 """After which the lock of a node that is gone is free: an upgrade may take 900 s, its self-check 300 s."""
 FREE_LIMIT = 5.0
@@ -24,6 +25,12 @@ FREE_LIMIT = 5.0
 
 class LockedError(RpcError):
     """Another node has the lock."""
+
+    def __init__(self, name: str, holder: str) -> None:
+        doing = "is being upgraded and holds" if name == UPGRADE else "holds"
+        text = f"{holder} {doing} the lock {name}: wait until it is done"
+        super().__init__(Code.FAILED_PRECONDITION, text)
+        self.holder = holder
 
 
 @asynccontextmanager
@@ -83,7 +90,5 @@ def _first(reply: pb.TxnResponse) -> kv_pb2.KeyValue | None:
 
 
 def _make_refusal(name: str, holder: kv_pb2.KeyValue | None) -> LockedError:
-    node = holder.value.decode("utf-8", "replace") if holder is not None and holder.value else "another node"
-    doing = "is being upgraded and holds" if name == UPGRADE else "holds"
-    text = f"{node} {doing} the lock {name}: wait until it is done"
-    return LockedError(Code.FAILED_PRECONDITION, text)
+    node = holder.value.decode("utf-8", "replace") if holder is not None else ""
+    return LockedError(name, node or "another node")

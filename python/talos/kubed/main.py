@@ -38,8 +38,9 @@ from talos.kubed.controllers.prism import (
     PrismEndpointsController,
 )
 from talos.kubed.controllers.serving_certificates import ServingCertificatesController
+from talos.kubed.controllers.static_pod_server import StaticPodServer
 from talos.kubed.controllers.static_pod_status import StaticPodStatusController
-from talos.kubed.controllers.static_pods import ControlPlanePodController, StaticPodServer, UserPodController
+from talos.kubed.controllers.static_pods import ControlPlanePodController, UserPodController
 from talos.kubed.kubelet_service import KubeletService
 from talos.kubed.node_access import KubeletIdentity, NodeAccess
 from talos.kubed.service import KubernetesService
@@ -61,9 +62,9 @@ def make_controllers(etcd: EtcdAccess, access: NodeAccess, log: Log) -> list[Con
         KubeletConfigController(),
         KubeletSpecController(),
         ControlPlaneConfigController(),
-        ControlPlanePodController(),
+        ControlPlanePodController(etcd, log),
         UserPodController(),
-        StaticPodServer(),
+        StaticPodServer(log),
         PrismEndpointsController(),
         PrismConfigController(),
         PrismController(),

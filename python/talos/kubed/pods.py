@@ -90,7 +90,7 @@ def make_api_server(
         "service-account-key-file": f"{secrets}/service-account.pub",
         "service-account-signing-key-file": f"{secrets}/service-account.key",
         "service-cluster-ip-range": ",".join(spec.service_cid_rs),
-        # Else it waits for the clients of its watches to leave, until it is killed.
+        # Else it listens no more and waits for its watches until the kubelet kills it, 30 s later.
         "shutdown-watch-termination-grace-period": "5s",
         "tls-cert-file": f"{secrets}/apiserver.crt",
         "tls-min-version": "VersionTLS13",

@@ -14,7 +14,8 @@ from talos.kubed.controllers.control_plane import (
     make_scheduler,
 )
 from talos.kubed.controllers.kubelet import make_configuration, make_kubelet_config
-from talos.kubed.controllers.static_pods import make_account_arguments, make_reply
+from talos.kubed.controllers.static_pod_server import make_reply
+from talos.kubed.controllers.static_pods import make_account_arguments
 from talos.resource.objects import to_plain, to_struct
 
 CONFIG = """\

@@ -12,10 +12,11 @@ from talos.api.common.common_pb2 import PEMEncodedCertificateAndKey
 from talos.api.definitions.k8s_pb2 import StaticPodStatusSpec
 from talos.kubed.admin import find_pause
 from talos.kubed.node_access import KubeletIdentity
+from talos.kubed.rollout import POD_VERSION, make_version
 from talos.kubernetes.client import MAX_REPLY, Access, make_context
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
-from talos.resource.objects import is_ready, to_struct
+from talos.resource.objects import is_ready, to_plain, to_struct
 from talos.system.logging import Log
 
 PORT = 10250
@@ -75,13 +76,16 @@ class StaticPodStatusController(Controller):
         async with runtime.track_outputs():
             for pod in pods:
                 metadata = pod["metadata"]
-                spec = StaticPodStatusSpec(pod_status=to_struct(pod["status"]))
                 await runtime.put(
-                    kinds.STATIC_POD_STATUS, f"{metadata['namespace']}/{metadata['name']}", spec
+                    kinds.STATIC_POD_STATUS,
+                    f"{metadata['namespace']}/{metadata['name']}",
+                    StaticPodStatusSpec(pod_status=to_struct(pod["status"])),
+                    annotations={POD_VERSION: make_version(pod)},
                 )
-        wanted = len(await runtime.list(kinds.STATIC_POD))
-        settled = len(pods) >= wanted and all(is_ready(pod["status"]) for pod in pods)
-        return LOOK_EVERY if settled else LOOK_EVERY_AT_FIRST
+        # Until the kubelet has taken a change it shows the pod of before, ready as that was.
+        offered = {make_version(to_plain(pod.spec.pod)) for pod in await runtime.list(kinds.STATIC_POD)}
+        ready = {make_version(pod) for pod in pods if is_ready(pod["status"])}
+        return LOOK_EVERY if offered <= ready else LOOK_EVERY_AT_FIRST
 
     def _choose(self, authority: bytes, client: PEMEncodedCertificateAndKey) -> None:
         """Have the next call made with these certificates; those of before may have been replaced."""

@@ -1,38 +1,52 @@
-"""The control plane's static pods, and the server from which the kubelet gets them."""
+"""The static pods: the control plane's, and those that the user wrote."""
 
-import json
-from collections.abc import Sequence
-from contextlib import suppress
-from http import HTTPStatus
+import math
+from collections.abc import Mapping, Sequence
 
 import trio
 
-from talos.api.definitions.k8s_pb2 import StaticPodServerStatusSpec, StaticPodSpec
+from talos.api.definitions.k8s_pb2 import StaticPodSpec
+from talos.api.definitions.runtime_pb2 import DiagnosticSpec
 from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
 from talos.config.active import read_config
 from talos.config.documents.kubernetes.static_pod import KubeStaticPodConfig
 from talos.config.static_pods import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
+from talos.etcd.access import EtcdAccess
 from talos.kubed import pods
 from talos.kubed.admin import AdminAccess, find_pause
+from talos.kubed.rollout import (
+    KEEP_EVERY,
+    Changes,
+    PodChange,
+    Turn,
+    choose,
+    find_progress,
+    is_underway,
+)
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
-from talos.resource.objects import to_plain, to_struct
+from talos.resource.objects import to_struct
+from talos.system.logging import Log
 
 SECRETS_VERSION, CONFIG_VERSION = "talos.dev/secrets-version", "talos.dev/config-version"
 FILES_VERSION = "talos.dev/config-file-version"
+NAMESPACE = "kube-system"
 LOOK_EVERY = 1.0
-"""Seconds between the first looks whether the API server is ready."""
-REQUEST_SECONDS = 60.0
-"""Until the next request on a connection."""
-MAX_REQUEST = 8192
-"""Bytes of a request's head."""
+"""Seconds between the first looks whether the API server is ready, or the turn of another node is over."""
+WAIT_AGAIN_AT_MOST = 5.0
+"""Seconds between two looks for the end of another node's turn."""
+PATIENCE = 120.0
+"""Seconds that a change waits before that is a diagnostic."""
+DIAGNOSTIC = "static-pods-wait"
+REMEDY = "see staticpodstatus of that node and mend its config; its turn ends a minute after it is shut down"
 
 
-class ControlPlanePodController(Reconciler):
+class ControlPlanePodController(Controller):
     """The configs of the control plane, SecretStatus, ConfigStatus → StaticPod.
 
     The controller manager and the scheduler end when the API server does not answer yet, and the kubelet
     waits longer each time before it starts them again. So they come once it is ready for the first time.
+    What runs is replaced on one node after another: see :mod:`talos.kubed.rollout`.
     """
 
     name = "k8s.ControlPlaneStaticPodController"
@@ -44,28 +58,38 @@ class ControlPlanePodController(Reconciler):
         Input(*ids.SECRET_STATUS),
         Input(*ids.CONFIG_STATUS),
         Input(*ids.ETCD_SERVICE),
+        Input(*ids.NODENAME),
         Input(kinds.STATIC_POD),
+        Input(kinds.STATIC_POD_STATUS),
     )
-    outputs = (Output(kinds.STATIC_POD, shared=True),)
+    outputs = (Output(kinds.STATIC_POD, shared=True), Output(kinds.DIAGNOSTIC, shared=True))
 
-    def __init__(self) -> None:
+    def __init__(self, etcd: EtcdAccess, log: Log) -> None:
+        self._log = log
+        self._turn = Turn(etcd)
         self._was_ready = False
         self._access = AdminAccess()
+        self._offered_at = 0.0
+        self._waits_since: float | None = None
 
     async def run(self, runtime: ControllerRuntime) -> None:
-        """Reconcile at every change, and when the API server is ready."""
+        """Reconcile at every change, when the API server is ready, and while nodes take turns."""
+        self._offered_at = trio.current_time()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._wait_for_server, runtime)
-            await super().run(runtime)
+            async for _ in runtime.events():
+                pause = await self._reconcile(runtime)
+                runtime.reset_backoff()
+                with trio.move_on_after(pause):
+                    await runtime.wait_for_round()
+                runtime.queue_reconcile()
 
     async def _wait_for_server(self, runtime: ControllerRuntime) -> None:
-        # A daemon that is started again must not take away what runs already.
-        if await runtime.get_or_none(kinds.STATIC_POD, CONTROLLER_MANAGER) is None:
-            began = trio.current_time()
-            while not await self._is_ready(runtime):  # only asking shows it
-                if await runtime.get_or_none(kinds.STATIC_POD, API_SERVER) is None:
-                    began = trio.current_time()
-                await trio.sleep(find_pause(began, LOOK_EVERY))
+        began = trio.current_time()
+        while not await self._is_ready(runtime):  # only asking shows it
+            if await runtime.get_or_none(kinds.STATIC_POD, API_SERVER) is None:
+                began = trio.current_time()
+            await trio.sleep(find_pause(began, LOOK_EVERY))
         self._was_ready = True
         runtime.queue_reconcile()
 
@@ -75,30 +99,99 @@ class ControlPlanePodController(Reconciler):
             return False
         return await self._access.connect(root.spec).is_ready()
 
-    async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Write the pods once the files that they read are there and etcd runs."""
+    async def _reconcile(self, runtime: ControllerRuntime) -> float:
+        """Offer what may be offered now; the seconds until the next look at what keeps the rest."""
+        nodename = await runtime.get_or_none(*ids.NODENAME)
+        if nodename is None:
+            return math.inf
+        node, reason = nodename.spec.nodename, ""
+        wanted = await self._make_pods(runtime)
+        async with runtime.track_outputs():
+            changes = await _find_changes(runtime, wanted, node)
+            await self._offer(runtime, changes, has_turn=False)
+            changes = await _find_changes(runtime, wanted, node)
+            pending = [name for name, one in changes.items() if one.is_pending]
+            underway = is_underway(changes, seconds=trio.current_time() - self._offered_at)
+            if pending or underway:
+                reason = await self._turn.take(node)
+                if not reason:
+                    await self._offer(runtime, changes, has_turn=True)
+            else:
+                await self._turn.give_back(node)
+            return await self._report(runtime, pending, reason) if pending or underway else math.inf
+
+    async def _offer(self, runtime: ControllerRuntime, changes: Changes, *, has_turn: bool) -> None:
+        """Write the pods whose wanted version may be offered; the others stay as they are."""
+        chosen = choose(changes, has_turn=has_turn)
+        for name, one in changes.items():
+            if name not in chosen:
+                runtime.keep(kinds.STATIC_POD, name)
+                continue
+            await runtime.put(kinds.STATIC_POD, name, StaticPodSpec(pod=one.wanted))
+            self._offered_at = trio.current_time()
+            if one.offered is not None:
+                self._log.info(f"{name} changes")
+
+    async def _report(self, runtime: ControllerRuntime, pending: Sequence[str], reason: str) -> float:
+        """Show what the pods wait for, if they do."""
+        if not pending or not reason:
+            self._waits_since = None
+            return WAIT_AGAIN_AT_MOST if reason else KEEP_EVERY
+        now = trio.current_time()
+        if self._waits_since is None:
+            self._waits_since = now
+        text = f"the change of {', '.join(pending)} waits: {reason}"
+        self._log.once(text, key="rollout", level="info")
+        if now - self._waits_since > PATIENCE:
+            details = [text, REMEDY] if self._turn.holder else [text]
+            message = "a change of the control plane's pods waits for another node"
+            await runtime.put(kinds.DIAGNOSTIC, DIAGNOSTIC, DiagnosticSpec(message=message, details=details))
+        return min(find_pause(self._waits_since, LOOK_EVERY), WAIT_AGAIN_AT_MOST)
+
+    async def _make_pods(self, runtime: ControllerRuntime) -> dict[str, dict[str, object]]:
+        """The pods of the config once the files that they read are there and etcd runs, else none."""
         secrets = await runtime.get_or_none(*ids.SECRET_STATUS)
         configs = await runtime.get_or_none(*ids.CONFIG_STATUS)
         root = await runtime.get_or_none(*ids.KUBERNETES_ROOT_SECRET)
         etcd = await runtime.get_or_none(*ids.ETCD_SERVICE)
-        async with runtime.track_outputs():
-            if secrets is None or configs is None or root is None or etcd is None or not etcd.spec.running:
-                return
-            versions = {SECRETS_VERSION: secrets.spec.version, FILES_VERSION: configs.spec.version}
-            server = await runtime.get_or_none(*ids.API_SERVER_CONFIG)
-            if server is not None:
-                marks = {**versions, CONFIG_VERSION: str(server.metadata.version)}
-                arguments = make_account_arguments(root.spec)
-                await _put(runtime, API_SERVER, pods.make_api_server(server.spec, marks, arguments))
-            manager = await runtime.get_or_none(*ids.CONTROLLER_MANAGER_CONFIG)
-            if manager is not None and manager.spec.enabled and self._was_ready:
-                marks = {**versions, CONFIG_VERSION: str(manager.metadata.version)}
-                pod = pods.make_controller_manager(manager.spec, marks)
-                await _put(runtime, CONTROLLER_MANAGER, pod)
-            scheduler = await runtime.get_or_none(*ids.SCHEDULER_CONFIG)
-            if scheduler is not None and scheduler.spec.enabled and self._was_ready:
-                marks = {**versions, CONFIG_VERSION: str(scheduler.metadata.version)}
-                await _put(runtime, SCHEDULER, pods.make_scheduler(scheduler.spec, marks))
+        made: dict[str, dict[str, object]] = {}
+        if secrets is None or configs is None or root is None or etcd is None or not etcd.spec.running:
+            return made
+        versions = {SECRETS_VERSION: secrets.spec.version, FILES_VERSION: configs.spec.version}
+        server = await runtime.get_or_none(*ids.API_SERVER_CONFIG)
+        if server is not None:
+            marks = {**versions, CONFIG_VERSION: str(server.metadata.version)}
+            made[API_SERVER] = pods.make_api_server(server.spec, marks, make_account_arguments(root.spec))
+        manager = await runtime.get_or_none(*ids.CONTROLLER_MANAGER_CONFIG)
+        if (
+            manager is not None
+            and manager.spec.enabled
+            and await self._may_follow(runtime, CONTROLLER_MANAGER)
+        ):
+            marks = {**versions, CONFIG_VERSION: str(manager.metadata.version)}
+            made[CONTROLLER_MANAGER] = pods.make_controller_manager(manager.spec, marks)
+        scheduler = await runtime.get_or_none(*ids.SCHEDULER_CONFIG)
+        if scheduler is not None and scheduler.spec.enabled and await self._may_follow(runtime, SCHEDULER):
+            marks = {**versions, CONFIG_VERSION: str(scheduler.metadata.version)}
+            made[SCHEDULER] = pods.make_scheduler(scheduler.spec, marks)
+        return made
+
+    async def _may_follow(self, runtime: ControllerRuntime, name: str) -> bool:
+        """Whether there was an API server; a daemon that is started again takes away nothing that runs."""
+        return self._was_ready or await runtime.get_or_none(kinds.STATIC_POD, name) is not None
+
+
+async def _find_changes(
+    runtime: ControllerRuntime, wanted: Mapping[str, Mapping[str, object]], node: str
+) -> dict[str, PodChange]:
+    """How each pod is offered, and how far the kubelet is with it."""
+    found: dict[str, PodChange] = {}
+    for name, pod in wanted.items():
+        resource = await runtime.get_or_none(kinds.STATIC_POD, name)
+        offered = resource.spec.pod if resource is not None else None
+        status = await runtime.get_or_none(kinds.STATIC_POD_STATUS, f"{NAMESPACE}/{name}-{node}")
+        found[name] = PodChange(to_struct(pod), offered, find_progress(offered, status))
+    return found
 
 
 async def _put(runtime: ControllerRuntime, name: str, pod: dict[str, object]) -> None:
@@ -130,50 +223,3 @@ class UserPodController(Reconciler):
             for index, pod in enumerate((config.machine.pods if config and config.machine else None) or ()):
                 name = str(dict(pod).get("metadata", {}).get("name", index))
                 await _put(runtime, f"default-{name}", dict(pod))
-
-
-class StaticPodServer(Controller):
-    """StaticPod → HTTP on the loopback interface → StaticPodServerStatus."""
-
-    name = "k8s.StaticPodServerController"
-    inputs = (Input(kinds.STATIC_POD),)
-    outputs = (Output(kinds.STATIC_POD_SERVER_STATUS),)
-
-    def __init__(self) -> None:
-        self._reply = make_reply([])
-
-    async def run(self, runtime: ControllerRuntime) -> None:
-        """Serve the list of pods as it is at each request."""
-        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        _, port = listeners[0].socket.getsockname()[:2]
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(trio.serve_listeners, self._serve, listeners)
-            async for _ in runtime.events():
-                found = sorted(await runtime.list(kinds.STATIC_POD), key=lambda pod: pod.metadata.id)
-                self._reply = make_reply([to_plain(pod.spec.pod) for pod in found])
-                status = StaticPodServerStatusSpec(url=f"http://127.0.0.1:{port}")
-                await runtime.put(*ids.STATIC_POD_SERVER_STATUS, status)
-
-    async def _serve(self, stream: trio.SocketStream) -> None:
-        """Answer every request of a connection, which the kubelet keeps: it asks each second."""
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
-            head = b""
-            while True:
-                with trio.fail_after(REQUEST_SECONDS):
-                    while b"\r\n\r\n" not in head:
-                        part = await stream.receive_some(MAX_REQUEST)
-                        head += part
-                        if not part or len(head) > MAX_REQUEST:
-                            return
-                    await stream.send_all(self._reply)
-                _, _, head = head.partition(b"\r\n\r\n")
-
-
-def make_reply(found: list[dict[str, object]]) -> bytes:
-    """The HTTP response with a PodList, whatever is asked for."""
-    body = json.dumps({"apiVersion": "v1", "kind": "PodList", "items": found}).encode()
-    head = (
-        f"HTTP/1.1 {HTTPStatus.OK.value} {HTTPStatus.OK.phrase}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body

@@ -1,0 +1,201 @@
+"""Which static pods are offered when, and the turn of a node among the others."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+import trio
+import trio.testing
+
+from talos.api.definitions.k8s_pb2 import StaticPodStatusSpec
+from talos.api.rpc import Code, RpcError
+from talos.config.static_pods import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
+from talos.etcd import lock
+from talos.kubed import rollout
+from talos.kubed.rollout import (
+    KEEP_EVERY,
+    KUBELET_LIMIT,
+    LEASE_SECONDS,
+    POD_VERSION,
+    SILENCE_LIMIT,
+    PodChange,
+    Progress,
+    Turn,
+    choose,
+    find_progress,
+    is_underway,
+    make_version,
+)
+from talos.resource import kinds
+from talos.resource.objects import to_struct
+from talos.resource.resource import make_resource
+
+
+def make_pod(version: str = "1", image: str = "server:1") -> dict[str, Any]:
+    container = {"name": "server", "image": image, "command": ["server", "--a"]}
+    annotations = {"talos.dev/config-version": version}
+    return {
+        "metadata": {"name": "server", "annotations": annotations},
+        "spec": {"containers": [container]},
+    }
+
+
+OLD, NEW = to_struct(make_pod("1")), to_struct(make_pod("2"))
+
+
+def test_the_kubelets_copy_has_the_version_of_what_it_was_offered() -> None:
+    copy = make_pod()
+    copy["metadata"] |= {"name": "server-node", "uid": "1"}
+    copy["metadata"]["annotations"] |= {"kubernetes.io/config.hash": "1"}
+    copy["spec"]["containers"][0] |= {"args": None, "terminationMessagePath": "/dev/termination-log"}
+    assert make_version(copy) == make_version(make_pod())
+    assert make_version(make_pod("2")) != make_version(make_pod())
+    assert make_version(make_pod(image="server:2")) != make_version(make_pod())
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_ready", "progress"),
+    [
+        (None, True, Progress.UNSEEN),
+        ("1", True, Progress.READY),
+        ("1", False, Progress.STARTING),
+        ("2", True, Progress.OUTDATED),
+    ],
+)
+def test_a_status_counts_for_its_own_version(shown: str | None, is_ready: bool, progress: Progress) -> None:
+    status = None
+    if shown:
+        conditions = [{"type": "Ready", "status": str(is_ready)}]
+        spec = StaticPodStatusSpec(pod_status=to_struct({"conditions": conditions}))
+        version = make_version(make_pod(shown))
+        status = make_resource(kinds.STATIC_POD_STATUS, "server", spec, annotations={POD_VERSION: version})
+    assert find_progress(OLD, status) is progress
+
+
+def ready() -> PodChange:
+    return PodChange(NEW, NEW, Progress.READY)
+
+
+@pytest.mark.parametrize(
+    ("changes", "without", "with_turn"),
+    [
+        # Nothing runs yet: nobody is asked.
+        ({API_SERVER: PodChange(NEW, None, Progress.UNSEEN)}, [API_SERVER], [API_SERVER]),
+        ({API_SERVER: ready()}, [], []),
+        # What serves waits for the turn, and the others for the API server.
+        (
+            {
+                API_SERVER: PodChange(NEW, OLD, Progress.READY),
+                SCHEDULER: PodChange(NEW, OLD, Progress.READY),
+            },
+            [],
+            [API_SERVER],
+        ),
+        (
+            {API_SERVER: ready(), SCHEDULER: PodChange(NEW, OLD, Progress.READY)},
+            [],
+            [SCHEDULER],
+        ),
+        # The kubelet may still run the one before.
+        ({API_SERVER: PodChange(NEW, OLD, Progress.OUTDATED)}, [], [API_SERVER]),
+        # What doesn't serve is mended at once.
+        ({API_SERVER: PodChange(NEW, OLD, Progress.STARTING)}, [API_SERVER], [API_SERVER]),
+        (
+            {API_SERVER: ready(), CONTROLLER_MANAGER: PodChange(NEW, OLD, Progress.STARTING)},
+            [CONTROLLER_MANAGER],
+            [CONTROLLER_MANAGER],
+        ),
+    ],
+)
+def test_what_serves_waits_for_the_nodes_turn(
+    changes: dict[str, PodChange], without: list[str], with_turn: list[str]
+) -> None:
+    assert choose(changes, has_turn=False) == without
+    assert choose(changes, has_turn=True) == with_turn
+
+
+@pytest.mark.parametrize(
+    ("progress", "seconds", "underway"),
+    [
+        (Progress.READY, 0.0, False),
+        (Progress.STARTING, 1e6, True),
+        (Progress.OUTDATED, KUBELET_LIMIT - 1, True),
+        (Progress.OUTDATED, KUBELET_LIMIT + 1, False),
+        (Progress.UNSEEN, KUBELET_LIMIT + 1, False),
+    ],
+)
+def test_a_turn_lasts_until_the_pod_is_ready(progress: Progress, seconds: float, underway: bool) -> None:
+    assert is_underway({API_SERVER: PodChange(NEW, NEW, progress)}, seconds=seconds) is underway
+
+
+class Store:
+    """etcd, in which one node may have the lock."""
+
+    def __init__(self) -> None:
+        self.holder = ""
+        self.error: Exception | None = None
+        self.taken = 0
+
+    @asynccontextmanager
+    async def local(self) -> AsyncGenerator[Any]:
+        if self.error is not None:
+            raise self.error
+        yield self
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Store:
+    async def take_lock(client: Any, name: str, holder: str, seconds: int) -> None:
+        store = cast("Store", client)
+        assert (name, seconds) == (lock.STATIC_PODS, LEASE_SECONDS)
+        store.taken += 1
+        if store.holder not in {"", holder}:
+            raise lock.LockedError(name, store.holder)
+        store.holder = holder
+
+    async def free_lock(client: Any, name: str, holder: str) -> None:
+        store = cast("Store", client)
+        if store.holder == holder:
+            store.holder = ""
+
+    monkeypatch.setattr(rollout, "take_lock", take_lock)
+    monkeypatch.setattr(rollout, "free_lock", free_lock)
+    return Store()
+
+
+async def test_one_node_has_the_turn(store: Store, autojump_clock: trio.testing.MockClock) -> None:
+    first, second = Turn(store), Turn(store)
+    assert not await first.take("cp-1")
+    assert await second.take("cp-2") == "cp-1 changes its own and is not ready"
+    assert second.holder == "cp-1"
+    await second.give_back("cp-2")
+    assert store.holder == "cp-1"
+    taken = store.taken
+    assert not await first.take("cp-1")
+    assert store.taken == taken, "etcd is asked although the lease lasts"
+    await trio.sleep(KEEP_EVERY)
+    assert not await first.take("cp-1")
+    assert store.taken == taken + 1
+    await first.give_back("cp-1")
+    assert not await second.take("cp-2")
+
+
+async def test_the_turn_of_the_process_before_is_given_back(store: Store) -> None:
+    store.holder = "cp-1"
+    await Turn(store).give_back("cp-1")
+    assert not store.holder
+
+
+@pytest.mark.parametrize("error", [RpcError(Code.UNAVAILABLE, "no leader"), OSError("refused")])
+async def test_without_etcd_a_node_goes_on_alone(
+    store: Store, error: Exception, autojump_clock: trio.testing.MockClock
+) -> None:
+    store.error = error
+    turn = Turn(store)
+    assert (await turn.take("cp-1")).startswith("etcd: ")
+    await trio.sleep(SILENCE_LIMIT + 1)
+    assert not await turn.take("cp-1")
+    store.error = None
+    store.holder = "cp-2"
+    assert await turn.take("cp-1")
