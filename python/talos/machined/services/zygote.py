@@ -29,6 +29,7 @@ from talos.daemon.bundle import open_bundles
 from talos.daemon.daemons import APID, DAEMONS
 from talos.daemon.privileges import Privileges, drop_privileges, enter_sandbox
 from talos.daemon.ready import READY_FD
+from talos.machined.platform.handover import is_container
 from talos.system import kernel
 from talos.system.memory import keep_objects, number_versions
 
@@ -37,11 +38,6 @@ MAX_REQUEST = 16 * 1024
 PID_FORMAT = "i"
 ZYGOTE_FD = 3
 """The file descriptor of the socket in a restarted zygote."""
-MODULES = (
-    *(daemon.module for daemon in DAEMONS),
-    "encodings.idna",
-)
-"""The modules of daemons, in the order in which a booting node starts them."""
 WARM_UP_MODULE = "talos.daemon.warm_up"
 TLS_MODULE = APID.module
 ARENAS = 2
@@ -112,7 +108,8 @@ def run_zygote(requests: socket.socket, parent: int, first: Sequence[str] = ()) 
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     kernel.set_process_title("zygote")
-    steps: list[Callable[[], None]] = [partial(import_module, name) for name in (*first, *MODULES)]
+    names = (*first, *find_modules(), "encodings.idna")
+    steps: list[Callable[[], None]] = [partial(import_module, name) for name in names]
     steps.insert(max(1, len(first)), run_ahead)
     steps.append(number_versions)
     while True:
@@ -132,6 +129,12 @@ def run_zygote(requests: socket.socket, parent: int, first: Sequence[str] = ()) 
         for fd in fds:
             os.close(fd)
         requests.send(struct.pack(PID_FORMAT, pid))
+
+
+def find_modules() -> list[str]:
+    """The modules of this node's daemons, in the order in which a booting node starts them."""
+    has_devices = not is_container()
+    return [daemon.module for daemon in DAEMONS if has_devices or not daemon.needs_devices]
 
 
 def import_module(name: str) -> None:
