@@ -55,7 +55,6 @@ def choose(nodes: tuple[NodeInfo, ...]) -> list[NodeInfo]:
 
 def check_all(kubernetes: Kubernetes, node: NodeInfo) -> None:
     """Assert that a node has started anew, and that nothing in the cluster is left in between."""
-    # A container's kubelet reads the boot id of its host.
     now = next(one for one in kubernetes.cluster.nodes if one.name == node.name)
     assert now.pid not in {0, None, node.pid}, "the node has not been restarted"
     (found,) = kubernetes.get("node", node.name)
