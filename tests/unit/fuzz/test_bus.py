@@ -42,7 +42,8 @@ def answer_all(data: bytes) -> None:
             reply = make_reply(incoming, answer(incoming.call, NoLocks(), ":1.1"))
         except BusError as error:
             reply = make_error(incoming, error)
-        assert encode(reply, 1, client=":1.1", by_bus=True)
+        encoded, _ = encode(reply, 1, client=":1.1", by_bus=True)
+        assert encoded
 
 
 def seed(message: Message) -> bytes:
