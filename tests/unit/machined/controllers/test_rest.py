@@ -69,7 +69,7 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
         events=EventLog(),
         platform=MetalPlatform(arguments=parse_cmdline("")),
         ports=SimpleNamespace(files=files),
-        services=SimpleNamespace(terminate=trio.lowlevel.checkpoint),
+        services=SimpleNamespace(terminate=trio.lowlevel.checkpoint, ask=trio.lowlevel.checkpoint),
         connect=None,
         upgrades=SimpleNamespace(
             fallback="", current=IDLE, is_guarded=False, has_begun=True, listen=list[object]().append
