@@ -38,7 +38,7 @@ VM_TESTS := $(filter-out $(SLOW_VM_TESTS),$(basename $(notdir $(wildcard nixos-t
 
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
-.PHONY: extended help release peers grants tools fetch lock build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test lint types unit node cluster-tests soak bench reproducible clean
+.PHONY: extended help release upgrade-controller peers grants tools fetch lock build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test lint types unit node cluster-tests soak bench reproducible clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -71,6 +71,11 @@ all-images: tools ## Build the container images of Kubernetes, too, and kubectl
 	nix build .#images-all --print-build-logs --out-link $(ALL_IMAGES)
 	nix build .#kubectl --print-build-logs --out-link build/kubectl
 	@ln -sfn ../kubectl-kubectl/bin/kubectl build/bin/kubectl  # Nix adds the name of the output
+
+upgrade-controller: fetch ## Build the upgrade controller's container image; offer it to clusters
+	@mkdir -p $(MIRROR)
+	nix build .#upgrade-controller-image --print-build-logs --out-link build/upgrade-controller.tar
+	@cp build/upgrade-controller.tar $(MIRROR)/upgrade-controller.new && mv $(MIRROR)/upgrade-controller.new $(MIRROR)/upgrade-controller.tar
 
 size: fetch ## Show what the image is made of, largest first
 	@nix build .#size --out-link build/size-report
@@ -149,7 +154,7 @@ node: build images api devenv peers ## Tests on one running container node, as r
 cluster-tests: build images extended api devenv peers ## Tests on several nodes, as root
 	$(PYTEST) tests/cluster
 
-kubernetes-tests: build all-images api devenv ## Tests on a cluster with Kubernetes, as root
+kubernetes-tests: build all-images upgrade-controller api devenv ## Tests on a cluster with Kubernetes, as root
 	$(PYTEST) -m "not soak" tests/kubernetes
 
 vm-inputs: fetch
@@ -174,7 +179,7 @@ run-vm: build vm-inputs $(KEY) ## Boot a machine from the ISO; its disk stays in
 	@nix run .\#run-vm $(IMPURE) -- --folder build/vm $(VM)
 
 SOAK := 180
-soak: build images all-images api devenv soak-vm ## Fuzz every parser for SOAK seconds (180), break five nodes for ten times as long, cut 200 upgrades
+soak: build images all-images upgrade-controller api devenv soak-vm ## Fuzz every parser for SOAK seconds (180), break five nodes for ten times as long, cut 200 upgrades
 	FUZZ_SECONDS=$(SOAK) $(PYTEST) tests/unit/fuzz
 	$(PYTEST) -m soak tests/kubernetes tests/netboot
 	FAULT_NODES=5 FAULT_SECONDS=$$(( 10 * $(SOAK) )) $(PYTEST) -s tests/cluster/faults

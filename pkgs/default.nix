@@ -11,7 +11,7 @@ let
   roots = builtins.mapAttrs buildRoot.unpack inputs.debs;
   python = import ./python { inherit inputs buildRoot roots version rev; };
   go = import ./go { inherit inputs buildRoot roots; };
-  images = import ./images { inherit inputs buildRoot roots go; };
+  images = import ./images { inherit inputs buildRoot roots go upgrade-controller version; inherit (python) wheels; inherit (modules) base; };
   kernel = import ../kernel { inherit buildRoot roots; };
   modules = import ../modules { inherit inputs buildRoot roots python kernel go version rev keys; };
   pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ] [ ];
@@ -58,6 +58,7 @@ in
     inherit (kernel) kernel init;
     images = images.cluster;
     images-all = images.all;
+    upgrade-controller-image = images.controller;
     kubectl = go.kubernetes.kubectl;
     inherit (go) cni coredns etcd flannel kubernetes;
     root-vm = roots.vm;

@@ -1,11 +1,11 @@
 # Container images as OCI archives under their public names, of one layer each. A mirror serves them to the nodes
 # of local clusters (talos.provision.mirror); nothing in a node knows where an image comes from.
-{ inputs, buildRoot, roots, go }:
+{ inputs, buildRoot, roots, go, wheels, base, upgrade-controller, version }:
 let
   build = buildRoot.runIn roots.build;
 
-  # `files`: what is where in the image. `debian`: programs from the node image's packages, with their libraries.
-  # `user`: the numbers that its program runs with.
+  # `files`: what is where in the image, also whole folders. `debian`: programs from the node image's packages. Both
+  # get the libraries that they need. `user`: the numbers that its program runs with.
   image = { name, tag, files, entrypoint, user, debian ? [ ] }: build {
     name = "${baseNameOf name}-${tag}.tar";
     command = [ "python3.13" ./oci.py ];
@@ -123,6 +123,25 @@ rec {
   pauseProgram = buildRoot.runIn roots.cc {
     name = "pause";
     command = [ "gcc" "-specs" "/usr/lib/x86_64-linux-musl/musl-gcc.specs" "-static" "-Os" "-s" "-DVERSION=3.10.1" "-Wl,--build-id=none" "-o" (builtins.placeholder "out") pauseSource ];
+  };
+
+  # Our own, for a cluster that keeps itself at the release of a channel: the nodes' interpreter and wheels.
+  controller = image {
+    name = "ghcr.io/siderolabs/upgrade-controller";
+    tag = version;
+    files = {
+      "/usr/lib/python3.13" = { tree = "${base}/usr/lib/python3.13"; };
+      "/usr/lib/python3" = { tree = "${base}/usr/lib/python3"; };
+      "/usr/lib/talos" = { tree = "${upgrade-controller}/lib"; };
+    } // builtins.listToAttrs (map (name: { name = "/usr/lib/talos/${name}"; value = { tree = "${wheels.tools}/site/${name}"; }; }) [ "h2" "hpack" "hyperframe" ]) // {
+      "/usr/bin/upgrade-controller.py" = ./controller.py;
+      "/usr/share/zoneinfo" = { tree = "${roots.image}/usr/share/zoneinfo"; };
+      "/etc/ssl/certs/ca-certificates.crt" = "${base}/etc/ssl/certs/ca-certificates.crt";
+      "/usr/lib/ssl/cert.pem" = { link = "/etc/ssl/certs/ca-certificates.crt"; };
+    };
+    debian = [ "usr/bin/python3.13" ];
+    entrypoint = [ "python3.13" "-ISB" "/usr/bin/upgrade-controller.py" ];
+    user = "65532:65532";
   };
 
   # What tests run in pods.

@@ -1,7 +1,7 @@
 """Write one container image of one layer as an OCI archive, without any trace of when and where.
 
 `files` is a JSON object: a path in the image to the file whose content it has, or to {"link": target},
-{"text": content} or {"folder": mode}. The layout is that of the OCI image specification; the annotation is
+{"text": content}, {"folder": mode} or {"tree": folder}. The layout is that of the OCI image specification; the annotation is
 where containerd's import looks for the name.
 """
 
@@ -35,13 +35,33 @@ def add(tar: tarfile.TarFile, name: str, mode: int, content: IO[bytes] | None = 
     tar.addfile(info, content)
 
 
-def find_programs(root: Path, programs: list[str]) -> dict[str, Any]:
-    """Find Debian's programs and the libraries that they need, each where the loader looks for it."""
+def expand_trees(files: dict[str, Any]) -> dict[str, Any]:
+    """Replace whole folders by what is in them."""
+    found: dict[str, Any] = {}
+    for path, source in files.items():
+        match source:
+            case {"tree": str(folder)}:
+                for below in Path(folder).rglob("*"):
+                    if below.is_symlink():
+                        content: Any = {"link": str(below.readlink())}
+                    elif below.is_file():
+                        content = str(below)
+                    else:
+                        continue
+                    found[f"{path}/{below.relative_to(folder)}"] = content
+            case _:
+                found[path] = source
+    return found
+
+
+def find_programs(root: Path, programs: list[str], modules: list[Path]) -> dict[str, Any]:
+    """Find Debian's programs, and the libraries that they and ``modules`` need, where the loader looks for them."""
     found: dict[str, Any] = {}
     if programs:
         found |= {f"/{name}": {"link": f"usr/{name}"} for name in ("bin", "lib", "lib64", "sbin")}
         programs = [*programs, "usr/lib64/ld-linux-x86-64.so.2"]
-    waiting = list(programs)
+    libraries = {library for module in modules for library in needed(module)}
+    waiting = [*programs, *(f"{LIBRARIES}/{name}" for name in sorted(libraries) if not name.startswith("ld-"))]
     while waiting:
         name = waiting.pop()
         if f"/{name}" not in found:
@@ -92,8 +112,10 @@ def main() -> None:
     """Write $out."""
     reference = os.environ["reference"]
     raw, packed = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
-    files = json.loads(os.environ["files"])
-    write_layer(files | find_programs(Path(os.environ["packages"]), os.environ["debian"].split()), raw)
+    files = expand_trees(json.loads(os.environ["files"]))
+    modules = [Path(source) for path, source in files.items() if path.endswith(".so")]
+    programs = find_programs(Path(os.environ["packages"]), os.environ["debian"].split(), modules)
+    write_layer(files | programs, raw)
     difference = describe(raw, "layer.v1.tar")["digest"]
     raw.seek(0)
     subprocess.run(["zstd", "-q", LEVEL, "-T2", "-c"], stdin=raw, stdout=packed, check=True)

@@ -3,29 +3,19 @@
 https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
 """
 
-import json
-import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
-from http.client import HTTPException, HTTPSConnection
-from typing import Any, cast
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from urllib.parse import quote
 
 import trio
 
 from talos.kubed.admin import find_pause
-from talos.kubernetes.client import JSON, MAX_REPLY, KubernetesClient, KubernetesError
+from talos.kubernetes.client import KubernetesClient, KubernetesError
+from talos.kubernetes.watch import Object, Watch, check_event, make_path
 
-PERIOD = 300.0
-"""Seconds after which the server ends a watch, which is then begun again where it was."""
-SPARE = 15.0
-"""Seconds beyond the period until a server counts as lost."""
-KEEPALIVE = {socket.TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}
-"""Seconds, seconds and number: how a connection whose other end is gone is noticed."""
 BUFFER = 16
 """Events that wait for a busy reader."""
 
-type Object = Mapping[str, Any]
 type Handle = Callable[[str, Object], Awaitable[object]]
 """Gets what has happened (ADDED, MODIFIED, DELETED) and the object."""
 
@@ -44,12 +34,9 @@ async def follow(
     for found in listed["items"]:
         await handle("ADDED", found)
     while True:
-        path = f"{query}&watch=1&resourceVersion={version}&timeoutSeconds={PERIOD:.0f}&allowWatchBookmarks=1"
-        async with _open_stream(connect(), path) as events:
+        async with _open_stream(connect(), make_path(query, version)) as events:
             async for event in events:
-                found = event["object"]
-                if event["type"] == "ERROR":
-                    raise KubernetesError(int(found.get("code", 0)), str(found.get("message")))
+                found = check_event(event)
                 version = found["metadata"]["resourceVersion"]
                 if event["type"] != "BOOKMARK":
                     await handle(event["type"], found)
@@ -88,12 +75,12 @@ async def _open_stream(
     client: KubernetesClient, path: str
 ) -> AsyncGenerator[trio.MemoryReceiveChannel[Object]]:
     """The events of one watch, read by a thread that ends with the context."""
-    connection = client.open(PERIOD + SPARE)
+    watch = Watch(client)
     events_in, events_out = trio.open_memory_channel[Object](BUFFER)
 
     async def read() -> None:
         with events_in:
-            await trio.to_thread.run_sync(_read, connection, path, events_in, abandon_on_cancel=True)
+            await trio.to_thread.run_sync(_read, watch, path, events_in, abandon_on_cancel=True)
 
     errors: list[KubernetesError] = []
     try:
@@ -104,34 +91,14 @@ async def _open_stream(
     except* KubernetesError as group:
         errors = [error for error in group.exceptions if isinstance(error, KubernetesError)]
     finally:
-        _end(connection)
+        watch.end()
     if errors:
         raise errors[0]
 
 
-def _end(connection: HTTPSConnection) -> None:
-    """Wake the thread that reads from it, which closes it; TLS itself is not to be touched by two."""
-    with suppress(OSError):
-        if connection.sock is not None:
-            socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
-
-
-def _read(connection: HTTPSConnection, path: str, events: trio.MemorySendChannel[Object]) -> None:
+def _read(watch: Watch, path: str, events: trio.MemorySendChannel[Object]) -> None:
     try:
-        connection.connect()
-        connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in KEEPALIVE.items():
-            connection.sock.setsockopt(socket.IPPROTO_TCP, option, value)
-        connection.request("GET", path, headers={"Accept": JSON})
-        response = connection.getresponse()
-        while line := response.readline(MAX_REPLY):
-            event = cast("Object", json.loads(line))
-            if "type" not in event:  # the API refuses with one Status
-                raise KubernetesError(response.status, str(event.get("message")))
+        for event in watch.read(path):
             trio.from_thread.run(events.send, event)
-    except (OSError, HTTPException, ValueError) as error:
-        raise KubernetesError(0, f"{connection.host}:{connection.port}: {error}") from error
     except (trio.BrokenResourceError, trio.Cancelled, trio.RunFinishedError):
         return  # nobody reads any more
-    finally:
-        connection.close()

@@ -15,13 +15,18 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 import yaml
 
+from talos.system.errors import UserError
+
 TIMEOUT = 15.0
 MAX_REPLY = 16 << 20
+POD_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where the kubelet puts what a pod's account needs."""
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
@@ -41,12 +46,13 @@ class KubernetesError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Where the API is and who asks. All PEM."""
+    """Where the API is and who asks: by a certificate, or by a token's file. All but the token is PEM."""
 
     server: str
     authority: bytes
-    certificate: bytes
-    key: bytes
+    certificate: bytes = b""
+    key: bytes = b""
+    token: Path | None = None
 
 
 def parse_kubeconfig(text: str) -> Access:
@@ -64,6 +70,19 @@ def parse_kubeconfig(text: str) -> Access:
         raise ValueError(f"not an administrator's kubeconfig: {error}") from error
 
 
+def find_pod_access(folder: Path = POD_FOLDER) -> Access:
+    """The access of the pod that this runs in, as its account; UserError outside of one."""
+    host, port = (os.environ.get(f"KUBERNETES_SERVICE_{name}", "") for name in ("HOST", "PORT"))
+    try:
+        authority = (folder / "ca.crt").read_bytes()
+    except OSError:
+        authority = b""
+    if not host or not authority:
+        raise UserError("this is no pod with an account", where=str(folder))
+    host = f"[{host}]" if ":" in host else host
+    return Access(server=f"https://{host}:{port or 443}", authority=authority, token=folder / "token")
+
+
 class KubernetesClient:
     """Calls of the API with one identity."""
 
@@ -72,6 +91,7 @@ class KubernetesClient:
         url = urlsplit(access.server)
         self._host, self._port = url.hostname or "", url.port or 443
         self._context = make_context(access)
+        self._token = access.token
         self._resources: dict[str, list[dict[str, Any]]] = {}
 
     async def call(
@@ -115,14 +135,25 @@ class KubernetesClient:
         """A connection that is not made yet, on which nothing takes longer than ``seconds``."""
         return http.client.HTTPSConnection(self._host, self._port, timeout=seconds, context=self._context)
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every request begins with. A pod's token is another one every hour; KubernetesError."""
+        if self._token is None:
+            return {"Accept": JSON}
+        try:
+            token = self._token.read_text(encoding="ascii").strip()
+        except (OSError, ValueError) as error:
+            raise KubernetesError(0, f"{self._token}: {error}") from error
+        return {"Accept": JSON, "Authorization": f"Bearer {token}"}
+
     def call_now(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, kind: str = JSON
     ) -> Reply:
         """The same in the caller's thread."""
-        connection = self.open()
+        connection, headers = self.open(), self.headers
         try:
             text = None if body is None else json.dumps(body)
-            connection.request(method, path, text, {"Content-Type": kind, "Accept": JSON})
+            connection.request(method, path, text, {"Content-Type": kind, **headers})
             response = connection.getresponse()
             answer = response.read(MAX_REPLY)
         except (OSError, http.client.HTTPException) as error:
@@ -140,10 +171,12 @@ class KubernetesClient:
 
 
 def make_context(access: Access) -> ssl.SSLContext:
-    """TLS 1.3 with a client's certificate; the server's has to be by the authority."""
+    """TLS 1.3, with a client's certificate if there is one; the server's has to be by the authority."""
     context = ssl.create_default_context(cadata=access.authority.decode("ascii"))
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not access.certificate:
+        return context
     # OpenSSL's binding only reads files; this one never touches a disk.
     descriptor = os.memfd_create("certificate")
     try:

@@ -30,15 +30,24 @@ def load_keys(folder: Path = KEYS) -> tuple[Ed25519PublicKey, ...]:
 
 
 def load_public(path: Path) -> Ed25519PublicKey:
+    """A public key's file; UserError."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_KEY + 1)
+    except OSError as error:
+        raise UserError(error.strerror or str(error), where=str(path)) from None
+    return parse_public(data, where=str(path))
+
+
+def parse_public(data: bytes, *, where: str) -> Ed25519PublicKey:
     """A public key in PEM; UserError."""
     try:
-        if path.stat().st_size <= MAX_KEY:
-            key = serialization.load_pem_public_key(path.read_bytes())
-            if isinstance(key, Ed25519PublicKey):
-                return key
+        key = serialization.load_pem_public_key(data) if len(data) <= MAX_KEY else None
     except ValueError:
-        pass
-    raise UserError("is no public Ed25519 key in PEM", where=str(path))
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise UserError("is no public Ed25519 key in PEM", where=where)
+    return key
 
 
 def verify(manifest: bytes, signature: str, keys: Sequence[Ed25519PublicKey]) -> None:

@@ -13,13 +13,15 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from talos.system.errors import UserError
 from talos.upgrade.archive import read_annotations
 from talos.upgrade.manifest import ReleaseManifest, parse_release
-from talos.upgrade.signature import load_public, verify
+from talos.upgrade.signature import verify
+from talos.upgrade_controller.credentials import NOBODY, Credentials
 from talos.upgrade_controller.status import as_object
 
 UNAUTHORIZED = 401
@@ -67,10 +69,13 @@ class AnsweredError(UserError):
         self.challenge = error.headers.get("WWW-Authenticate", "") if error.code == UNAUTHORIZED else ""
 
 
-def read_channel(image: str, keys: Sequence[Path], *, endpoint: str = "") -> ChannelRelease:
+def read_channel(
+    image: str, keys: Sequence[Ed25519PublicKey], *, endpoint: str = "", credentials: Credentials = NOBODY
+) -> ChannelRelease:
     """What the tag means now; UserError when it can't be asked or is not signed by one of the keys.
 
-    ``endpoint`` is a mirror's URL, which is asked instead of the image's own registry.
+    ``endpoint`` is a mirror's URL, which is asked instead of the image's own registry; the credentials are
+    those of the host that is asked.
     """
     found = _REFERENCE.fullmatch(image)
     if found is None:
@@ -78,7 +83,8 @@ def read_channel(image: str, keys: Sequence[Path], *, endpoint: str = "") -> Cha
         raise UserError(f"{image!r} is no image with its registry's host", where="channel.image", hint=hint)
     host, name, tag = found["host"], found["name"], found["tag"] or "latest"
     base, query = endpoint.rstrip("/") or f"https://{host}", f"?ns={host}" if endpoint else ""
-    registry = _Registry(f"{base}/v2/{name}", query, where=f"channel {image}")
+    url = urllib.parse.urlsplit(base)
+    registry = _Registry(f"{base}/v2/{name}", query, credentials.find(url.netloc), where=f"channel {image}")
     data, document = registry.fetch(tag)
     entries: object = document.get("manifests")
     if isinstance(entries, list):
@@ -86,7 +92,7 @@ def read_channel(image: str, keys: Sequence[Path], *, endpoint: str = "") -> Cha
     notes = as_object(document.get("annotations"))
     texts = {key: value for key, value in notes.items() if isinstance(value, str)}
     manifest, signature = read_annotations(texts, registry.where)
-    verify(manifest, signature, [load_public(path) for path in keys])
+    verify(manifest, signature, keys)
     digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
     return ChannelRelease(manifest=parse_release(manifest), image=f"{host}/{name}@{digest}", digest=digest)
 
@@ -100,13 +106,16 @@ def _choose(entries: Sequence[object], where: str) -> str:
 
 
 class _Registry:
-    """One repository of a registry, asked without credentials or with a token that anybody gets."""
+    """One repository of a registry, asked by nobody in particular, or by ``user`` as a header has it.
 
-    def __init__(self, base: str, query: str, *, where: str) -> None:
+    The user's name goes to who wants it: the registry, or where it says that tokens are.
+    """
+
+    def __init__(self, base: str, query: str, user: str, *, where: str) -> None:
         self.where = where
         self._query = query
         self._base = base
-        self._token = ""
+        self._user, self._authorization = user, ""
         handlers = [NoRedirect(), urllib.request.HTTPSHandler(context=ssl.create_default_context())]
         self._opener = urllib.request.build_opener(*handlers)
 
@@ -117,9 +126,7 @@ class _Registry:
         try:
             data = self._get(url, headers, MAX_MANIFEST)
         except AnsweredError as error:
-            if not error.challenge.lower().startswith("bearer "):
-                raise
-            self._token = self._ask_token(error.challenge)
+            self._authorization = self._answer(error)
             data = self._get(url, headers, MAX_MANIFEST)
         if ":" in what and f"sha256:{hashlib.sha256(data).hexdigest()}" != what:
             raise UserError(f"what the registry gives as {what} is something else", where=self.where)
@@ -131,6 +138,21 @@ class _Registry:
             raise UserError("the registry gives no manifest", where=self.where)
         return data, document
 
+    def _answer(self, error: AnsweredError) -> str:
+        """The header that the registry wants; the error itself when there is none to give."""
+        scheme, _, challenge = error.challenge.partition(" ")
+        if self._authorization:
+            raise error
+        if scheme.lower() == "bearer":
+            return f"Bearer {self._ask_token(challenge)}"
+        if scheme.lower() != "basic" or not self._user:
+            raise error
+        if urllib.parse.urlsplit(self._base).scheme != "https":
+            raise UserError(
+                "the registry wants a password over a connection that is not safe", where=self.where
+            )
+        return self._user
+
     def _ask_token(self, challenge: str) -> str:
         values: dict[str, str] = {found[1]: found[2] for found in _PARAMETER.finditer(challenge)}
         realm = values.pop("realm", "")
@@ -138,18 +160,20 @@ class _Registry:
             raise UserError("the registry wants a token from no https URL", where=self.where)
         url = f"{realm}?{urllib.parse.urlencode(values)}"
         try:
-            document: object = json.loads(self._get(url, {}, MAX_TOKEN))
+            user = {"Authorization": self._user} if self._user else {}
+            document: object = json.loads(self._get(url, user, MAX_TOKEN))
         except (AnsweredError, ValueError, RecursionError):
             document = None
         fields = as_object(document)
         token = fields.get("token") or fields.get("access_token")
         if not isinstance(token, str) or not token.isprintable():
-            raise UserError("the registry gives nobody a token", where=self.where)
+            reason = "refuses this user a token" if self._user else "gives nobody a token"
+            raise UserError(f"the registry {reason}", where=self.where)
         return token
 
     def _get(self, url: str, headers: Mapping[str, str], most: int) -> bytes:
-        more = {"Authorization": f"Bearer {self._token}"} if self._token else {}
-        request = urllib.request.Request(url, headers={**headers, **more})  # noqa: S310 - http and https only
+        more = {"Authorization": self._authorization} if self._authorization else {}
+        request = urllib.request.Request(url, headers={**more, **headers})  # noqa: S310 - http and https only
         try:
             with self._opener.open(request, timeout=TIMEOUT) as reply:
                 data: bytes = reply.read(most + 1)

@@ -1,7 +1,9 @@
-"""The controller's config: one YAML file, read strictly."""
+"""What the controller is to do: a policy, of one YAML file or of a resource of Kubernetes, read strictly."""
 
 from dataclasses import dataclass
 from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from talos.config.problem import ConfigError
 from talos.config.read.reader import SectionReader
@@ -10,11 +12,13 @@ from talos.config.schema import REQUIRED, UINT16, Section, setting
 from talos.config.values import Duration, Url
 from talos.fleet.plan import parse_unavailable
 from talos.system.errors import UserError
+from talos.upgrade.signature import load_public
+from talos.upgrade_controller.credentials import NOBODY, Credentials, parse_credentials
 from talos.upgrade_controller.window import DAYS, Window, make_window
 
 ROLES = ("controlplane", "worker")
 MAX_CONFIG = 64 * 1024
-"""Bytes of the file."""
+"""Bytes of the file, and of one with credentials."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +27,16 @@ class ChannelSection(Section):
 
     image: str = setting("an image whose tag moves to each new release", default=REQUIRED)
     keys: tuple[str, ...] = setting(
-        "files with public keys; a release has the signature of one", default=REQUIRED
+        "public keys, by one of which a release is signed: files, in a resource the PEM itself",
+        default=REQUIRED,
     )
     endpoint: Url = setting(
         "ask this mirror instead of the image's registry", default=Url(""), schemes=("http", "https")
+    )
+    credentials: str = setting(
+        "who asks the registry: a file as `docker login` writes it, in a resource the name of a Secret of "
+        "the type kubernetes.io/dockerconfigjson",
+        default="",
     )
 
 
@@ -50,14 +60,10 @@ class WindowSection(Section):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerConfig(Section):
-    """All of it. Paths are relative to the file."""
+class Policy(Section):
+    """Which nodes follow which channel, and when."""
 
     channel: ChannelSection = setting("where releases come from", default=REQUIRED)
-    talosconfig: str = setting(
-        "the client's config, with a certificate of the role os:upgrade", default=REQUIRED
-    )
-    context: str = setting("its context (default: the current one)", default="")
     nodes: NodesSection = setting("which nodes (default: all members of the cluster)", default=NodesSection())
     windows: tuple[WindowSection, ...] = setting("when (default: always)", default=())
     allow_unwell: bool = setting("begin although nodes are not well", default=False)
@@ -66,22 +72,88 @@ class ControllerConfig(Section):
     max_unavailable: str = setting("workers that may be away at once, or a share of them", default="")
     interval: Duration = setting("between two looks at the channel", default=Duration("5m0s"))
     timeout: Duration = setting("for a node to install, and to be well again", default=Duration("30m0s"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerConfig(Policy):
+    """The file. Paths are relative to it."""
+
+    talosconfig: str = setting(
+        "the client's config, with a certificate of the role os:upgrade", default=REQUIRED
+    )
+    context: str = setting("its context (default: the current one)", default="")
     status: str = setting("the file that shows how far it is", default=REQUIRED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """A config, and what it means: its windows checked, its paths absolute."""
+class Access:
+    """How nodes are reached: a talosconfig, and its context, empty for the current one."""
 
-    config: ControllerConfig
-    windows: tuple[Window, ...]
-    keys: tuple[Path, ...]
     talosconfig: Path
-    status: Path
+    context: str = ""
 
 
-def load_settings(path: Path) -> Settings:
-    """Read the file; UserError, with each mistake's place on a line of its own."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """A policy, and what it means: everything checked, what it names read."""
+
+    policy: Policy
+    windows: tuple[Window, ...]
+    keys: tuple[Ed25519PublicKey, ...]
+    access: Access
+    credentials: Credentials = NOBODY
+
+
+def load_settings(path: Path) -> tuple[Settings, Path]:
+    """Read the file: its settings, and where the status goes; UserError with a line for each mistake."""
+    return make_settings(_read(path), path)
+
+
+def make_settings(text: bytes, path: Path) -> tuple[Settings, Path]:
+    """The same of a file's text."""
+    config = read_policy(ControllerConfig, text, source=str(path))
+    folder = path.parent
+    settings = Settings(
+        policy=config,
+        windows=check_policy(config, f"{path}: "),
+        keys=tuple(load_public(folder / name) for name in config.channel.keys),
+        access=Access(talosconfig=folder / config.talosconfig, context=config.context),
+        credentials=_load_credentials(folder / config.channel.credentials)
+        if config.channel.credentials
+        else NOBODY,
+    )
+    return settings, folder / config.status
+
+
+def read_policy[P: Policy](kind: type[P], text: bytes, *, source: str) -> P:
+    """One YAML document as a policy; UserError with all mistakes."""
+    documents = parse_documents(text, source=source)
+    if len(documents) != 1:
+        raise UserError(f"holds {len(documents)} documents, not one", where=source)
+    reader = SectionReader(document="", source=source)
+    policy: P | None = reader.read(kind, documents[0])
+    if policy is None:
+        raise ConfigError(sorted(reader.problems, key=str))
+    return policy
+
+
+def check_policy(policy: Policy, where: str) -> tuple[Window, ...]:
+    """Check what the declaration of its settings does not show; its windows. UserError."""
+    if policy.max_unavailable:
+        parse_unavailable(policy.max_unavailable, 1, where=f"{where}maxUnavailable")
+    if not policy.channel.keys:
+        raise UserError("is empty", where=f"{where}channel.keys", hint="name a public key")
+    return tuple(
+        make_window(one.days, one.start, one.end, one.time_zone, where=f"{where}windows[{index}]")
+        for index, one in enumerate(policy.windows)
+    )
+
+
+def _load_credentials(path: Path) -> Credentials:
+    return parse_credentials(_read(path), where=str(path))
+
+
+def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             text = file.read(MAX_CONFIG + 1)
@@ -89,30 +161,4 @@ def load_settings(path: Path) -> Settings:
         raise UserError(f"can't be read: {error.strerror}", where=str(path)) from None
     if len(text) > MAX_CONFIG:
         raise UserError(f"has more than {MAX_CONFIG} bytes", where=str(path))
-    return make_settings(text, path)
-
-
-def make_settings(text: bytes, path: Path) -> Settings:
-    """The settings of a file's text; UserError."""
-    documents = parse_documents(text, source=str(path))
-    if len(documents) != 1:
-        raise UserError(f"holds {len(documents)} documents, not one", where=str(path))
-    reader = SectionReader(document="", source=str(path))
-    config: ControllerConfig | None = reader.read(ControllerConfig, documents[0])
-    if config is None:
-        raise ConfigError(sorted(reader.problems, key=str))
-    folder = path.parent
-    if config.max_unavailable:
-        parse_unavailable(config.max_unavailable, 1, where=f"{path}: maxUnavailable")
-    if not config.channel.keys:
-        raise UserError("is empty", where=f"{path}: channel.keys", hint="name the file of a public key")
-    return Settings(
-        config=config,
-        windows=tuple(
-            make_window(one.days, one.start, one.end, one.time_zone, where=f"{path}: windows[{index}]")
-            for index, one in enumerate(config.windows)
-        ),
-        keys=tuple(folder / name for name in config.channel.keys),
-        talosconfig=folder / config.talosconfig,
-        status=folder / config.status,
-    )
+    return text

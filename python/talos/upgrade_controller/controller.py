@@ -3,11 +3,12 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, override
 
 from talos.api.definitions.cluster_pb2 import MemberSpec
 from talos.api.rpc import RpcError
@@ -19,30 +20,75 @@ from talos.fleet.progress import Progress, Row, Step
 from talos.resource import kinds
 from talos.system.errors import UserError
 from talos.system.logging import Log
+from talos.upgrade.state import Phase
 from talos.upgrade_controller import status as states
 from talos.upgrade_controller.channel import ChannelRelease, read_channel
-from talos.upgrade_controller.config import NodesSection, Settings, load_settings
-from talos.upgrade_controller.status import Status, read_held, read_status, write_status
+from talos.upgrade_controller.config import Access, NodesSection, Settings, load_settings
+from talos.upgrade_controller.status import Status, read_status, read_texts, write_status
 
 WRITE_INTERVAL = 1.0
 """Seconds between two writes of the status while nodes are under way, at least."""
 CHECK_INTERVAL = 5.0
 """Seconds between two looks at the config while there is nothing else to do."""
+RETRY_INTERVAL = 20.0
+"""Seconds between two tries while something is wrong that may pass."""
 CLOSED, PAUSED = "the maintenance window is closed", "paused"
 
 type ReadChannel = Callable[[Settings], ChannelRelease]
-type Connect = Callable[[Settings], FleetCalls]
+type Connect = Callable[[Access], FleetCalls]
+
+
+class GoneError(UserError):
+    """There is no policy any more."""
+
+
+class Place(Protocol):
+    """Where a policy comes from and its status goes. ``read`` and ``write`` are of the status."""
+
+    def load(self) -> Settings:
+        """The policy as it is now; UserError."""
+        ...
+
+    def read(self) -> dict[str, Any]:
+        """The last status, empty before the first one; UserError."""
+        ...
+
+    def write(self, document: dict[str, Any]) -> None:
+        """Show another status; OSError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlace(Place):
+    """A config and the file beside it that it names. Without a config that can be read there is no status."""
+
+    path: Path
+
+    @override
+    def load(self) -> Settings:
+        return load_settings(self.path)[0]
+
+    @override
+    def read(self) -> dict[str, Any]:
+        return read_status(load_settings(self.path)[1])
+
+    @override
+    def write(self, document: dict[str, Any]) -> None:
+        with suppress(UserError):
+            write_status(load_settings(self.path)[1], document)
 
 
 def find_release(settings: Settings) -> ChannelRelease:
-    """What the config's channel offers; UserError."""
-    channel = settings.config.channel
-    return read_channel(channel.image, settings.keys, endpoint=channel.endpoint)
+    """What the policy's channel offers; UserError."""
+    channel = settings.policy.channel
+    return read_channel(
+        channel.image, settings.keys, endpoint=channel.endpoint, credentials=settings.credentials
+    )
 
 
 def find_closed(settings: Settings, now: datetime) -> str:
     """Why no node may begin now, empty when one may."""
-    if settings.config.paused:
+    if settings.policy.paused:
         return PAUSED
     if settings.windows and not any(window.is_open(now) for window in settings.windows):
         return CLOSED
@@ -57,6 +103,18 @@ def find_unwell(plan: Plan) -> str:
         if plan.problems.get(look.node)
     ]
     return ", ".join(found)
+
+
+def find_reverted(plan: Plan, version: str) -> str:
+    """Which nodes have tried a release and gone back, and why."""
+    found = [
+        f"{look.name}: {version} was reverted, {look.version} runs: {look.upgrade.reason}"
+        for look in plan.nodes
+        if look.upgrade is not None
+        and look.upgrade.phase is Phase.REVERTED
+        and look.upgrade.version == version != look.version
+    ]
+    return "; ".join(found)
 
 
 def choose_nodes(members: Sequence[MemberSpec], chosen: NodesSection) -> list[str]:
@@ -77,73 +135,95 @@ def choose_nodes(members: Sequence[MemberSpec], chosen: NodesSection) -> list[st
 
 @dataclass(slots=True, kw_only=True)
 class UpgradeController:
-    """Follows one channel for one cluster."""
+    """Follows one channel for one cluster. Who shares ``turn`` upgrades one after another."""
 
-    path: Path
+    place: Place
     connect: Connect
     log: Log
     find_release: ReadChannel = find_release
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     status: Status = field(default_factory=lambda: Status(state=states.WAITING))
-    _settings: Settings | None = None
     _written: float = 0.0
 
     async def run(self) -> None:
-        """Look at the channel again and again, until cancelled."""
+        """Look at the channel again and again, until cancelled or without a policy."""
         while True:
-            await self.run_once()
-            began = time.monotonic()
-            seconds = self._settings.config.interval.seconds if self._settings else CHECK_INTERVAL
-            closed = self._find_closed()
-            # A switch or a window that opens is noticed at once, not after the interval.
-            while time.monotonic() - began < seconds and self._find_closed() == closed:  # noqa: ASYNC110 - a file
+            async with self.turn:
+                await self.run_once()
+            before, began = self._glance(), time.monotonic()
+            if before is None:
+                return
+            # What may begin now, or is written anew, is noticed at once, not after the interval.
+            seconds = self._find_pause()
+            while time.monotonic() - began < seconds and self._glance() == before:  # noqa: ASYNC110 - a file
                 await asyncio.sleep(min(CHECK_INTERVAL, seconds))
 
     async def run_once(self) -> bool:
         """One look, and an upgrade when there is something to do; whether nothing is wrong."""
-        try:
-            settings = self._settings = load_settings(self.path)
-        except UserError as error:
-            self._settings = None
-            self.log.once(str(error), key="config", level="error")
-            return False
-        before = self._read(settings)
+        before = self._read()
         self.status = Status(
             state=states.WAITING,
-            image=settings.config.channel.image,
-            held=read_held(before),
+            held=read_texts(before, "held"),
+            begun=read_texts(before, "begun"),
             upgrade=states.as_object(before.get("upgrade")),
         )
         try:
+            settings = self.place.load()
+            self.status = replace(self.status, image=settings.policy.channel.image)
             return await self._follow(settings)
+        except GoneError:
+            return False
         except (UserError, RpcError, OSError) as error:
             reason = error.message if isinstance(error, RpcError) else str(error)
             self._show(state=states.FAILED, reason=reason)
             return False
 
-    def _read(self, settings: Settings) -> dict[str, Any]:
+    def _glance(self) -> object:
+        """Changes with what is to be noticed at once; None when there is no policy any more."""
         try:
-            return read_status(settings.status)
+            settings = self.place.load()
+        except GoneError:
+            return None
+        except UserError as error:
+            return str(error)
+        return settings, find_closed(settings, self.now()), read_texts(self._read(), "held")
+
+    def _find_pause(self) -> float:
+        """Seconds until the next look, without a change."""
+        try:
+            settings = self.place.load()
+        except UserError:
+            return RETRY_INTERVAL
+        seconds = settings.policy.interval.seconds
+        at_rest = (states.CURRENT, states.HELD)
+        if self.status.state in at_rest or find_closed(settings, self.now()):
+            return seconds
+        return min(seconds, RETRY_INTERVAL)
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            return self.place.read()
         except UserError as error:
             self.log.once(str(error), key="status")
             return {}
 
     def _find_closed(self) -> str:
-        """As the file is now: what begins next obeys it at once."""
+        """As the policy is now: what begins next obeys it at once."""
         try:
-            settings = load_settings(self.path)
+            settings = self.place.load()
         except UserError as error:
             return str(error)
         return find_closed(settings, self.now())
 
     async def _follow(self, settings: Settings) -> bool:
-        config = settings.config
+        policy = settings.policy
         release = await asyncio.to_thread(self.find_release, settings)
         version = release.manifest.version
         shown = {"version": version, "commit": release.manifest.commit, "image": release.image}
         self.status = replace(self.status, release=shown)
-        calls = self.connect(settings)
-        nodes = choose_nodes(await calls.specs("", kinds.MEMBER), config.nodes)
+        calls = self.connect(settings.access)
+        nodes = choose_nodes(await calls.specs("", kinds.MEMBER), policy.nodes)
         if not nodes:
             hint = "discovery has to be on, and the pattern to match"
             raise UserError("no member of the cluster is selected", where="nodes", hint=hint)
@@ -153,45 +233,54 @@ class UpgradeController:
         )
         behind = [look.name for look in plan.nodes if look.version != version]
         if not behind:
+            self.status = replace(self.status, begun={})
             self._show(state=states.CURRENT)
             return True
         if self.status.held.get("digest") == release.digest:
             self._show(state=states.HELD, reason=self.status.held.get("reason", ""))
             return False
+        # Who began with it was ended meanwhile, for example with the node that it ran on.
+        was_begun = self.status.begun.get("digest") == release.digest
+        if was_begun and (reverted := find_reverted(plan, version)):
+            return self._hold(release, reverted)
         self.status = replace(self.status, held={})
         closed = self._find_closed()
-        if not closed and not config.allow_unwell:
+        if not closed and not policy.allow_unwell:
             closed = find_unwell(plan)
         if closed:
             self._show_closed(closed, behind)
             return True
         limits = Limits(
-            parallel=config.parallel,
-            unavailable=parse_unavailable(config.max_unavailable or str(config.parallel), len(plan.workers)),
+            parallel=policy.parallel,
+            unavailable=parse_unavailable(policy.max_unavailable or str(policy.parallel), len(plan.workers)),
         )
         order = Order(
             image=release.image,
             version=version,
-            timeout=config.timeout.seconds,
+            timeout=policy.timeout.seconds,
             gate=self._find_closed,
         )
         fleet = Fleet(calls=calls, plan=plan, order=order, limits=limits, watcher=self)
+        self.status = replace(self.status, begun={"digest": release.digest, "version": version})
         self._show(state=states.UPGRADING, reason=f"to {version}: {', '.join(behind)}")
         return self._judge(await fleet.run(), release)
 
     def _judge(self, progress: Progress, release: ChannelRelease) -> bool:
-        self.status = replace(self.status, upgrade=progress.document())
+        self.status = replace(self.status, begun={}, upgrade=progress.document())
         self._note_rows(progress.rows)
         if progress.has_succeeded:
             self._show(state=states.CURRENT)
             return True
         if any(row.step is Step.FAILED for row in progress.rows):
-            held = {"digest": release.digest, "version": release.manifest.version, "reason": progress.reason}
-            self.status = replace(self.status, held=held)
-            self._show(state=states.HELD, reason=progress.reason)
-            return False
+            return self._hold(release, progress.reason)
         self._show_closed(progress.reason, [row.name for row in progress.rows if row.step is not Step.DONE])
         return True
+
+    def _hold(self, release: ChannelRelease, reason: str) -> bool:
+        held = {"digest": release.digest, "version": release.manifest.version, "reason": reason}
+        self.status = replace(self.status, begun={}, held=held)
+        self._show(state=states.HELD, reason=reason)
+        return False
 
     def changed(self, row: Row) -> None:
         """A node's step is another."""
@@ -229,6 +318,5 @@ class UpgradeController:
         self._write()
 
     def _write(self) -> None:
-        if self._settings is not None:
-            self._written = time.monotonic()
-            write_status(self._settings.status, self.status.document())
+        self._written = time.monotonic()
+        self.place.write(self.status.document())

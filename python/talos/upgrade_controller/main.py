@@ -5,11 +5,12 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from talos.fleet.calls import FleetCalls
+from talos.kubernetes.client import KubernetesClient, find_pod_access
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.talosctl.cli.flag import Flags
@@ -18,11 +19,12 @@ from talos.talosctl.client.fleet_calls import FreshCalls
 from talos.talosctl.client.select import select_target
 from talos.talosctl.output.table import format_table
 from talos.talosctl.output.yaml_text import dump_yaml
-from talos.upgrade_controller.config import Settings, load_settings
-from talos.upgrade_controller.controller import UpgradeController
+from talos.upgrade_controller.config import Access, load_settings
+from talos.upgrade_controller.controller import FilePlace, UpgradeController
+from talos.upgrade_controller.manifests import PROGRAM, format_manifests
+from talos.upgrade_controller.policies import Policies, find_namespace
 from talos.upgrade_controller.status import HELD, as_object, read_status, write_status
 
-PROGRAM = "upgrade-controller"
 _EPILOG = """\
 The certificate needs the role os:upgrade and no other:
   talosctl config new --roles os:upgrade --crt-ttl 8760h upgrade.talosconfig
@@ -37,6 +39,9 @@ A config:
   parallel: 2
   maxUnavailable: 25%
   status: status.json
+
+In a cluster, policies are resources of Kubernetes:
+  upgrade-controller manifests --image IMAGE | kubectl apply -f -
 """
 
 
@@ -50,45 +55,63 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def connect(settings: Settings) -> FleetCalls:
-    """Calls to the nodes that the talosconfig leads to."""
+def connect(access: Access) -> FleetCalls:
+    """Calls to the nodes that a talosconfig leads to."""
     flags = Flags(CLIENT_FLAGS)
     rows = {flag.name: flag for flag in CLIENT_FLAGS}
-    flags.set(rows["talosconfig"], str(settings.talosconfig))
-    if settings.config.context:
-        flags.set(rows["context"], settings.config.context)
+    flags.set(rows["talosconfig"], str(access.talosconfig))
+    if access.context:
+        flags.set(rows["context"], access.context)
     return FreshCalls(select_target(flags))
 
 
 def run(options: argparse.Namespace) -> int:
     """Follow the channel until stopped, or once."""
     load_settings(options.config)
-    controller = UpgradeController(path=options.config, connect=connect, log=Log({"service": PROGRAM}))
-    return asyncio.run(_run(controller, once=options.once))
+    place, log = FilePlace(options.config), Log({"service": PROGRAM})
+    controller = UpgradeController(place=place, connect=connect, log=log)
+    return asyncio.run(_run(controller.run_once() if options.once else controller.run()))
 
 
-async def _run(controller: UpgradeController, *, once: bool) -> int:
-    loop = asyncio.get_running_loop()
-    work = asyncio.ensure_future(controller.run_once() if once else controller.run())
+def run_policies(options: argparse.Namespace) -> int:
+    """Follow the policies of this pod's namespace until stopped."""
+    policies = Policies(
+        client=KubernetesClient(find_pod_access()),
+        namespace=find_namespace(),
+        access=Access(talosconfig=options.talosconfig),
+        connect=connect,
+        log=Log({"service": PROGRAM}),
+    )
+    return asyncio.run(_run(policies.run()))
+
+
+async def _run(work: Coroutine[Any, Any, bool | None]) -> int:
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, work.cancel)
+        loop.add_signal_handler(number, task.cancel)
     try:
-        return 0 if await work else 1
+        return 0 if await task else 1
     except asyncio.CancelledError:
         return 0
 
 
 def check(options: argparse.Namespace) -> int:
     """Read the config and what it names."""
-    settings = load_settings(options.config)
-    connect(settings)
+    settings, _ = load_settings(options.config)
+    connect(settings.access)
     sys.stdout.write(f"{options.config}: valid\n")
+    return 0
+
+
+def show_manifests(options: argparse.Namespace) -> int:
+    """Print what Kubernetes is given to run this."""
+    sys.stdout.write(format_manifests(options.image))
     return 0
 
 
 def show(options: argparse.Namespace) -> int:
     """Print the last status."""
-    document = read_status(load_settings(options.config).status)
+    document = read_status(load_settings(options.config)[1])
     if not document:
         raise UserError("has not been written yet", where="status", hint="start it: upgrade-controller run")
     if options.output == "table":
@@ -114,7 +137,7 @@ def format_status(document: dict[str, Any]) -> str:
 
 def retry(options: argparse.Namespace) -> int:
     """Have a release that has failed tried again."""
-    path = load_settings(options.config).status
+    path = load_settings(options.config)[1]
     document = read_status(path)
     if document.get("state") != HELD:
         raise UserError("no release is held back", where=str(path))
@@ -136,14 +159,23 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         ("retry", retry, "try a release again that has failed"),
         ("check", check, "check the config"),
     ):
-        command = commands.add_parser(name, help=text, description=text)
-        command.set_defaults(run=action)
+        command = _add(commands, name, action, text)
         command.add_argument("--config", type=Path, required=True, help="the controller's config, YAML")
         if name == "run":
             command.add_argument("--once", action="store_true", help="look once, upgrade if need be, and end")
         if name == "status":
             command.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table")
+    command = _add(commands, "policies", run_policies, "in a pod: follow the policies of its namespace")
+    command.add_argument("--talosconfig", type=Path, required=True, help="how nodes are reached")
+    command = _add(commands, "manifests", show_manifests, "print what Kubernetes is given to run this")
+    command.add_argument("--image", required=True, help="this program's image, where the cluster pulls it")
     return parser.parse_args(argv)
+
+
+def _add(commands: Any, name: str, action: Callable[[argparse.Namespace], int], text: str) -> Any:
+    command = commands.add_parser(name, help=text, description=text)
+    command.set_defaults(run=action)
+    return command
 
 
 if __name__ == "__main__":

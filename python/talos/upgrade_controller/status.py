@@ -1,4 +1,4 @@
-"""What the controller shows of itself: a file that is replaced as a whole."""
+"""What the controller shows of itself, and the file that has it, which is replaced as a whole."""
 
 import json
 from dataclasses import dataclass, field
@@ -20,13 +20,17 @@ has failed and is not tried again; the channel, the cluster or the config can't 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """One moment. ``release`` is what the channel offers, ``held`` the digest that has failed and why."""
+    """One moment. ``release`` is what the channel offers, ``held`` the digest that has failed and why.
+
+    ``begun`` is the digest of an upgrade whose end nobody has seen yet.
+    """
 
     state: str
     reason: str = ""
     image: str = ""
     release: dict[str, str] = field(default_factory=dict[str, str])
     held: dict[str, str] = field(default_factory=dict[str, str])
+    begun: dict[str, str] = field(default_factory=dict[str, str])
     nodes: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     upgrade: dict[str, Any] = field(default_factory=dict[str, Any])
     """The last upgrade that began, as ``talosctl upgrade -o json`` shows one."""
@@ -40,6 +44,7 @@ class Status:
             "channel": self.image,
             "release": self.release,
             "held": self.held,
+            "begun": self.begun,
             "nodes": self.nodes,
             "upgrade": self.upgrade,
         }
@@ -74,7 +79,7 @@ def as_object(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def read_held(document: dict[str, Any]) -> dict[str, str]:
-    """The release that is not tried again, of a status; empty for none."""
-    held = as_object(document.get("held"))
-    return {key: value for key, value in held.items() if isinstance(value, str)}
+def read_texts(document: dict[str, Any], key: str) -> dict[str, str]:
+    """The texts of a part of a status, such as the release that is held back; empty for none."""
+    found = as_object(document.get(key))
+    return {key: value for key, value in found.items() if isinstance(value, str)}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, cast, override
+from typing import Any, ClassVar, cast, override
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -49,6 +49,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Client:
+    headers: ClassVar = {"Accept": "application/json"}
+
     def __init__(self, port: int) -> None:
         self._port = port
 

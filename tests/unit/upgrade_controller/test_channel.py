@@ -1,6 +1,9 @@
 """Channels: a registry's tag is believed with a signature only, and what the registry says is bounded."""
 
+import base64
 import json
+import re
+import ssl
 import tarfile
 from collections.abc import Generator, Mapping
 from pathlib import Path
@@ -10,9 +13,13 @@ import pytest
 from tests.harness import registry
 from tests.harness.registry import MANIFEST, Handler, Store, encode, running_registry
 
+from talos.pki.authority import CertificateAuthority, Usage
+from talos.pki.keys import KeyType
 from talos.system.errors import UserError
 from talos.upgrade.release import main
+from talos.upgrade.signature import load_public
 from talos.upgrade_controller.channel import ChannelRelease, read_channel
+from talos.upgrade_controller.credentials import NOBODY, parse_credentials
 
 
 class Channel:
@@ -22,7 +29,13 @@ class Channel:
         self.store, self.folder = Store(), folder
         for name in ("ours", "theirs"):
             assert main(["keygen", str(folder / f"{name}.key")]) == 0
-        self.port = 0
+        self.port, self.scheme = 0, "http"
+        self.credentials = NOBODY
+
+    def login(self, host: str, password: str) -> None:
+        """Ask a host with this password from now on."""
+        auths = {host: {"username": "me", "password": password}}
+        self.credentials = parse_credentials(encode({"auths": auths}), where="login")
 
     def publish(self, version: str = "v1.15.1", *, key: str = "ours", in_index: bool = False) -> str:
         """Move the tag to a new release; its manifest's digest."""
@@ -52,8 +65,9 @@ class Channel:
             self.store.tags["talos/installer", "stable"] = descriptor["digest"]
 
     def read(self, name: str = "talos/installer:stable", *, key: str = "ours") -> ChannelRelease:
-        endpoint = f"http://127.0.0.1:{self.port}/"
-        return read_channel(f"registry.test/{name}", [self.folder / f"{key}.pub"], endpoint=endpoint)
+        endpoint = f"{self.scheme}://127.0.0.1:{self.port}/"
+        keys = [load_public(self.folder / f"{key}.pub")]
+        return read_channel(f"registry.test/{name}", keys, endpoint=endpoint, credentials=self.credentials)
 
     def refusal(self, name: str = "talos/installer:stable", *, key: str = "ours") -> str:
         with pytest.raises(UserError) as caught:
@@ -92,8 +106,6 @@ def test_signatures(channel: Channel) -> None:
     channel.publish(key="theirs")
     assert "is of none of the 1 keys" in channel.refusal()
     assert channel.read(key="theirs").manifest.version == "v1.15.1"
-    (channel.folder / "none.pub").write_text("no key")
-    assert "none.pub: is no public Ed25519 key" in channel.refusal(key="none")
 
 
 def test_registries_that_have_something_else(channel: Channel) -> None:
@@ -160,3 +172,75 @@ def test_registries_that_lead_elsewhere(tmp_path: Path, behaviour: type[Handler]
     with running_registry(channel.store, behaviour) as running:
         channel.port = running.port
         assert text in channel.refusal()
+
+
+ME = f"Basic {base64.b64encode(b'me:secret').decode()}"
+
+
+class Private(Handler):
+    """Gives one user what it has, by a password."""
+
+    challenge = 'Basic realm="private"'
+
+    @override
+    def may_pass(self) -> bool:
+        return self.check(ME, self.challenge)
+
+    def check(self, wanted: str, challenge: str) -> bool:
+        """Whether the right one asks; it is answered otherwise."""
+        if self.headers["Authorization"] == wanted:
+            return True
+        self.answer(401, b"{}", "application/json", {"WWW-Authenticate": challenge})
+        return False
+
+
+class PrivateByToken(Private):
+    """Gives one user a token for what it has."""
+
+    @override
+    def may_pass(self) -> bool:
+        if not self.path.startswith("/token?"):
+            host = self.headers["Host"]
+            challenge = f'Bearer realm="https://{host}/token",service="r",scope="repository:x:pull"'
+            return self.check("Bearer good", challenge)
+        if self.check(ME, 'Basic realm="tokens"'):
+            assert self.path == "/token?service=r&scope=repository%3Ax%3Apull"
+            self.answer(200, b'{"token": "good"}', "application/json")
+        return False
+
+
+@pytest.fixture
+def tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    """TLS of a server that this process trusts."""
+    authority = CertificateAuthority.generate(KeyType.P256, common_name="registries")
+    pair = authority.issue(common_name="r", ips=["127.0.0.1"], usages=Usage.SERVER)
+    (tmp_path / "pair.pem").write_bytes(pair.crt + pair.key)
+    (tmp_path / "ca.pem").write_bytes(authority.pem.crt)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "pair.pem")
+    return context
+
+
+@pytest.mark.parametrize("behaviour", [Private, PrivateByToken])
+def test_private_registries(tmp_path: Path, tls: ssl.SSLContext, behaviour: type[Handler]) -> None:
+    channel = Channel(tmp_path)
+    digest = channel.publish()
+    with running_registry(channel.store, behaviour, tls=tls) as running:
+        channel.port = running.port
+        channel.scheme = "https"
+        assert re.search(r"answers 401|gives nobody a token", channel.refusal())
+        channel.login(f"127.0.0.1:{running.port}", "wrong")
+        assert re.search(r"answers 401|refuses this user a token", channel.refusal())
+        channel.login("127.0.0.1", "secret")
+        assert re.search(r"answers 401|gives nobody a token", channel.refusal()), "another port's"
+        channel.login(f"127.0.0.1:{running.port}", "secret")
+        assert channel.read().digest == digest
+
+
+def test_no_password_leaves_without_tls(tmp_path: Path) -> None:
+    channel = Channel(tmp_path)
+    with running_registry(channel.store, Private) as running:
+        channel.port = running.port
+        channel.login(f"127.0.0.1:{running.port}", "secret")
+        assert "over a connection that is not safe" in channel.refusal()

@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.unit.fleet.cluster import NEW, OLD, TICK, Cluster, make_cluster
 
 from talos.fleet import engine
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.upgrade.manifest import ReleaseManifest
+from talos.upgrade.signature import format_public
 from talos.upgrade_controller import controller as module
 from talos.upgrade_controller.channel import ChannelRelease
 from talos.upgrade_controller.config import Settings
-from talos.upgrade_controller.controller import UpgradeController
+from talos.upgrade_controller.controller import FilePlace, UpgradeController
 from talos.upgrade_controller.main import main
 from talos.upgrade_controller.status import read_status
 
@@ -35,6 +37,8 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.cluster: Cluster = make_cluster()
         self.path = folder / "config.yaml"
+        self.key = Ed25519PrivateKey.generate().public_key()
+        (folder / "release.pub").write_bytes(format_public(self.key))
         self.config: dict[str, Any] = {
             "channel": {"image": "registry.test/installer:stable", "keys": ["release.pub"]},
             "talosconfig": "talosconfig",
@@ -52,7 +56,7 @@ class World:
         self.path.write_text(yaml.safe_dump(self.config))
 
     def _find(self, settings: Settings) -> ChannelRelease:
-        assert settings.keys == (self.path.parent / "release.pub",)
+        assert settings.keys == (self.key,)
         if self.error:
             raise UserError(self.error, where="channel")
         manifest = ReleaseManifest(
@@ -64,7 +68,7 @@ class World:
 
     def make(self) -> UpgradeController:
         return UpgradeController(
-            path=self.path,
+            place=FilePlace(self.path),
             connect=lambda _: self.cluster,
             log=Log(write=self.lines.append),
             find_release=self._find,

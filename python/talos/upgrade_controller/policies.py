@@ -1,0 +1,227 @@
+"""Policies as resources of Kubernetes: each is followed, and its status shows how far it is.
+
+They are in the namespace of the controller's pod, which reads its Secrets, too. A policy that can't be used
+has the reason in its status, as has one whose registry or nodes can't be reached.
+"""
+
+import asyncio
+import json
+import threading
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, override
+from urllib.parse import quote
+
+from talos.config.problem import ConfigError
+from talos.kubernetes.client import APPLY, POD_FOLDER, KubernetesClient, KubernetesError
+from talos.kubernetes.watch import Object, Watch, check_event, make_path
+from talos.system.errors import UserError
+from talos.system.logging import Log
+from talos.upgrade.signature import parse_public
+from talos.upgrade_controller.channel import ChannelRelease
+from talos.upgrade_controller.config import Access, Policy, Settings, check_policy, read_policy
+from talos.upgrade_controller.controller import Connect, GoneError, Place, UpgradeController, find_release
+from talos.upgrade_controller.credentials import NOBODY, Credentials, parse_credentials
+from talos.upgrade_controller.manifests import GROUP, KIND, PLURAL, PROGRAM, VERSION
+from talos.upgrade_controller.status import as_object, read_texts
+
+RETRY_INTERVAL = 5.0
+"""Seconds between two tries while the API of Kubernetes can't be reached."""
+MAX_POLICIES = 64
+RETRY = f"{GROUP}/retry"
+DOCKER_CONFIG = ".dockerconfigjson"
+
+
+def find_namespace(folder: Path = POD_FOLDER) -> str:
+    """The namespace of the pod that this runs in; UserError outside of one."""
+    try:
+        return (folder / "namespace").read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        raise UserError("this is no pod with an account", where=str(folder)) from None
+
+
+@dataclass(slots=True)
+class ResourcePlace(Place):
+    """One policy as it was last seen, and the status that is to be written."""
+
+    access: Access
+    found: Object | None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    written: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @override
+    def load(self) -> Settings:
+        if self.found is None:
+            raise GoneError("the policy has been deleted")
+        return make_settings(as_object(self.found.get("spec")), self.access)
+
+    @override
+    def read(self) -> dict[str, Any]:
+        # What the API has may be older than what is being written.
+        document = self.written or as_object((self.found or {}).get("status"))
+        held = read_texts(document, "held")
+        return {**document, "held": {}} if held.get("retry", "") != self._retry else document
+
+    @override
+    def write(self, document: dict[str, Any]) -> None:
+        if self.found is not None:
+            held = read_texts(document, "held")
+            generation = self.found["metadata"].get("generation", 0)
+            self.written = {
+                **document,
+                "held": {"retry": self._retry, **held} if held else {},
+                "observedGeneration": generation,
+            }
+            self.changed.set()
+
+    @property
+    def _retry(self) -> str:
+        """The annotation that a release was held back under: with another one it is tried again."""
+        metadata = as_object((self.found or {}).get("metadata"))
+        return str(as_object(metadata.get("annotations")).get(RETRY, ""))
+
+
+def make_settings(spec: Mapping[str, Any], access: Access) -> Settings:
+    """What a resource's spec means, but for the Secret that it names; UserError."""
+    try:
+        policy = read_policy(Policy, json.dumps(spec).encode(), source="spec")
+    except ConfigError as error:
+        # Places in the text are of no use to who has not seen it.
+        reasons = [f"spec.{problem.path}: {problem.message}" for problem in error.problems]
+        raise UserError("; ".join(reasons)) from None
+    return Settings(
+        policy=policy,
+        windows=check_policy(policy, "spec."),
+        keys=tuple(
+            parse_public(text.encode(), where=f"spec.channel.keys[{index}]")
+            for index, text in enumerate(policy.channel.keys)
+        ),
+        access=access,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Policies:
+    """All policies of a namespace. ``client`` blocks, and is used by threads."""
+
+    client: KubernetesClient
+    namespace: str
+    access: Access
+    connect: Connect
+    log: Log
+    find_release: Callable[[Settings], ChannelRelease] = find_release
+    _places: dict[str, ResourcePlace] = field(default_factory=dict[str, ResourcePlace])
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def _collection(self) -> str:
+        return f"/apis/{GROUP}/{VERSION}/namespaces/{quote(self.namespace)}/{PLURAL}"
+
+    async def run(self) -> None:
+        """Follow all policies until cancelled."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.TaskGroup() as group:
+
+            def handle(event: str, found: Object) -> None:
+                loop.call_soon_threadsafe(self._handle, group, event, found)
+
+            # A thread of its own, which ends with the program: it waits for minutes.
+            threading.Thread(target=self._follow, args=(handle,), daemon=True).start()
+            await loop.create_future()
+
+    def _follow(self, handle: Callable[[str, Object], None]) -> None:
+        pause = threading.Event()
+        while True:
+            try:
+                self._follow_once(handle)
+            except (KubernetesError, LookupError, TypeError) as error:
+                self.log.once(f"the policies can't be read: {error}", key="policies")
+                pause.wait(RETRY_INTERVAL)
+            except RuntimeError:
+                return  # the loop is closed
+
+    def _follow_once(self, handle: Callable[[str, Object], None]) -> None:
+        query = f"{self._collection}?limit={MAX_POLICIES}"
+        listed = self.client.call_now("GET", query)
+        self.log.forget("policies")
+        handle("LISTED", listed)
+        version = listed["metadata"]["resourceVersion"]
+        while True:
+            for event in Watch(self.client).read(make_path(f"{self._collection}?", version)):
+                found = check_event(event)
+                version = found["metadata"]["resourceVersion"]
+                if event["type"] != "BOOKMARK":
+                    handle(event["type"], found)
+
+    def _handle(self, group: asyncio.TaskGroup, event: str, found: Object) -> None:
+        if event == "LISTED":
+            names = {one["metadata"]["name"] for one in found["items"]}
+            for name in self._places.keys() - names:
+                self._forget(name)
+            for one in found["items"]:
+                self._note(group, one)
+        elif event == "DELETED":
+            self._forget(found["metadata"]["name"])
+        else:
+            self._note(group, found)
+
+    def _forget(self, name: str) -> None:
+        if place := self._places.pop(name, None):
+            place.found = None  # what is under way is seen through
+            place.changed.set()
+
+    def _note(self, group: asyncio.TaskGroup, found: Object) -> None:
+        name = found["metadata"]["name"]
+        place = self._places.get(name)
+        if place is not None:
+            place.found = found
+        elif len(self._places) >= MAX_POLICIES:
+            self.log.once(f"{name}: there are more than {MAX_POLICIES} policies", key="many")
+        else:
+            place = self._places[name] = ResourcePlace(self.access, found)
+            controller = UpgradeController(
+                place=place,
+                connect=self.connect,
+                log=self.log.bind(policy=name),
+                find_release=self._find_release,
+                turn=self._turn,
+            )
+            group.create_task(controller.run())
+            group.create_task(self._write(name, place))
+
+    def _find_release(self, settings: Settings) -> ChannelRelease:
+        """With the credentials of the Secret, read each time: they may be others by now."""
+        name = settings.policy.channel.credentials
+        credentials = self._read_credentials(name) if name else NOBODY
+        return self.find_release(replace(settings, credentials=credentials))
+
+    def _read_credentials(self, name: str) -> Credentials:
+        where = f"spec.channel.credentials: Secret {name}"
+        path = f"/api/v1/namespaces/{quote(self.namespace)}/secrets/{quote(name, safe='')}"
+        try:
+            secret = self.client.call_now("GET", path)
+            data = b64decode(as_object(secret.get("data"))[DOCKER_CONFIG])
+        except KubernetesError as error:
+            raise UserError(str(error), where=where) from None
+        except (KeyError, TypeError, ValueError):
+            hint = "make it with kubectl create secret docker-registry"
+            raise UserError(f"has no {DOCKER_CONFIG}", where=where, hint=hint) from None
+        return parse_credentials(data, where=where)
+
+    async def _write(self, name: str, place: ResourcePlace) -> None:
+        """Write the status whenever it is another, the newest alone."""
+        path = f"{self._collection}/{quote(name)}/status?fieldManager={PROGRAM}&force=true"
+        while True:
+            await place.changed.wait()
+            place.changed.clear()
+            if place.found is None:
+                return
+            head = {"apiVersion": f"{GROUP}/{VERSION}", "kind": KIND, "metadata": {"name": name}}
+            try:
+                await self.client.call("PATCH", path, {**head, "status": place.written}, kind=APPLY)
+            except KubernetesError as error:
+                self.log.once(f"the status of {name} is not written: {error}", key=f"status of {name}")
+                await asyncio.sleep(RETRY_INTERVAL)
+                place.changed.set()

@@ -1,0 +1,125 @@
+"""The upgrade controller as a pod: it follows policies of Kubernetes, also while its own node is upgraded."""
+
+from typing import Any
+
+import pytest
+import yaml
+from tests.harness.cluster import REPOSITORY, eventually
+from tests.harness.kubernetes import Kubernetes
+from tests.harness.releases import Releases
+
+from talos.provision.cluster import MIRROR_PORT, Role
+from talos.upgrade.archive import REPOSITORY as INSTALLER
+from talos.upgrade.signature import format_public
+from talos.upgrade_controller.manifests import (
+    GROUP,
+    KIND,
+    NAMESPACE,
+    PROGRAM,
+    ROLE,
+    VERSION,
+    format_manifests,
+)
+
+NEXT = "v1.15.3"
+SECONDS = 240.0
+"""For a node to be upgraded, and the controller to start anew elsewhere."""
+ARCHIVE = REPOSITORY / "build/upgrade-controller.tar"
+ACCESS = {
+    "apiVersion": "v1alpha1",
+    "kind": "KubeTalosAPIAccessConfig",
+    "allowedRoles": [ROLE],
+    "allowedKubernetesNamespaces": [NAMESPACE],
+}
+
+
+def find_image() -> str:
+    """The name of the controller's image."""
+    assert ARCHIVE.exists(), f"there is no image at {ARCHIVE}: make upgrade-controller"
+    version = (REPOSITORY / "VERSION").read_text(encoding="utf-8").strip()
+    return f"ghcr.io/siderolabs/{PROGRAM}:{version}"
+
+
+@pytest.fixture(scope="module")
+def controlled(redundant: Kubernetes, releases: Releases) -> Kubernetes:
+    """With the controller, preferably on the worker, which the tests upgrade."""
+    (releases.images / ARCHIVE.name).symlink_to(ARCHIVE.resolve())
+    control_plane = [str(node.address) for node in redundant.cluster.nodes if node.role is Role.CONTROL_PLANE]
+    patch = yaml.safe_dump(ACCESS)
+    redundant.cluster.talosctl(
+        "-n", ",".join(control_plane), "patch", "machineconfig", "--patch", patch, seconds=SECONDS
+    )
+    there = {"key": "node-role.kubernetes.io/control-plane", "operator": "DoesNotExist"}
+    preference = {"weight": 100, "preference": {"matchExpressions": [there]}}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}
+    manifests = list(yaml.safe_load_all(format_manifests(find_image())))
+    manifests[-1]["spec"]["template"]["spec"]["affinity"] = affinity
+
+    def apply() -> None:
+        # The kind of accounts appears a moment after the config.
+        text = yaml.safe_dump_all(manifests)
+        result = redundant.kubectl("apply", "-f", "-", stdin=text, check=False)
+        assert result.returncode == 0, result.stderr
+
+    eventually("the controller is applied", apply, pause=1)
+    redundant.kubectl(
+        *("--namespace", NAMESPACE, "rollout", "status", f"deployment/{PROGRAM}", "--timeout=120s"),
+        seconds=130,
+    )
+    return redundant
+
+
+def make_policy(
+    kubernetes: Kubernetes, releases: Releases, name: str = "stable", **more: Any
+) -> dict[str, Any]:
+    """A policy for the workers, on the channel of the cluster's mirror."""
+    channel = {
+        "image": f"{INSTALLER}:stable",
+        "keys": [format_public(releases.key.public_key()).decode()],
+        "endpoint": f"http://{kubernetes.cluster.info.subnet[-2]}:{MIRROR_PORT}",
+    }
+    spec = {"channel": channel, "nodes": {"roles": ["worker"]}, **more}
+    head = {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": KIND,
+        "metadata": {"name": name, "namespace": NAMESPACE},
+    }
+    return {**head, "spec": spec}
+
+
+def check_status(
+    kubernetes: Kubernetes, state: str, *, name: str = "stable", reason: str = ""
+) -> dict[str, Any]:
+    """Assert what a policy's status shows of its newest spec, and return it."""
+    (found,) = kubernetes.get(f"{KIND.lower()}.{GROUP}", name, "--namespace", NAMESPACE)
+    status = found.get("status", {})
+    assert status.get("observedGeneration") == found["metadata"]["generation"], status
+    assert status["state"] == state, status
+    assert reason in status["reason"], status
+    return status
+
+
+def test_a_policy_that_is_wrong_is_named(controlled: Kubernetes, releases: Releases) -> None:
+    window = {"from": "22:00", "to": "04:00", "timeZone": "Europe/Nowhere"}
+    controlled.apply(make_policy(controlled, releases, "wrong", windows=[window]))
+    text = "spec.windows[0].timeZone: 'Europe/Nowhere' is no known time zone"
+    eventually("it is named", lambda: check_status(controlled, "error", name="wrong", reason=text))
+    controlled.delete(f"{KIND.lower()}.{GROUP}/wrong", "--namespace", NAMESPACE)
+
+
+def test_workers_follow_a_policy(controlled: Kubernetes, releases: Releases) -> None:
+    (worker, *others) = (node for node in controlled.cluster.nodes if node.role is Role.WORKER)
+    releases.make(NEXT, tag="stable")
+    controlled.apply(make_policy(controlled, releases, paused=True))
+    status = eventually("it is paused", lambda: check_status(controlled, "paused", reason=worker.name))
+    assert status["release"]["version"] == NEXT
+    assert [node["hostname"] for node in status["nodes"]] == [node.name for node in (worker, *others)]
+    controlled.apply(make_policy(controlled, releases))
+    status = eventually(
+        "all workers run it", lambda: check_status(controlled, "current"), seconds=SECONDS, pause=1
+    )
+    assert {node["version"] for node in status["nodes"]} == {NEXT}
+    address = str(worker.address)
+    text = controlled.cluster.talosctl("-e", address, "-n", address, "version", "--short").stdout
+    assert NEXT in text.split("Server:")[1], text
+    eventually("all is well", controlled.check_pods, seconds=SECONDS, pause=1)
