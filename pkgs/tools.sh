@@ -15,4 +15,13 @@ if [ -n "$missing" ]; then
   echo "make: installing$missing" >&2
   apt-get update -q >/dev/null
   DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing >/dev/null
+  # What make passes to Nix, for whom calls it by hand. One that was there before keeps its settings.
+  case "$missing" in
+    *nix-bin*)
+      if [ ! -e /etc/nix/nix.conf ]; then
+        mkdir -p /etc/nix
+        printf '%s\n' "${NIX_CONFIG:-experimental-features = nix-command flakes}" > /etc/nix/nix.conf
+      fi
+      ;;
+  esac
 fi
