@@ -13,6 +13,7 @@ from talos.api.machine import machine_pb2 as machine
 from talos.daemon.health_calls import NodeCalls
 from talos.fleet.calls import MACHINE
 from talos.resource import kinds
+from talos.resource.yaml.enums import format_stage
 
 _AT_REST = ("Skipped", "Finished")
 
@@ -49,8 +50,7 @@ async def _check_machine(calls: NodeCalls, node: str) -> Found:
         yield "stage", "the machine has no status yet"
     for status in statuses:
         if status.stage != RuntimeMachineStage.MACHINE_STAGE_RUNNING:
-            stage = RuntimeMachineStage.Name(status.stage).removeprefix("MACHINE_STAGE_").lower()
-            yield "stage", f"the machine is {stage.replace('_', ' ')}"
+            yield "stage", f"the machine is {format_stage(status.stage)}"
         for condition in status.status.unmet_conditions:
             yield f"condition {condition.name}", f"{condition.name}: {condition.reason}"
 

@@ -10,6 +10,7 @@ from talos.config.static_pods import API_SERVER
 from talos.kubed.controllers.certificates import ADMIN, MASTERS, load_authority
 from talos.kubernetes.client import Access, KubernetesClient, Reply
 from talos.pki.authority import Usage
+from talos.pki.certificate import join_certificates
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input
 
@@ -58,7 +59,7 @@ def connect_admin(root: KubernetesRootSpec, server: str = "") -> KubernetesClien
         key_encipherment=True,
         not_before=datetime.now(UTC) - SKEW,
     )
-    authority = b"\n".join(found.crt for found in root.accepted_c_as)
+    authority = join_certificates(root.accepted_c_as)
     server = server or root.local_endpoint.full_path
     access = Access(server=server, authority=authority, certificate=pair.crt, key=pair.key)
     return KubernetesClient(access, call_in_thread)

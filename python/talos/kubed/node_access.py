@@ -11,6 +11,7 @@ from talos.api.definitions.secrets_pb2 import KubeletSpec
 from talos.config.static_pods import API_SERVER
 from talos.kubed.admin import AdminAccess, call_in_thread
 from talos.kubernetes.client import Access, KubernetesClient
+from talos.pki.certificate import join_certificates
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input
 from talos.system.wakeup import Signal
@@ -48,7 +49,7 @@ class KubeletIdentity:
 
     def connect(self, secret: KubeletSpec) -> KubernetesClient:
         """A client of the API server that the kubelet uses, too."""
-        authority = b"\n".join(found.crt for found in secret.accepted_c_as)
+        authority = join_certificates(secret.accepted_c_as)
         access = Access(server=secret.endpoint.full_path, authority=authority, certificate=self.pem, key=b"")
         return KubernetesClient(access, call_in_thread)
 

@@ -16,6 +16,7 @@ from talos.config.model import Config
 from talos.daemon.machine_type import require_control_plane
 from talos.kubed.controllers.certificates import LIFETIME, MASTERS, load_authority
 from talos.pki.authority import Usage
+from talos.pki.certificate import join_certificates
 from talos.resource import ids
 from talos.resource.state import NotFoundError, State
 
@@ -65,7 +66,7 @@ def make_admin_kubeconfig(root: KubernetesRootSpec, lifetime: timedelta) -> str:
     return format_kubeconfig(
         Kubeconfig(
             server=root.endpoint.full_path,
-            authority=b"\n".join(authority.crt for authority in root.accepted_c_as),
+            authority=join_certificates(root.accepted_c_as),
             cluster=root.name,
             user=f"{USER}@{root.name}",
             context=f"{USER}@{root.name}",

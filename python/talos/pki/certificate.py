@@ -6,6 +6,7 @@ parse_certificates(pem) -> list[x509.Certificate]
 certificate_to_pem(certificate) -> bytes
 spki_fingerprint(certificate) -> str
 is_signed_by(certificate, issuers) -> bool
+join_certificates(resource.accepted_c_as) -> bytes
 has_names(certificate, dns_names, ips) -> bool
 """
 
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
+from talos.api.common.common_pb2 import PEMEncodedCertificate
 from talos.system.errors import UserError
 
 _CERTIFICATE_PEM = re.compile(
@@ -33,6 +35,11 @@ class PemPair:
 
     crt: bytes
     key: bytes = field(default=b"", repr=False)
+
+
+def join_certificates(found: Iterable[PEMEncodedCertificate]) -> bytes:
+    """What resources list one by one, as one PEM text."""
+    return b"\n".join(one.crt for one in found)
 
 
 def parse_certificate(pem: bytes, *, where: str = "certificate") -> x509.Certificate:

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import struct
 import termios
 from contextlib import suppress
@@ -17,6 +18,12 @@ NUMBER = 2
 _TIOCLINUX = 0x541C
 _TIOCL_SETKMSGREDIRECT = 11
 _DUMMY = "dummy"
+_ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?", re.DOTALL)
+
+
+def remove_escapes(text: str) -> str:
+    """Text that others wrote, without the sequences that a terminal obeys; control characters stay."""
+    return _ESCAPES.sub("", text)
 
 
 class Terminal(Protocol):

@@ -14,6 +14,7 @@ from talos.api.definitions.secrets_pb2 import (
 from talos.config.kubeconfig import Kubeconfig, format_kubeconfig
 from talos.daemon.renewal import RenewingReconciler, is_clock_right, is_current
 from talos.pki.authority import CertificateAuthority, Usage
+from talos.pki.certificate import join_certificates
 from talos.pki.names import split_names
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
@@ -172,7 +173,7 @@ def make_kubeconfig(root: KubernetesRootSpec, user: str, pair: PEMEncodedCertifi
     return format_kubeconfig(
         Kubeconfig(
             server=root.local_endpoint.full_path,
-            authority=b"\n".join(authority.crt for authority in root.accepted_c_as),
+            authority=join_certificates(root.accepted_c_as),
             cluster=root.name,
             user=user,
             certificate=pair.crt,

@@ -14,6 +14,7 @@ from talos.kubed.admin import find_pause
 from talos.kubed.node_access import KubeletIdentity
 from talos.kubed.rollout import POD_VERSION, make_version
 from talos.kubernetes.client import MAX_REPLY, Access, make_context
+from talos.pki.certificate import join_certificates
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.resource.objects import is_ready, to_plain, to_struct
@@ -65,7 +66,7 @@ class StaticPodStatusController(Controller):
         certificates = await runtime.get_or_none(*ids.KUBERNETES_DYNAMIC_CERT)
         if root is None or certificates is None or not self._kubelet.pem:
             return LOOK_EVERY
-        authority = b"\n".join(found.crt for found in root.spec.accepted_c_as)
+        authority = join_certificates(root.spec.accepted_c_as)
         self._choose(authority, certificates.spec.api_server_kubelet_client)
         try:
             pods = await trio.to_thread.run_sync(self._read, abandon_on_cancel=True)

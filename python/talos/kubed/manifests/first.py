@@ -10,6 +10,7 @@ from talos.kubed.manifests.core_dns import make_core_dns, make_dns_service
 from talos.kubed.manifests.flannel import make_flannel
 from talos.kubed.manifests.objects import RBAC, SYSTEM, Manifest, bind, make_head
 from talos.kubed.manifests.proxy import make_proxy
+from talos.pki.certificate import join_certificates
 
 BOOTSTRAPPERS, NODES = "system:bootstrappers:nodes", "system:nodes"
 
@@ -78,7 +79,7 @@ def make_in_cluster_config(server: str, root: KubernetesRootSpec) -> Manifest:
     """The API's address and authority, for pods that can't use the service yet."""
     config = Kubeconfig(
         server=server,
-        authority=b"\n".join(authority.crt for authority in root.accepted_c_as),
+        authority=join_certificates(root.accepted_c_as),
         cluster="local",
         user="service-account",
         context="service-account-context",

@@ -15,6 +15,7 @@ from talos.machined.screen.summary import LINES_KEPT, ServiceLine, Summary
 from talos.resource import ids, kinds
 from talos.resource.kind import Kind
 from talos.resource.state import NotFoundError, State
+from talos.resource.yaml.enums import format_machine_type, format_stage
 from talos.system.files import Files
 from talos.system.proc.meminfo import parse_meminfo
 from talos.system.version import get_version
@@ -31,7 +32,6 @@ WATCHED: tuple[Kind[Message], ...] = (
     kinds.SYSTEM_INFORMATION,
 )
 """Kinds whose changes trigger a redraw."""
-_STAGE_PREFIX = "MACHINE_STAGE_"
 _QUIET = frozenset({ServiceState.SKIPPED, ServiceState.FINISHED})
 
 
@@ -66,12 +66,12 @@ class Collector:
         return Summary(
             hostname=name.hostname if name else "",
             version=get_version().tag,
-            stage=enums.RuntimeMachineStage.Name(stage).removeprefix(_STAGE_PREFIX).lower().replace("_", " "),
+            stage=format_stage(stage),
             ready=bool(status and status.status.ready),
             missing=tuple(f"{unmet.name}: {unmet.reason}" for unmet in status.status.unmet_conditions)
             if status
             else (),
-            machine_type=config_pb2.MachineType.Name(kind.machine_type).lower().replace("_", "")
+            machine_type=format_machine_type(kind.machine_type)
             if kind and kind.machine_type != config_pb2.UNKNOWN
             else "",
             uuid=hardware.uuid if hardware else "",

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from talos.machined.screen.summary import Summary
+from talos.system.terminal import remove_escapes
 
 LABEL = 12
 """Columns of the labels on the left."""
 MIN_WIDTH = 40
 LOG_ROWS = 4
 """Rows that the log has at least; what is above it is cut."""
-_ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?", re.DOTALL)
 _UNPRINTABLE = re.compile(r"[^ -~]")
 
 
@@ -48,7 +48,7 @@ def render(summary: Summary, width: int, height: int) -> list[Row]:
 
 def sanitize(text: str) -> str:
     """Untrusted text without control characters and escape sequences."""
-    return _UNPRINTABLE.sub("?", _ESCAPES.sub("", text.replace("\t", " ")))
+    return _UNPRINTABLE.sub("?", remove_escapes(text.replace("\t", " ")))
 
 
 def _header(summary: Summary, width: int) -> Row:

@@ -21,6 +21,7 @@ from talos.machined.services.cri import NETWORK_READY
 from talos.machined.services.health import Connect, HealthCheck, HttpProbe
 from talos.machined.services.kubelet_credentials import refresh_credentials
 from talos.machined.services.spec import ApiAction, Directory, RunContainer, ServiceContext, ServiceSpec
+from talos.pki.certificate import join_certificates
 from talos.resource import ids
 from talos.resource.changes import put
 from talos.resource.objects import to_plain
@@ -101,7 +102,7 @@ async def make_kubelet(context: ServiceContext) -> ContainerSpec:
     files = {
         FOLDER / "kubelet.yaml": yaml.safe_dump(to_plain(spec.config)).encode(),
         FOLDER / "bootstrap-kubeconfig": make_bootstrap_kubeconfig(secret).encode(),
-        FOLDER / "pki/ca.crt": b"\n".join(authority.crt for authority in secret.accepted_c_as),
+        FOLDER / "pki/ca.crt": join_certificates(secret.accepted_c_as),
     }
     arguments = list(spec.args)
     if spec.HasField("credential_provider_config"):
@@ -173,7 +174,7 @@ def make_bootstrap_kubeconfig(secret: KubeletSpec) -> str:
     return format_kubeconfig(
         Kubeconfig(
             server=secret.endpoint.full_path,
-            authority=b"\n".join(authority.crt for authority in secret.accepted_c_as),
+            authority=join_certificates(secret.accepted_c_as),
             cluster="local",
             user="kubelet",
             context="local",

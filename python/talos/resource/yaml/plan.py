@@ -9,6 +9,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.message import Message
 
 from talos.api.tables import read_table
+from talos.resource.yaml.enums import ENUMS, enum_texts
 from talos.resource.yaml.text import Value
 from talos.resource.yaml.values import (
     MESSAGE_CONVERTERS,
@@ -17,15 +18,14 @@ from talos.resource.yaml.values import (
     hardware_address_to_text,
 )
 
-_ENUMS = "talos.resource.definitions.enums."
 _NETWORK = "talos.resource.definitions.network."
 
 _FLAGS = {
-    _NETWORK + "AddressSpecSpec.flags": _ENUMS + "NethelpersAddressFlag",
-    _NETWORK + "AddressStatusSpec.flags": _ENUMS + "NethelpersAddressFlag",
-    _NETWORK + "RouteNextHop.flags": _ENUMS + "NethelpersRouteFlag",
-    _NETWORK + "RouteSpecSpec.flags": _ENUMS + "NethelpersRouteFlag",
-    _NETWORK + "RouteStatusSpec.flags": _ENUMS + "NethelpersRouteFlag",
+    _NETWORK + "AddressSpecSpec.flags": ENUMS + "NethelpersAddressFlag",
+    _NETWORK + "AddressStatusSpec.flags": ENUMS + "NethelpersAddressFlag",
+    _NETWORK + "RouteNextHop.flags": ENUMS + "NethelpersRouteFlag",
+    _NETWORK + "RouteSpecSpec.flags": ENUMS + "NethelpersRouteFlag",
+    _NETWORK + "RouteStatusSpec.flags": ENUMS + "NethelpersRouteFlag",
 }
 """Numbers that are bit sets, and the enum that names their bits."""
 
@@ -76,8 +76,6 @@ _KEYS_OF_META = {
     ("talos.resource.definitions.proto.Mount", "gid_mappings"): ("gidMappings", _OMIT_EMPTY),
 }
 """Keys that the table lacks and that differ from the field's JSON name."""
-
-_TEXTS_OF_META = {_META + "ResourceDefinitionSpec.Sensitivity": {0: "non-sensitive", 1: "sensitive"}}
 
 type Convert = Callable[[Any], Value]
 
@@ -181,25 +179,6 @@ def _enum_converter(enum: EnumDescriptor) -> Convert:
 def _flags_to_text(texts: Mapping[int, str], flags: int) -> str:
     names = [text for bit, text in sorted(texts.items()) if bit and flags & bit]
     return ",".join(names)
-
-
-@functools.cache
-def enum_texts(enum: str) -> Mapping[int, str]:
-    """The YAML text of each number of an enum, by the enum's full name."""
-    if enum in _TEXTS_OF_META:
-        return _TEXTS_OF_META[enum]
-    if enum == "resource.config.MachineType":
-        enum = _ENUMS + "MachineType"
-    return _enum_table()[enum]
-
-
-@functools.cache
-def _enum_table() -> Mapping[str, Mapping[int, str]]:
-    table: dict[str, dict[int, str]] = {}
-    for row in read_table("enum_text.tsv"):
-        # Of several names for one number the first is the one written.
-        table.setdefault(row["enum"], {}).setdefault(int(row["n"]), row["yaml_text"])
-    return table
 
 
 @functools.cache

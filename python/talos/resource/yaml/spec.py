@@ -12,7 +12,8 @@ from talos.api.resource.config_pb2 import MachineConfigSpec, MachineTypeSpec
 from talos.api.resource.device_config_pb2 import DeviceConfigSpecSpec
 from talos.resource.kind import Kind
 from talos.resource.resource import EMPTY, Metadata, Phase, Resource
-from talos.resource.yaml.plan import enum_texts, message_to_value
+from talos.resource.yaml.enums import enum_texts
+from talos.resource.yaml.plan import message_to_value
 from talos.resource.yaml.text import to_yaml
 from talos.resource.yaml.values import struct_to_value
 from talos.system.errors import UserError

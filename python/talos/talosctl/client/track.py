@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 
 from talos.api.common.common_pb2 import Data
 from talos.api.machine.machine_pb2 import (
-    DmesgRequest,
     Event,
     EventsRequest,
     MachineStatusEvent,
@@ -22,6 +21,7 @@ from talos.api.machine.machine_pb2 import (
 )
 from talos.api.rpc import Code, RpcError
 from talos.talosctl.client.events import unpack_event
+from talos.talosctl.client.logs import read_kernel_log
 from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
 
@@ -126,11 +126,9 @@ def _progress(message: object) -> str:
 
 
 async def _show_kernel_log(session: Session, report: Report) -> None:
-    request = DmesgRequest(follow=True, tail=True)
     with contextlib.suppress(RpcError):
-        async with session.stream(report.node, "/machine.MachineService/Dmesg", request, Data) as messages:
-            async for message in messages:
-                report(message.bytes.decode("utf-8", "replace").rstrip())
+        async for line in read_kernel_log(session, report.node, follow=True, tail=True):
+            report(line.decode("utf-8", "replace").rstrip())
 
 
 async def _wait_for_boot(session: Session, report: Report, old_boot_id: str) -> None:

@@ -2,35 +2,23 @@
 
 from collections.abc import AsyncGenerator
 
-from talos.api.common.common_pb2 import ContainerDriver, Data
-from talos.api.machine.machine_pb2 import DmesgRequest, LogsRequest
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
-from talos.talosctl.client.command import raise_error, run_streams
+from talos.talosctl.client.command import run_streams
 from talos.talosctl.client.complete import complete_logs
 from talos.talosctl.client.flags import CLIENT_FLAGS, DRIVER, INSECURE_FLAGS
+from talos.talosctl.client.logs import read_kernel_log, read_log
 from talos.talosctl.client.session import Session
-
-CRI_NAMESPACE, SYSTEM_NAMESPACE = "k8s.io", "system"
 
 
 def run_logs(invocation: Invocation) -> int:
     """Print a service's or container's log."""
-    flags = invocation.flags
-    is_kubernetes = flags.is_set("kubernetes")
-    request = LogsRequest(
-        namespace=CRI_NAMESPACE if is_kubernetes else SYSTEM_NAMESPACE,
-        id=invocation.args[0],
-        driver=ContainerDriver.CRI if is_kubernetes else ContainerDriver.CONTAINERD,
-        follow=flags.is_set("follow"),
-        tail_lines=flags.number("tail"),
-    )
+    flags, name = invocation.flags, invocation.args[0]
 
-    async def read(session: Session, node: str) -> AsyncGenerator[bytes]:
-        async with session.stream(node, "/machine.MachineService/Logs", request, Data) as chunks:
-            async for chunk in chunks:
-                raise_error(chunk)
-                yield chunk.bytes
+    def read(session: Session, node: str) -> AsyncGenerator[bytes]:
+        is_kubernetes, follow = flags.is_set("kubernetes"), flags.is_set("follow")
+        tail = flags.number("tail")
+        return read_log(session, node, name, is_kubernetes=is_kubernetes, follow=follow, tail=tail)
 
     return run_streams(invocation, read)
 
@@ -56,13 +44,9 @@ LOGS = Command(
 def run_dmesg(invocation: Invocation) -> int:
     """Print the kernel's log."""
     flags = invocation.flags
-    request = DmesgRequest(follow=flags.is_set("follow"), tail=flags.is_set("tail"))
 
-    async def read(session: Session, node: str) -> AsyncGenerator[bytes]:
-        async with session.stream(node, "/machine.MachineService/Dmesg", request, Data) as messages:
-            async for message in messages:
-                raise_error(message)
-                yield message.bytes if message.bytes.endswith(b"\n") else message.bytes + b"\n"
+    def read(session: Session, node: str) -> AsyncGenerator[bytes]:
+        return read_kernel_log(session, node, follow=flags.is_set("follow"), tail=flags.is_set("tail"))
 
     return run_streams(invocation, read)
 

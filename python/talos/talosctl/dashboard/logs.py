@@ -1,20 +1,17 @@
 """The page with a log of the node, as it grows."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import RichLog, Select
 
-from talos.api.common.common_pb2 import ContainerDriver, Data
-from talos.api.machine.machine_pb2 import DmesgRequest, LogsRequest
 from talos.api.rpc import RpcError
 from talos.system.errors import UserError
-from talos.talosctl.client.command import raise_error
 from talos.talosctl.client.failure import describe
-from talos.talosctl.client.namespaces import SYSTEM
+from talos.talosctl.client.logs import read_kernel_log, read_log
 from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.client.target import Target
 from talos.talosctl.dashboard.feed import RETRY
@@ -87,23 +84,7 @@ class LogPage(Vertical):
             self._lines.clear()
 
 
-async def _read(session: Session, node: str, name: str) -> AsyncIterator[bytes]:
+def _read(session: Session, node: str, name: str) -> AsyncGenerator[bytes]:
     if name == KERNEL:
-        async with session.stream(
-            node, "/machine.MachineService/Dmesg", DmesgRequest(follow=True), Data
-        ) as chunks:
-            async for chunk in chunks:
-                raise_error(chunk)
-                yield chunk.bytes if chunk.bytes.endswith(b"\n") else chunk.bytes + b"\n"
-        return
-    request = LogsRequest(
-        namespace=SYSTEM,
-        id=name,
-        driver=ContainerDriver.CONTAINERD,
-        follow=True,
-        tail_lines=TAIL,
-    )
-    async with session.stream(node, "/machine.MachineService/Logs", request, Data) as chunks:
-        async for chunk in chunks:
-            raise_error(chunk)
-            yield chunk.bytes
+        return read_kernel_log(session, node, follow=True)
+    return read_log(session, node, name, follow=True, tail=TAIL)

@@ -7,17 +7,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from talos.api.common.common_pb2 import NetIPPrefix
-from talos.api.definitions import enums_pb2 as enums
 from talos.api.durations import format_duration
-from talos.api.resource import config_pb2
 from talos.resource import ids, kinds
 from talos.resource.objects import is_ready, to_plain
+from talos.resource.yaml.enums import format_machine_type, format_stage
 from talos.system.sizes import format_pretty_size
+from talos.system.terminal import remove_escapes
 from talos.talosctl.dashboard.feed import NodeView
 
 UNKNOWN = "n/a"
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-_ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class Line:
 
 def clean(text: str) -> str:
     """Text of a node without what a terminal obeys: escape sequences, control and direction characters."""
-    return _UNPRINTABLE.sub("", _ESCAPES.sub("", text.replace("\t", "    ")))
+    return _UNPRINTABLE.sub("", remove_escapes(text.replace("\t", "    ")))
 
 
 def make_title(view: NodeView) -> str:
@@ -68,9 +67,9 @@ def describe_machine(view: NodeView) -> list[Line]:
         ),
         Line(
             "TYPE",
-            config_pb2.MachineType.Name(kind.machine_type).lower().replace("_", "") if kind else UNKNOWN,
+            format_machine_type(kind.machine_type) if kind else UNKNOWN,
         ),
-        Line("STAGE", _stage(status.stage) if status else UNKNOWN),
+        Line("STAGE", format_stage(status.stage) if status else UNKNOWN),
         Line(
             "READY", _yes(status.status.ready) if status else UNKNOWN, status.status.ready if status else None
         ),
@@ -161,10 +160,6 @@ def join(values: Iterable[str]) -> str:
     """A list on one line."""
     found: Sequence[str] = list(values)
     return ", ".join(found) or UNKNOWN
-
-
-def _stage(stage: enums.RuntimeMachineStage) -> str:
-    return enums.RuntimeMachineStage.Name(stage).removeprefix("MACHINE_STAGE_").lower().replace("_", " ")
 
 
 def _yes(value: bool) -> str:

@@ -30,7 +30,8 @@ from talos.api.tables import read_table
 from talos.resource import ids, kinds
 from talos.resource.kind import Kind
 from talos.resource.resource import make_resource
-from talos.resource.yaml.plan import enum_texts, message_to_value
+from talos.resource.yaml.enums import enum_texts
+from talos.resource.yaml.plan import message_to_value
 from talos.resource.yaml.spec import resource_from_proto, resource_to_proto, spec_to_yaml
 from talos.resource.yaml.text import Value, to_yaml
 from talos.resource.yaml.values import (

@@ -24,6 +24,7 @@ from talos.api.definitions.secrets_pb2 import (
     KubernetesRootSpec,
 )
 from talos.config.static_pods import API_SERVER, CONFIGS, CONTROLLER_MANAGER, SCHEDULER, SECRETS, UIDS
+from talos.pki.certificate import join_certificates
 from talos.pki.keys import parse_key, public_key_to_pem
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
@@ -133,7 +134,7 @@ def make_secrets(
     etcd: EtcdCertsSpec,
 ) -> Files:
     """The secrets of each program."""
-    authorities = b"\n".join(found.crt for found in root.accepted_c_as)
+    authorities = join_certificates(root.accepted_c_as)
     aggregators = [root.aggregator_ca.crt, *(found.crt for found in root.accepted_aggregator_c_as)]
     own = public_key_to_pem(parse_key(root.service_account.key, where="cluster.serviceAccount.key"))
     accounts = [own, *(found.key for found in root.service_account_accepted_keys)]
