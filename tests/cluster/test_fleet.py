@@ -29,11 +29,6 @@ type Rows = dict[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
-    return Releases(tmp_path_factory.mktemp("releases"))
-
-
-@pytest.fixture(scope="module")
 def cluster(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three members of etcd and two workers."""
     directory = tmp_path_factory.mktemp("clusters")

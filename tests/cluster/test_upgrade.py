@@ -37,11 +37,6 @@ SYSTEM: Tree = {**{name: {} for name in ("dev", "proc", "sys", "system", "var")}
 
 
 @pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
-    return Releases(tmp_path_factory.mktemp("releases"))
-
-
-@pytest.fixture(scope="module")
 def cluster(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three members of etcd and three workers; after the tests, nothing of them is left."""
     directory = tmp_path_factory.mktemp("clusters")
