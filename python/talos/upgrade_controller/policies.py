@@ -15,7 +15,7 @@ from typing import Any, override
 from urllib.parse import quote
 
 from talos.config.problem import ConfigError
-from talos.kubernetes.client import APPLY, POD_FOLDER, KubernetesClient, KubernetesError
+from talos.kubernetes.client import MERGE, POD_FOLDER, KubernetesClient, KubernetesError
 from talos.kubernetes.watch import Object, Watch, check_event, make_path
 from talos.system.errors import UserError
 from talos.system.logging import Log
@@ -24,7 +24,7 @@ from talos.upgrade_controller.channel import ChannelRelease
 from talos.upgrade_controller.config import Access, Policy, Settings, check_policy, read_policy
 from talos.upgrade_controller.controller import Connect, GoneError, Place, UpgradeController, find_release
 from talos.upgrade_controller.credentials import NOBODY, Credentials, parse_credentials
-from talos.upgrade_controller.manifests import GROUP, KIND, PLURAL, PROGRAM, VERSION
+from talos.upgrade_controller.manifests import GROUP, PLURAL, PROGRAM, VERSION
 from talos.upgrade_controller.status import as_object, read_texts
 
 RETRY_INTERVAL = 5.0
@@ -212,15 +212,17 @@ class Policies:
 
     async def _write(self, name: str, place: ResourcePlace) -> None:
         """Write the status whenever it is another, the newest alone."""
-        path = f"{self._collection}/{quote(name)}/status?fieldManager={PROGRAM}&force=true"
+        path = f"{self._collection}/{quote(name)}/status?fieldManager={PROGRAM}"
         while True:
             await place.changed.wait()
             place.changed.clear()
             if place.found is None:
                 return
-            head = {"apiVersion": f"{GROUP}/{VERSION}", "kind": KIND, "metadata": {"name": name}}
+            # A patch with an empty object would leave what is there.
+            status = {key: None if value == {} else value for key, value in place.written.items()}
             try:
-                await self.client.call("PATCH", path, {**head, "status": place.written}, kind=APPLY)
+                await self.client.call("PATCH", path, {"status": status}, kind=MERGE)
+                self.log.forget(f"status of {name}")
             except KubernetesError as error:
                 self.log.once(f"the status of {name} is not written: {error}", key=f"status of {name}")
                 await asyncio.sleep(RETRY_INTERVAL)
