@@ -45,9 +45,11 @@ def run_support(invocation: Invocation) -> int:
 
 
 def check_path(path: Path) -> None:
-    """UserError when the archive would replace a file."""
+    """UserError when the archive would replace a file, or its folder is not there."""
     if path.exists():
         raise UserError(f'file "{path}" already exists', hint="name another one")
+    if not os.access(path.parent, os.W_OK):
+        raise UserError("is no folder that can be written to", where=str(path.parent))
 
 
 async def write_bundle(

@@ -52,19 +52,18 @@ def run_upgrade(invocation: Invocation) -> int:
     """Install an image into the other slot and boot it; of several nodes in an order."""
     flags = invocation.flags
     containerd, mode = _check(flags)
+    archive = find_archive(flags.text("image"))
     old = make_old_request(flags, mode)
     if is_fleet(flags):
         # One node needs nothing of it.
         from talos.talosctl.client.fleet import run_fleet
 
-        if Path(flags.text("image")).is_file():
+        if archive:
             raise UserError(
                 "is a file, which is sent to one node only", where="--image", hint="use a registry"
             )
         return run_fleet(invocation, containerd, REBOOT_MODES[mode], old)
     image = flags.text("image")
-
-    archive = Path(image) if Path(image).is_file() else None
     names: dict[str, str] = {}
 
     async def act(session: Session, node: str) -> str:
@@ -91,6 +90,16 @@ def run_upgrade(invocation: Invocation) -> int:
         await _wait_for_verdict(session, node, seconds=flags.seconds("timeout"))
 
     return run_power(invocation, act, is_reboot=True, prepare=install, finish=finish)
+
+
+def find_archive(image: str) -> Path | None:
+    """The file that an image is, none for one in a registry; UserError for a file that is not there."""
+    path = Path(image)
+    if path.is_file():
+        return path
+    if image.startswith(("/", "./", "../", "~")) or path.suffix == ".tar":
+        raise UserError(f"there is no file {image}", where="--image")
+    return None
 
 
 def make_old_request(flags: Flags, mode: str) -> UpgradeRequest | None:
