@@ -1,8 +1,8 @@
 """Write one container image of one layer as an OCI archive, without any trace of when and where.
 
 `files` is a JSON object: a path in the image to the file whose content it has, or to {"link": target},
-{"text": content}, {"folder": mode} or {"tree": folder}. The layout is that of the OCI image specification; the annotation is
-where containerd's import looks for the name.
+{"text": content}, {"folder": mode} or {"tree": folder}. The layout is that of the OCI image specification;
+the annotation is where containerd's import looks for the name.
 """
 
 import hashlib
@@ -55,13 +55,16 @@ def expand_trees(files: dict[str, Any]) -> dict[str, Any]:
 
 
 def find_programs(root: Path, programs: list[str], modules: list[Path]) -> dict[str, Any]:
-    """Find Debian's programs, and the libraries that they and ``modules`` need, where the loader looks for them."""
+    """Find Debian's programs, and the libraries that they and ``modules`` need, where the loader looks."""
     found: dict[str, Any] = {}
     if programs:
         found |= {f"/{name}": {"link": f"usr/{name}"} for name in ("bin", "lib", "lib64", "sbin")}
         programs = [*programs, "usr/lib64/ld-linux-x86-64.so.2"]
     libraries = {library for module in modules for library in needed(module)}
-    waiting = [*programs, *(f"{LIBRARIES}/{name}" for name in sorted(libraries) if not name.startswith("ld-"))]
+    waiting = [
+        *programs,
+        *(f"{LIBRARIES}/{name}" for name in sorted(libraries) if not name.startswith("ld-")),
+    ]
     while waiting:
         name = waiting.pop()
         if f"/{name}" not in found:
