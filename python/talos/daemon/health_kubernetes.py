@@ -96,7 +96,9 @@ def ready_pods(selector: str, workload: str) -> Condition:
         query = f"?fieldSelector={quote('metadata.name=' + name)}"
         if not await calls.objects(f"/apis/apps/v1/namespaces/kube-system/{kind}{query}"):
             return SKIPPED
-        pods = await calls.objects(f"{SYSTEM_PODS}{quote(selector)}")
+        found = await calls.objects(f"{SYSTEM_PODS}{quote(selector)}")
+        # Pods that have ended with their node stay when others have taken their place.
+        pods = [pod for pod in found if pod["status"].get("phase") not in ("Failed", "Succeeded")]
         if not pods:
             return f'no pods found for namespace "kube-system" and label selector "{selector}"'
         return find_unready_pods(pods)
@@ -105,9 +107,8 @@ def ready_pods(selector: str, workload: str) -> Condition:
 
 
 def find_unready_pods(pods: Sequence[Object]) -> str:
-    """Those that are not ready, if any. Pods that ended with their node stay, and others replace them."""
-    running = [pod for pod in pods if pod["status"].get("phase") not in ("Failed", "Succeeded")]
-    waiting = [pod["metadata"]["name"] for pod in running if not is_ready(pod["status"])]
+    """Those that are not ready, if any."""
+    waiting = [pod["metadata"]["name"] for pod in pods if not is_ready(pod["status"])]
     return f"some pods are not ready: {_list(waiting)}" if waiting else ""
 
 

@@ -43,6 +43,7 @@ class Kubernetes:
         }
         self.static_pods = {node: list(COMPONENTS) for node in NODES.control_plane}
         self.unready = set[str]()
+        self.ended = set[str]()
         self.workloads = {"kube-proxy": "kube-proxy", "coredns": "kube-dns"}
 
     def objects(self, path: str) -> list[dict[str, Any]]:
@@ -57,7 +58,9 @@ class Kubernetes:
                 return [
                     {
                         "metadata": {"name": f"{selected}-{node}"},
-                        "status": make_status(ready=ready, hostIP=node),
+                        "status": make_status(ready=False, hostIP=node, phase="Failed")
+                        if f"{selected}-{node}" in self.ended
+                        else make_status(ready=ready, hostIP=node),
                     }
                     for node in nodes
                     if selected in {*COMPONENTS, *self.workloads.values()}
@@ -263,9 +266,14 @@ def one_is_cordoned(kubernetes: Kubernetes) -> None:
     kubernetes.nodes["10.0.0.3"]["spec"]["unschedulable"] = True
 
 
+def all_of_dns_has_ended(kubernetes: Kubernetes) -> None:
+    kubernetes.ended.update(f"kube-dns-{node}" for node in NODES.all)
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
+        (all_of_dns_has_ended, 'label selector "k8s-app=kube-dns"'),
         (one_is_not_registered, 'can\'t find expected node with IPs ["10.0.0.4"]'),
         (there_is_another, 'unexpected nodes with IPs ["10.0.0.7"]'),
         (a_static_pod_is_missing, "10.0.0.3: missing static pods on node: kube-scheduler"),
@@ -282,6 +290,13 @@ async def test_what_kubernetes_lacks_is_named(change: Any, text: str) -> None:
     with pytest.raises(RpcError) as caught:
         await check(nodes)
     assert text in caught.value.message
+
+
+async def test_a_pod_that_ended_with_its_node_is_no_failure() -> None:
+    nodes = Nodes()
+    nodes.has_kubelet = True
+    nodes.kubernetes.ended.add(f"kube-dns-{NODES.all[0]}")
+    assert "waiting for coredns to report ready: OK" in await check(nodes)
 
 
 async def test_a_cluster_without_proxy_and_dns_is_well() -> None:
