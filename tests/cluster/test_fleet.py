@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.cluster.test_upgrade import ETCD_GAP, watch_trial, writing_to_etcd
+from tests.cluster.test_upgrade import watch_trial
+from tests.harness.availability import ETCD_GAP, writing_to_etcd
 from tests.harness.cluster import Cluster, check_services, eventually, running_cluster
 from tests.harness.etcd import check_upgrade, end_upgrade
 from tests.harness.releases import FIRST, Releases

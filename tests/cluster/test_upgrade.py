@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -13,10 +12,11 @@ from pathlib import Path
 import grpc
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.harness.availability import ETCD_GAP, counting_away, writing_to_etcd
 from tests.harness.cluster import Cluster, check_services, eventually, running_cluster
 from tests.harness.credentials import API_PORT, authority_of, credentials_of
 from tests.harness.elf import make_end
-from tests.harness.etcd import check_upgrade, end_upgrade, find_etcd, open_keys
+from tests.harness.etcd import check_upgrade, end_upgrade, find_etcd
 from tests.harness.machine import remains
 from tests.harness.releases import FIRST, Releases
 from tests.harness.squashfs import Tree, make_squashfs
@@ -29,8 +29,6 @@ from talos.upgrade.slot_folder import SlotFolder
 
 SECONDS = 300.0
 """For one upgrade with its verdict."""
-ETCD_GAP = 10.0
-"""Seconds without a write that succeeds: an election, and a client's way to another member."""
 CONFIG = "/system/state/config.yaml"
 SYSTEM: Tree = {**{name: {} for name in ("dev", "proc", "sys", "system", "var")}, "usr": {"install": {}}}
 """Where the launcher mounts something."""
@@ -231,61 +229,6 @@ def suspended(*pids: int) -> Generator[None]:
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
-
-
-@contextmanager
-def counting_away(nodes: list[NodeInfo]) -> Generator[list[int]]:
-    """Count again and again how many nodes take no connection to their API."""
-    counts, is_over = list[int](), threading.Event()
-
-    def is_away(node: NodeInfo) -> bool:
-        try:
-            socket.create_connection((str(node.address), API_PORT), 1.0).close()
-        except OSError:
-            return True
-        return False
-
-    def look() -> None:
-        while not is_over.is_set():
-            counts.append(sum(map(is_away, nodes)))
-            time.sleep(0.05)
-
-    with ThreadPoolExecutor(1) as pool:
-        looking = pool.submit(look)
-        try:
-            yield counts
-        finally:
-            is_over.set()
-            looking.result()
-
-
-@contextmanager
-def writing_to_etcd(cluster: Cluster, nodes: list[NodeInfo]) -> Generator[list[float]]:
-    """Write to etcd all the time; the seconds between two writes that succeeded."""
-    gaps, is_over, last = [0.0], threading.Event(), time.monotonic()
-
-    def write() -> None:
-        nonlocal last
-        number = 0
-        while not is_over.is_set():
-            for node in nodes:
-                number += 1
-                try:
-                    with open_keys(cluster, node, timeout=2.0) as keys:
-                        keys.put("upgrade", str(number))
-                except AssertionError:
-                    continue
-                gaps.append(time.monotonic() - last)
-                last = time.monotonic()
-
-    with ThreadPoolExecutor(1) as pool:
-        writing = pool.submit(write)
-        try:
-            yield gaps
-        finally:
-            is_over.set()
-            writing.result()
-            gaps.append(time.monotonic() - last)
 
 
 @pytest.mark.usefixtures("stalled")

@@ -1,13 +1,18 @@
-"""Whether the API of Kubernetes answers while a test does something to the nodes."""
+"""What answers while a test does something to the nodes: their APIs, etcd, the API of Kubernetes."""
 
 import os
+import socket
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tests.harness.cluster import Cluster
+from tests.harness.credentials import API_PORT
+from tests.harness.etcd import open_keys
 from tests.harness.kubernetes import Kubernetes
 
 from talos.kubernetes.client import Access, KubernetesClient, KubernetesError, parse_kubeconfig
@@ -16,6 +21,8 @@ from talos.provision.cluster import NodeInfo
 KUBE_PRISM = "https://127.0.0.1:7445"
 PAUSE = 0.2
 """Seconds between the end of a question and the next one."""
+ETCD_GAP = 10.0
+"""Seconds without a write that succeeds: an election, and a client's way to another member."""
 
 
 @dataclass(slots=True)
@@ -74,3 +81,66 @@ def _watch(access: Access, node: NodeInfo | None, seen: Watched, stop: threading
         now = time.monotonic()
         seen.answers, seen.longest, last = seen.answers + 1, max(seen.longest, now - last), now
     seen.longest = max(seen.longest, time.monotonic() - last)
+
+
+@contextmanager
+def counting_away(
+    nodes: Sequence[NodeInfo], *, timeout: float = 1.0, pause: float = 0.05
+) -> Generator[list[int]]:
+    """Count again and again how many nodes take no connection to their API within ``timeout`` seconds."""
+    counts, is_over = list[int](), threading.Event()
+
+    def is_away(node: NodeInfo) -> bool:
+        try:
+            socket.create_connection((str(node.address), API_PORT), timeout).close()
+        except OSError:
+            return True
+        return False
+
+    def look() -> None:
+        while not is_over.is_set():
+            counts.append(sum(map(is_away, nodes)))
+            is_over.wait(pause)
+
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(look)
+        try:
+            yield counts
+        finally:
+            is_over.set()
+            looking.result()
+
+
+@contextmanager
+def writing_to_etcd(
+    cluster: Cluster, nodes: Sequence[NodeInfo], *, timeout: float = 2.0, pause: float = 0.05
+) -> Generator[list[float]]:
+    """Write to every member of etcd all the time; the seconds between two writes that succeeded, wherever.
+
+    ``timeout`` is that of one write, ``pause`` what lies between two, in seconds.
+    """
+    gaps, is_over, lock, last = [0.0], threading.Event(), threading.Lock(), time.monotonic()
+
+    def write(node: NodeInfo) -> None:
+        nonlocal last
+        number = 0
+        while not is_over.wait(pause):
+            number += 1
+            try:
+                with open_keys(cluster, node, timeout=timeout) as keys:
+                    keys.put(f"upgrade/{node.name}", str(number))
+            except AssertionError:
+                continue
+            with lock:
+                gaps.append(time.monotonic() - last)
+                last = time.monotonic()
+
+    with ThreadPoolExecutor(len(nodes)) as pool:
+        writing = [pool.submit(write, node) for node in nodes]
+        try:
+            yield gaps
+        finally:
+            is_over.set()
+            for one in writing:
+                one.result()
+            gaps.append(time.monotonic() - last)

@@ -1,6 +1,7 @@
-"""Releases for container nodes: the image under test under other versions, in the cluster's mirror."""
+"""Releases: the image under test under other versions, in the mirror of containers or machines."""
 
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from talos.upgrade.release import ARCHITECTURE, describe_file
 from talos.upgrade.signature import format_public, sign
 
 FIRST = "v1.15.0"
-"""What nodes run before they are upgraded."""
+"""What containers run before they are upgraded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,9 @@ class Releases:
     others: Path | None = None
     """The images that the mirror has beside them; those of every cluster, unless it is to have more."""
     key: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate)
+    first: str = FIRST
+    machine: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """What machines boot: vmlinuz, initramfs, cmdline. Containers need none of it."""
 
     @property
     def images(self) -> Path:
@@ -75,7 +79,7 @@ class Releases:
             version=version,
             commit="test",
             architecture=architecture,
-            minimum_version=FIRST,
+            minimum_version=self.first,
             features=list_features() if features is None else tuple(features),
             files={name: describe_file(name, path) for name, path in files.items()},
         )
@@ -96,6 +100,14 @@ class Releases:
         self, folder: Path, version: str, squashfs: Path, extensions: Mapping[str, Tree]
     ) -> Mapping[str, Path]:
         files = {name: folder / name for name in ("vmlinuz", "initramfs", "cmdline")}
+        if self.machine:
+            for name, path in files.items():
+                shutil.copyfile(self.machine[name], path)
+            with files["initramfs"].open("ab") as out:
+                out.write(
+                    self.stamp(version).read_bytes()
+                )  # of two files of a name the kernel keeps the last
+            return files
         files["vmlinuz"].write_bytes(b"no node of a container has a kernel of its own")
         files["cmdline"].write_text("pti=on\n")
         with files["initramfs"].open("wb") as out:
