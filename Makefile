@@ -185,10 +185,12 @@ soak: build images all-images upgrade-controller api devenv soak-vm ## Fuzz ever
 	FAULT_NODES=5 FAULT_SECONDS=$$(( 10 * $(SOAK) )) $(PYTEST) -s tests/cluster/faults
 	HEALING_NODES=all HEALING_WORKERS=2 $(PYTEST) -s tests/kubernetes/redundant
 
-# Each of the machines that are booted takes a minute on emulated processors.
+# Each of the machines that are booted takes a minute on emulated processors. Those of tests/netboot are upgraded with
+# releases of this machine's development key.
 .PHONY: soak-vm
-soak-vm: vm-inputs
-	nix build .\#iso --out-link build/talos.iso
+soak-vm: vm-inputs $(KEY)
+	nix build .\#iso $(IMPURE) --out-link build/talos.iso
+	nix build .\#netboot --out-link build/netboot
 	nix build .\#root-vm --out-link build/root-vm
 	nix build $(SLOW_VM_TESTS:%=$(CHECK).vm-%) --max-jobs $(VM_JOBS) --keep-going --no-link --print-build-logs
 	POINTS=$${POINTS:-200} BOOTS=$${BOOTS:-20} SEED=$${SEED:-$$(date +%s)} nix run .\#vm-power-cut-upgrade

@@ -3,6 +3,7 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -74,7 +75,9 @@ def open_keys(cluster: Cluster, node: NodeInfo, *, timeout: float = TIMEOUT) -> 
     """A client of one node's member, which may be down: the certificate is made of the cluster's secrets."""
     etcd = secrets_of(cluster).etcd
     authority = CertificateAuthority.from_pem(etcd.crt, etcd.key)
-    client = authority.issue(common_name="talos", usages=Usage.CLIENT)
+    # The clock of an emulated machine may be behind.
+    begin = datetime.now(UTC) - timedelta(hours=1)
+    client = authority.issue(common_name="talos", usages=Usage.CLIENT, not_before=begin)
     credentials = grpc.ssl_channel_credentials(authority.crt, client.key, client.crt)
     # A write that gRPC sends twice would be a lie about when it began and ended.
     options = [("grpc.max_reconnect_backoff_ms", RECONNECT_MILLISECONDS), ("grpc.enable_retries", 0)]
