@@ -179,7 +179,7 @@ run-vm: build vm-inputs $(KEY) ## Boot a machine from the ISO; its disk stays in
 	@nix run .\#run-vm $(IMPURE) -- --folder build/vm $(VM)
 
 SOAK := 180
-soak: build images all-images upgrade-controller api devenv soak-vm ## Fuzz every parser for SOAK seconds (180), break five nodes for ten times as long, cut 200 upgrades
+soak: build images all-images upgrade-controller api devenv soak-vm ## Fuzz every parser for SOAK seconds (180), break five nodes for ten times as long, cut 200 upgrades, upgrade three machines
 	FUZZ_SECONDS=$(SOAK) $(PYTEST) tests/unit/fuzz
 	$(PYTEST) -m soak tests/kubernetes tests/netboot
 	FAULT_NODES=5 FAULT_SECONDS=$$(( 10 * $(SOAK) )) $(PYTEST) -s tests/cluster/faults

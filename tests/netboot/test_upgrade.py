@@ -22,8 +22,8 @@ from talos.upgrade.signature import load_private
 
 pytestmark = pytest.mark.soak
 FIRST, NEXT = (BUILD.parent / "VERSION").read_text().strip(), "v1.15.1"
-CREATE_SECONDS, UPGRADE_SECONDS, SETTLE_SECONDS = 900.0, 2700.0, 300.0
-"""On emulated, busy processors: until machines are installed, for all upgrades, for one change."""
+CREATE_SECONDS, UPGRADE_SECONDS, SETTLE_SECONDS = 1800.0, 3600.0, 600.0
+"""On emulated processors with ten others for each: until machines are installed, all upgrades, one change."""
 CALL_SECONDS = 15.0
 """For a connection and for a write, which takes as long to a machine that is off the network."""
 ETCD_GAP = 60.0

@@ -147,6 +147,18 @@ def spawn(
     )
 
 
+def read_processor_waits(pid: int) -> dict[str, float]:
+    """Seconds that each thread of a process was ready and had no processor; none of a process that has ended.
+
+    ``/proc/<pid>/task/<tid>/schedstat`` is nanoseconds on a processor, nanoseconds waiting for one, turns.
+    """
+    waits: dict[str, float] = {}
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            waits[thread.name] = int((thread / "schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    return waits
+
+
 def set_oom_score(pid: int, score: int) -> None:
     """Set how likely the kernel kills a process when memory is short.
 

@@ -4,6 +4,7 @@ A kernel accepts connections for a process that hangs, so every probe waits for 
 process itself can send.
 """
 
+import os
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -17,6 +18,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from talos.api.rpc import Code, DuplexTransport, RpcError
 from talos.rpc.handlers import HEALTH, SERVING
+from talos.system.process import read_processor_waits
 
 INITIAL_DELAY = 1.0
 PERIOD = 20.0
@@ -27,6 +29,8 @@ FAILING_PERIOD = 5.0
 """Between two checks of a service that does not answer."""
 TIMEOUT = 5.0
 STARTUP_GRACE = 60.0
+LEAST_SILENCE = 0.25
+"""The part of a silence that counts at least, however busy the machine is: every wait ends."""
 _NO_ANSWER = frozenset({Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED})
 _READ = 4096
 
@@ -47,7 +51,8 @@ class HealthCheck:
 
     Within ``startup_grace`` of the start, failures are not reported unless a check has succeeded. A process
     is killed, and so restarted, when it has not answered for ``silence``, or not once for the longer
-    ``start_limit``, which allows for a loaded machine.
+    ``start_limit``, which allows for a loaded machine. Time for which it or PID 1 waits for a processor does
+    not count: on a machine with much to do, a restart is one more thing to do, for every service at once.
     """
 
     probe: Probe
@@ -160,6 +165,29 @@ class HttpProbe:
         head, _, _ = reply.partition(b"\r\n")
         if b" 200 " not in head + b" ":
             raise UnhealthyError(head.decode(errors="replace") or "the connection was closed")
+
+
+class ProcessorWaits:
+    """How long a process, or PID 1, which asks it, has waited for a processor since the first failure."""
+
+    def __init__(self, pid: int) -> None:
+        self._pids = (pid, os.getpid())
+        self._before = self._read()
+
+    def _read(self) -> list[dict[str, float]]:
+        return [read_processor_waits(pid) for pid in self._pids]
+
+    def discount(self, silent: float) -> float:
+        """What counts of seconds without an answer: without the longest that a thread has waited in them."""
+        waited = max(
+            (
+                now - before.get(thread, 0.0)
+                for before, after in zip(self._before, self._read(), strict=True)
+                for thread, now in after.items()
+            ),
+            default=0.0,
+        )
+        return max(LEAST_SILENCE * silent, silent - waited)
 
 
 @cache

@@ -16,7 +16,7 @@ from talos.daemon.ready import READY_MESSAGE
 from talos.machined.logs.store import AUDIT, LineSplitter, LogStore, split_records
 from talos.machined.node.ports import ServiceState, ServiceStatus
 from talos.machined.node.resources import read_variables
-from talos.machined.services.health import FAILING_PERIOD, Connect, HealthCheck, KeptChannels
+from talos.machined.services.health import FAILING_PERIOD, Connect, HealthCheck, KeptChannels, ProcessorWaits
 from talos.machined.services.lifecycle import Lifecycle
 from talos.machined.services.reaper import Child, Reaper
 from talos.machined.services.spec import (
@@ -318,7 +318,7 @@ class Runner:
             await channels.close()
 
     async def _repeat_checks(self, check: HealthCheck, child: Child | None, connect: Connect) -> None:
-        failures = 0
+        failures, waits = 0, None
         began = trio.current_time()
         await trio.sleep(check.initial_delay)
         while True:
@@ -330,8 +330,11 @@ class Runner:
                 self._last_answer = now
             if not message or (failures > 1 and (has_answered or now - began > check.startup_grace)):
                 self.life.set_health(healthy=not message, message=message)
+            limit = check.silence if has_answered else check.start_limit
             silent = now - max(began, self._last_answer)
-            if child is not None and silent > (check.silence if has_answered else check.start_limit):
+            if child is not None and failures == 1:
+                waits = ProcessorWaits(child.pid)
+            if child is not None and waits is not None and silent > limit and waits.discount(silent) > limit:
                 self._context.log.error(
                     "a service has not answered, it is restarted",
                     id=self.spec.id,
