@@ -23,6 +23,9 @@ LEAVE_PAUSE = 10.0
 
 JOIN_PAUSE = 1.0
 """Between two attempts: members become learners one after another, each for a second."""
+LONGEST_PAUSE = 5.0
+PAUSE_GROWTH = 0.1
+"""Added after each attempt that no member answered: a node may wait for its bootstrap for long."""
 TWO = 2
 """Members of which none may be down."""
 LOOK_TIMEOUT = 5.0
@@ -55,7 +58,7 @@ class Membership:
 
         NameTakenError; DEADLINE_EXCEEDED with the last reason after :data:`JOIN_TIMEOUT`.
         """
-        reason = "no control plane node has answered"
+        reason, pause = "no control plane node has answered", JOIN_PAUSE
         with trio.move_on_after(JOIN_TIMEOUT):
             while True:
                 try:
@@ -64,10 +67,11 @@ class Membership:
                 except NameTakenError:
                     raise
                 except RpcError as error:
-                    reason = error.message
-                    shown = "no member answers" if error.code is Code.UNAVAILABLE else reason
+                    reason, is_alone = error.message, error.code is Code.UNAVAILABLE
+                    shown = "no member answers" if is_alone else reason
+                    pause = min(pause + PAUSE_GROWTH, LONGEST_PAUSE) if is_alone else JOIN_PAUSE
                     self._log.once(f"waiting to join etcd: {shown}", key="join", level="info")
-                await trio.sleep(JOIN_PAUSE)
+                await trio.sleep(pause)
         raise RpcError(Code.DEADLINE_EXCEEDED, f"could not join etcd: {reason}")
 
     async def _add(self, client: etcd.EtcdClient, spec: SpecSpec) -> str:
