@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 
 GRUB = Path("/usr/lib/grub")
@@ -22,26 +23,45 @@ MODULES = (
 PREFIX = {"disk": "(,gpt3)/grub", "iso": "/boot/grub"}
 
 
-def make_image(kind: str, name: str, modules: tuple[str, ...]) -> None:
+def make_image(kind: str, name: str, modules: tuple[str, ...], more: list[str]) -> None:
     """Assemble one image with `grub-mkimage`; `kind` is a name of its own."""
-    argv = ["grub-mkimage", "--format", kind, "--output", str(Path(os.environ["out"], name))]
+    argv = ["grub-mkimage", "--format", kind, "--output", str(Path(os.environ["out"], name)), *more]
+    # After --memdisk, which brings a prefix of its own.
     argv += ["--config", os.environ["config"], "--prefix", PREFIX[os.environ["purpose"]]]
     subprocess.run([*argv, *modules], check=True)
+
+
+def make_memdisk(cmdline: str) -> Path:
+    """The archive with the config that GRUB runs first on a disk: its own parser knows no conditions."""
+    from talos.disks.install.grub_config import make_start
+
+    folder, archive = Path("memdisk"), Path("memdisk.tar")
+    folder.mkdir()
+    (folder / "grub.cfg").write_text(make_start(cmdline))
+    with tarfile.open(archive, "w", format=tarfile.USTAR_FORMAT) as tar:
+        entry = tarfile.TarInfo("grub.cfg")
+        entry.size, entry.mode = (folder / "grub.cfg").stat().st_size, 0o644
+        with (folder / "grub.cfg").open("rb") as file:
+            tar.addfile(entry, file)
+    return archive
 
 
 def main() -> None:
     """Make what the purpose needs."""
     out = Path(os.environ["out"])
     out.mkdir()
-    make_image("x86_64-efi", "BOOTX64.EFI", MODULES)
     if os.environ["purpose"] == "iso":
-        make_image("i386-pc-eltorito", "eltorito.img", ("biosdisk", *MODULES))
+        make_image("x86_64-efi", "BOOTX64.EFI", MODULES, [])
+        make_image("i386-pc-eltorito", "eltorito.img", ("biosdisk", *MODULES), [])
         shutil.copyfile(GRUB / "i386-pc/boot_hybrid.img", out / "boot_hybrid.img")
         return
-    make_image("i386-pc", "core.img", ("biosdisk", *MODULES))
+    arguments = " ".join(Path(os.environ["cmdline"]).read_text().split())
+    memdisk = ["--memdisk", str(make_memdisk(arguments))]
+    modules = (*MODULES, "memdisk", "tar")
+    make_image("x86_64-efi", "BOOTX64.EFI", modules, memdisk)
+    make_image("i386-pc", "core.img", ("biosdisk", *modules), memdisk)
     shutil.copyfile(GRUB / "i386-pc/boot.img", out / "boot.img")
-    arguments = Path(os.environ["cmdline"]).read_text().split()
-    (out / "cmdline").write_text(" ".join(arguments) + "\n")
+    (out / "cmdline").write_text(arguments + "\n")
 
 
 main()

@@ -12,13 +12,20 @@ SPARE = 16 << 20
 """Bytes that the filesystem takes for itself, generously."""
 
 
-def make_boot(programs: Programs, disk: Path, folder: Path, *, size: int, room: int) -> None:
-    """Make BOOT's filesystem anew, so that ``room`` bytes of its ``size`` are free."""
+def make_boot(
+    programs: Programs, disk: Path, folder: Path, *, size: int, room: int, kernel: bytes = b""
+) -> None:
+    """Make BOOT's filesystem anew, so that ``room`` bytes of its ``size`` are free.
+
+    ``kernel`` is both slots' instead of their own; it needs no initramfs.
+    """
     old = BootDisk(programs, disk)
     folder.mkdir(exist_ok=True)
     lines, used = ["/", "0 0", "d--755 0 0"], LOG + SPARE
     for slot in "AB":
         files = {name: old.read(f"{slot}/{name}") for name in ("vmlinuz", "initramfs")}
+        if kernel:
+            files = {"vmlinuz": kernel, "initramfs": bytes(512)}
         if None in files.values():
             continue
         lines.append(f"{slot} d--755 0 0")

@@ -19,6 +19,9 @@ _DEFAULT = re.compile(r'^set default="([^"]*)"', re.MULTILINE)
 _FALLBACK = re.compile(r"^set fallback=(\d)$", re.MULTILINE)
 """By its place in the menu: GRUB does not find a title with blanks in it."""
 _ENTRY = re.compile(r'^menuentry "([^"]*)" \{\n  .*\n  .*\n  linux (\S+).*\n  initrd (\S+)\n\}', re.MULTILINE)
+_BRANCH = re.compile(r'^(?:el)?if \[ "\$boot_count" = "(\d)" \]; then\n((?:  .*\n)*)', re.MULTILINE)
+"""What is done at a count of starts that nobody confirmed."""
+_CHOICE = re.compile(r'^  set default="([^"]*)"\n  set fallback=(\d)$', re.MULTILINE)
 _NEXT = re.compile(r'"\$next_entry" = "([AB])"')
 
 
@@ -68,13 +71,18 @@ class BootDisk:
         assert default[1] in kernels, f"{CONFIG} has no default:\n{text}"
         first, second = kernels[default[1]], list(kernels.values())[int(fallback[1])] if fallback else ""
         other = _NEXT.search(text)
-        if other is not None and self.next_entry() == other[1]:
+        if other is not None and self.read_variable("next_entry") == other[1]:
             return Start(first=other[1], second=first, is_trial=True)
+        branch = dict(_BRANCH.findall(text)).get(self.read_variable("boot_count"), "")
+        if choice := _CHOICE.search(branch):
+            return Start(first=kernels[choice[1]], second=list(kernels.values())[int(choice[2])])
         return Start(first=first, second=second)
 
-    def next_entry(self) -> str:
-        """The slot that is booted once; empty when there is none, or the file is not GRUB's."""
+    def read_variable(self, name: str) -> str:
+        """What GRUB's environment has by this name; empty without it, or when the file is not GRUB's."""
         data = self.read(ENVIRONMENT) or b""
         if len(data) != ENVIRONMENT_SIZE or not data.startswith(HEADER):
             return ""
-        return next((line[11:].decode() for line in data.split(b"\n") if line.startswith(b"next_entry=")), "")
+        start = f"{name}=".encode()
+        lines = data.split(b"\n")
+        return next((line.removeprefix(start).decode() for line in lines if line.startswith(start)), "")

@@ -6,7 +6,8 @@
 
 ``staged``: the other slot holds a verified system, which is booted once. ``trial``: it runs, and is not the
 default yet. ``blessed``: it passed its self-check and is the default. ``reverted``: the old slot runs again.
-A rollback is the same with the system that the other slot holds already.
+A rollback is the same with the system that the other slot holds already. A default that does not come up any
+more is reverted, too.
 """
 
 import enum
@@ -20,6 +21,8 @@ LABEL_TAG = 0x06
 """META: the label of the slot to go back to, there while an upgrade is not confirmed."""
 STATE_TAG = 0x40
 """META: this module's value."""
+ANNOUNCE_TAG = 0x41
+"""META: there from a trial that ended itself until the next boot has reported that."""
 MAX_STATE = 4096
 """Bytes of the value."""
 MAX_REASON = 1024
@@ -129,6 +132,20 @@ def bless(state: Upgrade) -> Upgrade:
 def revert(state: Upgrade, reason: str) -> Upgrade:
     """The old slot is the one to boot; TransitionError."""
     return replace(_change(state, Phase.REVERTED), reason=reason[:MAX_REASON])
+
+
+def give_up(state: Upgrade, *, running: str, version: str, running_version: str, reason: str) -> Upgrade:
+    """The default does not come up any more, so that the other slot runs and is kept; TransitionError."""
+    if state.phase not in _AT_REST:
+        raise TransitionError(f"an upgrade that is {state.phase.value} has its own end")
+    return Upgrade(
+        phase=Phase.REVERTED,
+        slot=other_slot(running),
+        previous=running,
+        version=version,
+        previous_version=running_version,
+        reason=reason[:MAX_REASON],
+    )
 
 
 def _change(state: Upgrade, phase: Phase) -> Upgrade:

@@ -1,6 +1,6 @@
 """The upgrader over reboots: META in a file, slots as a twin, the events and diagnostics that say why."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +11,9 @@ import trio
 
 from talos.api.definitions.network_pb2 import StatusSpec
 from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
+from talos.disks.install.grub_environment import ATTEMPTS, MAX_COUNT
+from talos.machined.controllers.runtime.boot_confirmation import LIMIT as COME_UP_LIMIT
+from talos.machined.controllers.runtime.boot_confirmation import BootConfirmationController
 from talos.machined.controllers.runtime.self_check import LIMIT, STABLE, SelfCheckController, find_limit
 from talos.machined.logs.last_boot import LastBoot
 from talos.machined.node.meta_store import MetaStore
@@ -25,7 +28,7 @@ from talos.system.block.meta import make_meta
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.testing.watchdog import MemoryWatchdog
-from talos.upgrade.state import IDLE, LABEL_TAG, STATE_TAG, Phase
+from talos.upgrade.state import IDLE, LABEL_TAG, STATE_TAG, Phase, other_slot
 
 VERSIONS = {"A": "v1.15.0", "B": "v1.15.1"}
 
@@ -36,6 +39,8 @@ class FakeSlots(Slots):
 
     default: str = "A"
     next: str = ""
+    count: int = 0
+    is_damaged: bool = False
     versions: dict[str, str] = field(default_factory=lambda: dict(VERSIONS))
 
     @override
@@ -50,17 +55,38 @@ class FakeSlots(Slots):
     @override
     async def boot_once(self, slot: str) -> None:
         await trio.lowlevel.checkpoint()
-        self.next = slot
+        self.next, self.count = slot, 0
 
     @override
     async def make_default(self, slot: str) -> None:
         await trio.lowlevel.checkpoint()
         self.default = slot
 
+    @override
+    async def read_boot_count(self) -> int:
+        await trio.lowlevel.checkpoint()
+        return self.count
+
+    @override
+    async def reset_boot_count(self) -> None:
+        await trio.lowlevel.checkpoint()
+        self.count = 0
+
+    @override
+    async def restore(self, versions: Mapping[str, str], default: str) -> bool:
+        await trio.lowlevel.checkpoint()
+        if self.is_damaged:
+            self.default, self.versions, self.is_damaged = default, dict(versions), False
+            return True
+        return False
+
     def boot(self) -> str:
         """The command line that GRUB starts a slot with."""
         trial = " talos.trial" if self.next else ""
         slot, self.next = self.next or self.default, ""
+        if not trial and self.count < MAX_COUNT:
+            self.count += 1
+            slot = other_slot(slot) if self.count > ATTEMPTS else slot
         return f"BOOT_IMAGE=/{slot}/vmlinuz pti=on{trial}"
 
 
@@ -356,3 +382,133 @@ async def test_a_default_that_does_not_boot_is_named_and_what_runs_is_kept(world
     world.slots.default = "B"
     await upgrader.roll_back()
     assert (world.slots.default, world.slots.next) == ("A", "B")
+
+
+PANIC = LastBoot(cause="kernel panic: no")
+
+
+async def test_a_default_that_does_not_come_up_is_given_up(world: World) -> None:
+    await (await world.boot()).roll_back()
+    await (await world.boot()).bless()
+    await (await world.boot()).confirm()
+    assert world.slots.count == 0
+    for _ in range(ATTEMPTS):
+        assert "/B/" in world.slots.boot()
+    upgrader = await world.boot(last=PANIC)
+    assert upgrader.running == "A"
+    await upgrader.confirm()
+    assert (world.slots.default, world.slots.count) == ("A", 0)
+    assert (upgrader.current.phase, upgrader.current.slot) == (Phase.REVERTED, "B")
+    assert upgrader.current.reason == "slot B did not come up in 3 starts: kernel panic: no"
+    assert world.published[-1].error.message == f"reverted: {upgrader.current.reason}"
+    assert "was reverted" in world.lines[-1]
+    assert upgrader.fallback == ""
+    with pytest.raises(UserError, match=r"slot B holds v1\.15\.1, which was reverted"):
+        await upgrader.roll_back()
+
+
+async def test_a_power_cut_while_a_default_is_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.slots.default, world.slots.count = "B", ATTEMPTS
+    upgrader = await world.boot(last=PANIC)
+
+    async def cut(_: FakeSlots, __: str) -> None:
+        await trio.lowlevel.checkpoint()
+        raise OSError("power cut")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeSlots, "make_default", cut)
+        with pytest.raises(OSError, match="power cut"):
+            await upgrader.confirm()
+    upgrader = await world.boot()
+    assert upgrader.running == "A", "GRUB starts what it did before"
+    await upgrader.confirm()
+    assert (world.slots.default, world.slots.count) == ("A", 0)
+    assert "kernel panic: no" in upgrader.current.reason
+
+
+async def test_after_both_slots_the_default_is_started_and_kept(world: World) -> None:
+    started = [world.slots.boot()[12] for _ in range(8)]
+    assert started == [*"AAABBBAA"]
+    upgrader = await world.boot(last=PANIC)
+    assert upgrader.running == "A"
+    await upgrader.confirm()
+    assert (world.slots.default, world.slots.count, upgrader.current) == ("A", 0, IDLE)
+    assert "neither slot came up in 3 starts" in world.lines[-1]
+
+
+async def test_a_slot_that_a_person_chose_is_no_reason_to_give_up_the_default(world: World) -> None:
+    upgrader = await world.boot()
+    upgrader.cmdline = upgrader.cmdline.replace("/A/", "/B/")
+    await upgrader.confirm()
+    assert (world.slots.default, world.slots.count, upgrader.current) == ("A", 0, IDLE)
+
+
+async def test_a_lost_config_gets_the_default_that_it_had(world: World) -> None:
+    await (await world.boot()).roll_back()
+    await (await world.boot()).bless()
+    world.slots.is_damaged, world.slots.default = True, "A"  # what GRUB starts without a config
+    upgrader = await world.boot()
+    assert upgrader.running == "A"
+    await upgrader.confirm()
+    assert world.slots.default == "B"
+    assert world.slots.versions.keys() >= {"A", "B"}
+    assert world.slots.versions["B"] == "v1.15.1"
+    assert "damaged and is written anew" in world.lines[-1]
+
+
+async def test_a_revert_is_reported_once_after_it(world: World) -> None:
+    await (await world.boot()).roll_back()
+    await (await world.boot()).revert("self-check: no")
+    reported: list[int] = []
+    for _ in range(3):
+        before = len(world.published)
+        upgrader = await world.boot()
+        assert upgrader.current.phase is Phase.REVERTED
+        reported.append(len(world.published) - before)
+        await upgrader.confirm()
+    assert reported == [1, 0, 0]
+
+
+async def test_a_machine_without_meta_begins(world: World) -> None:
+    upgrader = await world.boot()
+    upgrader.meta, upgrader.has_begun = MetaStore(), False
+    assert not await upgrader.begin(None)
+    assert upgrader.has_begun
+
+
+@pytest.mark.parametrize("healthy", [True, False])
+async def test_a_boot_is_confirmed_once_the_api_answers_or_after_a_while(
+    world: World, autojump_clock: trio.testing.MockClock, *, healthy: bool
+) -> None:
+    del autojump_clock
+    upgrader, began = await world.boot(), trio.current_time()
+    assert world.slots.count == 1
+    controller = BootConfirmationController(upgrader, Log(write=world.lines.append))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_controllers, world.state, [controller])
+        await trio.sleep(5)
+        assert world.slots.count == 1
+        await _set_health(world.state, apid=healthy, network=False)
+        await _wait(lambda: world.slots.count == 0)
+        nursery.cancel_scope.cancel()
+    took = trio.current_time() - began
+    assert took < COME_UP_LIMIT if healthy else took >= COME_UP_LIMIT
+
+
+async def test_a_trial_is_confirmed_by_its_self_check_only(
+    world: World, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    await (await world.boot()).roll_back()
+    upgrader = await world.boot()
+    world.slots.count = 2
+    await _set_health(world.state, apid=True, network=False)
+    controller = BootConfirmationController(upgrader, Log(write=world.lines.append))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_controllers, world.state, [controller])
+        await trio.sleep(2 * COME_UP_LIMIT)
+        assert world.slots.count == 2
+        await upgrader.bless()
+        await _wait(lambda: world.slots.count == 0)
+        nursery.cancel_scope.cancel()
+    assert world.slots.default == "B"

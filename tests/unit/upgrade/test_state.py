@@ -11,8 +11,10 @@ from talos.upgrade.state import (
     TransitionError,
     Upgrade,
     bless,
+    find_default,
     find_slot,
     format_state,
+    give_up,
     parse_state,
     revert,
     stage,
@@ -49,6 +51,22 @@ def test_only_these_transitions_exist(phase: Phase, action: str) -> None:
     else:
         with pytest.raises(TransitionError, match=f"an upgrade that is {phase.value} can't be"):
             act()
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_a_default_is_given_up_at_rest_only(phase: Phase) -> None:
+    state = replace(STAGED, phase=phase)
+
+    def act() -> Upgrade:
+        return give_up(state, running="B", version="v1.15.0", running_version="v1.16.0", reason="x" * 9999)
+
+    if phase in (Phase.STAGED, Phase.TRIAL):
+        with pytest.raises(TransitionError, match="has its own end"):
+            act()
+    else:
+        assert (act().phase, act().slot, act().previous) == (Phase.REVERTED, "A", "B")
+        assert find_default(act()) == "B"
+        assert parse_state(format_state(act())) == act()
 
 
 def test_the_new_slot_boots_and_is_blessed() -> None:

@@ -1,4 +1,4 @@
-"""GRUB's files on BOOT: ``grub.cfg`` has the slots and the default, ``grubenv`` the slot that is booted once.
+"""``grub.cfg`` on BOOT, which has the slots and the default.
 
 GRUB clears ``next_entry`` before it starts the slot that it names. Where it can't, or where the file holds
 anything else, the default is booted.
@@ -9,12 +9,11 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from talos.disks.install.grub_environment import choose_slot
 from talos.system.errors import UserError
-from talos.upgrade.state import TRIAL_ARGUMENT
+from talos.upgrade.state import SLOTS
 
 PATH = "grub/grub.cfg"
-"""Within BOOT."""
-ENVIRONMENT = "grub/grubenv"
 """Within BOOT."""
 TIMEOUT = 3
 """Seconds for a choice at the console."""
@@ -40,11 +39,21 @@ is random, lies there: a locked down kernel accepts no address.
 _CRASH_LOG_VARIABLE, _TRIAL_VARIABLE = "$crashlog", "$trial"
 DEFAULT_ARGUMENTS = ("talos.platform=metal", "console=ttyS0", "console=tty0")
 """After those of the kernel; the last console is the one that PID 1 writes to."""
+_BEGINNING = (
+    "set crashlog=",
+    'if [ "$grub_platform" = "pc" ]; then',
+    f"  set crashlog='{' '.join(CRASH_LOG)}'",
+    "fi",
+    "",
+    # Before anything that may fail, so that it is shown.
+    "insmod all_video",
+    "serial --unit=0 --speed=115200",
+    "terminal_input console serial",
+    "terminal_output console serial",
+)
 _ENTRY = re.compile(r'^menuentry "([AB]) - Talos ([^"\n]*)" \{\n((?:  .*\n)*)\}$', re.MULTILINE)
 _LINUX = re.compile(r"^  linux /[AB]/vmlinuz(.*)$", re.MULTILINE)
 _DEFAULT = re.compile(r'^set default="([AB]) - ', re.MULTILINE)
-_ENVIRONMENT_SIZE = 1024
-"""Bytes of the file, which GRUB overwrites in place: it can't make a file longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,42 +105,37 @@ def make_config(entries: Sequence[Entry], default: str) -> str:
         *(f"set fallback={_SECOND}" for _ in others),
         f"set timeout={TIMEOUT}",
         "",
-        "set crashlog=",
-        'if [ "$grub_platform" = "pc" ]; then',
-        f"  set crashlog='{' '.join(CRASH_LOG)}'",
-        "fi",
+        *_BEGINNING,
         "",
-        # First, so that what is wrong with the environment is shown.
-        "insmod all_video",
-        "serial --unit=0 --speed=115200",
-        "terminal_input console serial",
-        "terminal_output console serial",
-        "",
-        *(line for other in others for line in _boot_once(other)),
+        *(line for other in others for line in choose_slot(other.slot, other.title, _FIRST)),
     ]
     for entry in (first, *others):
-        lines += ["", *_make_entry(entry.title, entry, entry.arguments, is_on_trial=entry is not first)]
+        lines += ["", *_make_entry(entry.title, entry, entry.arguments, is_guarded=bool(others))]
     lines += ["", *_make_entry(f"Reset {first.title}", first, (*first.arguments, WIPE_ARGUMENT))]
     return "\n".join(lines) + "\n"
 
 
-def _boot_once(other: Entry) -> list[str]:
-    """The way back from a slot that is booted once is the default, even when its kernel can't be loaded."""
-    return [
-        "set next_entry=",
-        "set trial=",
-        f"if [ -s /{ENVIRONMENT} ]; then",
-        f"  load_env --file /{ENVIRONMENT} next_entry",
+def make_start(kernel: str) -> str:
+    """The config within GRUB's own image: it runs BOOT's, and where that is none, it starts slot A or else B.
+
+    ``kernel`` is the image's ``cmdline``; those arguments that a machine's config adds are lost.
+    """
+    lines = [
+        f"if [ -s /{PATH} ]; then",
+        f"  source /{PATH}",
         "fi",
-        f'if [ "$next_entry" = "{other.slot}" ]; then',
-        "  set next_entry=",
-        f"  if save_env --file /{ENVIRONMENT} next_entry; then",
-        f'    set default="{other.title}"',
-        f"    set fallback={_FIRST}",
-        f"    set trial={TRIAL_ARGUMENT}",
-        "  fi",
-        "fi",
+        'if [ -z "$default" ]; then',
+        *_BEGINNING,
+        f'echo "BOOT/{PATH} is missing or damaged: slot A is started, or else B."',
+        "sleep --interruptible 5",
+        f"set default={_FIRST}",
+        f"set fallback={_SECOND}",
+        f"set timeout={TIMEOUT}",
     ]
+    for slot in SLOTS:
+        entry = Entry(slot=slot, version="", arguments=make_arguments(kernel))
+        lines += _make_entry(f"Slot {slot}", entry, entry.arguments)
+    return "\n".join([*lines, "fi"]) + "\n"
 
 
 def parse_config(text: str) -> tuple[tuple[Entry, ...], str]:
@@ -152,16 +156,9 @@ def _parse_arguments(text: str) -> tuple[str, ...]:
     return tuple(word for word in shlex.split(text) if word not in (_CRASH_LOG_VARIABLE, _TRIAL_VARIABLE))
 
 
-def make_environment(next_slot: str) -> bytes:
-    """The file that has GRUB boot a slot once; without one, the default."""
-    line = f"next_entry={next_slot}\n"
-    return f"# GRUB Environment Block\n{line}".encode().ljust(_ENVIRONMENT_SIZE, b"#")
-
-
-def _make_entry(
-    title: str, entry: Entry, arguments: Sequence[str], *, is_on_trial: bool = False
-) -> list[str]:
-    variables = (_CRASH_LOG_VARIABLE, *([_TRIAL_VARIABLE] if is_on_trial else []))
+def _make_entry(title: str, entry: Entry, arguments: Sequence[str], *, is_guarded: bool = False) -> list[str]:
+    """A way to start a slot, with a watchdog when GRUB's commands above say so."""
+    variables = (_CRASH_LOG_VARIABLE, *([_TRIAL_VARIABLE] if is_guarded else []))
     words = [*map(_quote, arguments), *variables]
     place = f"/{entry.slot}"
     return [

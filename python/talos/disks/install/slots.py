@@ -12,15 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from talos.disks.install.grub_config import (
+from talos.disks.install.grub_config import INITRAMFS, KERNEL, PATH, Entry, make_config, parse_config
+from talos.disks.install.grub_environment import (
     ENVIRONMENT,
-    INITRAMFS,
-    KERNEL,
-    PATH,
-    Entry,
-    make_config,
+    Environment,
     make_environment,
-    parse_config,
+    parse_environment,
 )
 from talos.disks.install.target import Target
 from talos.disks.layout import BOOT, Placed, place_areas
@@ -97,9 +94,26 @@ class Slots:
 
     def boot_once(self, slot: str) -> None:
         """Have GRUB boot a slot the next time and only then; without one, the default."""
+        self._write_environment(Environment(next_slot=slot))
+
+    def read_boot_count(self) -> int:
+        """The starts without a confirmation; ValueError, OSError when GRUB can't count them."""
+        with self._target.mount(self._boot, read_only=True) as root:
+            return parse_environment((root / ENVIRONMENT).read_bytes()).count
+
+    def reset_boot_count(self) -> None:
+        """Have GRUB count starts anew. What is booted once stays, if there is anything."""
+        with self._target.mount(self._boot, read_only=True) as root:
+            try:
+                next_slot = parse_environment((root / ENVIRONMENT).read_bytes()).next_slot
+            except (OSError, ValueError):
+                next_slot = ""
+        self._write_environment(Environment(next_slot=next_slot))
+
+    def _write_environment(self, environment: Environment) -> None:
+        data = make_environment(environment)
         with self._target.mount(self._boot) as root:
             path = root / ENVIRONMENT
-            data = make_environment(slot)
             if not (path.is_file() and path.stat().st_size == len(data)):
                 replace_durably(path, [data])
                 return
@@ -117,6 +131,15 @@ class Slots:
             entries, _ = _read_config(root)
         self._write_config(entries, slot)
 
+    def restore(self, entries: Sequence[Entry], default: str) -> None:
+        """Write a config that can't be read anew, with the slots that are complete; UserError without one."""
+        with self._target.mount(self._boot) as root:
+            kept = [entry for entry in entries if _is_complete(root / entry.slot)]
+            (root / PATH).parent.mkdir(mode=0o755, exist_ok=True)
+        if not kept:
+            raise UserError("no slot holds a system", where="BOOT", hint="install the system again")
+        self._write_config(kept, default if default in [entry.slot for entry in kept] else kept[0].slot)
+
     def _write_config(self, entries: Sequence[Entry], default: str) -> None:
         """Replace GRUB's config. The new file is complete on the disk before its name changes.
 
@@ -127,7 +150,10 @@ class Slots:
         with self._target.mount(self._boot) as root:
             replace_durably(root / NEW_CONFIG, [data], mode=0o600)
         with self._target.mount(self._boot) as root:
-            exchange(str(root / NEW_CONFIG), str(root / PATH))
+            if (root / PATH).exists():
+                exchange(str(root / NEW_CONFIG), str(root / PATH))
+            else:
+                (root / NEW_CONFIG).rename(root / PATH)
             flush_folder((root / PATH).parent)
 
 

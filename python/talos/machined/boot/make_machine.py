@@ -135,7 +135,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         meta=meta,
         slots=FolderSlots(platform.slots)
         if platform.slots
-        else DiskSlots(state, processes.capture, ports.mounts),
+        else DiskSlots(state, processes.capture, ports.mounts, daemon.log),
         publish=events.publish,
         log=daemon.log,
         cmdline=platform.cmdline,

@@ -32,6 +32,7 @@ from talos.machined.controllers.network.config import (
 )
 from talos.machined.controllers.network.etc_file import NetworkEtcFileController
 from talos.machined.controllers.perf.stats import StatsController
+from talos.machined.controllers.runtime.boot_confirmation import BootConfirmationController
 from talos.machined.controllers.runtime.environment import EnvironmentController
 from talos.machined.controllers.runtime.extensions import (
     ExtensionServiceConfigController,
@@ -137,6 +138,7 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
             context.log,
             context.slots.open_watchdog if context.slots else open_watchdog,
         ),
+        BootConfirmationController(context.node.upgrades, context.log),
         UpgradeLockController(context.node.upgrades, partial(end_upgrade, context.node.connect), context.log),
         SecurityStateController(files, is_container=is_container),
         SBOMItemController(files),

@@ -13,9 +13,11 @@ from talos.resource import ids
 from talos.resource.state import NotFoundError, State
 from talos.system.block.partitions import Run
 from talos.system.errors import UserError
+from talos.system.logging import Log
 from talos.system.mounts import Mounts
 from talos.upgrade.manifest import CMDLINE, INITRAMFS, KERNEL
 from talos.upgrade.slot_folder import SlotFolder
+from talos.upgrade.state import SLOTS
 
 SECTOR = 512
 MAX_CMDLINE = 2048
@@ -49,12 +51,24 @@ class Slots(Protocol):
         """Have a slot booted from now on."""
         ...
 
+    async def read_boot_count(self) -> int:
+        """The starts that were not confirmed, this one among them; 0 where nobody counts."""
+        ...
+
+    async def reset_boot_count(self) -> None:
+        """Have them counted anew."""
+        ...
+
+    async def restore(self, versions: Mapping[str, str], default: str) -> bool:
+        """Write the choice of slots anew if it can't be read; whether it was so."""
+        ...
+
 
 class DiskSlots(Slots):
     """Those on the system disk, whose boot loader is GRUB. What writes disks is loaded by need: seldom."""
 
-    def __init__(self, state: State, run: Run, mounts: Mounts) -> None:
-        self._state, self._run, self._mounts = state, run, mounts
+    def __init__(self, state: State, run: Run, mounts: Mounts, log: Log) -> None:
+        self._state, self._run, self._mounts, self._log = state, run, mounts, log
 
     @override
     async def read(self) -> tuple[Mapping[str, str], str]:
@@ -72,6 +86,41 @@ class DiskSlots(Slots):
     @override
     async def make_default(self, slot: str) -> None:
         await trio.to_thread.run_sync((await self._find()).make_default, slot)
+
+    @override
+    async def read_boot_count(self) -> int:
+        slots = await self._find()
+        try:
+            return await trio.to_thread.run_sync(slots.read_boot_count)
+        except FileNotFoundError:
+            return 0  # there is one slot
+        except (OSError, ValueError) as error:
+            self._log.warning("GRUB's environment is damaged and written anew", reason=str(error))
+            await trio.to_thread.run_sync(slots.reset_boot_count)
+            return 0
+
+    @override
+    async def reset_boot_count(self) -> None:
+        await trio.to_thread.run_sync((await self._find()).reset_boot_count)
+
+    @override
+    async def restore(self, versions: Mapping[str, str], default: str) -> bool:
+        slots = await self._find()
+        try:
+            await trio.to_thread.run_sync(slots.read)
+        except UserError:
+            # Not above: what writes disks is loaded by need.
+            from talos.disks.install.boot_loader import DIRECTORY
+            from talos.disks.install.grub_config import Entry, make_arguments
+
+            cmdline = (DIRECTORY / CMDLINE).read_text(encoding="ascii").strip()
+            arguments = make_arguments(cmdline, find_arguments(await load_config(self._state)))
+            entries = [
+                Entry(slot=slot, version=versions.get(slot, "unknown"), arguments=arguments) for slot in SLOTS
+            ]
+            await trio.to_thread.run_sync(slots.restore, entries, default)
+            return True
+        return False
 
     async def _find(self) -> "SlotsOnDisk":
         from talos.disks.install.slots import Slots as SlotsOnDisk
@@ -134,3 +183,17 @@ class FolderSlots(Slots):
     @override
     async def make_default(self, slot: str) -> None:
         await trio.to_thread.run_sync(self._folder.make_default, slot)
+
+    @override
+    async def read_boot_count(self) -> int:
+        await trio.lowlevel.checkpoint()
+        return 0  # the launcher sees how a start ends
+
+    @override
+    async def reset_boot_count(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    @override
+    async def restore(self, versions: Mapping[str, str], default: str) -> bool:
+        await trio.lowlevel.checkpoint()
+        return False

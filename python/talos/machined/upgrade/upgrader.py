@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 from talos.api.common.common_pb2 import Code as CommonCode
 from talos.api.common.common_pb2 import Error as CommonError
 from talos.api.machine import machine_pb2 as pb
+from talos.disks.install.grub_environment import ATTEMPTS, MAX_COUNT
 from talos.machined.logs.last_boot import LastBoot
 from talos.machined.node.config_store import load_config
 from talos.machined.node.meta_store import MetaStore
@@ -31,6 +32,7 @@ from talos.upgrade.features import find_used
 from talos.upgrade.manifest import check_release
 from talos.upgrade.signature import KEYS
 from talos.upgrade.state import (
+    ANNOUNCE_TAG,
     IDLE,
     LABEL_TAG,
     STATE_TAG,
@@ -41,6 +43,7 @@ from talos.upgrade.state import (
     find_default,
     find_slot,
     format_state,
+    give_up,
     other_slot,
     parse_state,
     revert,
@@ -96,10 +99,14 @@ class Upgrader:
     """Keeps those of this boot, which is given up for the reason."""
     keys: Path = KEYS
     current: Upgrade = IDLE
+    cause: str = ""
+    """Why the boot before this one failed, as far as it left that."""
     has_begun: bool = False
     """Whether META is read, and with it known what this boot is."""
     _listeners: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     _writing: trio.Lock = field(default_factory=trio.Lock)
+    _is_confirming: bool = False
+    """Whether the lock is held for a moment, for which others wait."""
 
     @property
     def is_guarded(self) -> bool:
@@ -136,13 +143,13 @@ class Upgrader:
             before = IDLE
             await self.meta.delete(STATE_TAG)
         after = start(before, running=self.running, cause=explain(last, before.phase))
-        self.current = before
+        self.current, self.cause = before, last.cause if last else ""
         if after != before:
             await self._set(after)
         if after.phase is Phase.TRIAL:
             self.log.info(f"{after.version} in slot {after.slot} is on trial until its self-check is done")
             self.publish(pb.PhaseEvent(phase=SELF_CHECK, action=pb.PhaseEvent.START))
-        elif after.phase is Phase.REVERTED:
+        elif after.phase is Phase.REVERTED and (await self.meta.delete(ANNOUNCE_TAG) or after != before):
             self._announce(after)
         if self.fallback:
             self.log.error(self.fallback)
@@ -235,11 +242,11 @@ class Upgrader:
     @property
     def is_writing(self) -> bool:
         """Whether a system is being written to a disk."""
-        return self._writing.locked()
+        return self._writing.locked() and not self._is_confirming
 
     def lock(self) -> trio.Lock:
         """For whoever writes a system to a disk; UserError when somebody else does."""
-        if self._writing.locked():
+        if self.is_writing:
             raise UserError(
                 "another installation/upgrade is already in progress",
                 where="upgrade",
@@ -258,8 +265,55 @@ class Upgrader:
         await self._set(staged)
         await self.slots.boot_once(staged.slot)
 
+    async def confirm(self) -> None:
+        """This system has come up: GRUB counts its starts anew. UserError, OSError.
+
+        A default that does not come up any more is given up. META is written first and the count last: after
+        a power cut between them the same slot is started, and goes on here.
+        """
+        async with self._writing:
+            self._is_confirming = True
+            try:
+                await self._restore_config()
+                if count := await self.slots.read_boot_count():
+                    await self._judge_starts(count)
+                    await self.slots.reset_boot_count()
+            finally:
+                self._is_confirming = False
+
+    async def _judge_starts(self, count: int) -> None:
+        versions, default = await self.slots.read()
+        if default == self.running:
+            if count == MAX_COUNT:
+                self.log.warning(f"neither slot came up in {ATTEMPTS} starts before this one")
+            return
+        if count <= ATTEMPTS:
+            return  # a person chose this slot, or GRUB can't load the default's kernel
+        state = self.current
+        if (state.phase, state.slot, state.previous) != (Phase.REVERTED, default, self.running):
+            cause = self.cause or "it left no reason"
+            given_up = give_up(
+                state,
+                running=self.running,
+                version=versions.get(default, "unknown"),
+                running_version=get_version().tag,
+                reason=f"slot {default} did not come up in {ATTEMPTS} starts: {cause}",
+            )
+            await self._set(given_up)
+            self._announce(given_up)
+        await self.slots.make_default(self.running)
+
+    async def _restore_config(self) -> None:
+        """Write the boot loader's config anew where it is lost, with the default that it had."""
+        state = self.current
+        known = {state.slot: state.version, state.previous: state.previous_version}
+        default = state.previous if state.phase is Phase.TRIAL else find_default(state) or self.running
+        if await self.slots.restore(known | {self.running: get_version().tag}, default):
+            self.log.error("the boot loader's config was damaged and is written anew")
+
     async def bless(self) -> None:
         """Make the system on trial the default. UserError, OSError; then it is still on trial."""
+        await self._restore_config()
         await self.slots.make_default(self.current.slot)
         await self._set(bless(self.current))
         self.publish(pb.PhaseEvent(phase=SELF_CHECK, action=pb.PhaseEvent.STOP))
@@ -270,6 +324,7 @@ class Upgrader:
         _, default = await self.slots.read()
         if default != self.current.previous:
             await self.slots.make_default(self.current.previous)
+        await self.meta.set(ANNOUNCE_TAG, b"1")
         await self._set(revert(self.current, reason))
         self._announce(self.current)
         await self.keep_logs(reason)

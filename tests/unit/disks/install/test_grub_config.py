@@ -2,13 +2,7 @@
 
 import pytest
 
-from talos.disks.install.grub_config import (
-    Entry,
-    make_arguments,
-    make_config,
-    make_environment,
-    parse_config,
-)
+from talos.disks.install.grub_config import Entry, make_arguments, make_config, make_start, parse_config
 from talos.system.errors import UserError
 
 A = Entry(slot="A", version="v1.15.0", arguments=("pti=on", "console=ttyS0"))
@@ -82,11 +76,14 @@ def test_only_the_other_slot_is_booted_once() -> None:
         "set fallback=0",
         "set trial=talos.trial",
     ]
-    assert "linux /A/vmlinuz pti=on console=ttyS0 $crashlog" in lines
+    assert "linux /A/vmlinuz pti=on console=ttyS0 $crashlog $trial" in lines
     assert "linux /B/vmlinuz pti=on $crashlog $trial" in lines
     assert "next_entry" not in make_config([A], "A")
 
 
-def test_the_environment_has_the_size_that_grub_needs() -> None:
-    assert make_environment("B").startswith(b"# GRUB Environment Block\nnext_entry=B\n###")
-    assert {len(make_environment(slot)) for slot in ("", "A", "B")} == {1024}
+def test_without_a_config_both_slots_are_started_with_the_arguments_of_the_image() -> None:
+    text = make_start("pti=on")
+    assert text.startswith("if [ -s /grub/grub.cfg ]; then\n  source /grub/grub.cfg\nfi\n")
+    found = [line.strip() for line in text.splitlines() if line.startswith("  linux")]
+    arguments = "pti=on talos.platform=metal console=ttyS0 console=tty0 $crashlog"
+    assert found == [f"linux /{slot}/vmlinuz {arguments}" for slot in "AB"]

@@ -8,6 +8,7 @@ import pytest
 
 from talos.disks.install import slots as module
 from talos.disks.install.grub_config import Entry, make_config, parse_config
+from talos.disks.install.grub_environment import Environment, make_environment, parse_environment
 from talos.disks.install.slots import SlotContent, Slots
 from talos.disks.layout import MIB
 from talos.system.errors import UserError
@@ -159,3 +160,41 @@ def test_a_foreign_config_is_refused(target: FolderTarget) -> None:
     (target.root("BOOT") / "grub/grub.cfg").write_text("hello", encoding="ascii")
     with pytest.raises(UserError, match=r"BOOT/grub/grub\.cfg: is not the installer's"):
         Slots(target).read()
+
+
+def test_the_count_of_starts_is_set_back_and_what_is_booted_once_stays(target: FolderTarget) -> None:
+    slots, path = Slots(target), target.root("BOOT") / "grub/grubenv"
+    with pytest.raises(FileNotFoundError):
+        slots.read_boot_count()
+    path.write_bytes(make_environment(Environment(next_slot="B", count=2)))
+    inode = path.stat().st_ino
+    assert slots.read_boot_count() == 2
+    slots.reset_boot_count()
+    assert parse_environment(path.read_bytes()) == Environment(next_slot="B")
+    assert path.stat().st_ino == inode, "GRUB's file is overwritten in place"
+    path.write_bytes(b"\xff" * 1024)
+    with pytest.raises(ValueError, match="not an environment block"):
+        slots.read_boot_count()
+    slots.reset_boot_count()
+    assert slots.read_boot_count() == 0
+
+
+@pytest.mark.parametrize("left", [b"garbage", None])
+def test_a_lost_config_is_written_anew_with_the_slots_that_are_complete(
+    target: FolderTarget, left: bytes | None
+) -> None:
+    slots, path = Slots(target), target.root("BOOT") / "grub/grub.cfg"
+    path.unlink()
+    if left is not None:
+        path.write_bytes(left)
+    b = make_content().entry
+    slots.restore([A, b], "B")
+    assert slots.read() == ({"A": A}, "A"), "slot B holds nothing"
+    slots.write(make_content(), lambda _: None)
+    path.unlink()
+    slots.restore([A, b], "B")
+    assert slots.read() == ({"A": A, "B": b}, "B")
+    for slot in "AB":
+        (target.root("BOOT") / slot / "vmlinuz").unlink()
+    with pytest.raises(UserError, match="no slot holds a system"):
+        slots.restore([A, b], "B")

@@ -318,7 +318,7 @@ def make_upgrader(cmdline: str = "", keys: Path = Path("/nonexistent")) -> Upgra
     return Upgrader(
         state=MemoryState(),
         meta=MetaStore(),
-        slots=DiskSlots(MemoryState(), FakeProcesses().capture, MemoryMounts()),
+        slots=DiskSlots(MemoryState(), FakeProcesses().capture, MemoryMounts(), Log(write=lambda _: None)),
         publish=lambda _: None,
         log=Log(write=lambda _: None),
         cmdline=cmdline,

@@ -1,0 +1,97 @@
+"""GRUB's environment block on BOOT: the slot that is booted once, and the starts that nobody has confirmed.
+
+GRUB counts every start of a default that has another slot beside it, and the machine sets the count back once
+it has come up. GRUB has no arithmetic, so its config has a branch for each count:
+
+``1`` to ``3``  starts of the default
+``4`` to ``6``  starts of the other slot, since the default has not come up in three
+``6``           neither has come up: GRUB waits at its menu for long, then starts the default again
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from talos.upgrade.state import SLOTS, TRIAL_ARGUMENT
+
+ENVIRONMENT = "grub/grubenv"
+"""Within BOOT."""
+SIZE = 1024
+"""Bytes of the file, which GRUB overwrites in place: it can't make a file longer."""
+ATTEMPTS = 3
+"""Starts of a slot without a confirmation, then it is the other slot's turn."""
+MAX_COUNT = 2 * ATTEMPTS
+PAUSE = 300
+"""Seconds that GRUB waits at its menu when neither slot has come up."""
+_HEADER = b"# GRUB Environment Block\n"
+_NEXT, _COUNT = "next_entry", "boot_count"
+NEITHER = f"Neither slot has come up in {ATTEMPTS} starts."
+_REMEDY = "Choose one, or start another medium and install the system again."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What the file holds. ``count`` is the number of starts without a confirmation."""
+
+    next_slot: str = ""
+    count: int = 0
+
+
+def make_environment(environment: Environment) -> bytes:
+    """The file."""
+    lines = f"{_NEXT}={environment.next_slot}\n{_COUNT}={environment.count or ''}\n"
+    return (_HEADER + lines.encode()).ljust(SIZE, b"#")
+
+
+def parse_environment(data: bytes) -> Environment:
+    """What a file holds; ValueError for one that GRUB refuses, or with values that nobody wrote."""
+    if len(data) != SIZE or not data.startswith(_HEADER):
+        raise ValueError("not an environment block of GRUB")
+    pairs = [line.partition("=") for line in data.decode("ascii", "replace").split("\n")]
+    values = {name: value for name, _, value in pairs}
+    slot, count = values.get(_NEXT, ""), values.get(_COUNT, "") or "0"
+    if slot not in ("", *SLOTS) or count not in map(str, range(MAX_COUNT + 1)):
+        raise ValueError(f"{_NEXT}={slot!r}, {_COUNT}={count!r}")
+    return Environment(next_slot=slot, count=int(count))
+
+
+def choose_slot(slot: str, title: str, place: int) -> list[str]:
+    """GRUB's commands that choose among the default and this other slot, whose fallback is at ``place``.
+
+    A trial whose kernel can't be loaded ends with the default. A count that can't be written is no reason not
+    to start the slot whose turn it is.
+    """
+    save = f"save_env --file /{ENVIRONMENT}"
+    start_other = [f'  set default="{title}"', f"  set fallback={place}"]
+    guard = f"  set trial={TRIAL_ARGUMENT}"
+    lines = [
+        f"set {_NEXT}=",
+        f"set {_COUNT}=",
+        "set trial=",
+        f"if [ -s /{ENVIRONMENT} ]; then",
+        f"  load_env --file /{ENVIRONMENT} {_NEXT} {_COUNT}",
+        "fi",
+        f'if [ "${_NEXT}" = "{slot}" ]; then',
+        f"  set {_NEXT}=",
+        f"  if {save} {_NEXT}; then",
+        *_indent((*start_other, guard)),
+        "  fi",
+        f'elif [ "${_COUNT}" = "{MAX_COUNT}" ]; then',
+        f'  echo "{NEITHER}"',
+        f'  echo "{_REMEDY}"',
+        "  sleep --interruptible 10",
+        f"  set timeout={PAUSE}",
+        guard,
+    ]
+    for count in range(MAX_COUNT - 1, 0, -1):
+        lines += [
+            f'elif [ "${_COUNT}" = "{count}" ]; then',
+            f"  set {_COUNT}={count + 1}",
+            f"  {save} {_COUNT}",
+        ]
+        # From the second start on a watchdog ends one that hangs.
+        lines += [*(start_other if count >= ATTEMPTS else ()), guard]
+    return [*lines, "else", f"  set {_COUNT}=1", f"  {save} {_COUNT}", "fi"]
+
+
+def _indent(lines: Sequence[str]) -> list[str]:
+    return [f"  {line}" for line in lines]

@@ -1,0 +1,57 @@
+"""A boot that came up is confirmed, which ends what GRUB counts of starts that were not."""
+
+import trio
+
+from talos.machined.upgrade.upgrader import Upgrader
+from talos.resource import kinds
+from talos.resource.controller.controller import Controller, ControllerRuntime, Input
+from talos.system.errors import UserError
+from talos.system.logging import Log
+from talos.upgrade.state import Phase
+
+LIMIT = 300.0
+"""Seconds after which a system that runs has come up, though its API has not: another slot would not help."""
+RETRY = 60.0
+"""Seconds until the boot loader's files are written again, should that fail."""
+_APID = "apid"
+
+
+class BootConfirmationController(Controller):
+    """Service → GRUB's count of starts, once the API answers, which is what a machine is repaired by."""
+
+    name = "runtime.BootConfirmationController"
+    inputs = (Input(kinds.SERVICE, id=_APID),)
+
+    def __init__(self, upgrader: Upgrader, log: Log) -> None:
+        self._upgrader = upgrader
+        self._log = log
+
+    async def run(self, runtime: ControllerRuntime) -> None:
+        """Wait until the system has come up and is off its trial, confirm that, and wait for ever."""
+        self._upgrader.listen(runtime.queue_reconcile)
+        with trio.move_on_after(LIMIT):
+            while not await self._is_well(runtime):
+                await runtime.wait_for_round()
+        while not self._is_settled():
+            await runtime.wait_for_round()
+        await self._confirm()
+        await trio.sleep_forever()
+
+    async def _is_well(self, runtime: ControllerRuntime) -> bool:
+        service = await runtime.get_or_none(kinds.SERVICE, _APID)
+        return service is not None and service.spec.healthy
+
+    def _is_settled(self) -> bool:
+        """Whether this system was started from a slot and is not on trial."""
+        upgrader = self._upgrader
+        return bool(upgrader.has_begun and upgrader.running) and upgrader.current.phase is not Phase.TRIAL
+
+    async def _confirm(self) -> None:
+        while True:
+            try:
+                await self._upgrader.confirm()
+            except (UserError, OSError) as error:
+                self._log.once("GRUB's count of starts can't be set back", reason=str(error))
+                await trio.sleep(RETRY)
+            else:
+                return
