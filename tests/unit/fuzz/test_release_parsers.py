@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.unit.upgrade.releases import CONTENT, Tar, make_document
 
 from talos.disks.install.grub_config import Entry, make_config, parse_config
+from talos.disks.install.grub_environment import Environment, make_environment, parse_environment
 from talos.system.block.meta import COPY, make_meta, parse_meta
 from talos.system.errors import UserError
 from talos.system.version import parse_os_release
@@ -64,6 +65,11 @@ PARSERS: Mapping[str, Parser] = {
     "grub.cfg": Parser(
         parse=lambda data: parse_config(_text(data)),
         seeds=[make_config(ENTRIES, "A").encode()],
+        refusals=(ValueError,),
+    ),
+    "grubenv": Parser(
+        parse=parse_environment,
+        seeds=[make_environment(Environment(next_slot="B", count=2))],
         refusals=(ValueError,),
     ),
     "booted slot": Parser(parse=lambda data: find_slot(_text(data)), seeds=[b"BOOT_IMAGE=/B/vmlinuz a b"]),
