@@ -38,6 +38,7 @@ VM_TESTS := $(filter-out $(SLOW_VM_TESTS),$(basename $(notdir $(wildcard nixos-t
 
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
+.PHONY: images-previous kubernetes-upgrade-tests
 .PHONY: extended help release upgrade-controller peers grants tools fetch lock build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test lint types unit node cluster-tests soak bench reproducible clean
 
 help: ## Show this list
@@ -76,6 +77,11 @@ upgrade-controller: fetch ## Build the upgrade controller's container image; off
 	@mkdir -p $(MIRROR)
 	nix build .#upgrade-controller-image --print-build-logs --out-link build/upgrade-controller.tar
 	@cp build/upgrade-controller.tar $(MIRROR)/upgrade-controller.new && mv $(MIRROR)/upgrade-controller.new $(MIRROR)/upgrade-controller.tar
+
+images-previous: tools ## Build the programs of the minor version of Kubernetes before, which a test upgrades from
+	@$(PYTHON) pkgs/fetch fetch kubernetes-previous
+	@mkdir -p build
+	nix build .#images-previous --print-build-logs --out-link build/images-previous
 
 size: fetch ## Show what the image is made of, largest first
 	@nix build .#size --out-link build/size-report
@@ -157,6 +163,10 @@ cluster-tests: build images extended api devenv peers ## Tests on several nodes,
 kubernetes-tests: build all-images upgrade-controller api devenv ## Tests on a cluster with Kubernetes, as root
 	$(PYTEST) -m "not soak" tests/kubernetes
 
+# A quarter of an hour on two processors for what it is upgraded from, once.
+kubernetes-upgrade-tests: build all-images images-previous api devenv ## Upgrade Kubernetes from the minor version before, as root
+	$(PYTEST) -s tests/kubernetes/test_upgrade_minor.py
+
 vm-inputs: fetch
 	@$(PYTHON) pkgs/fetch fetch kernel kernel-source media vm
 
@@ -179,7 +189,7 @@ run-vm: build vm-inputs $(KEY) ## Boot a machine from the ISO; its disk stays in
 	@nix run .\#run-vm $(IMPURE) -- --folder build/vm $(VM)
 
 SOAK := 180
-soak: build images all-images upgrade-controller api devenv soak-vm ## Fuzz every parser for SOAK seconds (180), break five nodes for ten times as long, cut 200 upgrades, upgrade three machines
+soak: build images all-images images-previous upgrade-controller api devenv soak-vm ## Fuzz every parser for SOAK seconds (180), break five nodes for ten times as long, cut 200 upgrades, upgrade three machines
 	FUZZ_SECONDS=$(SOAK) $(PYTEST) tests/unit/fuzz
 	$(PYTEST) -m soak tests/kubernetes tests/netboot
 	FAULT_NODES=5 FAULT_SECONDS=$$(( 10 * $(SOAK) )) $(PYTEST) -s tests/cluster/faults

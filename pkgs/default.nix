@@ -59,6 +59,7 @@ in
     images = images.cluster;
     images-all = images.all;
     upgrade-controller-image = images.controller;
+    images-previous = images.previous;
     kubectl = go.kubernetes.kubectl;
     inherit (go) cni coredns etcd flannel kubernetes;
     root-vm = roots.vm;

@@ -85,8 +85,13 @@ def legal(file: str) -> str:
 
 
 def read_roots() -> dict[str, Any]:
-    """Read what was asked for."""
-    return tomllib.loads((PKGS / "roots.toml").read_text())
+    """Read what was asked for; a set of Go programs has what it takes from the one that it is like."""
+    asked = tomllib.loads((PKGS / "roots.toml").read_text())
+    sets: dict[str, dict[str, Any]] = asked["go"]["sets"]
+    asked["go"]["sets"] = {
+        name: {**sets.get(each.get("like", ""), {}), **each} for name, each in sets.items()
+    }
+    return asked
 
 
 def read_debian() -> dict[str, Any]:

@@ -26,4 +26,4 @@ let
     passAsFile = [ "modules" ];
   };
 in
-builtins.mapAttrs set asked.sets
+builtins.mapAttrs (name: wanted: set name ((if wanted ? like then asked.sets.${wanted.like} else { }) // wanted)) asked.sets

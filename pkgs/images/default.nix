@@ -34,13 +34,44 @@ let
   versions = (builtins.fromTOML (builtins.readFile ../roots.toml)).go.sets;
   tagOf = set: builtins.elemAt (builtins.match ".+@(.+)" (builtins.head versions.${set}.modules)) 0;
 
-  kubernetes = name: image {
-    name = "registry.k8s.io/${name}";
-    tag = tagOf "kubernetes";
-    files = programs go.kubernetes [ name ];
-    entrypoint = [ name ];
-    user = "65532:65532";
-  };
+  # The images of a set of Kubernetes' programs.
+  programImages = set:
+    let
+      program = name: {
+        name = "registry.k8s.io/${name}";
+        tag = tagOf set;
+        files = programs go.${set} [ name ];
+        entrypoint = [ name ];
+        user = "65532:65532";
+      };
+    in
+    {
+      kube-apiserver = image (program "kube-apiserver");
+      kube-controller-manager = image (program "kube-controller-manager");
+      kube-scheduler = image (program "kube-scheduler");
+
+      # Both set the rules of services with nft, as root.
+      kube-proxy = image (program "kube-proxy" // {
+        # Without names nft lists numbers: a kube-proxy that starts again would take its elements for foreign ones,
+        # and remove the services that it has just set.
+        files = programs go.${set} [ "kube-proxy" ] // { "/etc/protocols" = ./protocols; };
+        debian = [ "usr/sbin/nft" ];
+        user = "0:0";
+      });
+
+      # It mounts volumes with programs of its image.
+      kubelet = image (program "kubelet" // {
+        name = "ghcr.io/siderolabs/kubelet";
+        files = programs go.${set} [ "kubelet" ] // {
+          # It looks up which ids are free for pods with user namespaces.
+          "/etc/passwd" = { text = "root:x:0:0:root:/root:/sbin/nologin\n"; };
+          "/etc/group" = { text = "root:x:0:\n"; };
+        };
+        debian = [ "usr/bin/mount" "usr/bin/umount" ];
+        user = "0:0";
+      });
+    };
+  kubernetes = programImages "kubernetes";
 in
 rec {
   etcd = image {
@@ -52,21 +83,6 @@ rec {
     user = "60:60";
   };
 
-  kube-apiserver = kubernetes "kube-apiserver";
-  kube-controller-manager = kubernetes "kube-controller-manager";
-  kube-scheduler = kubernetes "kube-scheduler";
-
-  # Both set the rules of services with nft, as root.
-  kube-proxy = image {
-    name = "registry.k8s.io/kube-proxy";
-    tag = tagOf "kubernetes";
-    # Without names nft lists numbers: a kube-proxy that starts again would take its elements for foreign ones,
-    # and remove the services that it has just set.
-    files = programs go.kubernetes [ "kube-proxy" ] // { "/etc/protocols" = ./protocols; };
-    debian = [ "usr/sbin/nft" ];
-    entrypoint = [ "kube-proxy" ];
-    user = "0:0";
-  };
   flannel = image {
     name = "ghcr.io/siderolabs/flannel";
     tag = tagOf "flannel";
@@ -81,20 +97,6 @@ rec {
     };
     debian = [ "usr/sbin/nft" "usr/sbin/xtables-nft-multi" "usr/lib/x86_64-linux-gnu/xtables/libxt_comment.so" ];
     entrypoint = [ "/opt/bin/flanneld" ];
-    user = "0:0";
-  };
-
-  # It mounts volumes with programs of its image.
-  kubelet = image {
-    name = "ghcr.io/siderolabs/kubelet";
-    tag = tagOf "kubernetes";
-    files = programs go.kubernetes [ "kubelet" ] // {
-      # It looks up which ids are free for pods with user namespaces.
-      "/etc/passwd" = { text = "root:x:0:0:root:/root:/sbin/nologin\n"; };
-      "/etc/group" = { text = "root:x:0:\n"; };
-    };
-    debian = [ "usr/bin/mount" "usr/bin/umount" ];
-    entrypoint = [ "kubelet" ];
     user = "0:0";
   };
 
@@ -157,5 +159,7 @@ rec {
 
   # What tests of etcd need, without Kubernetes.
   cluster = folder "cluster" [ etcd ];
-  all = folder "all" [ busybox coredns etcd flannel kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubelet pause ];
+  all = folder "all" (builtins.sort (a: b: a.name < b.name) ([ busybox coredns etcd flannel pause ] ++ builtins.attrValues kubernetes));
+  # What Kubernetes is upgraded from in a test.
+  previous = folder "previous" (builtins.attrValues (programImages "kubernetes-previous"));
 }

@@ -1,0 +1,197 @@
+"""`talosctl upgrade-k8s` from the minor version before, with its own programs, while a deployment serves."""
+
+import sys
+import threading
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from tests.harness.cluster import REPOSITORY, eventually, running_cluster
+from tests.harness.kubernetes import READY_WITHIN, Kubernetes, all_images
+from tests.kubernetes.objects import SERVE_NAME, make_container, make_deployment, make_service
+from tests.kubernetes.test_upgrade_k8s import VERSION, upgrade
+
+PREVIOUS = "1.36.4"
+NODE_PORT = 30082
+LONGEST = 1.0
+"""Seconds for which a page may be away: none of its containers is stopped, rules are changed at once."""
+
+pytestmark = pytest.mark.soak
+
+
+def previous_images() -> Path:
+    """The OCI archives of the programs of the version before."""
+    path = REPOSITORY / "build/images-previous"
+    assert path.exists(), f"there are no images at {path}: make images-previous"
+    return path.resolve()
+
+
+@pytest.fixture(scope="module")
+def previous(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
+    """A cluster of the version before, which is served the next one as well once it runs."""
+    folder = tmp_path_factory.mktemp("clusters")
+    images = folder / "images"
+    images.mkdir()
+    old = {path.name.partition(f"-v{PREVIOUS}")[0]: path for path in previous_images().iterdir()}
+    later: list[Path] = []
+    for path in all_images().iterdir():
+        if path.name.partition(f"-v{VERSION}")[0] in old:
+            later.append(path)
+        else:
+            (images / path.name).symlink_to(path)
+    for path in old.values():
+        (images / path.name).symlink_to(path)
+    with running_cluster(folder, controlplanes=1, workers=1, images=images) as cluster:
+        kubernetes = Kubernetes(cluster, folder / "kubeconfig")
+        kubernetes.wait_until_ready()
+        for path in later:
+            (images / path.name).symlink_to(path)
+        yield kubernetes
+
+
+def kubelet_versions(kubernetes: Kubernetes) -> set[str]:
+    """What the nodes' kubelets are, by the API server."""
+    return {node["status"]["nodeInfo"]["kubeletVersion"] for node in kubernetes.get("nodes")}
+
+
+def server_version(kubernetes: Kubernetes) -> str:
+    """What the API server is."""
+    return kubernetes.kubectl("get", "--raw", "/version").stdout
+
+
+@contextmanager
+def asked(urls: list[str]) -> Generator[list[tuple[str, float]]]:
+    """Ask web servers all the time; each one's longest silence in seconds."""
+    silences: list[tuple[str, float]] = []
+    stopped = threading.Event()
+
+    def ask(url: str) -> None:
+        answered, longest = time.monotonic(), 0.0
+        while not stopped.is_set():
+            try:
+                with urlopen(url, timeout=2) as reply:
+                    reply.read()
+                answered = time.monotonic()
+            except OSError:
+                pass
+            longest = max(longest, time.monotonic() - answered)
+            stopped.wait(0.05)
+        silences.append((url, longest))
+
+    threads = [threading.Thread(target=ask, args=(url,)) for url in urls]
+    for thread in threads:
+        thread.start()
+    try:
+        yield silences
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("1.38.0", "unsupported upgrade path 1.36->1.38"),
+        ("1.35.6", "unsupported upgrade path 1.36->1.35"),
+        ("1.37.9", "kube-apiserver:v1.37.9 can't be pulled"),
+    ],
+)
+def test_a_skipped_and_an_older_version_are_refused(previous: Kubernetes, target: str, message: str) -> None:
+    assert kubelet_versions(previous) == {f"v{PREVIOUS}"}
+    _, errors = upgrade(previous, "--to", target, check=False)
+    assert message in errors
+    assert PREVIOUS in server_version(previous)
+
+
+def test_a_kubelet_is_not_newer_than_the_api_server(previous: Kubernetes) -> None:
+    cluster = previous.cluster
+    node = cluster.addresses[0]
+    image = f"ghcr.io/siderolabs/kubelet:v{VERSION}"
+    patch = f"apiVersion: v1alpha1\nkind: KubeletConfig\nimage: {image}\n"
+    result = cluster.talosctl("-n", node, "patch", "machineconfig", "--patch", patch, check=False)
+    assert "the kubelet 1.37 does not work with kube-apiserver 1.36" in result.stderr, result
+
+
+def test_what_the_next_version_has_no_more_is_found(previous: Kubernetes, tmp_path: Path) -> None:
+    cluster = previous.cluster
+    node = cluster.addresses[0]
+    before = tmp_path / "before.yaml"
+    before.write_text(str(cluster.resource("machineconfig", "v1alpha1")[0]["spec"]))
+    gates, served = "SidecarContainers=true", "storage.k8s.io/v1beta1=true"
+    patch = (
+        "apiVersion: v1alpha1\nkind: KubeAPIServerConfig\n"
+        f"extraArgs: {{feature-gates: '{gates}', runtime-config: '{served}'}}\n"
+    )
+    cluster.talosctl("-n", node, "patch", "machineconfig", "--patch", patch)
+
+    def asks() -> None:
+        path = "/apis/storage.k8s.io/v1beta1/volumeattributesclasses"
+        found = previous.kubectl("get", "--raw", path, check=False)
+        assert found.returncode == 0, found.stderr
+
+    eventually("the API server serves the old version", asks, seconds=READY_WITHIN, pause=1)
+    lines, errors = upgrade(previous, "--to", VERSION, check=False)
+    asked_for = "volumeattributesclasses.v1beta1.storage.k8s.io, removed in 1.37"
+    assert f" > warning: clients have asked for {asked_for}" in lines, "\n".join(lines)
+    rows = [line.split() for line in lines]
+    position = rows.index(["NODE", "COMPONENT", "REMOVED", "FEATURE", "GATE"])
+    assert rows[position + 1] == [node, "kube-apiserver", "SidecarContainers"]
+    assert "it asks for what Kubernetes 1.37 has no more" in errors
+    assert not [line for line in lines if line.startswith("updating")]
+    cluster.talosctl("-n", node, "apply-config", "--file", str(before), "--mode", "no-reboot")
+
+    def is_back() -> None:
+        (pod,) = previous.get("pods", "-n", "kube-system", "-l", "k8s-app=kube-apiserver")
+        assert gates not in str(pod["spec"]), "it has the gate"
+        previous.check_pods()
+
+    eventually("the API server is as before", is_back, seconds=READY_WITHIN, pause=1)
+
+
+def test_a_cluster_is_upgraded_to_the_next_minor_version_while_it_serves(previous: Kubernetes) -> None:
+    ports = [{"port": 80, "targetPort": 8080, "nodePort": NODE_PORT}]
+    container = make_container(SERVE_NAME, readinessProbe={"tcpSocket": {"port": 8080}})
+    previous.apply(make_deployment("page", 4, container), make_service("page", ports, type="NodePort"))
+    previous.roll_out("page")
+    before = restarts(previous)
+    urls = [f"http://{address}:{NODE_PORT}/" for address in previous.cluster.addresses]
+
+    def serves() -> None:
+        for url in urls:
+            try:
+                urlopen(url, timeout=2).close()
+            except OSError as error:
+                raise AssertionError(f"{url}: {error}") from None
+
+    eventually("the page is there", serves)
+    began = time.monotonic()
+    with asked(urls) as silences:
+        lines, _ = upgrade(previous, "--to", VERSION, "--upgrade-kubelet=false")
+        # Kubelets that are a version behind are what is left, and what the next call finds.
+        assert VERSION in server_version(previous)
+        assert kubelet_versions(previous) == {f"v{PREVIOUS}"}
+        previous.check_nodes()
+        more, _ = upgrade(previous, "--to", VERSION)
+    sys.stderr.write(f"upgraded in {time.monotonic() - began:.0f} s, longest silences {silences}\n")
+    assert f" > update kube-apiserver: {PREVIOUS} -> {VERSION}" in lines
+    assert f"automatically detected the lowest Kubernetes version {PREVIOUS}" in more
+    assert kubelet_versions(previous) == {f"v{VERSION}"}
+    assert max(seconds for _, seconds in silences) < LONGEST, silences
+    assert restarts(previous) == before
+    previous.check_nodes()
+    previous.check_pods()
+
+
+def restarts(kubernetes: Kubernetes) -> dict[str, tuple[int, str]]:
+    """Of each pod of the deployment, how often and when it was started."""
+    return {
+        pod["metadata"]["name"]: (
+            pod["status"]["containerStatuses"][0]["restartCount"],
+            pod["status"]["containerStatuses"][0]["containerID"],
+        )
+        for pod in kubernetes.get("pods", "-l", "app=page")
+    }
