@@ -146,28 +146,53 @@ class KubernetesClient:
             raise KubernetesError(0, f"{self._token}: {error}") from error
         return {"Accept": JSON, "Authorization": f"Bearer {token}"}
 
+    async def read_text(self, path: str) -> str:
+        """An answer that is no JSON, such as metrics; KubernetesError, also when it is too long."""
+
+        def read() -> Reply:
+            status, answer = self._request("GET", path)
+            text = answer.decode(errors="replace")
+            if status >= HTTPStatus.BAD_REQUEST:
+                raise KubernetesError(status, text[:200])
+            if len(answer) >= MAX_REPLY:
+                raise KubernetesError(0, f"{path} has more than {MAX_REPLY >> 20} MiB")
+            return {"text": text}
+
+        return str((await self._in_thread(read))["text"])
+
     def call_now(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, kind: str = JSON
     ) -> Reply:
-        """The same in the caller's thread."""
-        connection, headers = self.open(), self.headers
-        try:
-            text = None if body is None else json.dumps(body)
-            connection.request(method, path, text, {"Content-Type": kind, **headers})
-            response = connection.getresponse()
-            answer = response.read(MAX_REPLY)
-        except (OSError, http.client.HTTPException) as error:
-            raise KubernetesError(0, f"{self._host}:{self._port}: {error}") from error
-        finally:
-            connection.close()
+        """The same as :meth:`call` in the caller's thread."""
+        status, answer = self._request(method, path, body, kind=kind, accept=JSON)
         try:
             reply = cast("Reply", json.loads(answer)) if answer else {}
         except ValueError:  # an answer in plain text
             reply = {"message": answer[:200].decode(errors="replace")}
-        if response.status >= HTTPStatus.BAD_REQUEST:
-            message = str(reply.get("message") or HTTPStatus(response.status).phrase)
-            raise KubernetesError(response.status, message)
+        if status >= HTTPStatus.BAD_REQUEST:
+            message = str(reply.get("message") or HTTPStatus(status).phrase)
+            raise KubernetesError(status, message)
         return reply
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        kind: str = JSON,
+        accept: str = "*/*",
+    ) -> tuple[int, bytes]:
+        connection, headers = self.open(), self.headers | {"Content-Type": kind, "Accept": accept}
+        try:
+            text = None if body is None else json.dumps(body)
+            connection.request(method, path, text, headers)
+            response = connection.getresponse()
+            return response.status, response.read(MAX_REPLY)
+        except (OSError, http.client.HTTPException) as error:
+            raise KubernetesError(0, f"{self._host}:{self._port}: {error}") from error
+        finally:
+            connection.close()
 
 
 def make_context(access: Access) -> ssl.SSLContext:
