@@ -7,6 +7,7 @@ import pytest
 from tests.harness.cluster import running_cluster
 from tests.harness.kubernetes import Kubernetes, all_images
 from tests.harness.plugin import pytest_runtest_makereport
+from tests.kubernetes.runners import add_runners
 
 __all__ = ["pytest_runtest_makereport"]
 
@@ -14,7 +15,12 @@ __all__ = ["pytest_runtest_makereport"]
 @pytest.fixture(scope="session")
 def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     folder: Path = tmp_path_factory.mktemp("clusters")
-    with running_cluster(folder, controlplanes=1, workers=1, images=all_images()) as cluster:
+    images = folder / "images"
+    images.mkdir()
+    for path in all_images().iterdir():
+        (images / path.name).symlink_to(path)
+    add_runners(images)
+    with running_cluster(folder, controlplanes=1, workers=1, images=images) as cluster:
         kubernetes = Kubernetes(cluster, folder / "kubeconfig")
         kubernetes.wait_until_ready()
         yield kubernetes

@@ -11,6 +11,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("cluster", "", "Create and destroy local clusters"),
     ("completion", "", "Print a script for the shell's completion"),
     ("config", "", "Show and change the client's configuration"),
+    ("conformance", "", "Run conformance tests on the cluster"),
     ("containers", "c", "List the containers of the system or of Kubernetes"),
     ("copy", "cp", "Copy files from the node"),
     ("dashboard", "", "Show figures, processes, logs and the network of nodes in the terminal"),

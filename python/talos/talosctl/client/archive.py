@@ -1,10 +1,13 @@
 """Folders of a node, received as archives."""
 
+import tarfile
+from pathlib import Path
 from typing import IO
 
 from talos.api.common.common_pb2 import Data
 from talos.api.machine.machine_pb2 import CopyRequest
 from talos.api.rpc import RpcError
+from talos.system.errors import UserError
 from talos.talosctl.client.command import raise_error
 from talos.talosctl.client.session import Session
 from talos.talosctl.output import console
@@ -28,3 +31,17 @@ async def receive_archive(
             else:
                 archive.write(chunk.bytes)
     return left_out
+
+
+def unpack(archive: IO[bytes], folder: Path) -> None:
+    """Unpack a gzip'd tar; nothing in it may reach outside of the folder."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with tarfile.open(fileobj=archive, mode="r:gz") as tar:
+            tar.extractall(folder, filter="data")
+    except tarfile.FilterError as error:
+        raise UserError(
+            f"the node's archive reaches outside of the folder: {error}", where=str(folder)
+        ) from error
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise UserError(f"can't unpack the node's archive: {error}", where=str(folder)) from error

@@ -1,13 +1,11 @@
 """``talosctl copy``."""
 
-import tarfile
 import tempfile
 from pathlib import Path
-from typing import IO
 
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
-from talos.talosctl.client.archive import receive_archive
+from talos.talosctl.client.archive import receive_archive, unpack
 from talos.talosctl.client.command import need_one_node, run_async
 from talos.talosctl.client.complete import complete_path
 from talos.talosctl.client.fanout import ask_nodes, report_failures
@@ -49,20 +47,6 @@ def run_copy(invocation: Invocation) -> int:
             return report_failures(session, outcomes)
 
     return run_async(main())
-
-
-def unpack(archive: IO[bytes], folder: Path) -> None:
-    """Unpack a gzip'd tar; nothing in it may reach outside of the folder."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        with tarfile.open(fileobj=archive, mode="r:gz") as tar:
-            tar.extractall(folder, filter="data")
-    except tarfile.FilterError as error:
-        raise UserError(
-            f"the node's archive reaches outside of the folder: {error}", where=str(folder)
-        ) from error
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise UserError(f"can't unpack the node's archive: {error}", where=str(folder)) from error
 
 
 COMMAND = Command(
