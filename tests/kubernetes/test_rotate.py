@@ -1,13 +1,15 @@
 """`talosctl rotate-ca` for Kubernetes: the API stays reachable, and in the end the old CA is refused."""
 
 import base64
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from tests.harness.cluster import running_cluster
+from tests.harness.cluster import Cluster, running_cluster
 from tests.harness.kubernetes import Kubernetes, all_images
 from tests.kubernetes.objects import IMAGE
 
@@ -109,3 +111,57 @@ def test_the_api_is_reached_all_the_time_and_the_old_authority_is_refused(three:
         "sh", "-c", command, seconds=90,
     )  # fmt: skip
     assert "10.96.0.1" in result.stdout
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
+    folder = tmp_path_factory.mktemp("clusters")
+    with running_cluster(folder, controlplanes=1, workers=1, images=all_images()) as cluster:
+        kubernetes = Kubernetes(cluster, folder / "kubeconfig")
+        kubernetes.wait_until_ready()
+        yield kubernetes
+
+
+def rotate_until(cluster: Cluster, step: str) -> None:
+    """Begin a rotation, and kill the client once the first node has followed a step."""
+    node = cluster.addresses[0]
+    argv = cluster.command("-n", node, "rotate-ca", "--talos=false", "--dry-run=false")
+    lines: list[str] = []
+    with subprocess.Popen(
+        argv, env=cluster.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as client:
+        assert client.stdout is not None
+        try:
+            for line in client.stdout:
+                lines.append(line.rstrip("\n"))
+                if step in lines and lines[-1] == f"  - {node}: OK":
+                    return
+        finally:
+            client.kill()
+    raise AssertionError("\n".join(lines))
+
+
+def accepted(cluster: Cluster, address: str) -> list[str]:
+    """The authorities that a node's kubelet accepts."""
+    (secret,) = cluster.resource("-n", address, "kubeletsecrets")
+    spec: Any = secret["spec"]
+    return [str(one["crt"]) for one in spec["acceptedCAs"]]
+
+
+@pytest.mark.soak
+def test_a_rotation_begins_anew_where_another_was_interrupted(two: Kubernetes) -> None:
+    cluster = two.cluster
+    (first,) = accepted(cluster, cluster.addresses[0])
+    for step in STEPS:
+        rotate_until(cluster, step)
+        found = [accepted(cluster, address) for address in cluster.addresses]
+        assert len({tuple(one) for one in found}) == 2, f"{step}: {found}"
+    lines = rotate(two, "--dry-run=false")
+    assert "> Left by an interrupted rotation, replaced, too:" in lines
+    last = {tuple(accepted(cluster, address)) for address in cluster.addresses}
+    assert len(last) == 1, last
+    (only,) = next(iter(last))
+    assert only != first
+    two.kubeconfig.unlink()
+    two.check_nodes()
+    two.check_pods()

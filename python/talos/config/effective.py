@@ -290,6 +290,16 @@ def kubernetes_ca(config: Config) -> PemPair | None:
     return PemPair(document.accepted_cas[0].encode()) if document.accepted_cas else None
 
 
+def kubernetes_cas(config: Config) -> list[bytes]:
+    """The authorities of the Kubernetes API that a node accepts, PEM, the issuing one first."""
+    document = config.find(KubeAPIServerCAConfig)
+    accepted = [crt.encode() for crt in (document.accepted_cas if document else None) or ()]
+    if document is None:
+        accepted = [found.crt for found in _cluster(config).accepted_cas or () if found.crt]
+    issuing = kubernetes_ca(config)
+    return list(dict.fromkeys([*([issuing.crt] if issuing else []), *accepted]))
+
+
 def aggregator_ca(config: Config) -> PemPair | None:
     """The authority of API aggregation."""
     document = config.find(KubeAggregatorCAConfig)

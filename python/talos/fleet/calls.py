@@ -1,7 +1,7 @@
 """The calls on one node that an upgrade consists of, and what they find out."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,11 +12,13 @@ from google.protobuf.message import Message
 from talos.api.common.common_pb2 import ContainerdInstance
 from talos.api.cosi.resource_pb2 import Resource
 from talos.api.machine import image_pb2, lifecycle_pb2, machine_pb2
+from talos.api.machine.image_pb2 import ImageServicePullLayerProgress as Layer
 from talos.api.resource import config_pb2
 from talos.api.rpc import Code, RpcError
 from talos.daemon.health_calls import NodeCalls
 from talos.resource import kinds
 from talos.resource.kind import Kind
+from talos.system.sizes import format_pretty_size
 from talos.upgrade.state import IDLE, STATE_TAG, Upgrade, parse_state
 
 LOOK_TIMEOUT = 10.0
@@ -111,20 +113,26 @@ async def _read_boot(calls: FleetCalls, node: str) -> str:
 async def pull_image(
     calls: FleetCalls, node: str, containerd: ContainerdInstance, image: str, report: Callable[[str], None]
 ) -> str:
-    """Have a node pull an image; its full name."""
+    """Have a node pull an image, report how far it is; its full name. RpcError."""
     request = image_pb2.ImageServicePullRequest(containerd=containerd, image_ref=image)
-    name, layers = image, dict[str, tuple[int, int]]()
+    name, layers = image, dict[str, Layer]()
     path, reply_type = "/machine.ImageService/Pull", image_pb2.ImageServicePullResponse
     async with calls.stream(node, path, request, reply_type) as replies:
         async for reply in replies:
             name = reply.name or name
             if reply.HasField("pull_progress"):
-                layer = reply.pull_progress.progress
-                layers[reply.pull_progress.layer_id] = (layer.offset, layer.total)
-                done, total = (sum(values) for values in zip(*layers.values(), strict=True))
-                if total:
-                    report(f"{100 * done // total} % of {total / 1e6:.0f} MB")
+                layers[reply.pull_progress.layer_id] = reply.pull_progress.progress
+                report(format_progress(layers.values()))
     return name
+
+
+def format_progress(layers: Collection[Layer]) -> str:
+    """How much of all parts that are known so far is there, and how many are unpacked."""
+    total = sum(layer.total for layer in layers)
+    present = sum(layer.offset if layer.status == Layer.DOWNLOADING else layer.total for layer in layers)
+    done = sum(layer.status == Layer.EXTRACT_COMPLETE for layer in layers)
+    unpacked = f", layers unpacked: {done}" if done else ""
+    return f"{format_pretty_size(present)} of {format_pretty_size(total)}{unpacked}"
 
 
 async def install_image(

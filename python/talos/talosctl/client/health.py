@@ -1,6 +1,7 @@
 """The health of a cluster, checked from outside."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +44,12 @@ class SessionCalls:
     async def resources(self, node: str, kind: Kind[Message]) -> Sequence[Resource]:
         """All resources of a kind with their metadata."""
         return await list_resources(self.session, node, kind.namespace, kind.type)
+
+    def stream[R: Message](
+        self, node: str, method: str, request: Message, reply: type[R]
+    ) -> AbstractAsyncContextManager[AsyncIterator[R]]:
+        """Replies one after another. Leaving cancels the call."""
+        return self.session.stream(node, method, request, reply)
 
     async def objects(self, path: str) -> Sequence[Mapping[str, Any]]:
         """The objects of a list in Kubernetes; UNAVAILABLE while it does not answer."""

@@ -1,9 +1,15 @@
 """Where containers are: the system's, or Kubernetes'."""
 
-from talos.api.common.common_pb2 import ContainerDriver
+from talos.api.common.common_pb2 import ContainerdNamespace, ContainerDriver
 
 SYSTEM, KUBERNETES = "system", "k8s.io"
 """containerd's namespaces."""
+NAMESPACES = {
+    "cri": (ContainerDriver.CRI, ContainerdNamespace.NS_CRI),
+    "system": (ContainerDriver.CRI, ContainerdNamespace.NS_SYSTEM),
+    "inmem": (ContainerDriver.CONTAINERD, ContainerdNamespace.NS_SYSTEM),
+}
+"""By the names that commands have for them, whose images they are: driver and namespace."""
 
 
 def container_place(*, is_kubernetes: bool) -> tuple[str, ContainerDriver]:

@@ -1,37 +1,32 @@
 """``talosctl image``: the images on a node."""
 
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Iterable
 from os import SEEK_END
 from pathlib import Path
 
 from google.protobuf.empty_pb2 import Empty
 
-from talos.api.common.common_pb2 import ContainerdInstance, ContainerdNamespace, ContainerDriver, Data
+from talos.api.common.common_pb2 import ContainerdInstance, Data
 from talos.api.machine.image_pb2 import (
     ImageServiceImportRequest,
     ImageServiceImportResponse,
     ImageServiceListRequest,
     ImageServiceListResponse,
-    ImageServicePullRequest,
-    ImageServicePullResponse,
     ImageServiceRemoveRequest,
 )
-from talos.api.machine.image_pb2 import ImageServicePullLayerProgress as Layer
+from talos.fleet.calls import pull_image
 from talos.system.errors import UserError
 from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation, Lazy
 from talos.talosctl.cli.flag import Flag, Flags
 from talos.talosctl.client.command import Row, ignore, run_each, run_table
 from talos.talosctl.client.flags import CLIENT_FLAGS
+from talos.talosctl.client.health import SessionCalls
+from talos.talosctl.client.namespaces import NAMESPACES
 from talos.talosctl.client.session import Session
 from talos.talosctl.output import console
 from talos.talosctl.output.units import format_time
 
-NAMESPACES = {
-    "cri": (ContainerDriver.CRI, ContainerdNamespace.NS_CRI),
-    "system": (ContainerDriver.CRI, ContainerdNamespace.NS_SYSTEM),
-    "inmem": (ContainerDriver.CONTAINERD, ContainerdNamespace.NS_SYSTEM),
-}
 CHUNK = 256 * 1024
 """Bytes of an archive in a message."""
 _SERVICE = "/machine.ImageService/"
@@ -71,14 +66,9 @@ def run_list(invocation: Invocation) -> int:
 
 async def pull(session: Session, node: str, containerd: ContainerdInstance, image: str) -> str:
     """Pull an image, show how far it is, report it; returns its full name."""
-    request = ImageServicePullRequest(containerd=containerd, image_ref=image)
-    name, layers = image, dict[str, Layer]()
-    async with session.stream(node, _SERVICE + "Pull", request, ImageServicePullResponse) as replies:
-        async for reply in replies:
-            name = reply.name or name
-            if reply.HasField("pull_progress"):
-                layers[reply.pull_progress.layer_id] = reply.pull_progress.progress
-                console.show_progress(f"{node}: {format_progress(layers.values())}")
+    name = await pull_image(
+        SessionCalls(session), node, containerd, image, lambda text: console.show_progress(f"{node}: {text}")
+    )
     console.show_progress("")
     console.note(f"{node}: pulled {name}")
     return name
@@ -101,15 +91,6 @@ async def send_archive(session: Session, node: str, containerd: ContainerdInstan
     console.show_progress("")
     console.note(f"{node}: has {reply.name} of {path}")
     return reply.name
-
-
-def format_progress(layers: Collection[Layer]) -> str:
-    """How much of all parts that are known so far is there, and how many are unpacked."""
-    total = sum(layer.total for layer in layers)
-    present = sum(layer.offset if layer.status == Layer.DOWNLOADING else layer.total for layer in layers)
-    done = sum(layer.status == Layer.EXTRACT_COMPLETE for layer in layers)
-    unpacked = f", layers unpacked: {done}" if done else ""
-    return f"{format_pretty_size(present)} of {format_pretty_size(total)}{unpacked}"
 
 
 def run_pull(invocation: Invocation) -> int:

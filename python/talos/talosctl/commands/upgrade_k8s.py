@@ -16,7 +16,7 @@ from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.kubernetes import components
 from talos.talosctl.kubernetes.sync import POLICIES, SyncOptions
 from talos.talosctl.kubernetes.upgrade import KubernetesUpgrade, UpgradeOptions
-from talos.talosctl.kubernetes.versions import check_path, find_lowest, parse
+from talos.talosctl.kubernetes.versions import check_path, find_running, parse
 from talos.talosctl.output import console
 
 IMAGES = {
@@ -65,10 +65,13 @@ async def _upgrade(session: Session, node: str, target: str, flags: Flags) -> No
     nodes = await find_nodes(session, node)
     client = await connect(session, nodes.control_plane[0], flags.text("endpoint"))
     source = flags.text("from").removeprefix("v")
+    running = await find_running(client)
     if not source:
-        source = await find_lowest(client)
+        source = running[0]
         _report(f"automatically detected the lowest Kubernetes version {source}")
     check_path(source, target)
+    if parse(running[-1], "the cluster")[:2] > parse(target, "--to")[:2]:
+        check_path(running[-1], target)  # a kubelet, say, that is newer than what the others get
     for kind, found in (("controlplane", nodes.control_plane), ("worker", nodes.workers)):
         _report(f"discovered {kind} nodes [{' '.join(f'"{one}"' for one in found)}]")
     dry_run = flags.is_set("dry-run")

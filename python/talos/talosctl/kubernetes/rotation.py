@@ -4,56 +4,54 @@ The order is upstream's: all nodes accept the new CA; all issue with it and stil
 accepts the old one any more. One node follows the other only when its control plane and its kubelet run with
 the change, and the pods of the system are started again before a certificate of the new CA comes up: they
 read what they trust once.
+
+A rotation that was interrupted has left CAs that some nodes accept or issue with, and the key of the new one
+may be lost. The next one begins from there: it replaces all of them.
 """
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
 
-from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
-from talos.api.rpc import RpcError
+from talos.config import effective
 from talos.config.model import Config
 from talos.daemon.health_calls import ClusterNodes
-from talos.kubernetes.apply import apply, find_place
-from talos.kubernetes.client import (
-    MERGE,
-    Access,
-    KubernetesClient,
-    KubernetesError,
-    parse_kubeconfig,
-)
+from talos.kubernetes.client import Access, KubernetesClient, parse_kubeconfig
 from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
 from talos.resource import ids, kinds
-from talos.resource.kind import Kind
-from talos.resource.objects import to_plain
+from talos.resource.objects import is_ready, to_plain
 from talos.system.errors import UserError
-from talos.talosctl.client.change import change_config
+from talos.talosctl.client.change import Change, change_config
+from talos.talosctl.client.health import SessionCalls
 from talos.talosctl.client.kubeconfig import fetch_kubeconfig
-from talos.talosctl.client.resources import get_resource, list_resources
+from talos.talosctl.client.resources import get_resource
 from talos.talosctl.client.rotation import format_indented, format_quoted
 from talos.talosctl.client.session import Session
-from talos.talosctl.kubernetes.authorities import accept_authority, refuse_authority, swap_authority
-from talos.talosctl.kubernetes.sync import ROLLED_OUT, find_unfinished
-from talos.talosctl.kubernetes.versions import PODS
+from talos.talosctl.client.wait import wait_until
+from talos.talosctl.kubernetes.authorities import (
+    ORGANIZATION,
+    accept_authority,
+    find_left,
+    refuse_authorities,
+    swap_authority,
+)
+from talos.talosctl.kubernetes.follow import (
+    SECRETS_VERSION,
+    find_late,
+    read_annotations,
+    read_kubelet,
+    read_nodename,
+)
+from talos.talosctl.kubernetes.system_pods import apply_in_cluster, restart_pods
 
 PATIENCE = 300.0
 """Seconds for one node, or the pods of the system, to follow a step."""
-PAUSE = 1.0
 STEADY = 3
 """Looks in a row without anything to wait for: resources follow each other within a second."""
-SECRETS_VERSION = "talos.dev/secrets-version"
-IN_CLUSTER = "11-kube-config-in-cluster"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 ROOT_CA = "/api/v1/namespaces/kube-system/configmaps/kube-root-ca.crt"
-
-type Change = Callable[[Config], Config]
-type Check = Callable[[], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,15 +68,16 @@ class RotationOptions:
 
 def make_kubernetes_authority() -> PemPair:
     """A new CA, of the kind that new clusters have."""
-    return CertificateAuthority.generate(KeyType.P256, organizations=["kubernetes"]).pem
+    return CertificateAuthority.generate(KeyType.P256, organizations=[ORGANIZATION]).pem
 
 
 class KubernetesRotation:
-    """One rotation. Errors are UserError, RpcError, KubernetesError; a config that is put back reverts it."""
+    """One rotation. Errors are UserError, RpcError, KubernetesError."""
 
     def __init__(self, options: RotationOptions, session: Session, new: PemPair) -> None:
         self._options = options
         self._session = session
+        self._calls = SessionCalls(session)
         self._new = new
         self._report = options.report
 
@@ -93,20 +92,17 @@ class KubernetesRotation:
         self._report(f"  - worker nodes: {format_quoted(nodes.workers)}")
         self._report("> Building current Kubernetes client...")
         client = KubernetesClient(await self._fetch_access())
-        old = (await self._root(nodes.control_plane[0])).issuing_ca.crt
-        for title, crt in (("Current", old), ("New", new.crt)):
-            self._report(f"> {title} Kubernetes CA:")
-            self._report(format_indented(crt))
+        old = await self._find_old()
         self._report("> Verifying connectivity with existing PKI...")
         await self._verify(client)
 
         self._report("> Adding new Kubernetes CA as accepted...")
-        await self._patch(client, lambda config: accept_authority(config, new.crt), {old, new.crt})
+        await self._patch(client, lambda config: accept_authority(config, new.crt))
         client = KubernetesClient(await self._fetch_access())
         await self._restart_pods(client)
 
         self._report("> Making new Kubernetes CA the issuing CA, old Kubernetes CA the accepted CA...")
-        await self._patch(client, lambda config: swap_authority(config, old, new), {old, new.crt})
+        await self._patch(client, lambda config: swap_authority(config, new))
         self._report("> Building new Kubernetes client...")
         access = await self._fetch_access()
         if not options.dry_run:
@@ -117,9 +113,9 @@ class KubernetesRotation:
         await self._verify(client)
 
         self._report("> Removing old Kubernetes CA from the accepted CAs...")
-        await self._patch(client, lambda config: refuse_authority(config, old), {new.crt})
+        await self._patch(client, lambda config: refuse_authorities(config, old))
         if not options.dry_run:
-            await self._apply_in_cluster(client)
+            await apply_in_cluster(self._session, nodes.control_plane[0], client)
         self._report("> Verifying connectivity with new PKI...")
         await self._verify(client)
         if not options.dry_run:
@@ -133,6 +129,20 @@ class KubernetesRotation:
             return access
         endpoint = self._options.endpoint
         return replace(access, server=endpoint if "://" in endpoint else f"https://{endpoint}")
+
+    async def _find_old(self) -> list[bytes]:
+        """All that is replaced, the CA that issues first; UserError when there is none."""
+        known = [await self._read_accepted(node) for node in self._options.nodes.all]
+        current, *left = find_left(known) or [b""]
+        if not current:
+            raise UserError(
+                "it has no CA of Kubernetes", where=f"node {self._options.nodes.control_plane[0]}"
+            )
+        titles = ("Current", *("Left by an interrupted rotation, replaced, too:" for _ in left), "New")
+        for title, crt in zip(titles, (current, *left, self._new.crt), strict=True):
+            self._report(f"> {title}" if title.endswith(":") else f"> {title} Kubernetes CA:")
+            self._report(format_indented(crt))
+        return [current, *left]
 
     async def _verify(self, client: KubernetesClient) -> None:
         """Every node is ready, and its kubelet has reached the API since this began."""
@@ -150,45 +160,48 @@ class KubernetesRotation:
             count = len(nodes)
             for node in nodes:
                 name = node["metadata"]["name"]
-                conditions = {one["type"]: one["status"] for one in node["status"]["conditions"]}
-                if conditions.get("Ready") != "True":
+                if not is_ready(node["status"]):
                     return f"node {name} is not ready"
                 if renewed.get(name) == seen.setdefault(name, renewed.get(name, "")):
                     return f"node {name} has not reported yet"
             return ""
 
-        await self._wait("the nodes", check)
+        await wait_until(check, what="the nodes", seconds=PATIENCE)
         self._report(f" - OK ({count} nodes ready)")
 
-    async def _patch(self, client: KubernetesClient, change: Change, accepted: set[bytes]) -> None:
+    async def _patch(self, client: KubernetesClient, change: Change) -> None:
         """Change the config of one node after the other, control plane first."""
         options = self._options
         for node in options.nodes.all:
             if options.dry_run:
                 self._report(f"  - {node}: skipped (dry-run)")
                 continue
-            before = (await self._service(node)).metadata.version
-            if await change_config(self._session, node, change, docs=options.docs, examples=options.examples):
-                await self._follow(client, node, before, accepted)
+            wanted = list[bytes]()
+
+            def note(config: Config, wanted: list[bytes] = wanted) -> Config:
+                changed = change(config)
+                wanted[:] = (crt.strip() for crt in effective.kubernetes_cas(changed))
+                return changed
+
+            before = (await read_kubelet(self._session, node)).version
+            if await change_config(self._session, node, note, docs=options.docs, examples=options.examples):
+                await self._follow(client, node, before, wanted)
             self._report(f"  - {node}: OK")
 
-    async def _follow(self, client: KubernetesClient, node: str, before: str, accepted: set[bytes]) -> None:
+    async def _follow(
+        self, client: KubernetesClient, node: str, before: str, wanted: Sequence[bytes]
+    ) -> None:
         """Wait until the kubelet has started again, and the control plane's pods with other secrets."""
         is_control = node in self._options.nodes.control_plane
         steady = 0
 
         async def look() -> str:
-            service = await self._service(node)
-            spec = kinds.SERVICE.spec.FromString(service.spec.proto_spec)
-            if service.metadata.version == before or not spec.running or not spec.healthy:
+            kubelet = await read_kubelet(self._session, node)
+            if kubelet.version == before or not kubelet.is_healthy:
                 return "its kubelet has not started again"
-            if not is_control:
-                return ""
-            root = await self._root(node)
-            found = {one.crt.strip() for one in root.accepted_c_as}
-            if found != {crt.strip() for crt in accepted}:
+            if await self._read_accepted(node) != wanted:
                 return "it has not read its config"
-            return await self._find_late_pod(client, node)
+            return await self._find_late_pod(client, node, wanted) if is_control else ""
 
         async def check() -> str:
             nonlocal steady
@@ -196,23 +209,24 @@ class KubernetesRotation:
             steady = 0 if reason else steady + 1
             return reason or ("" if steady >= STEADY else "its pods may follow")
 
-        await self._wait(f"node {node}", check)
+        await wait_until(check, what=f"node {node}", seconds=PATIENCE)
 
-    async def _find_late_pod(self, client: KubernetesClient, node: str) -> str:
+    async def _find_late_pod(self, client: KubernetesClient, node: str, wanted: Sequence[bytes]) -> str:
         """Which of a node's static pods is not ready with the node's secrets, by the API server."""
-        (nodename,) = await self._specs(node, kinds.NODENAME)
-        for spec in await self._specs(node, kinds.STATIC_POD):
+        kind, id_ = ids.KUBERNETES_ROOT_SECRET
+        found = await get_resource(self._session, node, kind.namespace, kind.type, id_)
+        root = kind.spec.FromString(found.spec.proto_spec)
+        if [one.crt.strip() for one in root.accepted_c_as] != wanted:
+            return "it has not read its config"
+        nodename = await read_nodename(self._session, node)
+        for spec in await self._calls.specs(node, kinds.STATIC_POD):
             pod = to_plain(spec.pod)
-            wanted = _annotations(pod).get(SECRETS_VERSION)
-            if wanted is None:
+            version = read_annotations(pod).get(SECRETS_VERSION)
+            if version is None:
                 continue  # the user's
-            name = f"{pod['metadata']['name']}-{nodename.nodename}"
-            live = await client.get_or_none(f"{PODS}/{quote(name)}")
-            if live is None or _annotations(live).get(SECRETS_VERSION) != wanted:
-                return f"{name} has not started again"
-            conditions = {one["type"]: one["status"] for one in live.get("status", {}).get("conditions", ())}
-            if conditions.get("Ready") != "True":
-                return f"{name} is not ready"
+            name = f"{pod['metadata']['name']}-{nodename}"
+            if reason := await find_late(client, name, SECRETS_VERSION, version):
+                return f"{name}: {reason}"
         return ""
 
     async def _restart_pods(self, client: KubernetesClient) -> None:
@@ -221,68 +235,18 @@ class KubernetesRotation:
         if self._options.dry_run:
             self._report("  - skipped (dry-run)")
             return
-        await self._apply_in_cluster(client)
+        node = self._options.nodes.control_plane[0]
+        await apply_in_cluster(self._session, node, client)
         text = self._new.crt.decode("ascii").strip()
 
         async def is_published() -> str:
             found = await client.get_or_none(ROOT_CA) or {}
             return "" if text in found.get("data", {}).get("ca.crt", "") else "it has the old CA alone"
 
-        await self._wait("the ConfigMap kube-root-ca.crt", is_published)
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        annotations = {"annotations": {"kubectl.kubernetes.io/restartedAt": now}}
-        patch = {"spec": {"template": {"metadata": annotations}}}
-        for manifest in await self._find_objects(lambda name: not name.startswith("99-")):
-            if manifest["kind"] not in ROLLED_OUT:
-                continue
-            place = await find_place(client, manifest)
-            await client.call("PATCH", place.path, patch, kind=MERGE)
+        await wait_until(is_published, what="the ConfigMap kube-root-ca.crt", seconds=PATIENCE)
+        await restart_pods(self._session, node, client, seconds=PATIENCE, report=self._report)
 
-            async def is_finished(path: str = place.path) -> str:
-                return find_unfinished(await client.call("GET", path))
-
-            await self._wait(place.id.subject, is_finished)
-            self._report(f"  - {place.id.subject}: OK")
-
-    async def _apply_in_cluster(self, client: KubernetesClient) -> None:
-        """The file by which pods find the API has the CAs, too."""
-        for manifest in await self._find_objects(lambda name: name == IN_CLUSTER):
-            await apply(client, await find_place(client, manifest), manifest)
-
-    async def _find_objects(self, is_wanted: Callable[[str], bool]) -> list[dict[str, Any]]:
-        node, kind = self._options.nodes.control_plane[0], kinds.MANIFEST
-        found = await list_resources(self._session, node, kind.namespace, kind.type)
-        specs = [kind.spec.FromString(one.spec.proto_spec) for one in found if is_wanted(one.metadata.id)]
-        return [to_plain(item.object) for spec in specs for item in spec.items]
-
-    async def _wait(self, what: str, check: Check) -> None:
-        end = time.monotonic() + PATIENCE
-        while True:
-            try:
-                reason = await check()
-            except KubernetesError as error:
-                reason = f"the API server does not answer: {error}"
-            except RpcError as error:
-                reason = error.message
-            if not reason:
-                return
-            if time.monotonic() > end:
-                raise UserError(f"{reason}, after {PATIENCE:g} s", where=what)
-            await asyncio.sleep(PAUSE)
-
-    async def _root(self, node: str) -> KubernetesRootSpec:
-        kind, id_ = ids.KUBERNETES_ROOT_SECRET
-        found = await get_resource(self._session, node, kind.namespace, kind.type, id_)
-        return kind.spec.FromString(found.spec.proto_spec)
-
-    async def _service(self, node: str) -> Any:
-        kind = kinds.SERVICE
-        return await get_resource(self._session, node, kind.namespace, kind.type, "kubelet")
-
-    async def _specs(self, node: str, kind: Kind[Any]) -> list[Any]:
-        found = await list_resources(self._session, node, kind.namespace, kind.type)
-        return [kind.spec.FromString(resource.spec.proto_spec) for resource in found]
-
-
-def _annotations(found: Mapping[str, Any]) -> Mapping[str, str]:
-    return found["metadata"].get("annotations") or {}
+    async def _read_accepted(self, node: str) -> list[bytes]:
+        """The authorities that a node's kubelet accepts, the issuing one first."""
+        found: Sequence[Any] = await self._calls.specs(node, kinds.KUBELET_SECRET)
+        return [one.crt.strip() for spec in found for one in spec.accepted_c_as]

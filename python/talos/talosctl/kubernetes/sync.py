@@ -14,12 +14,12 @@ from talos.kubernetes.apply import Place, apply, delete, find_place, order
 from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.kubernetes.inventory import NAME, OWNER, ObjectId, identify, read_inventory, write_inventory
 from talos.system.errors import UserError
+from talos.talosctl.client.wait import PAUSE, wait_until
 
 POLICIES = ("MustMatch", "AdoptIfNoInventory", "AdoptAll")
 ROLLED_OUT = ("Deployment", "DaemonSet", "StatefulSet")
 KIND_LIMIT = 30.0
 """Seconds after which a kind whose definition was applied has to be served."""
-PAUSE = 1.0
 CHANGING = ("generation", "resourceVersion", "managedFields", "uid", "creationTimestamp")
 """Metadata that is no part of what was asked for."""
 
@@ -221,27 +221,24 @@ def _format(found: Mapping[str, Any]) -> str:
 
 async def _wait(client: KubernetesClient, changed: Sequence[Place], seconds: float) -> None:
     """Wait until what has changed is rolled out; UserError names what is not."""
-    end = time.monotonic() + seconds
-    while True:
+
+    async def check() -> str:
         waiting: list[str] = []
         for place in changed:
             if place.id.kind in ROLLED_OUT:
                 found = await client.get_or_none(place.path)
                 if found is not None and (reason := find_unfinished(found)):
                     waiting.append(f"{place.id.subject}: {reason}")
-        if not waiting:
-            return
-        if time.monotonic() > end:
-            raise UserError(f"not reconciled after {seconds:g} s: {'; '.join(waiting)}")
-        await asyncio.sleep(PAUSE)
+        return "; ".join(waiting)
+
+    await wait_until(check, what="objects that are not reconciled", seconds=seconds)
 
 
 async def _wait_until_gone(client: KubernetesClient, place: Place, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while await client.get_or_none(place.path) is not None:
-        if time.monotonic() > end:
-            raise UserError(f"{place.id.subject} is not deleted after {seconds:g} s")
-        await asyncio.sleep(PAUSE)
+    async def check() -> str:
+        return "it is not deleted" if await client.get_or_none(place.path) is not None else ""
+
+    await wait_until(check, what=place.id.subject, seconds=seconds)
 
 
 def find_unfinished(found: Mapping[str, Any]) -> str:

@@ -28,18 +28,18 @@ def parse(text: str, where: str) -> VersionKey:
         raise UserError(f'"{text}" is not a version', where=where, hint="such as 1.37.1") from None
 
 
-async def find_lowest(client: KubernetesClient) -> str:
-    """The lowest version that runs in the cluster, without ``v``; KubernetesError, UserError."""
+async def find_running(client: KubernetesClient) -> list[str]:
+    """The versions that run in the cluster, the lowest first, without ``v``; KubernetesError, UserError."""
     nodes: Sequence[Any] = (await client.call("GET", "/api/v1/nodes"))["items"]
     selector = f"labelSelector=k8s-app+in+({','.join(PROGRAMS)})"
     pods: Sequence[Any] = (await client.call("GET", f"{PODS}?{selector}"))["items"]
     found = {str(node["status"]["nodeInfo"]["kubeletVersion"]) for node in nodes}
     found |= {find_version(one["image"]) for pod in pods for one in pod["spec"]["containers"]}
-    return choose_lowest(filter(None, found))
+    return sort_versions(filter(None, found))
 
 
-def choose_lowest(versions: Iterable[str]) -> str:
-    """The lowest version, without ``v``; those that are none don't count. UserError when none is one."""
+def sort_versions(versions: Iterable[str]) -> list[str]:
+    """From the lowest on, without ``v``; those that are none don't count. UserError when none is one."""
     known: list[tuple[VersionKey, str]] = []
     for text in versions:
         try:
@@ -48,7 +48,7 @@ def choose_lowest(versions: Iterable[str]) -> str:
             continue
     if not known:
         raise UserError("no version of Kubernetes is found in the cluster", hint="name it: --from")
-    return min(known)[1].removeprefix("v")
+    return [text.removeprefix("v") for _, text in sorted(known)]
 
 
 def check_path(source: str, target: str) -> None:

@@ -9,7 +9,12 @@ from talos.config.model import Config
 from talos.config.read.loader import dump, load
 from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import KeyType
-from talos.talosctl.kubernetes.authorities import accept_authority, refuse_authority, swap_authority
+from talos.talosctl.kubernetes.authorities import (
+    accept_authority,
+    find_left,
+    refuse_authorities,
+    swap_authority,
+)
 
 OLD, NEW = (CertificateAuthority.generate(KeyType.P256, organizations=["kubernetes"]).pem for _ in range(2))
 
@@ -32,9 +37,7 @@ def make_config(form: str, kind: str) -> Config:
 
 def accepted(config: Config) -> list[bytes]:
     """All that a node trusts, the issuing one first; by the nodes' own reading."""
-    from talos.machined.controllers.secrets.kubernetes_root import find_accepted
-
-    return [crt.strip() for crt in find_accepted(config)]
+    return [crt.strip() for crt in effective.kubernetes_cas(config)]
 
 
 @pytest.mark.parametrize("form", ["old", "new"])
@@ -46,10 +49,21 @@ def test_each_step_is_what_nodes_read(form: str, kind: str) -> None:
     config = load(dump(accept_authority(config, NEW.crt)))
     assert accepted(config) == [old, new]
     assert accept_authority(config, NEW.crt).documents == config.documents
-    config = load(dump(swap_authority(config, OLD.crt, NEW)))
+    config = load(dump(swap_authority(config, NEW)))
     assert accepted(config) == [new, old]
     issuing = effective.kubernetes_ca(config)
     assert issuing is not None
     assert issuing.key.strip() == (NEW.key.strip() if kind == "controlplane" else b"")
-    config = load(dump(refuse_authority(config, OLD.crt)))
+    config = load(dump(refuse_authorities(config, [OLD.crt])))
     assert accepted(config) == [new]
+
+
+def test_what_an_interrupted_rotation_left_is_found_and_what_is_the_users_is_not() -> None:
+    users = CertificateAuthority.generate(KeyType.P256, organizations=["example"]).pem.crt.strip()
+    lost = CertificateAuthority.generate(KeyType.P256, organizations=["kubernetes"]).pem.crt.strip()
+    old, new = OLD.crt.strip(), NEW.crt.strip()
+    assert find_left([[old, users], [old, users]]) == [old]
+    # One node was told already to accept a new one, another even to issue with it.
+    assert find_left([[old, lost, users], [old, users]]) == [old, lost]
+    assert find_left([[new, old], [old, new], [old, new]]) == [new, old]
+    assert find_left([]) == []

@@ -3,7 +3,7 @@
 import pytest
 
 from talos.system.errors import UserError
-from talos.talosctl.kubernetes.versions import check_path, check_support, choose_lowest
+from talos.talosctl.kubernetes.versions import check_path, check_support, sort_versions
 
 
 @pytest.mark.parametrize(
@@ -35,10 +35,11 @@ def test_skipped_versions_are_named() -> None:
     assert caught.value.hint == "upgrade to 1.35 first"
 
 
-def test_the_lowest_version_of_the_cluster_counts() -> None:
-    assert choose_lowest(["v1.37.1", "v1.9.0", "v1.10.0-rc.1", "latest"]) == "1.9.0"
+def test_versions_of_a_cluster_are_compared_as_numbers() -> None:
+    found = ["v1.37.1", "v1.9.0", "v1.10.0-rc.1", "latest"]
+    assert sort_versions(found) == ["1.9.0", "1.10.0-rc.1", "1.37.1"]
     with pytest.raises(UserError, match="no version of Kubernetes is found"):
-        choose_lowest(["latest"])
+        sort_versions(["latest"])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from talos.api.definitions.secrets_pb2 import KubeletSpec, KubernetesRootSpec
 from talos.config import effective, kubernetes
 from talos.config.active import read_config
 from talos.config.documents.kubernetes.aggregator_ca import KubeAggregatorCAConfig
-from talos.config.documents.kubernetes.api_server_ca import KubeAPIServerCAConfig
 from talos.config.documents.kubernetes.etcd_encryption import KubeEtcdEncryptionConfig
 from talos.config.documents.kubernetes.service_account import KubeServiceAccountConfig
 from talos.config.model import Config
@@ -56,7 +55,7 @@ class KubeletSecretController(Reconciler):
             spec = KubeletSpec()
             spec.endpoint.full_path = find_endpoint(config)
             spec.bootstrap_token_id, spec.bootstrap_token_secret = split_token(config)
-            for crt in find_accepted(config):
+            for crt in effective.kubernetes_cas(config):
                 spec.accepted_c_as.add(crt=crt)
             await runtime.put(*ids.KUBELET_SECRET, spec)
 
@@ -68,16 +67,6 @@ def find_endpoint(config: Config) -> str:
     if config.machine_type.is_control_plane:
         return f"https://localhost:{effective.api_server_port(config)}"
     return effective.cluster_endpoint(config) or ""
-
-
-def find_accepted(config: Config) -> list[bytes]:
-    """The authorities of the Kubernetes API that are accepted, the issuing one first."""
-    document = config.find(KubeAPIServerCAConfig)
-    main = config.cluster.accepted_cas if config.cluster else None
-    accepted = [crt.encode() for crt in (document.accepted_cas if document else None) or ()]
-    accepted += [authority.crt for authority in (() if document else main) or () if authority.crt]
-    issuing = effective.kubernetes_ca(config)
-    return list(dict.fromkeys([*([issuing.crt] if issuing else []), *accepted]))
 
 
 def split_token(config: Config) -> tuple[str, str]:
@@ -110,7 +99,7 @@ def make_root(config: Config) -> KubernetesRootSpec:
             target.CopyFrom(to_proto(pair))
     for subnet in effective.service_subnets(config):
         root.api_server_ips.add(ip=ipaddress.ip_network(subnet, strict=False)[1].packed)
-    for crt in find_accepted(config):
+    for crt in effective.kubernetes_cas(config):
         root.accepted_c_as.add(crt=crt)
     _add_documents(root, config)
     return root

@@ -1,7 +1,7 @@
-"""How far a pull is."""
+"""How far a pull is, from a node's replies."""
 
 from talos.api.machine.image_pb2 import ImageServicePullLayerProgress as Layer
-from talos.talosctl.commands.image import format_progress
+from talos.fleet.calls import format_progress
 
 
 def test_progress_counts_bytes_and_layers() -> None:

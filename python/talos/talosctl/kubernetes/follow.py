@@ -1,0 +1,59 @@
+"""What a node's kubelet and static pods run, as the node and the API server show it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from talos.kubernetes.client import KubernetesClient
+from talos.resource import kinds
+from talos.resource.objects import is_ready
+from talos.system.errors import UserError
+from talos.talosctl.client.health import SessionCalls
+from talos.talosctl.client.resources import get_resource
+from talos.talosctl.client.session import Session
+from talos.talosctl.kubernetes.versions import PODS
+
+CONFIG_VERSION = "talos.dev/config-version"
+SECRETS_VERSION = "talos.dev/secrets-version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kubelet:
+    """The service. ``version`` is another one whenever its state changes."""
+
+    version: str
+    is_healthy: bool
+
+
+async def read_kubelet(session: Session, node: str) -> Kubelet:
+    """The kubelet of a node; RpcError."""
+    kind = kinds.SERVICE
+    found = await get_resource(session, node, kind.namespace, kind.type, "kubelet")
+    spec = kind.spec.FromString(found.spec.proto_spec)
+    return Kubelet(version=found.metadata.version, is_healthy=spec.running and spec.healthy)
+
+
+async def read_nodename(session: Session, node: str) -> str:
+    """A node's name in Kubernetes; RpcError, UserError when it has none."""
+    found = await SessionCalls(session).specs(node, kinds.NODENAME)
+    if not found:
+        raise UserError("it has no name in Kubernetes", where=f"node {node}")
+    return found[0].nodename
+
+
+async def find_late(client: KubernetesClient, name: str, annotation: str, version: str) -> str:
+    """Why a static pod is not yet that of this version of what it is made of; empty when it is, and ready."""
+    pod = await client.get_or_none(f"{PODS}/{quote(name)}")
+    if pod is None:
+        return "pod is not there, waiting"
+    found = read_annotations(pod).get(annotation)
+    if found != version:
+        subject = annotation.rpartition("/")[2].replace("-", " ")
+        return f'waiting, {subject} mismatch: got "{found}", expected "{version}"'
+    return "" if is_ready(pod.get("status", {})) else "pod is not ready, waiting"
+
+
+def read_annotations(found: Mapping[str, Any]) -> Mapping[str, str]:
+    """The annotations of an object."""
+    return found["metadata"].get("annotations") or {}
