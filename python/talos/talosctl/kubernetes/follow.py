@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from talos.kubernetes.client import KubernetesClient
 from talos.resource import kinds
-from talos.resource.objects import is_ready
+from talos.resource.objects import is_ready, to_plain
 from talos.system.errors import UserError
 from talos.talosctl.client.health import SessionCalls
 from talos.talosctl.client.resources import get_resource
@@ -52,6 +52,20 @@ async def find_late(client: KubernetesClient, name: str, annotation: str, versio
         subject = annotation.rpartition("/")[2].replace("-", " ")
         return f'waiting, {subject} mismatch: got "{found}", expected "{version}"'
     return "" if is_ready(pod.get("status", {})) else "pod is not ready, waiting"
+
+
+async def find_late_pods(session: Session, client: KubernetesClient, node: str, annotation: str) -> str:
+    """Which of a node's static pods is not ready as the node has it by an annotation; empty when all are."""
+    nodename = await read_nodename(session, node)
+    for spec in await SessionCalls(session).specs(node, kinds.STATIC_POD):
+        pod = to_plain(spec.pod)
+        version = read_annotations(pod).get(annotation)
+        if version is None:
+            continue  # the user's
+        name = f"{pod['metadata']['name']}-{nodename}"
+        if reason := await find_late(client, name, annotation, version):
+            return f"{name}: {reason}"
+    return ""
 
 
 def read_annotations(found: Mapping[str, Any]) -> Mapping[str, str]:

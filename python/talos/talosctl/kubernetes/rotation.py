@@ -21,7 +21,7 @@ from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
 from talos.resource import ids, kinds
-from talos.resource.objects import is_ready, to_plain
+from talos.resource.objects import is_ready
 from talos.system.errors import UserError
 from talos.talosctl.client.change import Change, change_config
 from talos.talosctl.client.health import SessionCalls
@@ -37,13 +37,7 @@ from talos.talosctl.kubernetes.authorities import (
     refuse_authorities,
     swap_authority,
 )
-from talos.talosctl.kubernetes.follow import (
-    SECRETS_VERSION,
-    find_late,
-    read_annotations,
-    read_kubelet,
-    read_nodename,
-)
+from talos.talosctl.kubernetes.follow import SECRETS_VERSION, find_late_pods, read_kubelet
 from talos.talosctl.kubernetes.system_pods import apply_in_cluster, restart_pods
 
 PATIENCE = 300.0
@@ -218,16 +212,7 @@ class KubernetesRotation:
         root = kind.spec.FromString(found.spec.proto_spec)
         if [one.crt.strip() for one in root.accepted_c_as] != wanted:
             return "it has not read its config"
-        nodename = await read_nodename(self._session, node)
-        for spec in await self._calls.specs(node, kinds.STATIC_POD):
-            pod = to_plain(spec.pod)
-            version = read_annotations(pod).get(SECRETS_VERSION)
-            if version is None:
-                continue  # the user's
-            name = f"{pod['metadata']['name']}-{nodename}"
-            if reason := await find_late(client, name, SECRETS_VERSION, version):
-                return f"{name}: {reason}"
-        return ""
+        return await find_late_pods(self._session, client, node, SECRETS_VERSION)
 
     async def _restart_pods(self, client: KubernetesClient) -> None:
         """Start those pods again that come with the system, once they find the new CA where they look."""

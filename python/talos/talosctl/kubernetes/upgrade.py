@@ -26,7 +26,13 @@ from talos.talosctl.client.session import Session
 from talos.talosctl.client.wait import Check, wait_until
 from talos.talosctl.kubernetes import components
 from talos.talosctl.kubernetes.components import Component
-from talos.talosctl.kubernetes.follow import CONFIG_VERSION, find_late, read_kubelet, read_nodename
+from talos.talosctl.kubernetes.follow import (
+    CONFIG_VERSION,
+    find_late,
+    find_late_pods,
+    read_kubelet,
+    read_nodename,
+)
 from talos.talosctl.kubernetes.removals import REMOVALS
 from talos.talosctl.kubernetes.removed import find_objects, find_requested, find_settings
 from talos.talosctl.kubernetes.sync import SyncOptions, sync_manifests
@@ -37,6 +43,8 @@ from talos.upgrade.manifest import find_version
 
 PATIENCE = 600.0
 """Seconds for a component of one node: an image has to come, too, when it was not pulled before."""
+STEADY = 10
+"""Looks in a row at which a new kubelet's static pods are ready: it begins with them seconds later."""
 
 type Follow = Callable[[str, Component], Awaitable[Check]]
 """Makes the check of one component of one node, before its config is changed."""
@@ -202,11 +210,12 @@ class KubernetesUpgrade:
     async def _follow_kubelet(self, node: str, component: Component) -> Check:
         """A check of the kubelet: it has started anew, and the node is ready with its version."""
         before = (await read_kubelet(self._session, node)).version
+        steady = 0
         path, is_told = f"/api/v1/nodes/{quote(await read_nodename(self._session, node))}", False
         told = f' > "{node}": waiting for {component.name} restart'
 
         async def check() -> str:
-            nonlocal is_told, told
+            nonlocal is_told, told, steady
             if told:
                 self._report(told)
                 told = ""
@@ -220,7 +229,14 @@ class KubernetesUpgrade:
             running = found["status"]["nodeInfo"]["kubeletVersion"]
             if running != f"v{self._options.target}":
                 return f"kubelet version mismatch: got {running}, expected v{self._options.target}"
-            return "" if is_ready(found["status"]) else "node is not ready"
+            if not is_ready(found["status"]):
+                return "node is not ready"
+            if node not in self._options.nodes.control_plane:
+                return ""
+            # A kubelet of another minor version starts static pods anew, soon after its start.
+            reason = await find_late_pods(self._session, self._client, node, CONFIG_VERSION)
+            steady = 0 if reason else steady + 1
+            return reason or ("" if steady >= STEADY else "its static pods may start again")
 
         return check
 
