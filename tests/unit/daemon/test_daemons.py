@@ -3,12 +3,14 @@
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from talos.api.methods import methods
 from talos.apid import peers
 from talos.daemon.daemons import APID, BY_NAME, DAEMONS, TRUSTD
+from talos.machined.services import zygote
 from talos.machined.services.spec import Fork
 from talos.machined.services.table import SERVICES
-from talos.machined.services.zygote import MODULES
 from talos.routerd.routes import OWNERS
 from talos.routerd.routes import SERVICES as API_SERVICES
 from talos.trustd import server
@@ -42,11 +44,14 @@ def test_every_daemon_has_its_folder() -> None:
         assert (REPOSITORY / "python" / daemon.module.replace(".", "/")).with_suffix(".py").exists()
 
 
-def test_services_and_zygote_know_every_daemon() -> None:
+@pytest.mark.parametrize("has_devices", [True, False])
+def test_services_and_zygote_know_every_daemon(monkeypatch: pytest.MonkeyPatch, has_devices: bool) -> None:
+    monkeypatch.setattr(zygote, "is_container", lambda: not has_devices)
+    modules = zygote.find_modules()
     forked = {spec.id: spec.start for spec in SERVICES if isinstance(spec.start, Fork)}
     assert forked.keys() == BY_NAME.keys()
     for daemon in DAEMONS:
-        assert daemon.module in MODULES
+        assert (daemon.module in modules) == (has_devices or not daemon.needs_devices)
         assert (forked[daemon.name].uid, forked[daemon.name].module) == (daemon.uid, daemon.module)
 
 

@@ -530,7 +530,7 @@ def run(scenario: Scenario) -> None:
     Path(folder).chmod(0o755)
     Path(folder, "sample_daemon.py").write_text(DAEMON, encoding="utf-8")
     sys.path.insert(0, folder)
-    zygote_module.MODULES = ("sample_daemon",)
+    zygote_module.find_modules = lambda: ["sample_daemon"]
     zygote_module.make_private_view = lambda _: None  # the test's own process needs no mounts
     zygote_module.enter_sandbox = no_sandbox
     kernel.set_child_subreaper()
