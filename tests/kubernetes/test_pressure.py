@@ -16,8 +16,8 @@ from talos.provision.cluster import NodeInfo
 
 SECONDS = 120.0
 """The kubelet looks every 10 s, and evicts one pod at a time."""
-SETTINGS: dict[str, object] = {"evictionPressureTransitionPeriod": "1s"}
-"""Instead of the five minutes for which a node stays under pressure after its cause is gone."""
+SETTING, SHORT, USUAL = "evictionPressureTransitionPeriod", "1s", "5m0s"
+"""How long a node stays under pressure after its cause is gone."""
 PIECE = 64 << 20
 """Bytes of the first attempts to fill a disk; the last ones are of a block."""
 
@@ -26,17 +26,25 @@ PIECE = 64 << 20
 def worker(kubernetes: Kubernetes) -> Generator[NodeInfo]:
     """The worker, whose kubelet forgets pressure soon."""
     node = kubernetes.cluster.nodes[1]
-    change(kubernetes, node, SETTINGS)
+    change(kubernetes, node, SHORT, SHORT)
     yield node
-    change(kubernetes, node, {name: {"$patch": "delete"} for name in SETTINGS})
-    eventually("the kubelet has its settings again", kubernetes.check_nodes, seconds=SECONDS, pause=0.5)
+    change(kubernetes, node, {"$patch": "delete"}, USUAL)
 
 
-def change(kubernetes: Kubernetes, node: NodeInfo, settings: dict[str, object]) -> None:
-    """Patch the configuration of a node's kubelet, which starts again with it."""
-    document = {"apiVersion": "v1alpha1", "kind": "KubeletConfig", "config": settings}
+def change(kubernetes: Kubernetes, node: NodeInfo, setting: object, result: str) -> None:
+    """Patch the configuration of a node's kubelet, and wait until it has started again with it."""
+    document = {"apiVersion": "v1alpha1", "kind": "KubeletConfig", "config": {SETTING: setting}}
     argv = ("-n", str(node.address), "patch", "machineconfig", "--patch", json.dumps(document))
     kubernetes.cluster.talosctl(*argv)
+
+    def is_used() -> None:
+        path = f"/api/v1/nodes/{node.name}/proxy/configz"
+        found = kubernetes.kubectl("get", "--raw", path, check=False)
+        assert found.returncode == 0, found.stderr
+        assert json.loads(found.stdout)["kubeletconfig"][SETTING] == result
+
+    eventually("the kubelet has its settings", is_used, seconds=SECONDS, pause=0.5)
+    eventually("the nodes are ready", kubernetes.check_nodes, seconds=SECONDS, pause=0.5)
 
 
 @contextmanager
