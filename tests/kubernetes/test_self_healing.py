@@ -96,6 +96,7 @@ def test_the_kubelet_goes_on_when_its_source_of_static_pods_starts_again(kuberne
 
     kubelet, killed = find("kubelet"), find("kubed")
     (before,) = kubernetes.cluster.resource("staticpodserverstatus")
+    pods = kubernetes.cluster.resource("staticpods", "kube-apiserver")
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
 
@@ -119,3 +120,4 @@ def test_the_kubelet_goes_on_when_its_source_of_static_pods_starts_again(kuberne
     assert find("kubelet") == kubelet
     (after,) = kubernetes.cluster.resource("staticpodserverstatus")
     assert after["spec"] == before["spec"]
+    assert kubernetes.cluster.resource("staticpods", "kube-apiserver") == pods

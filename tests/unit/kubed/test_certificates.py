@@ -4,16 +4,23 @@ import base64
 import ipaddress
 from datetime import timedelta
 
+import trio
+import trio.testing
 import yaml
 from cryptography import x509
 
 from talos.api.common.common_pb2 import NetIP
 from talos.api.definitions.secrets_pb2 import KubernetesDynamicCertsSpec, KubernetesRootSpec
-from talos.kubed.controllers.certificates import issue, make_sans
+from talos.api.definitions.time_pb2 import StatusSpec as TimeStatusSpec
+from talos.kubed.controllers.certificates import KubernetesSecretsController, issue, make_sans
 from talos.kubed.service import make_admin_kubeconfig, make_archive
 from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import parse_certificate
 from talos.pki.keys import KeyType
+from talos.resource import ids
+from talos.resource.changes import put
+from talos.resource.controller.runtime import run_controllers
+from talos.resource.memory.state import MemoryState
 
 
 def make_root(authority: CertificateAuthority) -> KubernetesRootSpec:
@@ -58,6 +65,21 @@ def test_what_is_current_stays() -> None:
     assert spec.SerializeToString(deterministic=True) != before
     client = parse_certificate(spec.api_server_kubelet_client.crt)
     assert "O=system:masters" in client.subject.rfc4514_string()
+
+
+async def test_a_daemon_that_starts_again_leaves_the_kubeconfigs_of_the_one_before() -> None:
+    """Others would restart the pods that read them."""
+    state, contents = MemoryState(), list[bytes]()
+    await put(state, *ids.KUBERNETES_ROOT_SECRET, ROOT)
+    await put(state, *ids.TIME_STATUS, TimeStatusSpec(synced=True))
+    for _ in range(2):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run_controllers, state, [KubernetesSecretsController()])
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            nursery.cancel_scope.cancel()
+        secret = await state.get(*ids.KUBERNETES_SECRET)
+        contents.append(secret.spec.SerializeToString(deterministic=True))
+    assert contents[0] == contents[1]
 
 
 def test_an_administrator_gets_a_kubeconfig() -> None:

@@ -13,6 +13,7 @@ from talos.api.definitions.secrets_pb2 import (
 )
 from talos.config.kubeconfig import Kubeconfig, format_kubeconfig
 from talos.daemon.renewal import RenewingReconciler, is_clock_right, is_current
+from talos.kubernetes.client import parse_kubeconfig
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import join_certificates
 from talos.pki.names import split_names
@@ -149,11 +150,8 @@ class KubernetesSecretsController(RenewingReconciler):
     inputs = (Input(*ids.KUBERNETES_ROOT_SECRET), Input(*ids.TIME_STATUS))
     outputs = (Output(kinds.KUBERNETES_SECRET),)
 
-    def __init__(self) -> None:
-        self._pairs = {name: PEMEncodedCertificateAndKey() for name in USERS}
-
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Write the one resource; certificates stay until they are due."""
+        """Write the one resource; certificates stay until they are due, also when this daemon starts again."""
         root = await runtime.get_or_none(*ids.KUBERNETES_ROOT_SECRET)
         if root is None:
             await runtime.remove(*ids.KUBERNETES_SECRET)
@@ -161,11 +159,18 @@ class KubernetesSecretsController(RenewingReconciler):
         if not await is_clock_right(runtime):
             return
         authority, spec = load_authority(root.spec), KubernetesCertsSpec()
+        former = await runtime.get_or_none(*ids.KUBERNETES_SECRET)
         for name, (user, groups) in USERS.items():
-            pair = self._pairs[name]
+            pair = find_pair(getattr(former.spec, name)) if former else PEMEncodedCertificateAndKey()
             renew_client(pair, authority, user, groups)
             setattr(spec, name, make_kubeconfig(root.spec, user, pair))
         await runtime.put(*ids.KUBERNETES_SECRET, spec)
+
+
+def find_pair(kubeconfig: str) -> PEMEncodedCertificateAndKey:
+    """The certificate in a kubeconfig of ours."""
+    access = parse_kubeconfig(kubeconfig)
+    return PEMEncodedCertificateAndKey(crt=access.certificate, key=access.key)
 
 
 def make_kubeconfig(root: KubernetesRootSpec, user: str, pair: PEMEncodedCertificateAndKey) -> str:
