@@ -151,7 +151,7 @@ class KubernetesSecretsController(RenewingReconciler):
     outputs = (Output(kinds.KUBERNETES_SECRET),)
 
     async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Write the one resource; certificates stay until they are due, also when this daemon starts again."""
+        """Write the one resource; certificates stay until they are due, whatever process issued them."""
         root = await runtime.get_or_none(*ids.KUBERNETES_ROOT_SECRET)
         if root is None:
             await runtime.remove(*ids.KUBERNETES_SECRET)
