@@ -206,6 +206,9 @@ class Channel:
 
     async def _connect(self) -> ClientConnection:
         pause = FIRST_PAUSE
+        # The failure of an attempt that began before this call says nothing of a server that came up since:
+        # the kernel asks ever less often.
+        is_older = self._attempt is not None
         while True:
             if self._closed:
                 raise _CLOSED
@@ -218,6 +221,9 @@ class Channel:
                 self._attempt = None
             if self._connection is not None and self._connection.usable:
                 return self._connection
+            if is_older:
+                is_older = False
+                continue
             if not self._wait_for_ready:
                 raise NotConnectedError(
                     Code.UNAVAILABLE, f"failed to connect to {self._place}: {self._reason}"

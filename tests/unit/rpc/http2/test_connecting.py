@@ -1,0 +1,62 @@
+"""When a channel connects, and whose failure a call gets."""
+
+import asyncio
+from typing import override
+
+import pytest
+
+from talos.rpc.http2.client import Channel, ClientConnection, NotConnectedError
+from talos.rpc.http2.stream import ASYNCIO
+
+
+class Server(Channel):
+    """A server that is away at first; the attempt made then ends in vain once ``end`` is set."""
+
+    def __init__(self) -> None:
+        super().__init__("server", ASYNCIO)
+        self.is_up = False
+        self.begun = asyncio.Event()
+        self.end = asyncio.Event()
+        self.dials = 0
+
+    @override
+    async def dial(self) -> ClientConnection:
+        self.dials += 1
+        self.begun.set()
+        if self.is_up:
+            return ClientConnection()
+        await self.end.wait()
+        raise OSError("no answer in time")
+
+
+async def come_up() -> Server:
+    """A server that comes up while a call waits for it."""
+    server = Server()
+    early = asyncio.create_task(server.begin("/test.Echo/Unary", (), None))
+    await server.begun.wait()
+    server.is_up = True
+    late = asyncio.create_task(server.begin("/test.Echo/Unary", (), None))
+    await asyncio.sleep(0)
+    server.end.set()
+    with pytest.raises(NotConnectedError, match="failed to connect to server: no answer in time"):
+        await early
+    assert (await late).status is None
+    return server
+
+
+def test_a_call_does_not_fail_with_an_attempt_that_is_older() -> None:
+    assert asyncio.run(come_up()).dials == 2
+
+
+def test_an_attempt_that_nobody_waited_for_is_forgotten() -> None:
+    async def main() -> None:
+        server = Server()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await server.begin("/test.Echo/Unary", (), None)
+        server.end.set()
+        server.is_up = True
+        await server.begin("/test.Echo/Unary", (), None)
+        assert server.dials == 2
+
+    asyncio.run(main())
