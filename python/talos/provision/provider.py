@@ -10,7 +10,14 @@ from typing import Any
 
 from talos.provision.cluster import ClusterInfo, ClusterRequest, NodeInfo, NodeState, Provider
 from talos.provision.container.checks import check_machine as check_containers
-from talos.provision.host.checks import check_root, check_subnet, tool_path
+from talos.provision.host.checks import (
+    INOTIFY_LIMIT,
+    check_inotify,
+    check_root,
+    check_subnet,
+    count_inotify,
+    tool_path,
+)
 from talos.provision.host.leftovers import (
     launcher_of,
     remove_folder,
@@ -64,6 +71,8 @@ def check(request: ClusterRequest, directory: Path) -> None:
         check_qemu(request)
     else:
         check_containers(request)
+        if request.images is not None:
+            check_inotify(len(request.nodes), count_inotify(), int(INOTIFY_LIMIT.read_text(encoding="ascii")))
     check_subnet(request.subnet, Path("/proc/net/route").read_text(encoding="ascii"))
 
 

@@ -2,8 +2,13 @@
 
 import os
 from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
 
 from talos.system.errors import UserError
+
+INOTIFY_LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
+INOTIFY_NEED = 9
+"""Instances of inotify(7) that root's programs of a node with Kubernetes hold: the kubelet six of them."""
 
 
 def check_root() -> None:
@@ -33,6 +38,29 @@ def check_subnet(subnet: IPv4Network, routes: str) -> None:
                 where="--subnet",
                 hint=f"take a free one, such as {suggest_subnet(subnet, routes)}",
             )
+
+
+def check_inotify(nodes: int, used: int, limit: int) -> None:
+    """Each user may have so many instances of inotify; a kubelet that gets none ends at its start."""
+    needed, free = INOTIFY_NEED * nodes, max(limit - used, 0)
+    if needed > free:
+        raise UserError(
+            f"Kubernetes on {nodes} nodes takes {needed} instances of inotify: {free} of {limit} are free",
+            where="this machine",
+            hint="sysctl -w fs.inotify.max_user_instances=8192",
+        )
+
+
+def count_inotify(processes: Path = Path("/proc")) -> int:
+    """The instances of inotify that this user's processes hold."""
+    count = 0
+    for process in processes.glob("[0-9]*"):
+        try:
+            if process.stat().st_uid == os.getuid():
+                count += sum(str(fd.readlink()) == "anon_inode:inotify" for fd in (process / "fd").iterdir())
+        except OSError:
+            continue  # it has ended
+    return count
 
 
 def suggest_subnet(subnet: IPv4Network, routes: str) -> IPv4Network:

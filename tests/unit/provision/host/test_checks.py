@@ -1,10 +1,11 @@
 """Checks before a cluster is made."""
 
 from ipaddress import IPv4Network
+from pathlib import Path
 
 import pytest
 
-from talos.provision.host.checks import check_subnet
+from talos.provision.host.checks import check_inotify, check_subnet, count_inotify
 from talos.system.errors import UserError
 
 ROUTES = """\
@@ -21,3 +22,18 @@ def test_a_subnet_in_use_is_refused_with_a_free_one() -> None:
         check_subnet(IPv4Network("192.0.0.0/16"), ROUTES)
     with pytest.raises(UserError, match=r"another local cluster .*such as 10\.6\.0\.0/24"):
         check_subnet(IPv4Network("10.5.0.0/24"), ROUTES)
+
+
+def test_nodes_of_kubernetes_need_instances_of_inotify(tmp_path: Path) -> None:
+    check_inotify(5, used=83, limit=128)
+    with pytest.raises(
+        UserError, match=r"5 nodes takes 45 instances of inotify: 44 of 128 are free"
+    ) as caught:
+        check_inotify(5, used=84, limit=128)
+    assert caught.value.hint == "sysctl -w fs.inotify.max_user_instances=8192"
+    folder = tmp_path / "1/fd"
+    folder.mkdir(parents=True)
+    (folder / "0").symlink_to("/dev/null")
+    (folder / "1").symlink_to("anon_inode:inotify")
+    (tmp_path / "2").mkdir()
+    assert count_inotify(tmp_path) == 1
