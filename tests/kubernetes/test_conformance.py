@@ -2,7 +2,7 @@
 
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -62,6 +62,16 @@ def test_a_failure_is_the_verdict(kubernetes: Kubernetes, tmp_path: Path) -> Non
     check_gone(kubernetes)
 
 
+@pytest.fixture
+def ignoring(number: signal.Signals) -> Iterator[None]:
+    """Children begin as in a shell's background, which ignores interrupts, unless they are sent one."""
+    is_sent = number is signal.SIGINT
+    before = signal.signal(signal.SIGINT, signal.default_int_handler if is_sent else signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ignoring")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_was_made_is_removed_after_an_interrupt(
     kubernetes: Kubernetes, tmp_path: Path, number: signal.Signals

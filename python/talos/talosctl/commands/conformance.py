@@ -1,5 +1,6 @@
 """``talosctl conformance``."""
 
+import asyncio
 import signal
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.kubernetes.conformance import MODES, Conformance, find_runner
 from talos.talosctl.output import console
 
+TERMINATED = 128 + signal.SIGTERM
+"""What a shell reports for a program ended by SIGTERM."""
+
 
 def run_kubernetes(invocation: Invocation) -> int:
     """Run a pass of tests after the other; 1 when one fails."""
@@ -35,8 +39,9 @@ def run_kubernetes(invocation: Invocation) -> int:
         await Conformance(session, client, image, _report).run(mode, Path(flags.text("results")))
 
     async def main() -> int:
-        # Both cancel this task, so that what was made is removed.
-        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+        # As an interrupt does, so that what was made is removed.
+        if (task := asyncio.current_task()) is not None:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         selected = select_target(flags)
         node = need_one_node(selected, "conformance")
         try:
@@ -53,7 +58,10 @@ def run_kubernetes(invocation: Invocation) -> int:
             console.flush()
         return 0
 
-    return run_async(main())
+    try:
+        return run_async(main())
+    except asyncio.CancelledError:
+        return TERMINATED
 
 
 def _report(line: str) -> None:
