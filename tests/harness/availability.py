@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -125,15 +125,14 @@ def writing_to_etcd(
         nonlocal last
         number = 0
         while not is_over.wait(pause):
-            number += 1
-            try:
-                with open_keys(cluster, node, timeout=timeout) as keys:
+            # A new connection only after a failure: a handshake is the most expensive part of a write.
+            with suppress(AssertionError), open_keys(cluster, node, timeout=timeout) as keys:
+                while not is_over.wait(pause):
+                    number += 1
                     keys.put(f"upgrade/{node.name}", str(number))
-            except AssertionError:
-                continue
-            with lock:
-                gaps.append(time.monotonic() - last)
-                last = time.monotonic()
+                    with lock:
+                        gaps.append(time.monotonic() - last)
+                        last = time.monotonic()
 
     with ThreadPoolExecutor(len(nodes)) as pool:
         writing = [pool.submit(write, node) for node in nodes]
