@@ -63,6 +63,8 @@ def machines(
         cluster.talosctl(
             *("cluster", "create", "qemu", "--name", cluster.name, "--state", str(cluster.directory)),
             *("--cidr", free_subnet(), "--controlplanes", "3", "--workers", "0", "--disks", "virtio:6GiB"),
+            # On a busy host the second emulated processor's timer may never tick.
+            *("--cpus-controlplanes", "1"),
             *("--iso-path", str((BUILD / "talos.iso").resolve()), "--images", str(releases.images)),
             *("--config-patch", "{apiVersion: v1alpha1, kind: UnattendedInstallConfig, $patch: delete}"),
             *("--config-patch", json.dumps({"machine": {"install": install}})),
