@@ -65,8 +65,10 @@ def warm_up(socket: Path = SOCKET) -> None:
 
 async def _run(socket: Path) -> None:
     async def main(daemon: Daemon) -> None:
-        with trio.fail_after(LONGEST):
+        with trio.move_on_after(LONGEST) as scope:
             await _exercise(daemon, socket)
+        if scope.cancelled_caught:
+            daemon.log.info(f"the warm-up is left after {LONGEST:g} s, for daemons to start")
 
     await host(main, "zygote", Log({"service": "zygote"}))
 

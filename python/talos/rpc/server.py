@@ -43,7 +43,8 @@ async def serve(
                 call.finish(STOPPING)
 
         server = LocalServer(begin, TRIO, lambda _: MAX_MESSAGE)
-        await host.bridge.call(server.start, path)
+        with trio.CancelScope(shield=True):  # cancelled halfway, nobody would close what listens
+            await host.bridge.call(server.start, path)
         try:
             yield
         finally:

@@ -4,10 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from talos.daemon import warm_up as module
 from talos.daemon.warm_up import warm_up
 
 AFTER = """
@@ -38,13 +40,29 @@ def test_it_runs_and_leaves_no_descriptor_signal_or_thread(tmp_path: Path) -> No
     assert not path.exists()
 
 
+@pytest.fixture
+def signals() -> Iterator[None]:
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    yield
+    for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("signals")
 def test_a_failure_is_reported_and_has_no_other_effect(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
-    try:
-        warm_up(tmp_path / "missing" / "socket")
-    finally:
-        for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
-            signal.signal(number, handler)
+    warm_up(tmp_path / "missing" / "socket")
     assert "the warm-up failed" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("signals")
+def test_one_that_takes_too_long_is_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LONGEST", 0.0)
+    warm_up(tmp_path / "socket")
+    output = capsys.readouterr()
+    assert "the warm-up is left after 0 s" in output.out + output.err
+    assert "Traceback" not in output.out + output.err
+    assert not (tmp_path / "socket").exists()
