@@ -71,11 +71,13 @@ def ignoring(number: signal.Signals) -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("ignoring")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_was_made_is_removed_after_an_interrupt(
     kubernetes: Kubernetes, tmp_path: Path, number: signal.Signals
 ) -> None:
+    """Slow: a runner is started, and its pod and namespace ended, for each."""
     argv = command(kubernetes, "--image", runner("hangs"), "--results", str(tmp_path))
     output = tmp_path / "output"
     with (

@@ -108,7 +108,9 @@ def run_proof(kubernetes: Kubernetes, node: NodeInfo) -> None:
     check_services(kubernetes.cluster, str(node.address))
 
 
+@pytest.mark.soak
 def test_a_full_disk_leaves_the_node_manageable(kubernetes: Kubernetes, worker: NodeInfo) -> None:
+    """Slow: the kubelet looks at its disk, and decides, at its own pace."""
     cluster, address = kubernetes.cluster, str(worker.address)
     kubernetes.apply(make_pod("victim", SLEEP, node=worker.name))
     kubernetes.wait_for("pod/victim", "condition=Ready")
