@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -137,7 +137,8 @@ async def boot(disk: LoopBlocks, wanted: WantedVolume) -> Place:
     await disk.attach_partitions()
     place = await settle(disk, wanted, [disk.disk], LOG, Progress())
     assert place is not None
-    return place
+    # A loop device that somebody else looks at is detached later: a grown partition then gets another.
+    return replace(place, device=disk.name_partition(place.disk, place.partition.number))
 
 
 async def use(disk: LoopBlocks, place: Place, target: Path, visit: Callable[[Path], object]) -> None:
