@@ -94,6 +94,8 @@ class Dashboard(App[None]):
         self._interval = interval
         self._current = 0
         self._is_stale = True
+        # Kept, not looked up: the last drawing may come when the screen is being taken apart.
+        self._pages = TabbedContent(id="pages")
         self._title = Static(id="title")
         self._error = Static(id="error")
         self._summary, self._monitor, self._processes = SummaryPage(), MonitorPage(), ProcessPage()
@@ -107,7 +109,7 @@ class Dashboard(App[None]):
             )
         yield self._title
         yield self._error
-        with TabbedContent(id="pages"):
+        with self._pages:
             for name, page in (
                 ("summary", self._summary),
                 ("monitor", self._monitor),
@@ -132,7 +134,7 @@ class Dashboard(App[None]):
 
     def action_page(self, name: str) -> None:
         """Show another page."""
-        self.query_one("#pages", TabbedContent).active = name
+        self._pages.active = name
         self._change()
 
     def action_node(self, step: int) -> None:
@@ -167,7 +169,7 @@ class Dashboard(App[None]):
         self._error.update(Text(clean(view.error)))
         self._error.display = bool(view.error)
         self._logs.offer(view.all(kinds.SERVICE))
-        match self.query_one("#pages", TabbedContent).active:
+        match self._pages.active:
             case "summary":
                 self._summary.show(view)
             case "monitor":
