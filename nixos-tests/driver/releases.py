@@ -14,6 +14,7 @@ REPOSITORY = "ghcr.io/siderolabs/installer"
 FIRST = "v1.15.0-alpha.0"
 """What the machines run before they are upgraded."""
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+CONFIG = "application/vnd.oci.image.config.v1+json"
 BOOT_LOADER = ("boot.img", "core.img", "BOOTX64.EFI")
 NO_SYSTEM = pack_file("rootfs.sqsh.sha256", b"0" * 64 + b"\n")
 """For the end of an initramfs, whose early init then refuses the system image."""
@@ -112,6 +113,17 @@ class Releases:
         self._web.serve(f"{base}/manifests/{tag}", manifest.decode(), MANIFEST)
         for blob in blobs.iterdir():
             self._web.serve_file(f"{base}/blobs/sha256:{blob.name}", blob)
+
+    def offer_empty(self, tag: str) -> str:
+        """Offer an image without layers, of which a machine stores two small files; its name."""
+        base = f"/v2/{REPOSITORY.partition('/')[2]}"
+        config = '{"os":"linux","architecture":"amd64","rootfs":{"type":"layers","diff_ids":[]}}'
+        digest = f"sha256:{hashlib.sha256(config.encode()).hexdigest()}"
+        descriptor = {"mediaType": CONFIG, "digest": digest, "size": len(config)}
+        manifest = json.dumps({"schemaVersion": 2, "mediaType": MANIFEST, "config": descriptor, "layers": []})
+        self._web.serve(f"{base}/blobs/{digest}", config)
+        self._web.serve(f"{base}/manifests/{tag}", manifest, MANIFEST)
+        return f"{REPOSITORY}:{tag}"
 
     def _alter(self, blobs: Path, manifest: bytes) -> bytes:
         """Change the layer, and everything in the image that names it: only the release's manifest stays."""
