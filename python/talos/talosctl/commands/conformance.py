@@ -4,18 +4,15 @@ import asyncio
 import signal
 from pathlib import Path
 
-from talos.api.rpc import RpcError
-from talos.kubernetes.client import KubernetesError
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag
-from talos.talosctl.client.command import need_one_node, run_async
-from talos.talosctl.client.failure import describe
+from talos.talosctl.client.command import run_async
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.health import find_nodes
 from talos.talosctl.client.kubeconfig import connect
-from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
+from talos.talosctl.client.session import Session
+from talos.talosctl.kubernetes.command import run_on_cluster
 from talos.talosctl.kubernetes.conformance import MODES, Conformance, find_runner
 from talos.talosctl.output import console
 
@@ -36,37 +33,18 @@ def run_kubernetes(invocation: Invocation) -> int:
         nodes = await find_nodes(session, node)
         client = await connect(session, nodes.control_plane[0], "")
         image = flags.text("image") or await find_runner(client)
-        await Conformance(session, client, image, _report).run(mode, Path(flags.text("results")))
+        await Conformance(session, client, image, console.report).run(mode, Path(flags.text("results")))
 
     async def main() -> int:
         # As an interrupt does, so that what was made is removed.
         if (task := asyncio.current_task()) is not None:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        selected = select_target(flags)
-        node = need_one_node(selected, "conformance")
-        try:
-            async with open_session(selected) as session:
-                await test(session, node)
-        except (RpcError, KubernetesError) as error:
-            text = (
-                describe(error, selected) if isinstance(error, RpcError) else f"the Kubernetes API: {error}"
-            )
-            console.flush()
-            console.note(f"error: {text}")
-            return 1
-        finally:
-            console.flush()
-        return 0
+        return await run_on_cluster(flags, "conformance", test)
 
     try:
         return run_async(main())
     except asyncio.CancelledError:
         return TERMINATED
-
-
-def _report(line: str) -> None:
-    console.write_line(line)
-    console.flush()
 
 
 COMMAND = Command(

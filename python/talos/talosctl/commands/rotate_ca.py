@@ -11,7 +11,6 @@ from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import need_one_node, run_async
-from talos.talosctl.client.failure import describe
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.health import find_nodes
 from talos.talosctl.client.rotation import RotationOptions, make_new_authority, rotate_authority
@@ -19,6 +18,7 @@ from talos.talosctl.client.select import select_target
 from talos.talosctl.client.session import open_session
 from talos.talosctl.client.target import Target
 from talos.talosctl.kubernetes import rotation as kubernetes
+from talos.talosctl.kubernetes.command import report_failure
 from talos.talosctl.output import console
 
 
@@ -38,10 +38,7 @@ def run_rotate(invocation: Invocation) -> int:
             if flags.is_set("kubernetes"):
                 await _rotate_kubernetes(flags, target, nodes)
         except (RpcError, KubernetesError) as error:
-            text = describe(error, target) if isinstance(error, RpcError) else f"the Kubernetes API: {error}"
-            console.flush()
-            console.note(f"error: {text}")
-            return 1
+            return report_failure(error, target)
         if dry_run:
             console.write_line(
                 "> Dry-run mode enabled, no changes were made to the cluster, re-run with `--dry-run=false` "
@@ -61,7 +58,7 @@ async def _rotate_talos(flags: Flags, target: Target, nodes: ClusterNodes, outpu
         dry_run=flags.is_set("dry-run"),
         docs=flags.is_set("with-docs"),
         examples=flags.is_set("with-examples"),
-        report=console.write_line,
+        report=console.report,
         save=lambda new: save(make_talosconfig(new, flags), output),
     )
     return await rotate_authority(options, make_new_authority())
@@ -74,16 +71,11 @@ async def _rotate_kubernetes(flags: Flags, target: Target, nodes: ClusterNodes) 
         dry_run=flags.is_set("dry-run"),
         docs=flags.is_set("with-docs"),
         examples=flags.is_set("with-examples"),
-        report=_report,
+        report=console.report,
     )
     async with open_session(target) as session:
         new = kubernetes.make_kubernetes_authority()
         await kubernetes.KubernetesRotation(options, session, new).run()
-
-
-def _report(line: str) -> None:
-    console.write_line(line)
-    console.flush()
 
 
 async def choose_nodes(flags: Flags, target: Target) -> ClusterNodes:

@@ -1,19 +1,16 @@
 """``talosctl upgrade-k8s``."""
 
-from talos.api.rpc import RpcError
 from talos.config import contract
-from talos.kubernetes.client import KubernetesError
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
-from talos.talosctl.client.command import need_one_node, run_async
-from talos.talosctl.client.failure import describe
+from talos.talosctl.client.command import run_async
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.health import find_nodes
 from talos.talosctl.client.kubeconfig import connect
-from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
+from talos.talosctl.client.session import Session
 from talos.talosctl.kubernetes import components
+from talos.talosctl.kubernetes.command import run_on_cluster
 from talos.talosctl.kubernetes.sync import POLICIES, SyncOptions
 from talos.talosctl.kubernetes.upgrade import KubernetesUpgrade, UpgradeOptions
 from talos.talosctl.kubernetes.versions import check_path, find_running, parse
@@ -41,24 +38,10 @@ def run_upgrade(invocation: Invocation) -> int:
         hint = f"one of {', '.join(POLICIES)}"
         raise UserError("there is no such policy", where="--manifests-inventory-policy", hint=hint)
 
-    async def main() -> int:
-        selected = select_target(flags)
-        node = need_one_node(selected, "upgrade-k8s")
-        try:
-            async with open_session(selected) as session:
-                await _upgrade(session, node, target, flags)
-        except (RpcError, KubernetesError) as error:
-            text = (
-                describe(error, selected) if isinstance(error, RpcError) else f"the Kubernetes API: {error}"
-            )
-            console.flush()
-            console.note(f"error: {text}")
-            return 1
-        finally:
-            console.flush()
-        return 0
+    async def upgrade(session: Session, node: str) -> None:
+        await _upgrade(session, node, target, flags)
 
-    return run_async(main())
+    return run_async(run_on_cluster(flags, "upgrade-k8s", upgrade))
 
 
 async def _upgrade(session: Session, node: str, target: str, flags: Flags) -> None:
@@ -68,12 +51,12 @@ async def _upgrade(session: Session, node: str, target: str, flags: Flags) -> No
     running = await find_running(client)
     if not source:
         source = running[0]
-        _report(f"automatically detected the lowest Kubernetes version {source}")
+        console.report(f"automatically detected the lowest Kubernetes version {source}")
     check_path(source, target)
     if parse(running[-1], "the cluster")[:2] > parse(target, "--to")[:2]:
         check_path(running[-1], target)  # a kubelet, say, that is newer than what the others get
     for kind, found in (("controlplane", nodes.control_plane), ("worker", nodes.workers)):
-        _report(f"discovered {kind} nodes [{' '.join(f'"{one}"' for one in found)}]")
+        console.report(f"discovered {kind} nodes [{' '.join(f'"{one}"' for one in found)}]")
     dry_run = flags.is_set("dry-run")
     options = UpgradeOptions(
         source=source,
@@ -91,16 +74,11 @@ async def _upgrade(session: Session, node: str, target: str, flags: Flags) -> No
             prune=not flags.is_set("manifests-no-prune"),
             recreate=flags.is_set("manifests-force"),
             timeout=flags.seconds("manifests-reconcile-timeout"),
-            report=_report,
+            report=console.report,
         ),
-        report=_report,
+        report=console.report,
     )
     await KubernetesUpgrade(options, session, client).run()
-
-
-def _report(line: str) -> None:
-    console.write_line(line)
-    console.flush()
 
 
 COMMAND = Command(

@@ -13,6 +13,12 @@ def write_line(text: str = "") -> None:
     sys.stdout.write(f"{text}\n")
 
 
+def report(line: str) -> None:
+    """One line of output, shown at once also where it goes to a file."""
+    write_line(line)
+    flush()
+
+
 def write_bytes(content: bytes) -> None:
     """Content that need not be text."""
     sys.stdout.flush()
