@@ -195,38 +195,24 @@ class PowerSequences:
         )
 
     async def _stop_pods(self) -> None:
-        with trio.move_on_after(KUBELET_LIMIT) as scope:
-            try:
-                await self._shut_kubelet_down()
-            except (RpcError, OSError) as error:
-                self._log.warning("the kubelet does not end its pods", reason=str(error))
-        if scope.cancelled_caught:
-            self._log.warning("the kubelet does not end its pods", reason="it takes too long")
-        with trio.move_on_after(PODS_LIMIT) as scope:
-            try:
-                await self._stop_all_pods()
-            except (RpcError, OSError) as error:
-                self._log.warning("the node's pods end with it", reason=str(error))
-        if scope.cancelled_caught:
-            self._log.warning("the node's pods end with it", reason="it takes too long")
+        await self._attempt(KUBELET_LIMIT, self._shut_kubelet_down, "the kubelet does not end its pods")
+        await self._attempt(PODS_LIMIT, self._stop_all_pods, "the node's pods end with it")
 
     async def _drain(self) -> None:
-        with trio.move_on_after(DRAIN_LIMIT) as scope:
-            try:
-                await self._drain_node()
-            except (RpcError, OSError) as error:
-                self._log.warning("the node's pods are not moved elsewhere", reason=str(error))
-        if scope.cancelled_caught:
-            self._log.warning("the node's pods are not moved elsewhere", reason="it takes too long")
+        await self._attempt(DRAIN_LIMIT, self._drain_node, "the node's pods are not moved elsewhere")
 
     async def _resign(self) -> None:
-        with trio.move_on_after(RESIGN_LIMIT) as scope:
+        await self._attempt(RESIGN_LIMIT, self._resign_elections, "clusterd did not resign")
+
+    async def _attempt(self, limit: float, work: Callable[[], Awaitable[None]], failure: str) -> None:
+        """Do what others wait for but the machine's end does not depend on; ``limit`` in seconds."""
+        with trio.move_on_after(limit) as scope:
             try:
-                await self._resign_elections()
+                await work()
             except (RpcError, OSError) as error:
-                self._log.warning("clusterd did not resign", reason=str(error))
+                self._log.warning(failure, reason=str(error))
         if scope.cancelled_caught:
-            self._log.warning("clusterd did not resign", reason=f"no answer within {RESIGN_LIMIT:.0f} s")
+            self._log.warning(failure, reason=f"it takes more than {limit:.0f} s")
 
     async def _deny(self) -> None:
         self._supervisor.deny_starts("the machine is ending")
