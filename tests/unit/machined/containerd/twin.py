@@ -22,7 +22,10 @@ from talos.api.rpc import Code, RpcError
 
 @dataclass
 class MemoryContainerd:
-    """Its content, images, snapshots and leases. ``failing`` is a method that fails."""
+    """Its content, images, snapshots and leases. ``failing`` is a method that fails.
+
+    Each call is a checkpoint, as over a socket: else a pull may end before it sees that it is cancelled.
+    """
 
     content: dict[str, bytes] = field(default_factory=dict[str, bytes])
     labels: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
@@ -53,6 +56,7 @@ class MemoryContainerd:
     async def unary(
         self, method: str, request: Any, reply: type[Message], *, metadata: Any = None, **_: Any
     ) -> Any:
+        await trio.lowlevel.checkpoint()
         assert metadata["containerd-namespace"] == ["system"]
         handler = self.handlers[self.check(method)]
         return handler(self, request) or reply()
@@ -168,6 +172,7 @@ class _Write:
         self._reply = content_pb2.WriteContentResponse()
 
     async def send(self, request: Message) -> None:
+        await trio.lowlevel.checkpoint()
         owner, asked = self._owner, cast("content_pb2.WriteContentRequest", request)
         if asked.expected in owner.content:
             raise RpcError(Code.ALREADY_EXISTS, "content: already exists")
@@ -184,6 +189,7 @@ class _Write:
         self._reply = content_pb2.WriteContentResponse(offset=len(data))
 
     async def receive(self) -> content_pb2.WriteContentResponse:
+        await trio.lowlevel.checkpoint()
         return self._reply
 
     async def finish(self) -> None:
