@@ -2,11 +2,13 @@
 
 import json
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.harness.cluster import REPOSITORY, Cluster, eventually
+from tests.harness.cluster import REPOSITORY, Cluster, eventually, running_cluster
 
 from talos.system.process import CommandResult, run_command
 
@@ -117,3 +119,16 @@ class Kubernetes:
             name = pod["metadata"]["name"]
             assert statuses, f"{name} is not started"
             assert all(status["ready"] for status in statuses), f"{name} is not ready: {statuses}"
+
+
+@contextmanager
+def running_kubernetes(
+    folder: Path, *, controlplanes: int, workers: int, images: Path, stamp: Path | None = None
+) -> Generator[Kubernetes]:
+    """A cluster with Kubernetes for as long as the context is open, once all of it is ready."""
+    with running_cluster(
+        folder, controlplanes=controlplanes, workers=workers, images=images, stamp=stamp
+    ) as cluster:
+        kubernetes = Kubernetes(cluster, folder / "kubeconfig")
+        kubernetes.wait_until_ready()
+        yield kubernetes

@@ -6,12 +6,13 @@ import io
 import json
 import ssl
 import tarfile
-import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, override
+
+from tests.harness.serving import serving
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
@@ -176,15 +177,10 @@ def running_registry(
     requests: list[str] = []
     handler = type("BoundHandler", (behaviour,), {"store": store, "requests": requests})
     prepare(handler)
-    with ThreadingHTTPServer((host, 0), handler) as server:
-        server.daemon_threads = True
-        server.block_on_close = False
-        if tls is not None:
-            server.socket = tls.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        thread.start()
-        try:
-            yield Registry(store, server.server_address[1], requests)
-        finally:
-            server.shutdown()
-            thread.join()
+    server = ThreadingHTTPServer((host, 0), handler)
+    server.daemon_threads = True
+    server.block_on_close = False
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    with serving(server):
+        yield Registry(store, server.server_address[1], requests)

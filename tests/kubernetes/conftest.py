@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.harness.cluster import running_cluster
-from tests.harness.kubernetes import Kubernetes, all_images
+from tests.harness.kubernetes import Kubernetes, all_images, running_kubernetes
 from tests.harness.plugin import pytest_runtest_makereport
 from tests.kubernetes.runners import add_runners
 
@@ -20,7 +19,5 @@ def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]
     for path in all_images().iterdir():
         (images / path.name).symlink_to(path)
     add_runners(images)
-    with running_cluster(folder, controlplanes=1, workers=1, images=images) as cluster:
-        kubernetes = Kubernetes(cluster, folder / "kubeconfig")
-        kubernetes.wait_until_ready()
+    with running_kubernetes(folder, controlplanes=1, workers=1, images=images) as kubernetes:
         yield kubernetes

@@ -4,9 +4,7 @@ import base64
 import json
 import socket
 import ssl
-import threading
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import pytest
 from tests.harness.cluster import eventually
 from tests.harness.kubernetes import Kubernetes
+from tests.harness.serving import serving
 from tests.kubernetes.objects import make_head
 
 from talos.pki.authority import CertificateAuthority, Usage
@@ -51,20 +50,13 @@ class Answers(BaseHTTPRequestHandler):
         del format, args
 
 
-@contextmanager
-def serving(context: ssl.SSLContext) -> Generator[int]:
-    """The server on every address of this machine; its port."""
-    with ThreadingHTTPServer(("", 0), Answers) as server:
-        server.daemon_threads = True
-        server.block_on_close = False
-        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join()
+def make_server(context: ssl.SSLContext) -> ThreadingHTTPServer:
+    """The server, on every address of this machine."""
+    server = ThreadingHTTPServer(("", 0), Answers)
+    server.daemon_threads = True
+    server.block_on_close = False
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    return server
 
 
 @pytest.fixture
@@ -81,9 +73,9 @@ def port(kubernetes: Kubernetes, tmp_path: Path) -> Iterator[int]:
     context.load_verify_locations(cadata=trust["data"]["requestheader-client-ca-file"])
     context.verify_mode = ssl.CERT_REQUIRED
     assert json.loads(trust["data"]["requestheader-allowed-names"]) == ["front-proxy-client"]
-    with serving(context) as port:
-        register(kubernetes, port, authority.crt)
-        yield port
+    with serving(make_server(context)) as server:
+        register(kubernetes, server.server_port, authority.crt)
+        yield server.server_port
         kubernetes.delete(f"apiservice/{VERSION}.{GROUP}", f"service/{NAME}", wait=True)
 
 

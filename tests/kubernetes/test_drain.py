@@ -5,8 +5,8 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.harness.cluster import eventually, running_cluster
-from tests.harness.kubernetes import Kubernetes, all_images
+from tests.harness.cluster import eventually
+from tests.harness.kubernetes import Kubernetes, all_images, running_kubernetes
 from tests.kubernetes.objects import make_container, make_head, make_pod_spec
 
 IMAGE = "docker.io/library/busybox:1.37.0"
@@ -18,9 +18,7 @@ CORDONED = "talos.dev/cordoned"
 def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     """A cluster of its own: one of its workers does not come back."""
     folder = tmp_path_factory.mktemp("clusters")
-    with running_cluster(folder, controlplanes=1, workers=2, images=all_images()) as cluster:
-        kubernetes = Kubernetes(cluster, folder / "kubeconfig")
-        kubernetes.wait_until_ready()
+    with running_kubernetes(folder, controlplanes=1, workers=2, images=all_images()) as kubernetes:
         yield kubernetes
 
 

@@ -1,6 +1,5 @@
 """Manifests of the machine config become objects, and what can't is named while the others are there."""
 
-import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,6 +9,7 @@ import pytest
 import yaml
 from tests.harness.cluster import eventually
 from tests.harness.kubernetes import Kubernetes
+from tests.harness.serving import serving
 
 HEADER, TOKEN = "X-Token", "secret"
 BEGINNING = ("00-kubelet-bootstrapping-token", "05-flannel", "10-kube-proxy", "11-core-dns")
@@ -40,15 +40,8 @@ def served(text: str) -> Generator[int]:
         def log_message(self, format: str, *args: Any) -> None:
             del format, args
 
-    server = ThreadingHTTPServer(("", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(ThreadingHTTPServer(("", 0), Handler)) as server:
+        yield server.server_port
 
 
 def change(kubernetes: Kubernetes, *documents: dict[str, Any]) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.harness.cluster import Cluster, running_cluster
-from tests.harness.kubernetes import Kubernetes, all_images
+from tests.harness.cluster import Cluster
+from tests.harness.kubernetes import Kubernetes, all_images, running_kubernetes
 from tests.kubernetes.objects import IMAGE
 
 from talos.pki.certificate import is_signed_by, parse_certificate
@@ -40,9 +40,7 @@ def test_a_dry_run_shows_the_steps_and_changes_nothing(kubernetes: Kubernetes) -
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     folder = tmp_path_factory.mktemp("clusters")
-    with running_cluster(folder, controlplanes=3, workers=1, images=all_images()) as cluster:
-        kubernetes = Kubernetes(cluster, folder / "kubeconfig")
-        kubernetes.wait_until_ready()
+    with running_kubernetes(folder, controlplanes=3, workers=1, images=all_images()) as kubernetes:
         yield kubernetes
 
 
@@ -116,9 +114,7 @@ def test_the_api_is_reached_all_the_time_and_the_old_authority_is_refused(three:
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     folder = tmp_path_factory.mktemp("clusters")
-    with running_cluster(folder, controlplanes=1, workers=1, images=all_images()) as cluster:
-        kubernetes = Kubernetes(cluster, folder / "kubeconfig")
-        kubernetes.wait_until_ready()
+    with running_kubernetes(folder, controlplanes=1, workers=1, images=all_images()) as kubernetes:
         yield kubernetes
 
 

@@ -11,8 +11,8 @@ from functools import partial
 
 import pytest
 from tests.harness.aliases import HOST, add_aliases
-from tests.harness.cluster import eventually, running_cluster
-from tests.harness.kubernetes import Kubernetes, all_images
+from tests.harness.cluster import eventually
+from tests.harness.kubernetes import Kubernetes, all_images, running_kubernetes
 from tests.kubernetes.test_manifests import change, inline, make_map
 
 VERSION = "1.37.1"
@@ -116,9 +116,7 @@ def test_services_are_there_after_their_program_started_again(kubernetes: Kubern
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     folder = tmp_path_factory.mktemp("clusters")
     images = add_aliases(all_images(), folder / "images", f"v{VERSION}", "v1.37.2")
-    with running_cluster(folder, controlplanes=3, workers=1, images=images) as cluster:
-        kubernetes = Kubernetes(cluster, folder / "kubeconfig")
-        kubernetes.wait_until_ready()
+    with running_kubernetes(folder, controlplanes=3, workers=1, images=images) as kubernetes:
         yield kubernetes
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from tests.harness.cluster import REPOSITORY, eventually, running_cluster
-from tests.harness.kubernetes import READY_WITHIN, Kubernetes, all_images
+from tests.harness.cluster import REPOSITORY, eventually
+from tests.harness.kubernetes import READY_WITHIN, Kubernetes, all_images, running_kubernetes
 from tests.kubernetes.objects import SERVE_NAME, make_container, make_deployment, make_service
 from tests.kubernetes.test_upgrade_k8s import VERSION, upgrade
 
@@ -44,9 +44,7 @@ def previous(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
             (images / path.name).symlink_to(path)
     for path in old.values():
         (images / path.name).symlink_to(path)
-    with running_cluster(folder, controlplanes=1, workers=1, images=images) as cluster:
-        kubernetes = Kubernetes(cluster, folder / "kubeconfig")
-        kubernetes.wait_until_ready()
+    with running_kubernetes(folder, controlplanes=1, workers=1, images=images) as kubernetes:
         for path in later:
             (images / path.name).symlink_to(path)
         yield kubernetes

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.harness.cluster import running_cluster
-from tests.harness.kubernetes import Kubernetes, all_images
+from tests.harness.kubernetes import Kubernetes, all_images, running_kubernetes
 from tests.harness.releases import Releases
 
 WORKERS = int(os.environ.get("HEALING_WORKERS", "1"))
@@ -21,7 +20,7 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
 def redundant(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     folder: Path = tmp_path_factory.mktemp("clusters")
     images, stamp = releases.images, releases.stamp()
-    with running_cluster(folder, controlplanes=3, workers=WORKERS, images=images, stamp=stamp) as cluster:
-        kubernetes = Kubernetes(cluster, folder / "kubeconfig")
-        kubernetes.wait_until_ready()
+    with running_kubernetes(
+        folder, controlplanes=3, workers=WORKERS, images=images, stamp=stamp
+    ) as kubernetes:
         yield kubernetes

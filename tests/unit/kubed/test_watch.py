@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import trio
+from tests.harness.serving import serving
 
 from talos.kubed.watch import follow
 from talos.kubernetes.client import KubernetesClient, KubernetesError
@@ -67,15 +68,11 @@ class Client:
 def api(*scripts: list[dict[str, Any]]) -> Generator[tuple[Client, Any]]:
     server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.scripts, server.versions, server.done = list(scripts), list[str](), threading.Event()
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield Client(server.server_port), server
-    finally:
-        server.done.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(server):
+        try:
+            yield Client(server.server_port), server
+        finally:
+            server.done.set()
 
 
 async def test_changes_come_as_they_happen_and_a_watch_that_ends_goes_on_where_it_was() -> None:

@@ -7,13 +7,13 @@ import json
 import socket
 import ssl
 import tarfile
-import threading
 from collections.abc import Generator
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.harness.serving import serving
 
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
@@ -59,12 +59,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def mirror(folder: Path) -> Generator[MirrorServer]:
-    with MirrorServer(("127.0.0.1", 0), read_images(folder)) as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving(MirrorServer(("127.0.0.1", 0), read_images(folder))) as running:
         yield running
-        running.shutdown()
-        thread.join()
 
 
 def ask(mirror: MirrorServer, path: str, method: str = "GET") -> tuple[http.client.HTTPResponse, bytes]:
@@ -124,17 +120,13 @@ def test_nothing_can_be_pushed(mirror: MirrorServer) -> None:
 
 def test_connections_beyond_the_limit_are_closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 1)
-    with MirrorServer(("127.0.0.1", 0), read_images(folder)) as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving(MirrorServer(("127.0.0.1", 0), read_images(folder))) as running:
         held = http.client.HTTPConnection("127.0.0.1", running.server_port, timeout=5)
         held.request("GET", "/v2/")
         assert held.getresponse().status == HTTPStatus.OK
         with pytest.raises((ConnectionError, http.client.RemoteDisconnected)):
             ask(running, "/v2/")
         held.close()
-        running.shutdown()
-        thread.join()
 
 
 def test_registries_are_those_in_the_names(folder: Path) -> None:
@@ -166,37 +158,25 @@ def test_over_tls_a_silent_client_keeps_nobody_waiting(folder: Path, tmp_path: P
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
     trust = ssl.create_default_context(cadata=authority.crt.decode())
-    with MirrorServer(("127.0.0.1", 0), read_images(folder), tls) as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            with socket.create_connection(("127.0.0.1", running.server_port)):
-                client = http.client.HTTPSConnection(
-                    "127.0.0.1", running.server_port, context=trust, timeout=10
-                )
-                client.request("GET", f"/v2/pause/blobs/{digest_of(LAYER)}")
-                answer = client.getresponse()
-                assert (answer.status, answer.read()) == (HTTPStatus.OK, LAYER)
-                client.close()
-        finally:
-            running.shutdown()
-            thread.join()
+    with (
+        serving(MirrorServer(("127.0.0.1", 0), read_images(folder), tls)) as running,
+        socket.create_connection(("127.0.0.1", running.server_port)),
+    ):
+        client = http.client.HTTPSConnection("127.0.0.1", running.server_port, context=trust, timeout=10)
+        client.request("GET", f"/v2/pause/blobs/{digest_of(LAYER)}")
+        answer = client.getresponse()
+        assert (answer.status, answer.read()) == (HTTPStatus.OK, LAYER)
+        client.close()
 
 
 def test_an_archive_that_is_added_is_served(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = "/v2/siderolabs/installer/manifests/v1.15.0?ns=ghcr.io"
-    with MirrorServer(("127.0.0.1", 0), read_images(folder), folder=folder) as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            assert ask(running, path)[0].status == HTTPStatus.NOT_FOUND
-            (folder / "broken.tar").write_bytes(b"half an archive")
-            assert ask(running, "/v2/pause/manifests/3.10")[0].status == HTTPStatus.OK
-            (folder / "broken.tar").unlink()
-            manifest = write_archive(folder / "installer.new", "ghcr.io/siderolabs/installer:v1.15.0")
-            (folder / "installer.new").rename(folder / "installer.tar")
-            assert ask(running, path)[1] == manifest
-        finally:
-            running.shutdown()
-            thread.join()
+    with serving(MirrorServer(("127.0.0.1", 0), read_images(folder), folder=folder)) as running:
+        assert ask(running, path)[0].status == HTTPStatus.NOT_FOUND
+        (folder / "broken.tar").write_bytes(b"half an archive")
+        assert ask(running, "/v2/pause/manifests/3.10")[0].status == HTTPStatus.OK
+        (folder / "broken.tar").unlink()
+        manifest = write_archive(folder / "installer.new", "ghcr.io/siderolabs/installer:v1.15.0")
+        (folder / "installer.new").rename(folder / "installer.tar")
+        assert ask(running, path)[1] == manifest
     assert "the images stay as they were" in capsys.readouterr().err

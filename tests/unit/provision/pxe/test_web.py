@@ -1,11 +1,11 @@
 """The web server on loopback, asked as iPXE and machines ask it."""
 
 import http.client
-import threading
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from tests.harness.serving import serving
 
 from talos.provision.pxe.script import make_config_url, make_script
 from talos.provision.pxe.web import Site, make_names, make_server
@@ -44,12 +44,8 @@ def client(tmp_path: Path) -> Generator[Client]:
     server = make_server(
         Site(assets=assets, configs=configs, script="#!ipxe\nhello\n"), "127.0.0.1", 0, logged.append
     )
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    yield Client(server.server_port, logged)
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(server):
+        yield Client(server.server_port, logged)
 
 
 def test_the_script_and_the_files(client: Client) -> None:

@@ -1,6 +1,5 @@
 """A config's URL: what is filled in, and a server of every kind of manners."""
 
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+from tests.harness.serving import serving
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.daemon.fetch import LIMIT, FetchError, NotThereError, fetch
@@ -50,16 +50,9 @@ class Site:
             def log_message(self, format: str, *args: Any) -> None:
                 del format, args
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            self.url = f"http://127.0.0.1:{server.server_address[1]}"
+        with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
+            self.url = f"http://127.0.0.1:{server.server_port}"
             yield self.url
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
 
 
 def site(**answers: tuple[int, dict[str, str], bytes]) -> Site:
