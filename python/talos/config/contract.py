@@ -52,6 +52,7 @@ KUBE_SCHEDULER_IMAGE = "registry.k8s.io/kube-scheduler"
 KUBE_PROXY_IMAGE = "registry.k8s.io/kube-proxy"
 CORE_DNS_IMAGE = "registry.k8s.io/coredns/coredns:v1.14.7"
 FLANNEL_IMAGE = "ghcr.io/siderolabs/flannel:v0.28.9"
+FLANNEL_BACKEND = "vxlan"
 FLANNEL_PORT = 4789
 
 INSTALLER_IMAGE = (

@@ -16,6 +16,7 @@ from talos.config.documents.kubernetes.authorizer import KubeAuthorizerConfig
 from talos.config.documents.kubernetes.controller_manager import KubeControllerManagerConfig
 from talos.config.documents.kubernetes.core_dns import KubeCoreDNSConfig
 from talos.config.documents.kubernetes.external_manifest import KubeExternalManifestConfig
+from talos.config.documents.kubernetes.flannel_cni import KubeFlannelCNIConfig
 from talos.config.documents.kubernetes.inline_manifest import KubeInlineManifestConfig
 from talos.config.documents.kubernetes.kubelet import KubeletConfig
 from talos.config.documents.kubernetes.network import KubeNetworkConfig
@@ -110,6 +111,36 @@ def core_dns(config: Config) -> Component:
     enabled = document.enabled is not False if document else not (main and main.disabled)
     image = (document.image if document else main.image if main else "") or contract.CORE_DNS_IMAGE
     return Component(enabled=enabled, image=image)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flannel:
+    """flannel's settings; an MTU of 0 is that of the link, less what the backend adds."""
+
+    backend_type: str = contract.FLANNEL_BACKEND
+    backend_port: int = contract.FLANNEL_PORT
+    backend_mtu: int = 0
+    backend_extra_config: Unstructured = NOTHING
+    extra_args: tuple[str, ...] = ()
+    resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+
+
+def flannel(config: Config) -> Flannel | None:
+    """The pods' network; None where it is another one, or left to the user."""
+    network = _cluster(config).network
+    cni = network.cni if network else None
+    if (document := config.find(KubeFlannelCNIConfig)) is not None:
+        return Flannel(
+            backend_type=document.backend_type or contract.FLANNEL_BACKEND,
+            backend_port=document.backend_port or contract.FLANNEL_PORT,
+            backend_mtu=document.backend_mtu or 0,
+            backend_extra_config=document.backend_extra_config or NOTHING,
+            extra_args=document.extra_args or (),
+            resources=_resources(document.resources),
+        )
+    if config.find(KubeNetworkConfig) or (cni and cni.name not in {None, "", "flannel"}):
+        return None
+    return Flannel(extra_args=(cni.flannel.extra_args if cni and cni.flannel else None) or ())
 
 
 def kubelet(config: Config) -> Kubelet:

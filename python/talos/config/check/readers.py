@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from talos.config.check.legacy import find_replaced
 from talos.config.check.note import Note
 from talos.config.documents.block.user_volume import UserVolumeConfig
+from talos.config.documents.kubernetes.flannel_cni import KubeFlannelCNIConfig
 from talos.config.model import Config
 
 UNREAD_KINDS = frozenset({
@@ -34,7 +35,7 @@ def find_unread(config: Config) -> Iterator[Note]:
     names |= {
         path for path, field in UNREAD_SETTINGS.items() if getattr(config.machine, field, None) is not None
     }
-    names |= set(_find_cloud_addresses(config))
+    names |= {*_find_cloud_addresses(config), *_find_network_policies(config)}
     names |= {
         f"UserVolumeConfig {document.name} (volumeType: {document.volume_type or 'partition'})"
         for document in config.find_all(UserVolumeConfig)
@@ -44,6 +45,16 @@ def find_unread(config: Config) -> Iterator[Note]:
     if names or kinds:
         listed = ", ".join([*sorted(names), *sorted(kinds)])
         yield Note(f"no effect yet on nodes of this version: {listed}")
+
+
+def _find_network_policies(config: Config) -> Iterator[str]:
+    """Where flannel is to enforce policies, which is the work of another program beside it."""
+    network = config.cluster.network if config.cluster else None
+    cni, name = network.cni if network else None, "kubeNetworkPoliciesEnabled"
+    if cni and cni.flannel and cni.flannel.kube_network_policies_enabled:
+        yield f"cluster.network.cni.flannel.{name}"
+    if (document := config.find(KubeFlannelCNIConfig)) and document.kube_network_policies_enabled:
+        yield f"KubeFlannelCNIConfig {name}"
 
 
 def _find_cloud_addresses(config: Config) -> Iterator[str]:

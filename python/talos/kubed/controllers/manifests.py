@@ -9,8 +9,6 @@ from talos.api.definitions.k8s_pb2 import (
     SingleManifest,
 )
 from talos.config import contract, effective, kubernetes
-from talos.config.documents.kubernetes.flannel_cni import KubeFlannelCNIConfig
-from talos.config.documents.kubernetes.network import KubeNetworkConfig
 from talos.config.model import Config
 from talos.kubed.controllers.control_plane import make_resources, read_control_plane_config
 from talos.kubed.controllers.kubelet import find_dns, format_arguments
@@ -59,28 +57,22 @@ def make_bootstrap_config(config: Config) -> BootstrapManifestsConfigSpec:
     )
     if port := kubernetes.prism_port(config):
         spec.flannel_kube_service_host, spec.flannel_kube_service_port = "127.0.0.1", str(port)
-    _add_flannel(spec, config)
+    if flannel := kubernetes.flannel(config):
+        _add_flannel(spec, flannel)
     return spec
 
 
-def _add_flannel(spec: BootstrapManifestsConfigSpec, config: Config) -> None:
-    document = config.find(KubeFlannelCNIConfig)
-    network = config.cluster.network if config.cluster else None
-    cni = network.cni if network else None
-    if document is None and (
-        config.find(KubeNetworkConfig) or (cni and cni.name not in {None, "", "flannel"})
-    ):
-        return
+def _add_flannel(spec: BootstrapManifestsConfigSpec, flannel: kubernetes.Flannel) -> None:
     spec.flannel_enabled = True
     spec.flannel_image = contract.FLANNEL_IMAGE
-    spec.flannel_backend_type = (document and document.backend_type) or "vxlan"
-    spec.flannel_backend_port = (document and document.backend_port) or contract.FLANNEL_PORT
-    if document is None:
-        return
-    spec.flannel_backend_mtu = document.backend_mtu or 0
-    spec.flannel_extra_args.extend(document.extra_args or ())
-    if document.backend_extra_config:
-        spec.flannel_backend_extra_config.CopyFrom(to_struct(document.backend_extra_config))
+    spec.flannel_backend_type = flannel.backend_type
+    spec.flannel_backend_port = flannel.backend_port
+    spec.flannel_backend_mtu = flannel.backend_mtu
+    spec.flannel_extra_args.extend(flannel.extra_args)
+    if flannel.backend_extra_config:
+        spec.flannel_backend_extra_config.CopyFrom(to_struct(flannel.backend_extra_config))
+    if flannel.resources:
+        spec.flannel_resources.CopyFrom(make_resources(flannel.resources))
 
 
 class ManifestController(Reconciler):

@@ -135,5 +135,19 @@ def test_virtual_addresses_that_a_cloud_should_move_are_named_by_their_place() -
     )
 
 
-def test_nodes_call_no_cloud() -> None:
-    assert not {"hcloud", "equinix_metal"} & attributes_of_nodes()
+def test_network_policies_that_nothing_enforces_are_named() -> None:
+    policies = "kubeNetworkPoliciesEnabled: true"
+    config = load(
+        f"cluster: {{network: {{cni: {{name: flannel, flannel: {{{policies}}}}}}}}}\n"
+        f"---\napiVersion: v1alpha1\nkind: KubeFlannelCNIConfig\nbackendType: vxlan\n{policies}\n"
+    )
+    (note,) = find_unread(config)
+    assert note.message == (
+        "no effect yet on nodes of this version: KubeFlannelCNIConfig kubeNetworkPoliciesEnabled, "
+        "cluster.network.cni.flannel.kubeNetworkPoliciesEnabled"
+    )
+
+
+def test_nodes_call_no_cloud_and_enforce_no_policy() -> None:
+    unread = {"hcloud", "equinix_metal", "kube_network_policies_enabled"}
+    assert not unread & attributes_of_nodes()
