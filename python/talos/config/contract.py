@@ -65,6 +65,8 @@ ETCD_IMAGE = "registry.k8s.io/etcd:v3.7.1"
 DISCOVERY_ENDPOINT = "https://discovery.talos.dev/"
 DNS_DOMAIN = "cluster.local"
 POD_SUBNET, SERVICE_SUBNET = "10.244.0.0/16", "10.96.0.0/12"
+DNS_INDEX = 10
+"""The cluster's DNS server has this address of each network of services."""
 API_SERVER_PORT = 6443
 KUBE_PRISM_PORT = 7445
 HOST_DNS_FOR_PODS = ("169.254.116.108", "fd54:616c:6f73::204f:5320:444e:531")

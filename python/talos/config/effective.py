@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from talos.config.contract import API_SERVER_PORT, DISCOVERY_ENDPOINT, DNS_DOMAIN, TIME_SERVERS
+from talos.config.contract import (
+    API_SERVER_PORT,
+    DISCOVERY_ENDPOINT,
+    DNS_DOMAIN,
+    POD_SUBNET,
+    SERVICE_SUBNET,
+    TIME_SERVERS,
+)
 from talos.config.documents.certificate import CertificateAndKey, PEMEncodedCertificateAndKey
 from talos.config.documents.cluster.discovery_identity import DiscoveryIdentityConfig
 from talos.config.documents.cluster.discovery_service import DiscoveryServiceConfig
@@ -335,17 +342,23 @@ def dns_domain(config: Config) -> str:
 
 
 def pod_subnets(config: Config) -> tuple[str, ...]:
-    """Networks of pods."""
+    """Networks of pods; of a cluster whose config names none, the default one."""
     document = config.find(KubeNetworkConfig)
     network = _cluster(config).network
-    return document.pod_subnets if document else network.pod_subnets if network else ()
+    chosen = document.pod_subnets if document else network.pod_subnets if network else ()
+    return chosen or ((POD_SUBNET,) if _has_cluster(config) else ())
 
 
 def service_subnets(config: Config) -> tuple[str, ...]:
-    """Networks of services."""
+    """Networks of services; of a cluster whose config names none, the default one."""
     document = config.find(KubeNetworkConfig)
     network = _cluster(config).network
-    return document.service_subnets if document else network.service_subnets if network else ()
+    chosen = document.service_subnets if document else network.service_subnets if network else ()
+    return chosen or ((SERVICE_SUBNET,) if _has_cluster(config) else ())
+
+
+def _has_cluster(config: Config) -> bool:
+    return config.cluster is not None or config.find(KubeClusterConfig) is not None
 
 
 def node_labels(config: Config) -> Mapping[str, str]:

@@ -23,8 +23,6 @@ from talos.api.definitions.network_pb2 import (
     PortRange,
 )
 from talos.config import effective
-from talos.config.contract import POD_SUBNET, SERVICE_SUBNET
-from talos.config.documents.kubernetes.cluster import KubeClusterConfig
 from talos.config.documents.network.network_default_action import NetworkDefaultActionConfig
 from talos.config.documents.network.network_rule import NetworkRuleConfig
 from talos.config.model import Config
@@ -125,7 +123,8 @@ def _make_blocking(config: Config) -> list[NfTablesRule]:
         rule = _rule(_ACCEPT, layer4=NfTablesLayer4Match(protocol=protocol))
         rule.match_limit.CopyFrom(NfTablesLimitMatch(packet_rate_per_second=ICMP_PER_SECOND))
         rules.append(rule)
-    inside = [_prefix(text) for text in _cluster_subnets(config)]
+    networks = (*effective.pod_subnets(config), *effective.service_subnets(config))
+    inside = [_prefix(text) for text in networks]
     host_dns = effective.host_dns(config)
     if host_dns is not None and host_dns.forward_kube_dns_to_host:
         ports = NfTablesPortMatch(ranges=[PortRange(lo=_DNS_PORT, hi=_DNS_PORT)])
@@ -140,14 +139,6 @@ def _make_blocking(config: Config) -> list[NfTablesRule]:
         rule.match_destination_address.include_subnets.extend(inside)
         rules.append(rule)
     return rules
-
-
-def _cluster_subnets(config: Config) -> tuple[str, ...]:
-    """Networks of pods and services, the defaults where the config has a cluster but no networks."""
-    pods, services = effective.pod_subnets(config), effective.service_subnets(config)
-    if config.cluster is None and config.find(KubeClusterConfig) is None:
-        return (*pods, *services)
-    return (*(pods or (POD_SUBNET,)), *(services or (SERVICE_SUBNET,)))
 
 
 def _make_configured(document: NetworkRuleConfig, *, blocks: bool) -> NfTablesRule:

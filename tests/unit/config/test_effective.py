@@ -91,6 +91,21 @@ def test_defaults_of_an_empty_config() -> None:
     config = load("")
     assert effective.time_sync(config) == effective.TimeSync()
     assert effective.os_ca(config) is None
+    assert effective.pod_subnets(config) == effective.service_subnets(config) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "machine: {}\ncluster: {}\n",
+        "machine: {}\ncluster: {network: {dnsDomain: x.local}}\n",
+        "apiVersion: v1alpha1\nkind: KubeClusterConfig\nclusterName: demo\nendpoint: https://k:6443\n",
+    ],
+)
+def test_networks_of_a_cluster_that_names_none(text: str) -> None:
+    config = load(text)
+    assert effective.pod_subnets(config) == ("10.244.0.0/16",)
+    assert effective.service_subnets(config) == ("10.96.0.0/12",)
 
 
 def test_encryption_secret_is_found_in_free_form() -> None:

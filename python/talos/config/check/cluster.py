@@ -1,12 +1,15 @@
 """Checks of the main document's ``cluster``."""
 
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_network
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 from talos.config.check.forms import check_endpoint, is_dns_name, is_subnet_or_address
 from talos.config.check.note import Note
+from talos.config.check.subnets import NODE_MASKS, check_subnets
 from talos.config.documents.v1alpha1.cluster import ClusterConfig
+from talos.config.documents.v1alpha1.cluster_network import ClusterNetworkConfig
 from talos.config.documents.v1alpha1.control_plane import APIServerConfig
 from talos.config.documents.v1alpha1.discovery import ClusterDiscoveryConfig
 from talos.config.documents.v1alpha1.etcd import EtcdConfig
@@ -78,6 +81,7 @@ def _check_network(cluster: ClusterConfig, at: Note, *, is_control_plane: bool) 
         return
     if network.dns_domain and not is_dns_name(network.dns_domain):
         yield at.below("dnsDomain").find(f'"{network.dns_domain}" is no DNS name')
+    yield from _check_subnets(network, at)
     cni, place = network.cni, at.below("cni")
     if cni is None or not is_control_plane:
         return
@@ -91,6 +95,25 @@ def _check_network(cluster: ClusterConfig, at: Note, *, is_control_plane: bool) 
         yield place.below("flannel.kubeNetworkPoliciesEnabled").find("is for name: flannel")
     for index, url in enumerate(cni.urls or ()):
         yield from check_endpoint(url, place.below(f"urls[{index}]"))
+
+
+def _check_subnets(network: ClusterNetworkConfig, at: Note) -> Iterator[Note]:
+    """Those that are named."""
+    pods, services = (
+        [_drop_host(text) for text in subnets] for subnets in (network.pod_subnets, network.service_subnets)
+    )
+    if pods:
+        yield from check_subnets(pods, at.below("podSubnets"), masks=NODE_MASKS)
+    if services:
+        yield from check_subnets(services, at.below("serviceSubnets"))
+
+
+def _drop_host(text: str) -> str:
+    """A network without bits beyond its length, which this document may have."""
+    try:
+        return str(ip_network(text, strict=False))
+    except ValueError:
+        return text
 
 
 def _check_cloud_provider(cluster: ClusterConfig, at: Note) -> Iterator[Note]:

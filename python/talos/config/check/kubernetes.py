@@ -9,6 +9,7 @@ from talos.config.check.forms import (
     check_endpoint,
     check_labels,
     check_pem,
+    check_pod,
     check_present,
     check_taints,
     is_dns_name,
@@ -17,6 +18,7 @@ from talos.config.check.forms import (
 )
 from talos.config.check.machine import check_roles
 from talos.config.check.note import Check, Note
+from talos.config.check.subnets import NODE_MASKS, check_subnets
 from talos.config.documents.kubernetes.aggregator_ca import KubeAggregatorCAConfig
 from talos.config.documents.kubernetes.api_server import KubeAPIServerConfig
 from talos.config.documents.kubernetes.api_server_ca import KubeAPIServerCAConfig
@@ -37,7 +39,6 @@ from talos.config.documents.kubernetes.service_account import KubeServiceAccount
 from talos.config.documents.kubernetes.static_pod import KubeStaticPodConfig
 from talos.config.documents.kubernetes.talos_api_access import KubeTalosAPIAccessConfig
 from talos.config.schema import Document
-from talos.config.values import Prefix
 
 _API_SERVER_OWN_ARGUMENTS = {
     "anonymous-auth": "KubeAuthenticationConfig",
@@ -46,9 +47,6 @@ _API_SERVER_OWN_ARGUMENTS = {
     "authorization-mode": "KubeAuthorizerConfig",
 }
 _PROXY_MODES = ("iptables", "ipvs", "nftables")
-_NODE_MASKS = {4: 24, 6: 64}
-_WIDEST_NODE_BITS = 16  # between a pod subnet and a node's share of it
-_WIDEST_SERVICE_BITS = 20  # host bits of a service subnet
 
 
 def _image(document: Any, at: Note) -> Iterator[Note]:
@@ -102,44 +100,12 @@ def _network(document: KubeNetworkConfig) -> Iterator[Note]:
     if document.dns_domain and not is_dns_name(document.dns_domain):
         yield at.below("dnsDomain").find(f'"{document.dns_domain}" is no DNS name')
     pods, services = document.pod_subnets, document.service_subnets
-    for key, subnets in (("podSubnets", pods), ("serviceSubnets", services)):
-        yield from _check_subnets(document, key, subnets, at.below(key))
+    sizes = document.node_cidr_mask_size_ipv4, document.node_cidr_mask_size_ipv6
+    masks = (sizes[0] or NODE_MASKS[0], sizes[1] or NODE_MASKS[1])
+    yield from check_subnets(pods, at.below("podSubnets"), masks=masks)
+    yield from check_subnets(services, at.below("serviceSubnets"))
     if pods and services and len(pods) != len(services):
         yield at.below("serviceSubnets").find("are not as many as podSubnets", hint="one or two of each")
-
-
-def _check_subnets(
-    document: KubeNetworkConfig, key: str, subnets: tuple[Prefix, ...], at: Note
-) -> Iterator[Note]:
-    if not 1 <= len(subnets) <= 2:
-        yield at.find("is empty" if not subnets else "are too many", hint="one, or one of each family")
-        return
-    for index, subnet in enumerate(subnets):
-        place = at.below(f"[{index}]")
-        if not subnet:
-            yield place.find("is empty", hint="such as 10.244.0.0/16")
-            continue
-        network = subnet.interface.network
-        if subnet.interface.ip != network.network_address:
-            yield place.find(f'"{subnet}" has bits beyond its length', hint=f"write {network}")
-        elif key == "serviceSubnets" and network.max_prefixlen - network.prefixlen > _WIDEST_SERVICE_BITS:
-            hint = f"at least /{network.max_prefixlen - _WIDEST_SERVICE_BITS}"
-            yield place.find(f'"{subnet}" is too large', hint=hint)
-        elif key == "podSubnets":
-            yield from _check_node_share(document, subnet, place)
-    families = [subnet.interface.version for subnet in subnets if subnet]
-    if len(families) > 1 and len(set(families)) == 1:
-        yield at.find("are both of one family", hint="one of each")
-
-
-def _check_node_share(document: KubeNetworkConfig, subnet: Prefix, at: Note) -> Iterator[Note]:
-    network = subnet.interface.network
-    chosen = document.node_cidr_mask_size_ipv4 if network.version == 4 else document.node_cidr_mask_size_ipv6
-    mask = chosen or _NODE_MASKS[network.version]
-    if network.prefixlen > mask:
-        yield at.find(f'"{subnet}" is smaller than a node\'s share, /{mask}')
-    elif mask - network.prefixlen > _WIDEST_NODE_BITS:
-        yield at.find(f'"{subnet}" is too large for shares of /{mask}', hint=f"/{mask - 16} at least")
 
 
 def _node(document: KubeNodeConfig) -> Iterator[Note]:
@@ -196,6 +162,11 @@ def _external_manifest(document: KubeExternalManifestConfig) -> Iterator[Note]:
     yield from check_present(document.url, Note.at(document, "url"))
 
 
+def _static_pod(document: KubeStaticPodConfig) -> Iterator[Note]:
+    yield from _object_name(document)
+    yield from check_pod(document.pod, Note.at(document, "pod"))
+
+
 def _object_name(
     document: KubeExternalManifestConfig | KubeInlineManifestConfig | KubeStaticPodConfig | Document,
 ) -> Iterator[Note]:
@@ -222,7 +193,7 @@ CHECKS: dict[str, Check] = {
     "KubeProxyConfig": _component,
     "KubeSchedulerConfig": _component,
     "KubeServiceAccountConfig": _service_account,
-    "KubeStaticPodConfig": _object_name,
+    "KubeStaticPodConfig": _static_pod,
     "KubeTalosAPIAccessConfig": _api_access,
     "KubeletConfig": _kubelet,
 }

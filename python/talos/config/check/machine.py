@@ -8,6 +8,7 @@ from talos.config.check.devices import check_devices
 from talos.config.check.forms import (
     check_annotations,
     check_labels,
+    check_pod,
     check_taints,
     is_subnet_or_address,
 )
@@ -53,6 +54,8 @@ def check_machine(config: Config, main: V1Alpha1Config, *, installs: bool) -> It
     yield from check_taints(machine.node_taints, at.below("nodeTaints"))
     yield from _check_features(config, machine.features, at.below("features"))
     yield from _check_logging(machine, at.below("logging.destinations"))
+    for index, pod in enumerate(machine.pods or ()):
+        yield from check_pod(pod, at.below(f"pods[{index}]"))
     if machine.udev is not None:
         yield from check_udev_rules(machine.udev.rules, at.below("udev.rules"))
 

@@ -14,14 +14,13 @@ from talos.api.definitions.proto_pb2 import Mount
 from talos.api.resource import config_pb2
 from talos.config import effective, kubernetes
 from talos.config.active import read_config
+from talos.config.contract import DNS_INDEX
 from talos.config.documents.kubernetes.credential_provider import KubeCredentialProviderConfig
 from talos.config.model import Config
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.objects import merge, to_plain, to_struct
 
-DNS_INDEX = 10
-"""The cluster's DNS server has this address of the first network of services."""
 CONFIG, KUBECONFIG = "/etc/kubernetes/kubelet.yaml", "/etc/kubernetes/kubeconfig-kubelet"
 BOOTSTRAP_KUBECONFIG = "/etc/kubernetes/bootstrap-kubeconfig"
 CLIENT_CA = "/etc/kubernetes/pki/ca.crt"

@@ -1,9 +1,22 @@
 """Versions of Kubernetes that don't work together, and networks that overlap, are named by their place."""
 
+from dataclasses import replace
+
 import pytest
 from tests.unit.config.check.test_validate import messages
 
 from talos.config.check.kubernetes_across import find_minor
+from talos.config.contract import parse_contract
+from talos.config.generate.config import generate_config, render
+from talos.config.generate.options import GenerateOptions
+from talos.config.model import MachineType
+
+
+@pytest.fixture(scope="module")
+def old_control_plane(options: GenerateOptions) -> str:
+    """A control plane node's config in one document, as before v1.15."""
+    options = replace(options, contract=parse_contract("v1.9"))
+    return render(generate_config(options, MachineType.CONTROL_PLANE), docs=False, examples=False)
 
 
 def find(config: str, old: str, new: str) -> list[str]:
@@ -64,6 +77,64 @@ def test_networks_that_overlap(worker: str) -> None:
         "(take networks apart from each other)"
     )
     assert find(worker, "10.244.0.0/16", "10.100.0.0/16") == [expected]
+
+
+@pytest.mark.parametrize(
+    ("services", "expected"),
+    [
+        ("banana", '"banana" is no prefix (such as 10.244.0.0/16)'),
+        ("10.96.0.0/33", '"10.96.0.0/33" is no prefix (such as 10.244.0.0/16)'),
+        ("10.0.0.0/8", '"10.0.0.0/8" is too large (at least /12)'),
+        (
+            "10.96.0.0/29",
+            '"10.96.0.0/29" is too small: the cluster\'s DNS server has its address 10 (/28 at most)',
+        ),
+        (
+            "fd00::/125",
+            '"fd00::/125" is too small: the cluster\'s DNS server has its address 10 (/124 at most)',
+        ),
+    ],
+)
+def test_networks_that_no_cluster_can_have(
+    control_plane: str, old_control_plane: str, services: str, expected: str
+) -> None:
+    assert f"cluster.network.serviceSubnets[0]: {expected}" in find(
+        old_control_plane, "10.96.0.0/12", services
+    )
+    if "no prefix" not in expected:  # the newer document's field is one
+        assert f"KubeNetworkConfig serviceSubnets[0]: {expected}" in find(
+            control_plane, "10.96.0.0/12", services
+        )
+
+
+def test_the_smallest_network_of_services(control_plane: str, old_control_plane: str) -> None:
+    for config in (control_plane, old_control_plane):
+        assert not find(config, "10.96.0.0/12", "10.96.0.0/28")
+
+
+def test_bits_beyond_a_network_are_let_pass_where_they_always_were(old_control_plane: str) -> None:
+    assert not find(old_control_plane, "10.244.0.0/16", "10.244.0.1/16")
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        ("{}", ["apiVersion: is not v1", "kind: is not Pod", "metadata.name: is no name of an object"]),
+        ("{apiVersion: v1, kind: Pod, metadata: web}", ["metadata.name: is no name of an object"]),
+        ("{apiVersion: v1, kind: Pod, metadata: {name: Web_1}}", ["metadata.name: is no name of an object"]),
+        ("{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}", ["apiVersion: ", "kind: "]),
+        ("{apiVersion: v1, kind: Pod, metadata: {name: web}}", []),
+    ],
+)
+def test_a_static_pod_that_is_none(
+    control_plane: str, old_control_plane: str, pod: str, expected: list[str]
+) -> None:
+    document = f"---\napiVersion: v1alpha1\nkind: KubeStaticPodConfig\nname: web\npod: {pod}\n"
+    found = [message.split(": ", 1)[1] for message in messages(control_plane + document)]
+    old = find(old_control_plane, "machine:\n", f"machine:\n    pods: [{pod}]\n")
+    for places in (found, old):
+        assert len(places) == len(expected)
+        assert all(text in place for text, place in zip(expected, places, strict=True))
 
 
 @pytest.mark.parametrize(
