@@ -29,7 +29,7 @@ class LockedError(RpcError):
     def __init__(self, name: str, holder: str) -> None:
         doing = "is being upgraded and holds" if name == UPGRADE else "holds"
         text = f"{holder} {doing} the lock {name}: wait until it is done"
-        super().__init__(Code.FAILED_PRECONDITION, text)
+        super().__init__(Code.ABORTED, text)
         self.holder = holder
 
 

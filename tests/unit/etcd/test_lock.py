@@ -54,7 +54,7 @@ async def test_one_node_has_it_at_a_time() -> None:
     assert list(etcd.keys) == [b"talos:v1:test/a1"]
     with pytest.raises(RpcError, match="cp-1 holds the lock talos:v1:test") as caught:
         await take_lock(client, NAME, "cp-2")
-    assert caught.value.code is Code.FAILED_PRECONDITION
+    assert caught.value.code is Code.ABORTED
     await take_lock(client, "talos:v1:other", "cp-2")
     await free_lock(client, NAME, "cp-2")
     assert b"talos:v1:test/a1" in etcd.keys

@@ -161,7 +161,8 @@ class Membership:
     async def check_upgrade(self) -> None:
         """Refuse while etcd would not survive that this node is down, or another node upgrades.
 
-        Else this node has the lock, until :meth:`end_upgrade` or its end by time.
+        Else this node has the lock, until :meth:`end_upgrade` or its end by time. ABORTED while another node
+        has it, UNAVAILABLE while a member does not answer: both may pass, and it is the caller that waits.
         """
         holder = (await self._access.spec()).name
         async with self._access.any() as client:
@@ -194,14 +195,22 @@ class Membership:
         if len(members) == TWO:
             text = f"etcd member count({TWO}) is insufficient to maintain quorum if upgrade commences"
             raise RpcError(Code.FAILED_PRECONDITION, text)
-        for member in members:
-            await self._require_health(member)
+        reasons: dict[int, str] = {}
 
-    async def _require_health(self, member: pb.Member) -> None:
-        """Every member has to answer a read through the quorum."""
+        async def ask(member: pb.Member) -> None:
+            reasons[member.ID] = await self._find_weakness(member)
+
+        async with trio.open_nursery() as nursery:
+            for member in members:
+                nursery.start_soon(ask, member)
+        for member in members:
+            if reason := reasons[member.ID]:
+                raise RpcError(Code.UNAVAILABLE, reason)
+
+    async def _find_weakness(self, member: pb.Member) -> str:
+        """Why a member is not healthy, empty when it answers a read through the quorum."""
         if not member.name:
-            text = f"etcd member {member.ID:016x} is not started, can't perform a safe upgrade"
-            raise RpcError(Code.FAILED_PRECONDITION, text)
+            return f"etcd member {member.ID:016x} is not started, can't perform a safe upgrade"
         reason = "it has no address"
         for url in member.clientURLs:
             try:
@@ -210,11 +219,10 @@ class Membership:
             except RpcError as error:
                 reason = error.message
             else:
-                return
-        raise RpcError(
-            Code.FAILED_PRECONDITION,
+                return ""
+        return (
             f"etcd member {member.name} is not healthy; "
-            f"all etcd members must be healthy to perform an upgrade: {reason}",
+            f"all etcd members must be healthy to perform an upgrade: {reason}"
         )
 
     async def leave(self) -> None:

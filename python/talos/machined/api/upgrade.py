@@ -75,7 +75,7 @@ def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
                 release = await _verify(instance, image, node, steps, report)
                 async with steps.phase("check", "checkUpgrade"):
                     installer = await node.upgrades.prepare(release)
-                    await check_upgrade(node.connect)
+                    await check_upgrade(node.connect, report)
                 async with steps.phase("upgrade", "upgrade"), ending_upgrade(node):
                     await installer(report)
 
@@ -140,7 +140,7 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
             release = await _load(instance, request.image, node)
         installer = await node.upgrades.prepare(release, force=request.force)
         if not (request.force or request.preserve):
-            await check_upgrade(node.connect)
+            await check_upgrade(node.connect, node.upgrades.log.info)
         async with ending_upgrade(node):
             try:
                 actor = node.power.upgrade(partial(installer, node.upgrades.log.info), staged=request.stage)

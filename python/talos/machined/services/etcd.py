@@ -1,6 +1,6 @@
 """etcd as a service. How it starts, clusterd decides: it talks to the other members."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import cast
 
@@ -40,10 +40,17 @@ RESTORE_ID = "etcd-restore"
 CHECK_TIMEOUT = 15.0
 LOCK_TIMEOUT = 10.0
 """Seconds that a rollback waits for etcd."""
+UPGRADE_GRACE = 30.0
+"""Seconds for what refuses an upgrade to pass: a new leader takes etcd 1 to 2 s, a member on a busy machine
+longer, and the node that was upgraded before gives the lock back a moment after it is done.
+"""
+UPGRADE_PAUSE = 2.0
+"""Seconds until etcd is asked again."""
 LEAVE_TIMEOUT = 330.0
 """Seconds; clusterd tries for five minutes."""
 STOP_TIMEOUT = 30.0
 """Seconds for a leader to hand over."""
+_PASSING = frozenset({Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.ABORTED})
 
 _DATA = Mount(target=str(etcd_data.DATA), source=str(etcd_data.DATA), options=("rbind", "rw"))
 _SECRETS = Mount(target=SECRETS, source=SECRETS)
@@ -140,12 +147,29 @@ async def check_leave(connect: Connect) -> None:
     await _call_member(connect, "CheckLeave")
 
 
-async def check_upgrade(connect: Connect) -> None:
+async def check_upgrade(connect: Connect, report: Callable[[str], None]) -> None:
     """RpcError when etcd would not survive that this node is down now; a node without data has no member.
 
-    Else no other control plane node may upgrade until :func:`end_upgrade`.
+    Else no other control plane node may upgrade until :func:`end_upgrade`. What may pass is asked again for
+    :data:`UPGRADE_GRACE`, and reported meanwhile. No attempt is cut short: it might leave the lock taken.
     """
-    await _call_member(connect, "CheckUpgrade")
+    end = trio.current_time() + UPGRADE_GRACE
+    shown = ""
+    while True:
+        try:
+            return await _call_member(connect, "CheckUpgrade")
+        except OSError as error:
+            reason = f"clusterd does not answer: {error}"
+        except RpcError as error:
+            if error.code not in _PASSING:
+                raise
+            reason = error.message
+        if trio.current_time() >= end:
+            raise RpcError(Code.FAILED_PRECONDITION, reason)
+        if reason != shown:
+            report(f"waiting for up to {UPGRADE_GRACE:.0f} s: {reason}")
+            shown = reason
+        await trio.sleep(UPGRADE_PAUSE)
 
 
 async def lock_rollback(connect: Connect, log: Log) -> None:

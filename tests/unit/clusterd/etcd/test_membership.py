@@ -6,11 +6,13 @@ from ipaddress import ip_address
 from typing import Any, cast
 
 import pytest
+import trio
 
 from talos.api.common.common_pb2 import NetIP
 from talos.api.definitions.etcd_pb2 import SpecSpec
 from talos.api.etcd import rpc_pb2 as pb
 from talos.api.rpc import Code, RpcError
+from talos.clusterd.etcd import membership
 from talos.clusterd.etcd.membership import JOIN_TIMEOUT, Look, Membership, check_removal
 from talos.system.logging import Log
 
@@ -38,6 +40,9 @@ class Etcd:
         self.done: list[str] = []
         self.endpoint = "10.0.0.2"
         self.address = "10.0.0.2"
+
+    async def spec(self) -> SpecSpec:
+        return SpecSpec(name="cp-1")
 
     async def peers(self) -> list[str]:
         return ["10.0.0.2", "10.0.0.3"]
@@ -174,3 +179,56 @@ async def test_a_bootstrap_looks_for_other_clusters() -> None:
     assert caught.value.code is Code.ALREADY_EXISTS
     etcd.away = {"10.0.0.2", "10.0.0.3"}
     await make(etcd).survey()
+
+
+@pytest.fixture
+def lock(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Who has the lock of upgrades."""
+    holders: list[str] = []
+
+    async def take(client: Any, name: str, holder: str) -> None:
+        del client, name
+        await trio.lowlevel.checkpoint()
+        holders.append(holder)
+
+    async def free(client: Any, name: str, holder: str) -> None:
+        del client, name
+        await trio.lowlevel.checkpoint()
+        holders.remove(holder)
+
+    monkeypatch.setattr(membership, "take_lock", take)
+    monkeypatch.setattr(membership, "free_lock", free)
+    return holders
+
+
+THREE = member(3, "cp-3", 4)
+
+
+@pytest.mark.parametrize(
+    ("members", "away", "code", "text"),
+    [
+        ([ONE, TWO, THREE], "", None, ""),
+        ([ONE], "", None, ""),
+        (
+            [ONE, TWO, THREE],
+            "10.0.0.3",
+            Code.UNAVAILABLE,
+            "etcd member cp-2 is not healthy; all etcd members must be healthy to perform an upgrade: failed",
+        ),
+        ([ONE, TWO, member(3, "", 4)], "", Code.UNAVAILABLE, "etcd member 0000000000000003 is not started"),
+        ([ONE, TWO], "", Code.FAILED_PRECONDITION, r"etcd member count\(2\) is insufficient"),
+    ],
+)
+async def test_every_member_is_asked_before_an_upgrade(
+    lock: list[str], members: list[pb.Member], away: str, code: Code | None, text: str
+) -> None:
+    etcd = Etcd(*members)
+    etcd.away = {away}
+    if code is None:
+        await make(etcd).check_upgrade()
+        assert lock == ["cp-1"], "the lock is kept until the upgrade ends"
+        return
+    with pytest.raises(RpcError, match=text) as refused:
+        await make(etcd).check_upgrade()
+    assert refused.value.code is code
+    assert lock == [], "another node may upgrade"

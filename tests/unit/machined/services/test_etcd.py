@@ -1,4 +1,4 @@
-"""PID 1's questions about etcd: what refuses a rollback, and what does not."""
+"""PID 1's questions about etcd: what refuses an upgrade or a rollback, and what is waited for."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -10,7 +10,7 @@ import trio
 from talos.api.internal.membership_pb2 import LockUpgradeResponse
 from talos.api.rpc import Code, RpcError
 from talos.machined.services import etcd_data
-from talos.machined.services.etcd import LOCK_TIMEOUT, lock_rollback
+from talos.machined.services.etcd import LOCK_TIMEOUT, UPGRADE_GRACE, check_upgrade, lock_rollback
 from talos.system.logging import Log
 
 LOCKED = "cp-1 is being upgraded and holds the lock"
@@ -80,3 +80,71 @@ async def test_a_node_without_a_member_asks_nobody(monkeypatch: pytest.MonkeyPat
     clusterd = Clusterd(None)
     await lock_rollback(clusterd.connect, Log(write=lambda _: None))
     assert clusterd.asked == []
+
+
+class Guard:
+    """Clusterd with an answer for each question of an upgrade; the last one is repeated."""
+
+    def __init__(self, *answers: Exception | None, seconds: float = 0.0) -> None:
+        self.answers = list(answers)
+        self.seconds = seconds
+        self.asked = 0
+
+    @asynccontextmanager
+    async def connect(self, path: str) -> AsyncGenerator[Any]:
+        assert path.endswith("/clusterd.sock")
+        yield self
+
+    async def unary(self, method: str, request: Any, reply: Any) -> Any:
+        assert method.endswith("/CheckUpgrade")
+        self.asked += 1
+        await trio.sleep(self.seconds)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if answer is not None:
+            raise answer
+        return reply()
+
+
+UNHEALTHY = RpcError(Code.UNAVAILABLE, "etcd member cp-2 is not healthy; all etcd members must be healthy")
+
+
+@pytest.mark.parametrize(
+    "passing",
+    [
+        UNHEALTHY,
+        RpcError(Code.ABORTED, LOCKED),
+        RpcError(Code.DEADLINE_EXCEEDED, "too late"),
+        ConnectionRefusedError(111, "Connection refused"),
+    ],
+)
+async def test_what_may_pass_is_waited_for(
+    passing: Exception, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    guard, lines = Guard(passing, passing, passing, None), list[str]()
+    await check_upgrade(guard.connect, lines.append)
+    assert guard.asked == 4
+    assert len(lines) == 1, "what does not change is reported once"
+    assert lines[0].startswith("waiting for up to 30 s: ")
+    assert getattr(passing, "message", "Connection refused") in lines[0]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 10.0])
+async def test_a_member_that_stays_away_refuses_an_upgrade(
+    seconds: float, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    guard, began = Guard(UNHEALTHY, seconds=seconds), trio.current_time()
+    with pytest.raises(RpcError) as refused:
+        await check_upgrade(guard.connect, lambda _: None)
+    assert (refused.value.code, refused.value.message) == (Code.FAILED_PRECONDITION, UNHEALTHY.message)
+    assert UPGRADE_GRACE <= trio.current_time() - began < 1.5 * UPGRADE_GRACE
+
+
+async def test_what_does_not_pass_refuses_at_once(autojump_clock: trio.testing.MockClock) -> None:
+    del autojump_clock
+    guard, lines = Guard(RpcError(Code.FAILED_PRECONDITION, "member count(2)")), list[str]()
+    began = trio.current_time()
+    with pytest.raises(RpcError, match="member count"):
+        await check_upgrade(guard.connect, lines.append)
+    assert (guard.asked, lines, trio.current_time() - began) == (1, [], 0.0)
