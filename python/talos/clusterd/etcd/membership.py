@@ -28,15 +28,17 @@ PAUSE_GROWTH = 0.1
 """Added after each attempt that no member answered: a node may wait for its bootstrap for long."""
 TWO = 2
 """Members of which none may be down."""
-LOOK_TIMEOUT = 5.0
-"""For all members together to say how they are."""
+LOOK_TIMEOUT = 10.0
+"""For each member to say that it lives; members are asked at the same time."""
+LOOK_PAUSE = 1.0
+"""Until a member that has not answered is asked again: it may be slow, or just start anew."""
 FREE_LIMIT = 5.0
 """For a refused upgrade to give the lock back, which expires otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What the members of a cluster answer. ``healthy`` are the ids of those that do, with a leader."""
+    """The members of a cluster. ``healthy`` are the ids of those that answer."""
 
     members: Sequence[pb.Member]
     healthy: frozenset[int]
@@ -102,7 +104,7 @@ class Membership:
                 return member.ID
             if not is_here and member.name != name:
                 continue
-            if not is_here and await self._answers(member):
+            if not is_here and await self._is_alive(member):
                 raise NameTakenError(
                     Code.FAILED_PRECONDITION,
                     f'another node named "{name}" runs etcd at {", ".join(member.clientURLs)}: '
@@ -125,23 +127,32 @@ class Membership:
             return True
         return False
 
-    async def look(self, client: etcd.EtcdClient) -> Look:
-        """Ask every member how it is."""
+    async def _is_alive(self, member: pb.Member) -> bool:
+        """Whether a member answers within :data:`LOOK_TIMEOUT`."""
+        with trio.move_on_after(LOOK_TIMEOUT):
+            while True:
+                if await self._answers(member):
+                    return True
+                await trio.sleep(LOOK_PAUSE)
+        return False
+
+    async def look(self, client: etcd.EtcdClient, *, besides: int) -> Look:
+        """Ask every member but one whether it lives."""
         members, healthy = await client.members(linearizable=False), set[int]()
 
         async def ask(member: pb.Member) -> None:
-            if await self._answers(member):
+            if await self._is_alive(member):
                 healthy.add(member.ID)
 
-        with trio.move_on_after(LOOK_TIMEOUT):
-            async with trio.open_nursery() as nursery:
-                for member in members:
+        async with trio.open_nursery() as nursery:
+            for member in members:
+                if besides != member.ID:
                     nursery.start_soon(ask, member)
         return Look(members=members, healthy=frozenset(healthy))
 
     async def check_removal(self, client: etcd.EtcdClient, member: int) -> None:
         """Refuse to remove a member when those that stay would have no quorum."""
-        look = await self.look(client)
+        look = await self.look(client, besides=member)
         check_removal(look, member)
 
     async def remove(self, member: int) -> None:
@@ -254,12 +265,8 @@ class Membership:
             own = status.header.member_id
             if status.leader != own:
                 return ""
-            look = await self.look(client)
-            heirs = [
-                member
-                for member in look.members
-                if own != member.ID and not member.isLearner and member.ID in look.healthy
-            ]
+            look = await self.look(client, besides=own)
+            heirs = [member for member in look.members if not member.isLearner and member.ID in look.healthy]
             if not heirs:
                 raise RpcError(Code.FAILED_PRECONDITION, "no other member of etcd is healthy and may lead")
             await client.move_leader(heirs[0].ID)

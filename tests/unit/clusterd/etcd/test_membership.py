@@ -13,7 +13,7 @@ from talos.api.definitions.etcd_pb2 import SpecSpec
 from talos.api.etcd import rpc_pb2 as pb
 from talos.api.rpc import Code, RpcError
 from talos.clusterd.etcd import membership
-from talos.clusterd.etcd.membership import JOIN_TIMEOUT, Look, Membership, check_removal
+from talos.clusterd.etcd.membership import JOIN_TIMEOUT, LOOK_TIMEOUT, Look, Membership, check_removal
 from talos.system.logging import Log
 
 SPEC = SpecSpec(name="cp-3", advertised_addresses=[NetIP(ip=ip_address("10.0.0.4").packed)])
@@ -92,7 +92,7 @@ def make(etcd: Etcd) -> Membership:
     return Membership(cast("Any", etcd), Log(write=lambda _: None))
 
 
-ONE, TWO = member(1, "cp-1", 2), member(2, "cp-2", 3)
+ONE, TWO, THREE = member(1, "cp-1", 2), member(2, "cp-2", 3), member(3, "cp-3", 4)
 
 
 async def test_a_node_is_added_as_a_learner() -> None:
@@ -110,7 +110,10 @@ async def test_a_member_that_was_added_but_never_started_is_taken_up() -> None:
 
 
 @pytest.mark.parametrize("former", [member(7, "cp-3", 4), member(7, "cp-3", 9), member(7, "old-name", 4)])
-async def test_the_former_member_of_a_node_is_removed_first(former: pb.Member) -> None:
+async def test_the_former_member_of_a_node_is_removed_first(
+    former: pb.Member, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
     etcd = Etcd(ONE, TWO, former)
     etcd.away = {"10.0.0.4", "10.0.0.9"}
     await make(etcd).join(SPEC)
@@ -166,6 +169,20 @@ def test_the_only_member_stays() -> None:
         check_removal(Look(members=[ONE], healthy=frozenset({1})), 1)
 
 
+async def test_a_member_that_answers_late_counts(autojump_clock: trio.testing.MockClock) -> None:
+    del autojump_clock
+    etcd = Etcd(ONE, TWO, THREE)
+    etcd.away = {"10.0.0.3"}
+    with pytest.raises(RpcError, match="2 voting members of which 1 are healthy"):
+        await make(etcd).remove(3)
+    assert etcd.done == []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(make(etcd).remove, 3)
+        await trio.sleep(LOOK_TIMEOUT / 2)
+        etcd.away = {"10.0.0.4"}
+    assert etcd.done == ["remove 3"], "the one that goes need not answer"
+
+
 async def test_leaving_hands_the_leadership_over_first() -> None:
     etcd = Etcd(ONE, TWO, member(3, "cp-3", 4))
     await make(etcd).leave()
@@ -199,9 +216,6 @@ def lock(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(membership, "take_lock", take)
     monkeypatch.setattr(membership, "free_lock", free)
     return holders
-
-
-THREE = member(3, "cp-3", 4)
 
 
 @pytest.mark.parametrize(
