@@ -156,6 +156,18 @@ async def test_back_and_forth(world: World) -> None:
         assert await upgrader.meta.get(12) == b"kept"
 
 
+async def test_what_is_installed_and_not_booted_is_taken_back(world: World) -> None:
+    upgrader = await world.boot()
+    await upgrader.roll_back()
+    assert (upgrader.current.phase, world.slots.next) == (Phase.STAGED, "B")
+    await upgrader.roll_back()
+    assert (upgrader.current.phase, world.slots.next) == (Phase.REVERTED, "")
+    upgrader = await world.boot()
+    assert (upgrader.running, upgrader.current.phase) == ("A", Phase.REVERTED)
+    assert upgrader.current.reason == "rolled back by hand"
+    assert await upgrader.meta.get(LABEL_TAG) is None
+
+
 async def test_a_trial_that_dies_is_reverted_by_the_next_boot(world: World) -> None:
     await (await world.boot()).roll_back()
     assert (await world.boot()).running == "B"

@@ -1,7 +1,7 @@
 """LifecycleService/Install and Upgrade, and the older MachineService/Upgrade and Rollback."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 
 import trio
@@ -18,6 +18,7 @@ from talos.machined.node.ports import Node, RebootMode, SequenceLockedError
 from talos.machined.services.etcd import check_upgrade, end_upgrade, lock_rollback
 from talos.machined.upgrade.image import Release, load_release
 from talos.machined.upgrade.steps import Steps
+from talos.machined.upgrade.upgrader import BUSY
 from talos.system.errors import UserError
 from talos.upgrade.state import Phase
 
@@ -43,10 +44,6 @@ def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
         # A machine is installed once.
         from talos.machined.upgrade.installer import install_release
 
-        _check_idle(node)
-        if not request.destination.disk:
-            raise RpcError(Code.INVALID_ARGUMENT, "destination.disk is required")
-
         async def write(report: Callable[[str], None]) -> None:
             where, image = request.containerd, request.source.image_name
             steps = Steps(node.upgrades.publish)
@@ -59,12 +56,14 @@ def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
         async def forward(progress: lifecycle_pb2.LifecycleServiceInstallProgress) -> None:
             await send(_InstallResponse(progress=progress))
 
-        await run_installer(write, forward)
+        with _claim(node) as claim:
+            if not request.destination.disk:
+                raise RpcError(Code.INVALID_ARGUMENT, "destination.disk is required")
+            await run_installer(write, forward, claim.pop_all())
 
     async def upgrade(request: lifecycle_pb2.LifecycleServiceUpgradeRequest, call: Call, send: Send) -> None:
         del call
         await _check_installed(node)
-        _check_idle(node)
 
         async def install(report: Callable[[str], None]) -> None:
             where = request.containerd
@@ -82,7 +81,8 @@ def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
         async def forward(progress: lifecycle_pb2.LifecycleServiceInstallProgress) -> None:
             await send(_Response(progress=progress))
 
-        await run_installer(install, forward)
+        with _claim(node) as claim:
+            await run_installer(install, forward, claim.pop_all())
 
     return {"Install": install, "Upgrade": upgrade}
 
@@ -90,8 +90,12 @@ def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
 async def run_installer(
     install: Callable[[Callable[[str], None]], Awaitable[None]],
     send: Callable[[lifecycle_pb2.LifecycleServiceInstallProgress], Awaitable[None]],
+    claim: AbstractContextManager[object],
 ) -> None:
-    """Send the installer's lines as they come, a failure as the last of them, then the exit code."""
+    """Send the installer's lines as they come, a failure as the last of them, then the exit code.
+
+    ``claim`` ends before the exit code is sent: then the next call may come.
+    """
     lines_in, lines_out = trio.open_memory_channel[str](LINES)
     code = 0
 
@@ -103,7 +107,7 @@ async def run_installer(
 
     async def run() -> None:
         nonlocal code
-        with lines_in:
+        with lines_in, claim:
             try:
                 await install(report)
             except UserError as error:
@@ -131,33 +135,38 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
         if request.reboot_mode not in machine_pb2.UpgradeRequest.RebootMode.values():
             raise RpcError(Code.INVALID_ARGUMENT, f"unknown reboot mode {request.reboot_mode}")
         await _check_installed(node)
-        _check_idle(node)
-        # This instance keeps its content in memory: it is still there when /var is unmounted.
-        async with open_instance(node, common_pb2.NS_SYSTEM, is_cri=False) as instance:
-            if await find_image(instance.containerd, str(parse_reference(request.image))) is None:
-                sources = await read_sources(node.state)
-                await pull_image(instance.containerd, request.image, sources, root=instance.root)
-            release = await _load(instance, request.image, node)
-        installer = await node.upgrades.prepare(release, force=request.force)
-        if not (request.force or request.preserve):
-            await check_upgrade(node.connect, node.upgrades.log.info)
-        async with ending_upgrade(node):
-            try:
-                actor = node.power.upgrade(partial(installer, node.upgrades.log.info), staged=request.stage)
-            except SequenceLockedError:
-                raise _make_locked() from None
+        with _claim(node) as claim:
+            # This instance keeps its content in memory: it is still there when /var is unmounted.
+            async with open_instance(node, common_pb2.NS_SYSTEM, is_cri=False) as instance:
+                if await find_image(instance.containerd, str(parse_reference(request.image))) is None:
+                    sources = await read_sources(node.state)
+                    await pull_image(instance.containerd, request.image, sources, root=instance.root)
+                release = await _load(instance, request.image, node)
+            installer = await node.upgrades.prepare(release, force=request.force)
+            if not (request.force or request.preserve):
+                await check_upgrade(node.connect, node.upgrades.log.info)
+            async with ending_upgrade(node):
+                try:
+                    actor = node.power.upgrade(
+                        partial(installer, node.upgrades.log.info), staged=request.stage
+                    )
+                except SequenceLockedError:
+                    raise _make_locked() from None
+            claim.pop_all()  # the machine ends, whatever becomes of the upgrade
         found = machine_pb2.Upgrade(ack="Upgrade request received", actor_id=actor)
         return machine_pb2.UpgradeResponse(messages=[found])
 
     async def rollback(request: machine_pb2.RollbackRequest, call: Call) -> machine_pb2.RollbackResponse:
         del request, call
-        if node.upgrades.current.phase in (Phase.STAGED, Phase.TRIAL):
-            await node.upgrades.roll_back()  # it has the lock, until the verdict
-        else:
-            await lock_rollback(node.connect, node.upgrades.log)
-            async with ending_upgrade(node):
-                await node.upgrades.roll_back()
-        node.power.reboot(mode=RebootMode.FORCE)
+        with _claim(node) as claim:
+            if node.upgrades.current.phase in (Phase.STAGED, Phase.TRIAL):
+                await node.upgrades.roll_back()  # it has the lock, until the next boot
+            else:
+                await lock_rollback(node.connect, node.upgrades.log)
+                async with ending_upgrade(node):
+                    await node.upgrades.roll_back()
+            node.power.reboot(mode=RebootMode.FORCE)
+            claim.pop_all()  # until the machine ends: a second one would take this one back
         return machine_pb2.RollbackResponse(messages=[machine_pb2.Rollback()])
 
     return {"Upgrade": upgrade, "Rollback": rollback}
@@ -165,10 +174,15 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
 
 @asynccontextmanager
 async def ending_upgrade(node: Node) -> AsyncGenerator[None]:
-    """After a failure another control plane node may upgrade; after a success only the verdict allows it."""
+    """After a failure another control plane node may upgrade; after a success only the verdict allows it.
+
+    What was staged before is still booted next, so it keeps the lock.
+    """
     try:
         yield
     except BaseException:
+        if node.upgrades.current.phase is Phase.STAGED:
+            raise
         with trio.move_on_after(END_LIMIT, shield=True), suppress(RpcError, OSError):
             await end_upgrade(node.connect)
         raise
@@ -179,9 +193,15 @@ async def _check_installed(node: Node) -> None:
         raise RpcError(Code.FAILED_PRECONDITION, "Talos is not installed")
 
 
-def _check_idle(node: Node) -> None:
-    if node.upgrades.is_writing:
-        raise RpcError(Code.FAILED_PRECONDITION, "another installation/upgrade is already in progress")
+@contextmanager
+def _claim(node: Node) -> Generator[ExitStack]:
+    """Only one call at a time installs: another one would give back the lock in etcd that this one has."""
+    with ExitStack() as stack:
+        try:
+            claim = stack.enter_context(node.upgrades.claim())
+        except UserError:
+            raise RpcError(Code.FAILED_PRECONDITION, BUSY) from None
+        yield claim
 
 
 async def _load(instance: Instance, name: str, node: Node) -> Release:

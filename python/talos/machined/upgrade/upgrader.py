@@ -5,7 +5,8 @@ META before that choice, so that a power cut between the two leaves a boot into 
 shows it.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -53,6 +54,8 @@ from talos.upgrade.state import (
 
 SELF_CHECK = "selfCheck"
 """The phase, in events, of a system on trial."""
+BUSY = "another installation/upgrade is already in progress"
+BY_HAND = "rolled back by hand"
 NETWORK = "network"
 """Among the checks: addresses and connectivity."""
 
@@ -105,6 +108,8 @@ class Upgrader:
     """Whether META is read, and with it known what this boot is."""
     _listeners: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     _writing: trio.Lock = field(default_factory=trio.Lock)
+    _is_claimed: bool = False
+    """Whether a call installs a system, from before it looks at the release until its end."""
     _is_confirming: bool = False
     """Whether the lock is held for a moment, for which others wait."""
 
@@ -213,9 +218,15 @@ class Upgrader:
         return install
 
     async def roll_back(self) -> None:
-        """Have the system in the other slot booted once; while on trial, just go back. UserError, OSError."""
+        """Have the system in the other slot booted once; what is staged or on trial just ends.
+
+        UserError, OSError.
+        """
         if self.current.phase is Phase.TRIAL:
-            await self.revert("rolled back by hand")
+            await self.revert(BY_HAND)
+            return
+        if self.current.phase is Phase.STAGED:
+            await self._forget_staged()
             return
         self._check_start()
         slot = other_slot(self.running)
@@ -232,12 +243,32 @@ class Upgrader:
                 raise UserError(f"slot {slot} holds no system to go back to", where="rollback")
             await self._stage(versions[slot], await self.list_checks())
 
+    async def _forget_staged(self) -> None:
+        """The other slot is not booted: first the boot loader, so that a power cut leaves what runs."""
+        async with self.lock():
+            await self.slots.boot_once("")
+            await self._set(revert(self.current, BY_HAND))
+            self._announce(self.current)
+
     async def _keep_running(self) -> None:
         """Let the slot that runs be the default: where that can't be started, the other one is."""
         _, default = await self.slots.read()
         if default != self.running:
             await self.slots.make_default(self.running)
             self.log.warning(f"slot {self.running} runs and is the default now", before=default)
+
+    @contextmanager
+    def claim(self) -> Generator[ExitStack]:
+        """For one call that installs at a time; UserError. With ``pop_all`` it lasts for the whole boot."""
+        if self._is_claimed or self.is_writing:
+            raise UserError(BUSY, where="upgrade", hint="wait for its end")
+        self._is_claimed = True
+        with ExitStack() as stack:
+            stack.callback(self._end_claim)
+            yield stack
+
+    def _end_claim(self) -> None:
+        self._is_claimed = False
 
     @property
     def is_writing(self) -> bool:
@@ -247,11 +278,7 @@ class Upgrader:
     def lock(self) -> trio.Lock:
         """For whoever writes a system to a disk; UserError when somebody else does."""
         if self.is_writing:
-            raise UserError(
-                "another installation/upgrade is already in progress",
-                where="upgrade",
-                hint="wait for its end",
-            )
+            raise UserError(BUSY, where="upgrade", hint="wait for its end")
         return self._writing
 
     async def _stage(self, version: str, checks: Sequence[str]) -> None:

@@ -1,17 +1,20 @@
 """Upgrade and Rollback: the installer's stream, and what is refused before anything is begun."""
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
+import trio
 
 from talos.api.definitions import enums_pb2
 from talos.api.definitions.block_pb2 import VolumeStatusSpec
 from talos.api.machine import lifecycle_pb2, machine_pb2
 from talos.api.rpc import Code, RpcError
+from talos.machined.api import upgrade as upgrade_calls
 from talos.machined.api.upgrade import LINES, run_installer
 from talos.machined.upgrade.steps import Steps
+from talos.machined.upgrade.upgrader import BUSY
 from talos.resource import kinds
 from talos.resource.changes import put
 from talos.system.errors import UserError
@@ -33,7 +36,7 @@ async def stream(failure: Exception | None = None, lines: int = 2) -> tuple[list
     async def send(progress: lifecycle_pb2.LifecycleServiceInstallProgress) -> None:
         found.append(progress)
 
-    await run_installer(install, send)
+    await run_installer(install, send, nullcontext())
     kinds = [progress.WhichOneof("response") for progress in found]
     assert kinds == ["message"] * (len(found) - 1) + ["exit_code"]
     return [progress.message for progress in found[:-1]], found[-1].exit_code
@@ -70,6 +73,44 @@ async def test_a_machine_that_runs_from_an_iso_is_not_rolled_back(metal: Caller)
         await metal.ask("Rollback", machine_pb2.RollbackRequest())
     assert isinstance(metal.node.power, FakePower)
     assert metal.node.power.begun == []
+
+
+async def test_one_call_at_a_time_installs(metal: Caller) -> None:
+    """Also while the first one still looks at its release: a second one would give back its lock in etcd."""
+    volume = VolumeStatusSpec(phase=enums_pb2.VOLUME_PHASE_READY)
+    await put(metal.node.state, kinds.VOLUME_STATUS, "META", volume)
+    with metal.node.upgrades.claim():
+        for method, request in (
+            ("Upgrade", machine_pb2.UpgradeRequest(image="installer")),
+            ("Rollback", machine_pb2.RollbackRequest()),
+        ):
+            with pytest.raises(RpcError, match=BUSY) as refused:
+                await metal.ask(method, request)
+            assert refused.value.code is Code.FAILED_PRECONDITION
+        upgrade = lifecycle_pb2.LifecycleServiceUpgradeRequest()
+        with pytest.raises(RpcError, match=BUSY):
+            await metal.read("Upgrade", upgrade, "machine.LifecycleService")
+    with pytest.raises(UserError, match="was not started from a slot"):
+        await metal.ask("Rollback", machine_pb2.RollbackRequest())
+
+
+@pytest.mark.parametrize(("is_staged", "calls"), [(False, ["EndUpgrade"]), (True, [])])
+async def test_what_is_staged_keeps_the_lock_when_the_next_upgrade_fails(
+    metal: Caller, monkeypatch: pytest.MonkeyPatch, is_staged: bool, calls: list[str]
+) -> None:
+    ended: list[str] = []
+
+    async def end(_: object) -> None:
+        await trio.lowlevel.checkpoint()
+        ended.append("EndUpgrade")
+
+    monkeypatch.setattr(upgrade_calls, "end_upgrade", end)
+    if is_staged:
+        metal.node.upgrades.current = stage(IDLE, running="A", version="v1.15.1", previous_version="v1.15.0")
+    with pytest.raises(OSError, match="full"):
+        async with upgrade_calls.ending_upgrade(metal.node):
+            raise OSError("full")
+    assert ended == calls
 
 
 async def test_an_unknown_reboot_mode_is_refused(metal: Caller) -> None:
@@ -117,7 +158,7 @@ async def test_what_is_asked_before_the_installer_begins(metal: Caller) -> None:
         await metal.ask("Upgrade", machine_pb2.UpgradeRequest(image="installer"))
     assert refused.value.code is Code.FAILED_PRECONDITION
     async with metal.node.upgrades.lock():
-        with pytest.raises(RpcError, match="another installation/upgrade is already in progress"):
+        with pytest.raises(RpcError, match=BUSY):
             await metal.read("Install", request, "machine.LifecycleService")
     await put(
         metal.node.state, kinds.VOLUME_STATUS, "META", VolumeStatusSpec(phase=enums_pb2.VOLUME_PHASE_READY)
