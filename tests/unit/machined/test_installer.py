@@ -2,17 +2,28 @@
 
 import tarfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from talos.api.definitions.block_pb2 import DiscoveredVolumeSpec, DiskSpec
+from talos.disks.layout import GIB, MINIMUM_SIZE
+from talos.machined.upgrade import installer
 from talos.machined.upgrade.image import Release
-from talos.machined.upgrade.installer import make_source
+from talos.machined.upgrade.installer import install_release, make_source
+from talos.machined.upgrade.slots import FolderSlots
+from talos.machined.upgrade.upgrader import Upgrader
+from talos.resource import kinds
+from talos.resource.changes import put
 from talos.system.errors import UserError
 from talos.upgrade.archive import read_annotations, read_archive
 from talos.upgrade.layer import check_layer
 from talos.upgrade.manifest import parse_release
 from talos.upgrade.release import main
+from talos.upgrade.slot_folder import SlotFolder
+
+from .api.conftest import make_upgrader
 
 FILES = {
     "vmlinuz": b"kernel" * 5000,
@@ -68,3 +79,66 @@ def test_a_release_that_can_not_be_installed(
     with pytest.raises(UserError) as caught:
         make_source(release)
     assert reason in str(caught.value)
+
+
+async def make_upgrades() -> Upgrader:
+    """A machine with three disks, none of which is there: an installation that begins fails otherwise."""
+    found = make_upgrader()
+    for name, size in (("none-a", 8 * GIB), ("none-b", MINIMUM_SIZE - 1), ("none-c", 8 * GIB)):
+        spec = DiskSpec(size=size, sector_size=512, dev_path=f"/dev/{name}", model="QEMU")
+        await put(found.state, kinds.DISK, name, spec)
+    content = DiscoveredVolumeSpec(name="xfs", size=8 * GIB, dev_path="/dev/none-c")
+    await put(found.state, kinds.DISCOVERED_VOLUME, "none-c", content)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("disk", "reason"),
+    [
+        ("/dev/none-z", r"there is no disk /dev/none-z \(disks: .*/dev/none-a: model QEMU, 8 GiB"),
+        ("none-a", "there is no disk none-a"),
+        ("/dev/none-b", r"/dev/none-b: .* is too small, the partitions need 4\.2 GiB"),
+        ("/dev/none-c", r"is not empty: xfs \(talosctl wipe disk none-c erases it\)"),
+    ],
+)
+async def test_a_disk_that_is_not_installed_to(tmp_path: Path, disk: str, reason: str) -> None:
+    upgrades, lines = await make_upgrades(), list[str]()
+    with pytest.raises(UserError, match=rf"destination\.disk: .*{reason}"):
+        await install_release(upgrades, make_release(tmp_path, FILES), disk, lines.append)
+    assert lines == []
+
+
+async def test_a_disk_in_use_is_not_installed_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_busy(path: str) -> bool:
+        return path == "/dev/none-a"
+
+    upgrades = await make_upgrades()
+    monkeypatch.setattr(installer, "is_device_busy", is_busy)
+    with pytest.raises(UserError, match="is in use"):
+        await install_release(upgrades, make_release(tmp_path, FILES), "/dev/none-a", lambda _: None)
+
+
+async def test_a_release_of_another_architecture_is_not_installed(tmp_path: Path) -> None:
+    upgrades = await make_upgrades()
+    release = make_release(tmp_path, FILES)
+    foreign = replace(release, manifest=replace(release.manifest, architecture="arm64"))
+    with pytest.raises(UserError, match="the release is for arm64, this machine is amd64"):
+        await install_release(upgrades, foreign, "/dev/none-a", lambda _: None)
+
+
+async def test_a_platform_without_disks_is_not_installed_to(tmp_path: Path) -> None:
+    upgrades = await make_upgrades()
+    upgrades.slots = FolderSlots(SlotFolder(tmp_path / "slots"))
+    with pytest.raises(UserError, match="this platform has no disks to install to"):
+        await install_release(upgrades, make_release(tmp_path, FILES), "/dev/none-a", lambda _: None)
+
+
+async def test_what_is_said_before_the_first_byte_is_written(tmp_path: Path) -> None:
+    upgrades, lines = await make_upgrades(), list[str]()
+    with pytest.raises(FileNotFoundError, match="none-a"):
+        await install_release(upgrades, make_release(tmp_path, FILES), "/dev/none-a", lines.append)
+    assert lines[:2] == [
+        "The system will be installed to /dev/none-a: model QEMU, 8 GiB",
+        "  chosen by destination.disk: /dev/none-a",
+    ]
+    assert lines[-1].startswith("erasing what is on the disk"), "and it ends with what it was doing"

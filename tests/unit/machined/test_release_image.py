@@ -14,6 +14,7 @@ from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.machined.upgrade import image
 from talos.machined.upgrade.image import BLOBS, Release, load_release
 from talos.system.errors import UserError
+from talos.upgrade.archive import SIGNATURE
 from talos.upgrade.release import main
 from talos.upgrade.signature import format_public
 
@@ -32,14 +33,16 @@ class Store:
         monkeypatch.setattr(image, "read_content", self._read)
         assert main(["keygen", str(self.keys / "test.key")]) == 0
 
-    def add(self, *, signed: bool = True, key: str = "test.key") -> dict[str, Any]:
+    def add(
+        self, *, signed: bool = True, key: str = "test.key", version: str = "v1.15.1", content: bytes = b""
+    ) -> dict[str, Any]:
         """Import a release; its image's manifest."""
         files: list[str] = []
         for name in ("vmlinuz", "initramfs", "cmdline"):
-            (self._work / name).write_bytes(name.encode() * 1000)
+            (self._work / name).write_bytes((content or name.encode()) * 1000)
             files.append(str(self._work / name))
         plain, archive = self._work / "plain.tar", self._work / "signed.tar"
-        assert main(["make", "--version", "v1.15.1", "--out", str(plain), *files]) == 0
+        assert main(["make", "--version", version, "--out", str(plain), *files]) == 0
         if signed:
             assert main(["sign", "--key", str(self.keys / key), "--out", str(archive), str(plain)]) == 0
         with tarfile.open(archive if signed else plain) as tar:
@@ -114,6 +117,23 @@ async def test_unsigned_foreign_and_altered_releases_are_refused(store: Store) -
     with pytest.raises(UserError, match="trusts no key"):
         await store.load()
     del manifest
+
+
+async def test_a_signature_of_an_older_release_is_refused(store: Store) -> None:
+    older, newer = store.add(version="v1.15.0"), store.add()
+    newer["annotations"][SIGNATURE] = older["annotations"][SIGNATURE]
+    store.name(newer)
+    with pytest.raises(UserError, match="is of none of the 1 keys"):
+        await store.load()
+
+
+async def test_the_signed_manifest_of_an_older_release_is_refused_over_other_files(store: Store) -> None:
+    older = store.add(version="v1.15.0")
+    newer = store.add(content=b"altered")
+    newer["annotations"] = older["annotations"]
+    store.name(newer)
+    with pytest.raises(UserError, match="initramfs has 7000 bytes, the manifest says 9000"):
+        await store.load()
 
 
 async def test_the_files_of_another_release_are_refused(store: Store) -> None:

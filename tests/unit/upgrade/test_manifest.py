@@ -50,11 +50,22 @@ def test_a_wrong_manifest_is_refused(changes: dict[str, Any], text: str) -> None
         parse(**changes)
 
 
+VALID = json.dumps(make_document()).encode()
+
+
 @pytest.mark.parametrize(
-    "data", [b"", b"[]", b"\xff", b"[" * 60000, b'{"version": 1, "version": 2}', b" " * 99999]
+    ("data", "text"),
+    [
+        (b"", "is no JSON"),
+        (b"[]", "needs exactly the fields"),
+        (b"\xff", "is no JSON"),
+        (b"[" * 60000, "is no JSON"),
+        (b'{"version": "v1.15.0", ' + VALID[1:], "a key appears twice"),
+        (VALID.ljust(65537), "has 65537 bytes, at most 65536 are read"),
+    ],
 )
-def test_what_is_no_manifest_is_refused(data: bytes) -> None:
-    with pytest.raises(UserError, match="release manifest: "):
+def test_what_is_no_manifest_is_refused(data: bytes, text: str) -> None:
+    with pytest.raises(UserError, match=f"release manifest: .*{text}"):
         parse_release(data)
 
 

@@ -182,6 +182,9 @@ def test_truncated_and_compressed_layers_are_refused(release: ReleaseManifest, t
         path.write_bytes(whole[:size])
         with pytest.raises(UserError, match="release layer: "):
             check_layer(path, release)
+    path.write_bytes(whole[: -1024 - 512 + 3])  # within the last file
+    with pytest.raises(UserError, match="release layer: ends too early"):
+        check_layer(path, release)
     path.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(range(1, 256)) * 4)
     with pytest.raises(UserError, match="is no uncompressed tar"):
         check_layer(path, release)
