@@ -1,9 +1,13 @@
 """``talosctl upgrade`` from the image to the verdict, with a node that answers as a trial does."""
 
+import os
+import signal
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from google.protobuf.message import Message
 
 from talos.api.common.common_pb2 import Data
 from talos.api.cosi.resource_pb2 import Resource
@@ -126,3 +130,47 @@ def test_a_release_comes_from_a_file(talosctl: Client, node: FakeNode, tmp_path:
     assert (missing.code, missing.err) == (1, "error: --image: there is no file ./gone.tar\n")
     several = talosctl("upgrade", "-n", "10.0.0.2,10.0.0.3", "--image", str(archive))
     assert "--image: is a file, which is sent to one node only" in several.err
+
+
+@pytest.fixture
+def interrupted() -> Iterator[None]:
+    """Interrupts are not ignored, as they are by what a shell runs in its background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupted")
+@pytest.mark.parametrize(
+    ("method", "request_type", "text"),
+    [
+        (
+            "/machine.LifecycleService/Upgrade",
+            lifecycle_pb2.LifecycleServiceUpgradeRequest,
+            f"10.0.0.2: interrupted: {upgrade.BEFORE_REBOOT}\n",
+        ),
+        (
+            "/machine.MachineService/Events",
+            machine_pb2.EventsRequest,
+            "10.0.0.2: interrupted: it goes on by itself\n",
+        ),
+    ],
+)
+def test_an_interrupt_shows_how_it_leaves_the_node(
+    talosctl: Client, node: FakeNode, method: str, request_type: type[Message], text: str
+) -> None:
+    serve(node, [STAGED])
+    is_over = threading.Event()
+
+    def interrupt(*_: object) -> list[Message]:
+        os.kill(os.getpid(), signal.SIGINT)
+        is_over.wait(60)
+        return []
+
+    node.on(method, request_type, interrupt, stream=True)
+    try:
+        result = talosctl(*ARGV)
+    finally:
+        is_over.set()
+    assert result.code == 130
+    assert result.err.endswith(text)

@@ -39,14 +39,18 @@ class Drainer:
             if not found["spec"].get("unschedulable"):
                 await set_unschedulable(client, name, unschedulable=True)
                 self.cordoned[node] = name
-            left = await drain(
-                client,
-                name,
-                sleep=asyncio.sleep,
-                now=time.monotonic,
-                seconds=self.seconds,
-                report=lambda line: console.note(f"{node}: {line}"),
-            )
+            try:
+                left = await drain(
+                    client,
+                    name,
+                    sleep=asyncio.sleep,
+                    now=time.monotonic,
+                    seconds=self.seconds,
+                    report=lambda line: console.note(f"{node}: {line}"),
+                )
+            except BaseException:  # an interrupt, too: the node does not reboot
+                await self.uncordon(session, node)
+                raise
         except KubernetesError as error:
             raise UserError(f"Kubernetes: {error}", where=f"node {name}") from None
         if left:
@@ -59,7 +63,7 @@ class Drainer:
 
     async def uncordon(self, session: Session, node: str) -> None:
         """Allow pods on a node again, as soon as an API server answers; UserError when none does."""
-        name, end = self.cordoned.pop(node, ""), time.monotonic() + BACK_WITHIN
+        name, end = self.cordoned.get(node, ""), time.monotonic() + BACK_WITHIN
         while name:
             try:
                 await set_unschedulable(await _connect(session), name, unschedulable=False)
@@ -67,11 +71,16 @@ class Drainer:
                 if isinstance(error, RpcError) and error.code is Code.PERMISSION_DENIED:
                     raise
                 if time.monotonic() > end:
-                    text = f"is still cordoned: {error}"
-                    raise UserError(text, where=f"node {name}", hint=f"kubectl uncordon {name}") from None
+                    raise UserError(f"is not uncordoned: {error}", where=f"node {name}") from None
                 await asyncio.sleep(PAUSE)
             else:
+                del self.cordoned[node]
                 return
+
+    def show_cordoned(self) -> None:
+        """Name the nodes that are left cordoned: by an interrupt, a failure, or because nobody waited."""
+        for node, name in self.cordoned.items():
+            console.note(f"{node}: is cordoned: kubectl uncordon {name}, when it is back")
 
 
 async def _connect(session: Session) -> KubernetesClient:

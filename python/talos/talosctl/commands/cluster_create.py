@@ -2,7 +2,8 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from talos.provision.configs import ConfigOptions
 from talos.provision.local import CreateOptions, create_cluster
 from talos.provision.plan import ClusterOptions, parse_flag_size
 from talos.provision.progress import show_progress
+from talos.provision.store import ClusterFolder
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation, Lazy
 from talos.talosctl.cli.flag import Flag, Flags, Type
@@ -55,7 +57,7 @@ def run_create(invocation: Invocation) -> int:
     )
     chosen = make_container_options(flags)
     end = time.monotonic() + seconds
-    with show_progress() as progress:
+    with showing_left(options.directory, chosen.name), show_progress() as progress:
         created = create_cluster(chosen, make_config_options(flags), options, progress)
         if not seconds:
             return 0
@@ -65,6 +67,28 @@ def run_create(invocation: Invocation) -> int:
     show_services(services)
     show_next(addresses, created.context, flags.text("name"), flags.text("talosconfig-destination"))
     return 0
+
+
+@contextmanager
+def showing_left(directory: Path, name: str) -> Generator[None]:
+    """After a failure or an interrupt: that nodes run which this call has started, and how to end them."""
+    folder = ClusterFolder(directory.resolve() / name)
+    was_there = folder.path.exists()
+    try:
+        yield
+    except BaseException:
+        if not was_there and folder.path.exists():
+            named = make_name_flag(name)
+            console.note(
+                f"The nodes of {name} go on running: talosctl cluster logs{named} shows their consoles, "
+                f"talosctl cluster destroy{named} removes them."
+            )
+        raise
+
+
+def make_name_flag(name: str) -> str:
+    """What names a cluster on a command line."""
+    return "" if name == DEFAULT_NAME else f" --name {name}"
 
 
 def choose_provider(flags: Flags) -> Provider:
@@ -154,7 +178,7 @@ def show_next(addresses: list[str], context: str, name: str, talosconfig: str) -
     console.note(f"\nThe cluster's context is {context}; commands go to {addresses[0]}. Try:")
     for line in lines:
         console.note(f"  {program} {line}")
-    named = "" if name == DEFAULT_NAME else f" --name {name}"
+    named = make_name_flag(name)
     console.note(f"  talosctl cluster show{named}\n  talosctl cluster destroy{named}")
 
 

@@ -27,6 +27,7 @@ from talos.talosctl.commands.cluster_create import (
     make_config_options,
     make_options,
     show_next,
+    showing_left,
 )
 from talos.talosctl.commands.cluster_kubernetes import bring_up_with_kubernetes
 from talos.talosctl.commands.cluster_ready import show_services
@@ -68,7 +69,7 @@ def create_machines(
         directory=Path(flags.text("state")), talosconfig=flags.text("talosconfig-destination"), wait=0
     )
     end = time.monotonic() + seconds
-    with show_progress() as progress:
+    with showing_left(options.directory, chosen.name), show_progress() as progress:
         created = create_cluster(chosen, make_config_options(flags), options, progress)
         nodes = created.info.nodes
         addresses = [str(node.address) for node in nodes]
@@ -99,9 +100,9 @@ def left(end: float) -> float:
 async def give_configs(configs: Mapping[str, bytes], end: float, report: Callable[[str], None]) -> None:
     """Apply each config by the address of its machine, as soon as that is in maintenance mode."""
     target = Target(endpoints=(), nodes=tuple(configs), insecure=True)
-    async with asyncio.TaskGroup() as group:
-        for address, config in configs.items():
-            group.create_task(_give_config(target, address, config, end, report))
+    await asyncio.gather(
+        *(_give_config(target, address, config, end, report) for address, config in configs.items())
+    )
 
 
 async def _give_config(

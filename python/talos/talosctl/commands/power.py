@@ -44,7 +44,10 @@ def run_reboot(invocation: Invocation) -> int:
     from talos.talosctl.client.drain import Drainer
 
     drainer = Drainer(flags.seconds("drain-timeout"))
-    return run_power(invocation, act, is_reboot=True, prepare=drainer.drain, finish=drainer.uncordon)
+    try:
+        return run_power(invocation, act, is_reboot=True, prepare=drainer.drain, finish=drainer.uncordon)
+    finally:
+        drainer.show_cordoned()
 
 
 REBOOT = Command(

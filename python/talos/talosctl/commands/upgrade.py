@@ -45,6 +45,10 @@ LEGACY_FLAGS = ("force", "legacy", "preserve", "stage")
 FLEET_FLAGS = ("parallel", "max-unavailable", "output")
 POLL_INTERVAL = 2.0
 """Seconds between two looks at a node that is on trial."""
+BEFORE_REBOOT = (
+    "it was not told to reboot: its next reboot boots what is installed by now, rollback takes that back"
+)
+"""How an interrupt leaves a node."""
 REBOOT_MODES = {"default": RebootRequest.DEFAULT, "powercycle": RebootRequest.POWERCYCLE}
 
 
@@ -89,7 +93,7 @@ def run_upgrade(invocation: Invocation) -> int:
     async def finish(session: Session, node: str) -> None:
         await _wait_for_verdict(session, node, seconds=flags.seconds("timeout"))
 
-    return run_power(invocation, act, is_reboot=True, prepare=install, finish=finish)
+    return run_power(invocation, act, is_reboot=True, prepare=install, finish=finish, before=BEFORE_REBOOT)
 
 
 def find_archive(image: str) -> Path | None:

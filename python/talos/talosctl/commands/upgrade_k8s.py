@@ -1,5 +1,7 @@
 """``talosctl upgrade-k8s``."""
 
+import asyncio
+
 from talos.config import contract
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
@@ -39,7 +41,11 @@ def run_upgrade(invocation: Invocation) -> int:
         raise UserError("there is no such policy", where="--manifests-inventory-policy", hint=hint)
 
     async def upgrade(session: Session, node: str) -> None:
-        await _upgrade(session, node, target, flags)
+        try:
+            await _upgrade(session, node, target, flags)
+        except asyncio.CancelledError:
+            console.note("interrupted: what is done stays; the same command goes on from there")
+            raise
 
     return run_async(run_on_cluster(flags, "upgrade-k8s", upgrade))
 
