@@ -1,4 +1,4 @@
-"""What the programs of Kubernetes on a node must have in common: versions that work together, networks apart.
+"""What Kubernetes on a node must have in common: versions that work together, networks apart, authorizers.
 
 https://kubernetes.io/releases/version-skew-policy/
 """
@@ -10,6 +10,7 @@ from ipaddress import ip_network
 from talos.config import contract, effective, kubernetes
 from talos.config.check.note import Note
 from talos.config.documents.kubernetes.api_server import KubeAPIServerConfig
+from talos.config.documents.kubernetes.authorizer import KubeAuthorizerConfig
 from talos.config.documents.kubernetes.controller_manager import KubeControllerManagerConfig
 from talos.config.documents.kubernetes.kubelet import KubeletConfig
 from talos.config.documents.kubernetes.network import KubeNetworkConfig
@@ -25,10 +26,26 @@ _TAG = re.compile(r":v?(\d+)\.(\d+)\.\d+[^/]*$")
 
 
 def check_kubernetes(config: Config) -> Iterator[Note]:
-    """Networks that overlap, versions that are not supported or don't work together."""
+    """Networks that overlap, versions that are not supported or don't work together, authorizers too many."""
     if effective.cluster_endpoint(config):
         yield from _check_networks(config)
         yield from _check_versions(config)
+    yield from _check_authorizers(config)
+
+
+def _check_authorizers(config: Config) -> Iterator[Note]:
+    """The API server ends when there are two of a type that is no webhook."""
+    main = config.cluster.api_server if config.cluster else None
+    found = [
+        *((one.type, Note.at(one, "type")) for one in config.find_all(KubeAuthorizerConfig)),
+        *(
+            (one.type, Note.at(config.main, f"cluster.apiServer.authorizationConfig[{index}].type"))
+            for index, one in enumerate((main and main.authorization_config) or ())
+        ),
+    ]
+    for index, (kind, place) in enumerate(found):
+        if kind != "Webhook" and kind in [earlier for earlier, _ in found[:index]]:
+            yield place.find(f'"{kind}" is there already', hint="several may be of type Webhook only")
 
 
 def _check_networks(config: Config) -> Iterator[Note]:

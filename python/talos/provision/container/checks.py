@@ -55,11 +55,13 @@ def check_image(image: Path) -> None:
             magic = file.read(len(SQUASHFS_MAGIC))
     except OSError as error:
         raise UserError(
-            f"the image can't be read: {error.strerror}", where=str(image), hint="build it: make image"
+            f"the image can't be read: {error.strerror}",
+            where=str(image),
+            hint="build it: make build, which makes build/image.squashfs",
         ) from None
     if magic != SQUASHFS_MAGIC:
         raise UserError(
             f"this is no squashfs image: it begins with {magic!r}",
             where=str(image),
-            hint="build it: make image",
+            hint="build it: make build, which makes build/image.squashfs",
         )
