@@ -144,7 +144,8 @@ class Fleet:
         except (FailedError, RpcError, UserError) as error:
             reason = error.message if isinstance(error, RpcError) else str(error)
         except TimeoutError:
-            reason = f"not done after {order.timeout:g} s: {row.step.value} {row.detail}".rstrip()
+            detail = f", {row.detail}" if row.detail else ""
+            reason = f"not done after {order.timeout:g} s: {row.step.value}{detail}"
         else:
             return
         self._fail(f"{row.name}: {reason}")
@@ -220,6 +221,7 @@ class Fleet:
             except RpcError as error:
                 if error.code in (Code.PERMISSION_DENIED, Code.UNAUTHENTICATED):
                     raise
+                self.progress.move(row, row.step, "does not answer")
                 continue
             state = now.upgrade
             if now.boot == before.boot or state is None:

@@ -73,8 +73,8 @@ def test_workers_are_bounded_twice(parallel: int, away: int) -> None:
     [
         ("install", "exit code 2: refused: the release is not signed"),
         ("trial", "v1.15.1 was reverted, v1.15.0 runs: self-check: the network is not ready"),
-        ("health", "not done after 0.3 s: becoming well service kubelet is Preparing"),
-        ("away", "not done after 0.3 s: rebooting"),
+        ("health", "not done after 0.3 s: becoming well, service kubelet is Preparing"),
+        ("away", "not done after 0.3 s: rebooting, does not answer"),
     ],
 )
 def test_the_first_failure_ends_it(fails: str, reason: str) -> None:
