@@ -9,11 +9,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from talos.system.errors import UserError
-from talos.upgrade.archive import read_annotations, read_archive
+from talos.upgrade.archive import MANIFEST, read_annotations, read_archive
 from talos.upgrade.layer import check_layer
 from talos.upgrade.manifest import FOLDER, ReleaseManifest, parse_release
 from talos.upgrade.release import main
-from talos.upgrade.signature import format_public, load_keys, load_private, sign, verify
+from talos.upgrade.signature import format_public, load_keys, load_private, load_public, sign, verify
 
 from .releases import CONTENT, Tar, make_release
 
@@ -91,6 +91,16 @@ def test_files_that_are_no_keys_are_named(tmp_path: Path) -> None:
     (tmp_path / "two.pub").write_text("hello", encoding="ascii")
     with pytest.raises(UserError, match=r"two\.pub: is no public Ed25519 key"):
         load_keys(tmp_path)
+    with pytest.raises(UserError, match=r"none\.pub: No such file"):
+        load_public(tmp_path / "none.pub")
+    with pytest.raises(UserError, match=r"none\.key: No such file"):
+        load_private(tmp_path / "none.key")
+    many = tmp_path / "many"
+    many.mkdir()
+    for number in range(17):
+        (many / f"{number}.pub").write_bytes((tmp_path / "one.pub").read_bytes())
+    with pytest.raises(UserError, match="more than 16 keys"):
+        load_keys(many)
     with pytest.raises(UserError, match="is no private Ed25519 key"):
         load_private(tmp_path / "one.pub")
 
@@ -101,8 +111,30 @@ def test_what_is_no_release_is_refused(tmp_path: Path, capsys: pytest.CaptureFix
     archive.write_bytes(b"hello")
     assert main(["sign", "--key", str(key), str(archive)]) == 1
     assert "is no release archive" in capsys.readouterr().err
-    with pytest.raises(UserError, match="is no release of this system"):
-        read_annotations({}, "image x")
+    for annotations, text in (
+        ({}, "is no release of this system"),
+        ({MANIFEST: "?"}, "its release manifest is no base64"),
+        ({MANIFEST: "A" * 131_073}, "its release manifest has 131073 characters"),
+    ):
+        with pytest.raises(UserError, match=f"image x: {text}"):
+            read_annotations(annotations, "image x")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        ("other.json", b"{}", r"has no valid index\.json"),
+        ("index.json", b"[]", r"has no valid index\.json"),
+        ("index.json", b"{}".ljust((1 << 20) + 1), r"has no valid index\.json"),
+        ("index.json", b'{"manifests": []}', r"its index\.json names no image"),
+        ("index.json", b'{"manifests": [{"digest": "sha256:0"}]}', "has no valid blobs/sha256/0"),
+    ],
+)
+def test_an_archive_without_a_release_is_refused(
+    name: str, content: bytes, text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=text):
+        read_archive(Tar().add(name, content).write(tmp_path / "archive.tar"))
 
 
 @pytest.fixture

@@ -102,21 +102,21 @@ def test_the_state_survives_meta() -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
+    ("data", "text"),
     [
-        b"",
-        b"garbage",
-        b"\xff\xfe",
-        b"[]",
-        b"{}",
-        b" " * 5000,
-        format_state(STAGED).replace(b'"B"', b'"C"'),
-        format_state(STAGED).replace(b"staged", b"stolen"),
-        format_state(STAGED).replace(b'"A"', b"1"),
+        (b"", "Expecting value"),
+        (b"garbage", "Expecting value"),
+        (b"\xff\xfe", "Expecting value|codec can't decode"),
+        (b"[]", "not the fields of an upgrade"),
+        (b"{}", "not the fields of an upgrade"),
+        (format_state(STAGED).ljust(5000), "5000 bytes, at most 4096"),
+        (format_state(STAGED).replace(b'"B"', b'"C"'), "the slots"),
+        (format_state(STAGED).replace(b"staged", b"stolen"), "'stolen' is not a valid Phase"),
+        (format_state(STAGED).replace(b'"A"', b"1"), "a field that is no text"),
     ],
 )
-def test_garbage_is_refused(data: bytes) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - JSON, Unicode and our own
+def test_garbage_is_refused(data: bytes, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
         parse_state(data)
 
 

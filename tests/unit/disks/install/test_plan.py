@@ -1,17 +1,21 @@
 """Which disk is chosen, and what keeps the installer from one."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from talos.api.definitions import block_pb2
 from talos.config.read.loader import load
 from talos.disks.disk import Content, Disk
-from talos.disks.install.plan import InstallPlan, choose_disk, make_plan, plan_install
+from talos.disks.install.plan import InstallPlan, choose_disk, is_device_busy, make_plan, plan_install
 from talos.disks.install.request import InstallRequest, read_request
 from talos.disks.layout import GIB, MIB, MINIMUM_SIZE
 from talos.resource.kinds import DISCOVERED_VOLUME, DISK
 from talos.resource.memory.state import MemoryState
 from talos.resource.resource import make_resource
 from talos.system.errors import UserError
+from talos.system.process import run_command
 
 from .world import make_contents, make_disk, make_request
 
@@ -179,6 +183,26 @@ def test_a_disk_that_is_refused(disk: Disk, message: str) -> None:
 def test_a_disk_in_use_is_refused_even_with_wipe() -> None:
     with pytest.raises(UserError, match="is in use"):
         make_plan([make_disk()], make_request(wipe=True), is_busy=lambda path: path == "/dev/vda")
+
+
+@pytest.mark.root
+def test_a_device_that_something_holds_is_in_use(tmp_path: Path) -> None:
+    """As a mount of it holds it, or of a partition."""
+    image = tmp_path / "disk"
+    image.touch()
+    os.truncate(image, MIB)
+    device = run_command(["losetup", "--find", "--show", str(image)]).stdout.strip()
+    try:
+        assert not is_device_busy(device)
+        holder = os.open(device, os.O_RDONLY | os.O_EXCL)
+        try:
+            assert is_device_busy(device)
+        finally:
+            os.close(holder)
+        assert not is_device_busy(device)
+    finally:
+        run_command(["losetup", "--detach", device])
+    assert not is_device_busy("/dev/none-a"), "that there is none is for others to say"
 
 
 def test_wipe_allows_to_erase() -> None:

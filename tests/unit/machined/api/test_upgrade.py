@@ -160,6 +160,10 @@ async def test_what_is_asked_before_the_installer_begins(metal: Caller) -> None:
     async with metal.node.upgrades.lock():
         with pytest.raises(RpcError, match=BUSY):
             await metal.read("Install", request, "machine.LifecycleService")
+    nowhere = lifecycle_pb2.LifecycleServiceInstallRequest()
+    with pytest.raises(RpcError, match=r"destination\.disk is required") as refused:
+        await metal.read("Install", nowhere, "machine.LifecycleService")
+    assert refused.value.code is Code.INVALID_ARGUMENT
     await put(
         metal.node.state, kinds.VOLUME_STATUS, "META", VolumeStatusSpec(phase=enums_pb2.VOLUME_PHASE_READY)
     )
