@@ -1,5 +1,6 @@
 """What the controller is to do: a policy, of one YAML file or of a resource of Kubernetes, read strictly."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from talos.upgrade_controller.credentials import NOBODY, Credentials, parse_cred
 from talos.upgrade_controller.window import DAYS, Window, make_window
 
 ROLES = ("controlplane", "worker")
+OF_VALUES, OF_KEYS = ("In", "NotIn"), ("Exists", "DoesNotExist")
+"""The operators of rules on labels: on a value, and on whether there is one."""
 MAX_CONFIG = 64 * 1024
 """Bytes of the file, and of one with credentials."""
 
@@ -41,12 +44,23 @@ class ChannelSection(Section):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LabelRule(Section):
+    """A rule on one label, as in Kubernetes' own selectors."""
+
+    key: str = setting("the label", default=REQUIRED)
+    operator: str = setting("what is asked of it", default=REQUIRED, allowed=(*OF_VALUES, *OF_KEYS))
+    values: tuple[str, ...] = setting("the values, for In and NotIn", default=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodesSection(Section):
     """Which nodes are kept at the channel's release."""
 
     roles: tuple[str, ...] = setting("of these roles (default: both)", default=ROLES, allowed=ROLES)
     hostnames: tuple[str, ...] = setting("whose hostname matches one of these patterns", default=("*",))
     exclude: tuple[str, ...] = setting("but for those whose hostname matches one of these", default=())
+    match_labels: Mapping[str, str] | None = setting("whose labels in Kubernetes have these values")
+    match_expressions: tuple[LabelRule, ...] = setting("whose labels satisfy these rules", default=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +157,12 @@ def check_policy(policy: Policy, where: str) -> tuple[Window, ...]:
         parse_unavailable(policy.max_unavailable, 1, where=f"{where}maxUnavailable")
     if not policy.channel.keys:
         raise UserError("is empty", where=f"{where}channel.keys", hint="name a public key")
+    for index, rule in enumerate(policy.nodes.match_expressions):
+        place = f"{where}nodes.matchExpressions[{index}].values"
+        if rule.operator in OF_VALUES and not rule.values:
+            raise UserError("is empty", where=place, hint=f"{rule.operator} needs a value")
+        if rule.operator in OF_KEYS and rule.values:
+            raise UserError("is not empty", where=place, hint=f"{rule.operator} takes no value")
     return tuple(
         make_window(one.days, one.start, one.end, one.time_zone, where=f"{where}windows[{index}]")
         for index, one in enumerate(policy.windows)

@@ -6,24 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol, override
 
-from talos.api.definitions.cluster_pb2 import MemberSpec
 from talos.api.rpc import RpcError
-from talos.daemon.health import find_address, is_control_plane
 from talos.fleet.calls import FleetCalls
 from talos.fleet.engine import Fleet, Order
 from talos.fleet.plan import Limits, Plan, make_plan, parse_unavailable
 from talos.fleet.progress import Progress, Row, Step
-from talos.resource import kinds
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.upgrade.state import Phase
 from talos.upgrade_controller import status as states
 from talos.upgrade_controller.channel import ChannelRelease, read_channel
-from talos.upgrade_controller.config import Access, NodesSection, Settings, load_settings
+from talos.upgrade_controller.config import Access, Settings, load_settings
+from talos.upgrade_controller.selection import select_nodes
 from talos.upgrade_controller.status import Status, read_status, read_texts, write_status
 
 WRITE_INTERVAL = 1.0
@@ -117,22 +114,6 @@ def find_reverted(plan: Plan, version: str) -> str:
     return "; ".join(found)
 
 
-def choose_nodes(members: Sequence[MemberSpec], chosen: NodesSection) -> list[str]:
-    """The addresses of the members that are selected, ordered by hostname."""
-    found: list[str] = []
-    for member in sorted(members, key=lambda one: one.hostname):
-        name, role = member.hostname, "controlplane" if is_control_plane(member) else "worker"
-        is_named = any(fnmatchcase(name, pattern) for pattern in chosen.hostnames)
-        if (
-            (address := find_address(member))
-            and role in chosen.roles
-            and is_named
-            and not any(fnmatchcase(name, pattern) for pattern in chosen.exclude)
-        ):
-            found.append(address)
-    return found
-
-
 @dataclass(slots=True, kw_only=True)
 class UpgradeController:
     """Follows one channel for one cluster. Who shares ``turn`` upgrades one after another."""
@@ -223,9 +204,9 @@ class UpgradeController:
         shown = {"version": version, "commit": release.manifest.commit, "image": release.image}
         self.status = replace(self.status, release=shown)
         calls = self.connect(settings.access)
-        nodes = choose_nodes(await calls.specs("", kinds.MEMBER), policy.nodes)
+        nodes = await select_nodes(calls, policy.nodes)
         if not nodes:
-            hint = "discovery has to be on, and the pattern to match"
+            hint = "discovery has to be on, and what selects nodes to fit one of them"
             raise UserError("no member of the cluster is selected", where="nodes", hint=hint)
         plan = await make_plan(calls, nodes, version=version)
         self._note_nodes(

@@ -84,6 +84,12 @@ def _make_value(field: Field, shape: Shape) -> Manifest:
             assert shape.item is not None
             least = {"minItems": 1} if field.required else {}
             return {"type": "array", "maxItems": MOST, **least, "items": _make_value(field, shape.item)}
+        case Form.MAP:
+            return {
+                "type": "object",
+                "maxProperties": MOST,
+                "additionalProperties": {**TEXT, "maxLength": LONGEST},
+            }
         case _:
             pass
     if shape.type is bool:

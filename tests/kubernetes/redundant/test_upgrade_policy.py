@@ -78,7 +78,8 @@ def make_policy(
         "keys": [format_public(releases.key.public_key()).decode()],
         "endpoint": f"http://{kubernetes.cluster.info.subnet[-2]}:{MIRROR_PORT}",
     }
-    spec = {"channel": channel, "nodes": {"roles": ["worker"]}, **more}
+    is_worker = {"key": "node-role.kubernetes.io/control-plane", "operator": "DoesNotExist"}
+    spec = {"channel": channel, "nodes": {"matchExpressions": [is_worker]}, **more}
     head = {
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": KIND,

@@ -39,6 +39,8 @@ class Node:
     is_booting: bool = False
     unwell: str = ""
     """The service that does not run."""
+    labels: dict[str, str] | None = None
+    """In Kubernetes, where the node has registered."""
 
     async def boot(self) -> None:
         """Go down, come up with what is staged, and judge it."""
@@ -156,6 +158,8 @@ class Cluster:
             ),
             kinds.ETCD_MEMBER.type: kinds.ETCD_MEMBER.spec(member_id=f"{number:016x}"),
         }
+        if found.labels is not None:
+            specs[kinds.NODE_STATUS.type] = kinds.NODE_STATUS.spec(node_ready=True, labels=found.labels)
         if kind.type not in specs:
             return []
         resource = Resource()

@@ -47,6 +47,13 @@ def test_what_need_not_be_said(place: Path) -> None:
         ("interval: 5", "interval: "),
         ("maxUnavailable: some", "maxUnavailable: 'some' is no number of nodes"),
         ("nodes: {roles: [master]}", "nodes.roles[0]: "),
+        ("nodes: {matchLabels: [a]}", "nodes.matchLabels: "),
+        ("nodes: {matchExpressions: [{key: a, operator: Gt}]}", "nodes.matchExpressions[0].operator: "),
+        ("nodes: {matchExpressions: [{key: a, operator: In}]}", "matchExpressions[0].values: is empty"),
+        (
+            "nodes: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}",
+            "matchExpressions[0].values: is not empty",
+        ),
         ('windows: [{from: "22:00"}]', "windows[0].to: "),
         ('windows: [{from: "22:00", to: "26:00"}]', "windows[0].to: '26:00' is no time of the day"),
         ('windows: [{days: [someday], from: "22:00", to: "23:00"}]', "windows[0].days[0]: "),

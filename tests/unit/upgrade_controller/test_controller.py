@@ -191,6 +191,32 @@ def test_selected_nodes(world: World) -> None:
     assert "no member of the cluster is selected" in status["reason"]
 
 
+@pytest.mark.parametrize(
+    ("chosen", "hostnames"),
+    [
+        ({"matchLabels": {"zone": "a"}}, ["node-4"]),
+        ({"matchLabels": {"zone": "a", "gpu": ""}}, []),
+        ({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "c"]}]}, ["node-4"]),
+        ({"matchExpressions": [{"key": "gpu", "operator": "NotIn", "values": ["b"]}]}, ["node-4", "node-5"]),
+        ({"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}, ["node-5"]),
+        ({"matchExpressions": [{"key": "gpu", "operator": "DoesNotExist"}]}, ["node-4"]),
+    ],
+)
+def test_nodes_selected_by_their_labels(world: World, chosen: dict[str, Any], hostnames: list[str]) -> None:
+    world.cluster.nodes["10.0.0.4"].labels = {"zone": "a"}
+    world.cluster.nodes["10.0.0.5"].labels = {"zone": "b", "gpu": ""}
+    _, status = world.once(nodes={"roles": ["worker"], **chosen}, paused=True)
+    assert [node["hostname"] for node in status.get("nodes", ())] == hostnames
+    assert status["state"] == ("paused" if hostnames else "error")
+
+
+def test_nodes_whose_labels_are_not_known_are_not_passed_over(world: World) -> None:
+    world.cluster.nodes["10.0.0.4"].labels = {"zone": "a"}
+    _, status = world.once(nodes={"roles": ["worker"], "matchLabels": {"zone": "a"}})
+    assert (status["state"], world.cluster.log) == ("error", [])
+    assert "nodes: node-5 has not registered with Kubernetes" in status["reason"]
+
+
 def test_what_can_not_be_used_is_said(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.error = "the registry answers 503"
     is_well, status = world.once()
