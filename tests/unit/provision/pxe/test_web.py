@@ -3,6 +3,7 @@
 import http.client
 from collections.abc import Generator
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 from tests.harness.serving import serving
@@ -17,9 +18,13 @@ MAC = "52:54:00:AA:00:01"
 class Client:
     """Asks with the path as it is: no client's library shall clean it up."""
 
-    def __init__(self, port: int, logged: list[str]) -> None:
+    def __init__(self, port: int, logged: SimpleQueue[str]) -> None:
         self.port = port
-        self.logged = logged
+        self._logged = logged
+
+    def next_line(self) -> str:
+        """The next line that the server shows: it may do so after it has answered."""
+        return self._logged.get(timeout=10)
 
     def get(self, path: str, method: str = "GET") -> tuple[int, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
@@ -40,9 +45,9 @@ def client(tmp_path: Path) -> Generator[Client]:
     (assets / "sub/boot.ipxe").write_text("#!ipxe\n")
     (configs / "52-54-00-aa-00-01.yaml").write_text("by mac")
     (configs / "worker-1.yaml").write_text("by hostname")
-    logged: list[str] = []
+    logged: SimpleQueue[str] = SimpleQueue()
     server = make_server(
-        Site(assets=assets, configs=configs, script="#!ipxe\nhello\n"), "127.0.0.1", 0, logged.append
+        Site(assets=assets, configs=configs, script="#!ipxe\nhello\n"), "127.0.0.1", 0, logged.put
     )
     with serving(server):
         yield Client(server.server_port, logged)
@@ -53,7 +58,12 @@ def test_the_script_and_the_files(client: Client) -> None:
     assert client.get("/assets/sub/boot.ipxe") == (200, "#!ipxe\n")
     assert client.get("/assets/vmlinuz") == (200, "k" * 3_000_000)
     assert client.get("/assets/vmlinuz", "HEAD") == (200, "")
-    assert "127.0.0.1: has loaded vmlinuz, 3.0 MB" in client.logged
+    lines = [client.next_line() for _ in range(3)]
+    assert lines == [
+        "127.0.0.1: runs the script",
+        "127.0.0.1: has loaded boot.ipxe",
+        "127.0.0.1: has loaded vmlinuz, 3.0 MB",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +102,7 @@ def test_a_missing_config_lists_the_files_looked_for(client: Client) -> None:
     assert "mac=52:54:00:00:00:09 uuid=4c4c4544" in text
     assert "52-54-00-00-00-09.yaml" in text
     assert "or default.yaml" in text
-    assert client.logged == [f"127.0.0.1: {text.strip()}"]
+    assert client.next_line() == f"127.0.0.1: {text.strip()}"
 
 
 def test_the_default_config(client: Client, tmp_path: Path) -> None:
