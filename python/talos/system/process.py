@@ -147,16 +147,25 @@ def spawn(
     )
 
 
-def read_processor_waits(pid: int) -> dict[str, float]:
-    """Seconds that each thread of a process was ready and had no processor; none of a process that has ended.
+@dataclass(frozen=True, slots=True)
+class ProcessorTime:
+    """Seconds that a thread ran, and that it was ready and had no processor."""
+
+    ran: float
+    waited: float
+
+
+def read_processor_times(pid: int) -> dict[str, ProcessorTime]:
+    """Those of each thread of a process; none of a process that has ended.
 
     ``/proc/<pid>/task/<tid>/schedstat`` is nanoseconds on a processor, nanoseconds waiting for one, turns.
     """
-    waits: dict[str, float] = {}
+    times: dict[str, ProcessorTime] = {}
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
-            waits[thread.name] = int((thread / "schedstat").read_text(encoding="ascii").split()[1]) / 1e9
-    return waits
+            ran, waited, _ = (thread / "schedstat").read_text(encoding="ascii").split()
+            times[thread.name] = ProcessorTime(int(ran) / 1e9, int(waited) / 1e9)
+    return times
 
 
 def set_oom_score(pid: int, score: int) -> None:

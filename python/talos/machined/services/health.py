@@ -18,7 +18,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from talos.api.rpc import Code, DuplexTransport, RpcError
 from talos.rpc.handlers import HEALTH, SERVING
-from talos.system.process import read_processor_waits
+from talos.system.process import ProcessorTime, read_processor_times
 
 INITIAL_DELAY = 1.0
 PERIOD = 20.0
@@ -174,14 +174,14 @@ class ProcessorWaits:
         self._pids = (pid, os.getpid())
         self._before = self._read()
 
-    def _read(self) -> list[dict[str, float]]:
-        return [read_processor_waits(pid) for pid in self._pids]
+    def _read(self) -> list[dict[str, ProcessorTime]]:
+        return [read_processor_times(pid) for pid in self._pids]
 
     def discount(self, silent: float) -> float:
         """What counts of seconds without an answer: without the longest that a thread has waited in them."""
         waited = max(
             (
-                now - before.get(thread, 0.0)
+                now.waited - (before[thread].waited if thread in before else 0.0)
                 for before, after in zip(self._before, self._read(), strict=True)
                 for thread, now in after.items()
             ),

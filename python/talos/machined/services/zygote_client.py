@@ -9,13 +9,19 @@ from collections.abc import Callable, Sequence
 
 import trio
 
+from talos.machined.services.health import LEAST_SILENCE
 from talos.machined.services.reaper import Child, Reaper
 from talos.machined.services.zygote import PID_FORMAT, ZYGOTE_FD, ForkRequest
+from talos.system.process import read_processor_times
 
-ANSWER_LIMIT = 10.0
-"""Seconds in which a zygote has to answer; a fork takes milliseconds."""
-FIRST_ANSWER_LIMIT = 60.0
-"""The same for its first answer: it may have to import all modules before, while the machine boots."""
+ANSWER_LIMIT = 60.0
+"""Seconds of silence after which a zygote hangs. A fork takes milliseconds, though all modules may have to be
+imported before it. That its process ends is noticed at once, whatever the limit.
+"""
+TICK = 1.0
+"""Seconds between two looks at what it does. Silence is counted in these: time in which PID 1 itself does not
+run says nothing about the zygote.
+"""
 
 
 class ZygoteLostError(Exception):
@@ -34,7 +40,6 @@ class Zygote:
         connection.setblocking(False)
         self._socket = trio.socket.from_stdlib_socket(connection)
         self.process = self._reaper.register(pid)
-        self._limit = FIRST_ANSWER_LIMIT
 
     async def fork(self, request: ForkRequest, output: int, ready: int) -> Child:
         """Start a daemon that writes to ``output`` and reports readiness on ``ready``.
@@ -44,23 +49,14 @@ class Zygote:
         async with self._lock:
             children: list[Child] = []
             with trio.CancelScope(shield=True):
-                with trio.move_on_after(self._limit) as limit:
-                    children.append(await self._request(request, output, ready))
-                if limit.cancelled_caught:
-                    # A daemon forked by now can't report its pid any more, and ends.
-                    if not self.process.has_ended:
-                        os.kill(self.process.pid, signal.SIGKILL)
-                    raise ZygoteLostError(
-                        f"the zygote did not answer within {self._limit:.0f} s, it is replaced"
-                    )
-                self._limit = ANSWER_LIMIT
+                children.append(await self._request(request, output, ready))
             return children[0]
 
     async def _request(self, request: ForkRequest, output: int, ready: int) -> Child:
         with self._reaper.expecting():
             try:
                 await self._socket.sendmsg([request.encode()], _rights([output, ready]))
-                answer = await self._socket.recv(64)
+                answer = await self._receive()
             except OSError as error:
                 raise ZygoteLostError(str(error)) from error
             if not answer:
@@ -70,18 +66,46 @@ class Zygote:
                 raise ZygoteLostError("the daemon ended before its main function")
             return self._reaper.register(pid)
 
+    async def _receive(self) -> bytes:
+        """The zygote's answer, empty when it has ended; ZygoteLostError, and its end, when it hangs."""
+        ticks, silent, before = 0, 0.0, read_activity(self.process.pid)
+        while silent < ANSWER_LIMIT:
+            with trio.move_on_after(TICK):
+                return await self._socket.recv(64)
+            ticks += 1
+            worked = read_activity(self.process.pid) - before
+            silent = max(LEAST_SILENCE * ticks * TICK, ticks * TICK - worked)
+        # A daemon forked by now can't report its pid any more, and ends.
+        self.process.signal(signal.SIGKILL)
+        raise ZygoteLostError(f"the zygote did not answer within {ticks * TICK:.0f} s, it is replaced")
+
     async def supervise(self, report: Callable[[str], None]) -> None:
         """Replace the zygote whenever it ends; its successor is a new interpreter instead of a fork."""
         while True:
             code = await self.process.wait()
             report(f"the zygote ended with {code}, starting another one")
             async with self._lock:
-                self._socket.close()
-                ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-                with theirs:
-                    pid = spawn_zygote(theirs.fileno())
-                self._connect(ours, pid)
+                try:
+                    self._replace()
+                except OSError as error:
+                    report(f"no zygote can be started: {error}")
             await trio.sleep(1)
+
+    def _replace(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            try:
+                pid = spawn_zygote(theirs.fileno())
+            except OSError:
+                ours.close()
+                raise
+        self._socket.close()
+        self._connect(ours, pid)
+
+
+def read_activity(pid: int) -> float:
+    """Seconds that a process has worked, or could have with a processor."""
+    return sum(time.ran + time.waited for time in read_processor_times(pid).values())
 
 
 def spawn_zygote(fd: int) -> int:

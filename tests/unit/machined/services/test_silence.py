@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from talos.machined.services.health import LEAST_SILENCE, ProcessorWaits
-from talos.system.process import read_processor_waits
+from talos.system.process import read_processor_times
 
 SECONDS = 60.0
 ENDLESS = "while True: pass"
@@ -48,14 +48,14 @@ def test_a_process_that_is_stopped_is_silent() -> None:
     with running(ENDLESS), running(ENDLESS) as stopped:
         os.kill(stopped, signal.SIGSTOP)
         wait_for(lambda: Path(f"/proc/{stopped}/stat").read_text().split()[2] == "T")
-        before = read_processor_waits(stopped)
+        before = read_processor_times(stopped)
         with running(ENDLESS) as other:
-            wait_for(lambda: sum(read_processor_waits(other).values()) > 0.1)
-        assert read_processor_waits(stopped) == before
+            wait_for(lambda: sum(time.waited for time in read_processor_times(other).values()) > 0.1)
+        assert read_processor_times(stopped) == before
 
 
 def test_one_that_has_ended_waits_no_more() -> None:
     with running(ENDLESS) as pid:
         waits = ProcessorWaits(pid)
-    assert read_processor_waits(pid) == {}
+    assert read_processor_times(pid) == {}
     assert waits.discount(1000.0) > 500.0
