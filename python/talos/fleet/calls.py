@@ -1,9 +1,10 @@
 """The calls on one node that an upgrade consists of, and what they find out."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 from google.protobuf.empty_pb2 import Empty
@@ -11,6 +12,7 @@ from google.protobuf.message import Message
 
 from talos.api.common.common_pb2 import ContainerdInstance
 from talos.api.cosi.resource_pb2 import Resource
+from talos.api.definitions.enums_pb2 import RuntimeMachineStage
 from talos.api.machine import image_pb2, lifecycle_pb2, machine_pb2
 from talos.api.machine.image_pb2 import ImageServicePullLayerProgress as Layer
 from talos.api.resource import config_pb2
@@ -23,6 +25,12 @@ from talos.upgrade.state import IDLE, STATE_TAG, Upgrade, parse_state
 
 LOOK_TIMEOUT = 10.0
 """Seconds for everything that one look at a node asks."""
+POLL_INTERVAL = 1.0
+"""Seconds between two looks at a node, and before a call is repeated."""
+LOST = (Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED)
+"""What a call ends with when there is no answer to it."""
+DEPENDENCY = 5
+"""The installer's exit code when containerd or etcd refuses: nothing is written then."""
 MACHINE = "/machine.MachineService/"
 
 
@@ -40,11 +48,51 @@ class FleetCalls(NodeCalls, Protocol):
         ...
 
 
+class InstallerError(RpcError):
+    """The installer of a node ended with another exit code than 0."""
+
+    def __init__(self, exit_code: int, text: str) -> None:
+        super().__init__(Code.ABORTED, f"the installer ended with exit code {exit_code}: {text}")
+        self.exit_code = exit_code
+
+
+async def repeat_lost[T](
+    call: Callable[[], Awaitable[T]], grace: float, report: Callable[[str], None] = lambda _: None
+) -> T:
+    """Repeat a call that gets no answer, for up to ``grace`` seconds, and report why; RpcError.
+
+    A call that was lost may still be at work, and refuse the next one meanwhile. So once one was lost, every
+    error is a reason to repeat it.
+    """
+    clock, end = asyncio.get_running_loop().time, inf
+    while True:
+        try:
+            return await call()
+        except RpcError as error:
+            if error.code in LOST:
+                end = min(end, clock() + grace)
+            if end == inf or clock() >= end:
+                raise
+            report(f"asked again: {error.message or error.code.name}")
+        await asyncio.sleep(POLL_INTERVAL)
+
+
+@asynccontextmanager
+async def limited_look() -> AsyncGenerator[None]:
+    """Bound what one look asks; RpcError."""
+    try:
+        async with asyncio.timeout(LOOK_TIMEOUT):
+            yield
+    except TimeoutError as error:
+        raise RpcError(Code.DEADLINE_EXCEEDED, f"no answer within {LOOK_TIMEOUT:g} s") from error
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """A node as its API shows it.
 
-    ``boot`` differs between two boots. ``upgrade`` is its own record, None while META is not read yet.
+    ``boot`` differs between two boots, ``is_running`` is False while the machine boots or goes down.
+    ``upgrade`` is its own record, None while META is not read yet.
     """
 
     node: str
@@ -53,6 +101,7 @@ class Look:
     architecture: str = ""
     is_control_plane: bool = False
     boot: str = ""
+    is_running: bool = False
     upgrade: Upgrade | None = IDLE
 
     @property
@@ -63,17 +112,14 @@ class Look:
 
 async def look_at(calls: FleetCalls, node: str) -> Look:
     """Ask a node what it is; RpcError."""
-    try:
-        async with asyncio.timeout(LOOK_TIMEOUT):
-            version, roles, names, upgrade, boot = await asyncio.gather(
-                calls.unary(node, MACHINE + "Version", Empty(), machine_pb2.VersionResponse),
-                calls.specs(node, kinds.MACHINE_TYPE),
-                calls.specs(node, kinds.HOSTNAME_STATUS),
-                read_upgrade(calls, node),
-                _read_boot(calls, node),
-            )
-    except TimeoutError as error:
-        raise RpcError(Code.DEADLINE_EXCEEDED, f"no answer within {LOOK_TIMEOUT:g} s") from error
+    async with limited_look():
+        version, roles, names, upgrade, statuses = await asyncio.gather(
+            calls.unary(node, MACHINE + "Version", Empty(), machine_pb2.VersionResponse),
+            calls.specs(node, kinds.MACHINE_TYPE),
+            calls.specs(node, kinds.HOSTNAME_STATUS),
+            read_upgrade(calls, node),
+            calls.resources(node, kinds.MACHINE_STATUS),
+        )
     found = version.messages[0].version if version.messages else machine_pb2.VersionInfo()
     of_control_plane = (config_pb2.INIT, config_pb2.CONTROL_PLANE)
     return Look(
@@ -82,7 +128,8 @@ async def look_at(calls: FleetCalls, node: str) -> Look:
         version=found.tag,
         architecture=found.arch,
         is_control_plane=any(role.machine_type in of_control_plane for role in roles),
-        boot=boot,
+        boot=next(map(_find_boot, statuses), ""),
+        is_running=any(map(_is_running, statuses)),
         upgrade=upgrade,
     )
 
@@ -102,12 +149,15 @@ async def read_upgrade(calls: FleetCalls, node: str) -> Upgrade | None:
     return IDLE
 
 
-async def _read_boot(calls: FleetCalls, node: str) -> str:
+def _find_boot(status: Resource) -> str:
     """When this boot's MachineStatus came to be: readers may not read the kernel's boot id."""
-    for status in await calls.resources(node, kinds.MACHINE_STATUS):
-        created = status.metadata.created
-        return f"{created.seconds}.{created.nanos:09d}"
-    return ""
+    created = status.metadata.created
+    return f"{created.seconds}.{created.nanos:09d}"
+
+
+def _is_running(status: Resource) -> bool:
+    spec = kinds.MACHINE_STATUS.spec.FromString(status.spec.proto_spec)
+    return spec.stage == RuntimeMachineStage.MACHINE_STAGE_RUNNING
 
 
 async def pull_image(
@@ -138,7 +188,7 @@ def format_progress(layers: Collection[Layer]) -> str:
 async def install_image(
     calls: FleetCalls, node: str, containerd: ContainerdInstance, name: str, report: Callable[[str], None]
 ) -> None:
-    """Have a node write a release to its other slot; RpcError with the installer's last line."""
+    """Have a node write a release to its other slot; InstallerError with its last line, RpcError."""
     source = lifecycle_pb2.InstallArtifactsSource(image_name=name)
     request = lifecycle_pb2.LifecycleServiceUpgradeRequest(containerd=containerd, source=source)
     path, reply_type = "/machine.LifecycleService/Upgrade", lifecycle_pb2.LifecycleServiceUpgradeResponse
@@ -150,8 +200,7 @@ async def install_image(
                 last = progress.message.rstrip()
                 report(last)
             elif progress.exit_code:
-                text = f"the installer ended with exit code {progress.exit_code}: {last}"
-                raise RpcError(Code.ABORTED, text)
+                raise InstallerError(progress.exit_code, last)
 
 
 async def reboot_node(calls: FleetCalls, node: str, mode: machine_pb2.RebootRequest.Mode) -> None:

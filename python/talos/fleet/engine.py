@@ -12,21 +12,19 @@ from talos.api.common.common_pb2 import ContainerdInstance, ContainerdNamespace,
 from talos.api.machine import machine_pb2
 from talos.api.rpc import Code, RpcError
 from talos.fleet import calls as node_calls
-from talos.fleet.calls import FleetCalls, Look
+from talos.fleet.calls import DEPENDENCY, LOST, FleetCalls, InstallerError, Look, repeat_lost
 from talos.fleet.health import find_machine_problems, find_problems
 from talos.fleet.plan import AT_ONCE, Limits, Plan
 from talos.fleet.progress import Progress, Row, Step, Watcher
 from talos.system.errors import UserError
 from talos.upgrade.state import Phase
 
-POLL_INTERVAL = 1.0
-"""Seconds between two looks at a node."""
 TIMEOUT = 1800.0
 """Seconds for the installation of one node, and again from its reboot until it is well."""
-DOWN = (Code.UNAVAILABLE, Code.CANCELLED)
-"""What the call to reboot may end with when the node was faster than its answer."""
 GRACE = 60.0
-"""Seconds for another node to be well again before it counts as one that is away."""
+"""Seconds for what may pass: a call without an answer, another node that is not well."""
+UNMOVED = 10.0
+"""Seconds after which a node that goes on has not heard the call to reboot, if that had no answer."""
 ON_TRIAL = (Phase.STAGED, Phase.TRIAL)
 
 
@@ -142,12 +140,14 @@ class Fleet:
         except StoppedError:
             return
         except (FailedError, RpcError, UserError) as error:
-            reason = error.message if isinstance(error, RpcError) else str(error)
+            reason = (error.message or error.code.name) if isinstance(error, RpcError) else str(error)
+            row.is_untouched = isinstance(error, InstallerError) and error.exit_code == DEPENDENCY
         except TimeoutError:
             detail = f", {row.detail}" if row.detail else ""
             reason = f"not done after {order.timeout:g} s: {row.step.value}{detail}"
         else:
             return
+        row.is_untouched = row.is_untouched or row.step is Step.PULLING
         self._fail(f"{row.name}: {reason}")
         self.progress.move(row, Step.FAILED, reason)
 
@@ -169,31 +169,36 @@ class Fleet:
                 self._fail(f"{row.name} would be one too many that is away: {'; '.join(unwell)}")
                 raise StoppedError
             self.progress.move(row, row.step, f"waits for {unwell[0]}")
-            await asyncio.sleep(POLL_INTERVAL)
+            await asyncio.sleep(node_calls.POLL_INTERVAL)
 
     async def _find_new(self, peer: Look, free: asyncio.Semaphore) -> str:
         """What is the matter with a node that was not before, empty when it is well."""
         known = self.plan.problems.get(peer.node, {})
         async with free:
             try:
-                async with asyncio.timeout(node_calls.LOOK_TIMEOUT):
-                    found = await find_machine_problems(self.calls, peer.node)
-            except (RpcError, TimeoutError) as error:
-                return f"{peer.name}: {getattr(error, 'message', '') or 'it does not answer'}"
+                found = await find_machine_problems(self.calls, peer.node)
+            except RpcError as error:
+                return f"{peer.name}: {error.message or 'it does not answer'}"
         new = next((text for about, text in found.items() if about not in known), "")
         return f"{peer.name}: {new}" if new else ""
 
     async def _install(self, look: Look, row: Row) -> None:
-        order, move = self.order, self.progress.move
-        move(row, Step.PULLING)
-        name = await node_calls.pull_image(
-            self.calls, look.node, order.containerd, order.image, lambda text: move(row, Step.PULLING, text)
-        )
-        move(row, Step.INSTALLING)
-        await node_calls.install_image(
-            self.calls, look.node, order.containerd, name, lambda text: move(row, Step.INSTALLING, text)
-        )
-        move(row, Step.STAGED)
+        order = self.order
+
+        def report(text: str) -> None:
+            self.progress.move(row, row.step, text)
+
+        async def pull() -> str:
+            return await node_calls.pull_image(self.calls, look.node, order.containerd, order.image, report)
+
+        async def install() -> None:
+            await node_calls.install_image(self.calls, look.node, order.containerd, name, report)
+
+        self.progress.move(row, Step.PULLING)
+        name = await repeat_lost(pull, GRACE, report)
+        self.progress.move(row, Step.INSTALLING)
+        await repeat_lost(install, GRACE, report)
+        self.progress.move(row, Step.STAGED)
 
     async def _boot(self, look: Look, row: Row) -> None:
         order = self.order
@@ -201,30 +206,50 @@ class Fleet:
             self.progress.move(row, Step.INSTALLING, "by the call of older nodes")
             await node_calls.upgrade_old(self.calls, look.node, order.old)
         self.progress.move(row, Step.REBOOTING)
-        if order.old is None:
-            try:
-                await node_calls.reboot_node(self.calls, look.node, order.mode)
-            except RpcError as error:
-                if error.code not in DOWN:
-                    raise
-        now = await self._wait_for_verdict(look, row)
+        was_heard = order.old is not None or await self._ask_to_reboot(look.node)
+        now = await self._wait_for_verdict(look, row, was_heard=was_heard)
         row.after = now.version
         await self._wait_until_well(now, row)
         self.progress.move(row, Step.DONE)
 
-    async def _wait_for_verdict(self, before: Look, row: Row) -> Look:
-        """Wait until the node has booted and is off its trial; FailedError when it runs what it ran."""
+    async def _ask_to_reboot(self, node: str, *, is_repeated: bool = False) -> bool:
+        """Have a node reboot; False when the answer was lost, as the node may be faster than its answer."""
+        try:
+            await node_calls.reboot_node(self.calls, node, self.order.mode)
+        except RpcError as error:
+            # A repetition is refused where the first one was heard.
+            if error.code not in LOST and not (is_repeated and error.code is Code.FAILED_PRECONDITION):
+                raise
+            return error.code not in LOST
+        return True
+
+    async def _await_answer(self, node: str, row: Row) -> Look:
+        """Look at a node until it answers; the row says why it doesn't."""
         while True:
-            await asyncio.sleep(POLL_INTERVAL)
+            await asyncio.sleep(node_calls.POLL_INTERVAL)
             try:
-                now = await node_calls.look_at(self.calls, before.node)
+                return await node_calls.look_at(self.calls, node)
             except RpcError as error:
                 if error.code in (Code.PERMISSION_DENIED, Code.UNAUTHENTICATED):
                     raise
-                self.progress.move(row, row.step, "does not answer")
-                continue
+                text = f"does not answer: {error.message or error.code.name}"
+                self.progress.move(row, row.step, text)
+
+    async def _wait_for_verdict(self, before: Look, row: Row, *, was_heard: bool) -> Look:
+        """Wait until the node has booted and is off its trial; FailedError when it runs what it ran.
+
+        ``was_heard`` is whether it has answered that it reboots.
+        """
+        clock = asyncio.get_running_loop().time
+        asked = clock()
+        while True:
+            now = await self._await_answer(before.node, row)
             state = now.upgrade
-            if now.boot == before.boot or state is None:
+            if now.boot == before.boot:
+                if now.is_running and not was_heard and clock() - asked >= UNMOVED:
+                    was_heard, asked = await self._ask_to_reboot(before.node, is_repeated=True), clock()
+                continue
+            if state is None:
                 continue
             if state.phase in ON_TRIAL:
                 self.progress.move(row, Step.TRIAL)
@@ -251,4 +276,4 @@ class Fleet:
             text = next(iter(found.values()))
             if text != row.detail:
                 self.progress.move(row, Step.CHECKING, text)
-            await asyncio.sleep(POLL_INTERVAL)
+            await asyncio.sleep(node_calls.POLL_INTERVAL)

@@ -11,7 +11,7 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.definitions.enums_pb2 import RuntimeMachineStage
 from talos.api.machine import machine_pb2 as machine
 from talos.daemon.health_calls import NodeCalls
-from talos.fleet.calls import MACHINE
+from talos.fleet.calls import MACHINE, limited_look
 from talos.resource import kinds
 from talos.resource.yaml.enums import format_stage
 
@@ -24,15 +24,16 @@ async def find_problems(calls: NodeCalls, node: str, *, is_control_plane: bool) 
     Its boot has ended with nothing missing, every service is healthy, on the control plane its member of etcd
     votes, and Kubernetes finds it Ready and uses it, where it has registered.
     """
-    found = dict(await find_machine_problems(calls, node))
-    found |= {about: text async for about, text in _check_services(calls, node)}
-    if is_control_plane:
-        found |= {about: text async for about, text in _check_member(calls, node)}
-    for status in await calls.specs(node, kinds.NODE_STATUS):
-        if not status.node_ready:
-            found["node"] = f"Kubernetes finds {status.nodename} not Ready"
-        if status.unschedulable:
-            found["cordon"] = f"{status.nodename} is cordoned"
+    async with limited_look():
+        found = {about: text async for about, text in _check_machine(calls, node)}
+        found |= {about: text async for about, text in _check_services(calls, node)}
+        if is_control_plane:
+            found |= {about: text async for about, text in _check_member(calls, node)}
+        for status in await calls.specs(node, kinds.NODE_STATUS):
+            if not status.node_ready:
+                found["node"] = f"Kubernetes finds {status.nodename} not Ready"
+            if status.unschedulable:
+                found["cordon"] = f"{status.nodename} is cordoned"
     return found
 
 
@@ -40,8 +41,9 @@ type Found = AsyncIterator[tuple[str, str]]
 
 
 async def find_machine_problems(calls: NodeCalls, node: str) -> Mapping[str, str]:
-    """The part that one call shows: whether the boot has ended, and what the machine lacks."""
-    return {about: text async for about, text in _check_machine(calls, node)}
+    """The part that one call shows: whether the boot has ended, and what the machine lacks; RpcError."""
+    async with limited_look():
+        return {about: text async for about, text in _check_machine(calls, node)}
 
 
 async def _check_machine(calls: NodeCalls, node: str) -> Found:

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import RpcError
-from talos.fleet.calls import MACHINE, FleetCalls, Look, look_at
+from talos.fleet.calls import MACHINE, FleetCalls, Look, look_at, repeat_lost
 from talos.fleet.health import find_problems
 from talos.system.errors import UserError
 from talos.upgrade.manifest import check_version
@@ -14,6 +15,8 @@ from talos.upgrade.state import Phase
 
 AT_ONCE = 16
 """Nodes that are asked at the same time."""
+GRACE = 10.0
+"""Seconds for a node that gives no answer to give one."""
 TWO = 2
 """Members of etcd of which none may be away."""
 
@@ -67,8 +70,8 @@ async def make_plan(
     async def ask(node: str) -> None:
         async with free:
             try:
-                look = looks[node] = await look_at(calls, node)
-                problems[node] = await find_problems(calls, node, is_control_plane=look.is_control_plane)
+                look, problems[node] = await repeat_lost(partial(_ask, calls, node), GRACE)
+                looks[node] = look
             except RpcError as error:
                 refusals[node] = error.message or error.code.name
             else:
@@ -94,6 +97,12 @@ async def make_plan(
     return plan
 
 
+async def _ask(calls: FleetCalls, node: str) -> tuple[Look, Mapping[str, str]]:
+    """A node, and what is the matter with it; RpcError."""
+    look = await look_at(calls, node)
+    return look, await find_problems(calls, node, is_control_plane=look.is_control_plane)
+
+
 def find_refusal(look: Look, version: str, *, force: bool = False) -> str:
     """Why a node that answers may not be upgraded to a version, empty when it may."""
     state = look.upgrade
@@ -109,8 +118,9 @@ def find_refusal(look: Look, version: str, *, force: bool = False) -> str:
 async def _check_members(calls: FleetCalls, node: str) -> Mapping[str, str]:
     """What etcd says before the first of its nodes goes away; the node itself asks again, under a lock."""
     request, reply_type = machine.EtcdMemberListRequest(), machine.EtcdMemberListResponse
+    method = MACHINE + "EtcdMemberList"
     try:
-        reply = await calls.unary(node, MACHINE + "EtcdMemberList", request, reply_type)
+        reply = await repeat_lost(lambda: calls.unary(node, method, request, reply_type), GRACE)
     except RpcError as error:
         return {node: f"etcd: {error.message}"}
     members = [member for message in reply.messages for member in message.members]

@@ -42,6 +42,8 @@ class Row:
     step: Step = Step.NOT_STARTED
     detail: str = ""
     """What the step says of itself; of a failure the reason."""
+    is_untouched: bool = False
+    """Of a failure: that nothing had been written yet, so that it says nothing about the release."""
     began: float = 0.0
     down: float = 0.0
     up: float = 0.0

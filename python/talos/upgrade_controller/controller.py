@@ -252,8 +252,12 @@ class UpgradeController:
         if progress.has_succeeded:
             self._show(state=states.CURRENT)
             return True
-        if any(row.step is Step.FAILED for row in progress.rows):
+        failed = [row for row in progress.rows if row.step is Step.FAILED]
+        if any(not row.is_untouched for row in failed):
             return self._hold(release, progress.reason)
+        if failed:  # a registry that is away, a member of etcd: nothing that the release is to blame for
+            self._show(state=states.FAILED, reason=progress.reason)
+            return False
         self._show_closed(progress.reason, [row.name for row in progress.rows if row.step is not Step.DONE])
         return True
 

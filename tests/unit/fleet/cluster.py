@@ -27,7 +27,7 @@ TICK = 0.002
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """One node. ``fails`` is what goes wrong: ``install``, ``trial``, ``health`` or ``away``."""
+    """One node. ``fails`` is what goes wrong: ``etcd``, ``install``, ``trial``, ``health`` or ``away``."""
 
     address: str
     is_control_plane: bool
@@ -78,6 +78,8 @@ class Cluster:
     most_installing: int = 0
     most_away: int = 0
     members: int = 3
+    lost: list[tuple[str, str, bool]] = field(default_factory=list[tuple[str, str, bool]])
+    """The node and the method of each call that gets no answer, and whether it was heard."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
     def _node(self, address: str) -> Node:
@@ -86,9 +88,15 @@ class Cluster:
             raise RpcError(Code.UNAVAILABLE, f"{address} does not answer")
         return node
 
+    def _lose(self, node: str, name: str, *, heard: bool) -> None:
+        if (node, name, heard) in self.lost:
+            self.lost.remove((node, name, heard))
+            raise RpcError(Code.UNAVAILABLE, f"{node}: the connection was closed")
+
     async def unary[R: Message](self, node: str, method: str, request: Any, reply: type[R]) -> R:
         await asyncio.sleep(0)
         found, name = self._node(node), method.rpartition("/")[2]
+        self._lose(node, name, heard=False)
         match name:
             case "Version":
                 info = machine_pb2.VersionInfo(tag=found.version, arch="amd64")
@@ -110,6 +118,7 @@ class Cluster:
                 answer = machine_pb2.UpgradeResponse()
             case _:
                 raise AssertionError(method)
+        self._lose(node, name, heard=True)
         return cast("R", answer)
 
     def _reboot(self, node: Node) -> None:
@@ -185,6 +194,7 @@ class Cluster:
         self, node: str, method: str, request: Any, reply: type[R]
     ) -> AsyncGenerator[AsyncIterator[R]]:
         found = self._node(node)
+        self._lose(node, method.rpartition("/")[2], heard=False)
         if method.endswith("Pull"):
             self.log.append(("pull", node))
             yield cast(
@@ -196,11 +206,16 @@ class Cluster:
         self.most_installing = max(self.most_installing, self.installing)
         await asyncio.sleep(2 * TICK)
         self.installing -= 1
-        code = 2 if found.fails == "install" else 0
+        code = {"install": 2, "etcd": 5}.get(found.fails, 0)
         if not code:
             found.state = self._stage(found)
+        self._lose(node, method.rpartition("/")[2], heard=True)
         progress = lifecycle_pb2.LifecycleServiceInstallProgress
-        text = "refused: the release is not signed\n" if code else "writing slot B\n"
+        refusals = {
+            2: "refused: the release is not signed\n",
+            5: "refused: etcd member cp-3 is not healthy\n",
+        }
+        text = refusals.get(code, "writing slot B\n")
         lines = [progress(message=text), progress(exit_code=code)]
         answers = [lifecycle_pb2.LifecycleServiceUpgradeResponse(progress=line) for line in lines]
         yield cast("AsyncIterator[R]", _iterate(*answers))

@@ -8,17 +8,18 @@ import pytest
 from tests.unit.fleet.cluster import IMAGE, NEW, OLD, TICK, Cluster, Steps, make_cluster
 
 from talos.api.machine import machine_pb2
-from talos.fleet import engine
+from talos.fleet import calls, engine, plan
 from talos.fleet.engine import Fleet, Order
 from talos.fleet.plan import Limits, make_plan, parse_unavailable
-from talos.fleet.progress import Progress, Step
+from talos.fleet.progress import Progress, Row, Step
 from talos.system.errors import UserError
 from talos.upgrade.state import IDLE, stage, start
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "POLL_INTERVAL", TICK)
+    monkeypatch.setattr(calls, "POLL_INTERVAL", TICK)
+    monkeypatch.setattr(plan, "GRACE", 10 * TICK)
     monkeypatch.setattr(engine, "GRACE", 20 * TICK)
 
 
@@ -86,6 +87,64 @@ def test_the_first_failure_ends_it(fails: str, reason: str) -> None:
     assert reason in progress.reason
     assert results(progress) == [Step.DONE, Step.FAILED, *[Step.NOT_STARTED] * 3]
     assert cluster.done("pull") == ["10.0.0.1", "10.0.0.2"]
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls are repeated for as long as a slow machine takes."""
+    monkeypatch.setattr(engine, "GRACE", 60.0)
+    monkeypatch.setattr(plan, "GRACE", 60.0)
+    monkeypatch.setattr(engine, "UNMOVED", 0.0)
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("heard", [False, True])
+@pytest.mark.parametrize("method", ["Pull", "Upgrade", "Reboot"])
+def test_a_call_without_an_answer_is_repeated(method: str, *, heard: bool) -> None:
+    cluster = make_cluster()
+    cluster.lost = [("10.0.0.2", method, heard)] * (1 if heard else 2)
+    progress = upgrade(cluster)
+    assert progress.has_succeeded, progress.reason
+    assert cluster.done("reboot") == list(cluster.nodes), "no node reboots twice"
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_lost_look_refuses_nothing() -> None:
+    cluster = make_cluster()
+    cluster.lost = [("10.0.0.4", "Version", False), ("10.0.0.1", "EtcdMemberList", False)] * 3
+    assert upgrade(cluster).has_succeeded
+    assert cluster.lost == []
+
+
+def test_a_node_that_gives_no_answer_is_given_up() -> None:
+    cluster = make_cluster()
+    cluster.lost = [("10.0.0.2", "Pull", False)] * 10_000
+    progress = upgrade(cluster)
+    assert progress.reason == "10.0.0.2 (node-2): 10.0.0.2: the connection was closed"
+    assert progress.rows[1].is_untouched
+
+
+def test_a_node_that_stays_away_says_why_until_it_is_back() -> None:
+    cluster = make_cluster(0, 1)
+    node = cluster.nodes["10.0.0.1"]
+    node.fails = "away"
+    seen: list[str] = []
+
+    class Rescue(Steps):
+        """Brings the node back when that is asked for."""
+
+        def changed(self, row: Row) -> None:
+            if row.detail.startswith("does not answer"):
+                seen.append(row.detail)
+                node.is_up, node.boots, node.version, node.state = True, 2, NEW, IDLE
+
+    async def main() -> Progress:
+        chosen = await make_plan(cluster, list(cluster.nodes), version=NEW)
+        order = Order(image=IMAGE, version=NEW)
+        return await Fleet(calls=cluster, plan=chosen, order=order, limits=Limits(), watcher=Rescue()).run()
+
+    assert asyncio.run(main()).has_succeeded
+    assert seen[0] == "does not answer: 10.0.0.1 does not answer"
 
 
 def test_what_is_under_way_is_seen_through() -> None:

@@ -12,7 +12,7 @@ from talos.api.cosi.resource_pb2 import Resource
 from talos.api.cosi.state_pb2 import ListRequest, ListResponse
 from talos.api.definitions.enums_pb2 import RuntimeMachineStage
 from talos.api.machine import image_pb2, lifecycle_pb2, machine_pb2
-from talos.fleet import engine
+from talos.fleet import calls
 from talos.resource import kinds
 from talos.upgrade.state import IDLE, Upgrade, bless, format_state, revert, stage, start
 
@@ -85,7 +85,7 @@ class Workers:
 
 @pytest.fixture
 def workers(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> Workers:
-    monkeypatch.setattr(engine, "POLL_INTERVAL", 0.02)
+    monkeypatch.setattr(calls, "POLL_INTERVAL", 0.02)
     return Workers(node)
 
 

@@ -10,7 +10,7 @@ import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.unit.fleet.cluster import NEW, OLD, TICK, Cluster, make_cluster
 
-from talos.fleet import engine
+from talos.fleet import calls, plan
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.upgrade.manifest import ReleaseManifest
@@ -27,7 +27,8 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)  # a Saturday
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "POLL_INTERVAL", TICK)
+    monkeypatch.setattr(calls, "POLL_INTERVAL", TICK)
+    monkeypatch.setattr(plan, "GRACE", TICK)
     monkeypatch.setattr(module, "CHECK_INTERVAL", TICK)
 
 
@@ -142,7 +143,7 @@ def test_what_begins_next_obeys_at_once(world: World, state: str, monkeypatch: p
     assert (status["state"], status["held"]) == (state, {})
     monkeypatch.undo()
     quick_again = pytest.MonkeyPatch()
-    quick_again.setattr(engine, "POLL_INTERVAL", TICK)
+    quick_again.setattr(calls, "POLL_INTERVAL", TICK)
     world.now = NOON
     is_well, status = world.once(paused=False)
     quick_again.undo()
@@ -171,6 +172,15 @@ def test_another_release_is_tried_though_one_failed(world: World) -> None:
     assert world.once()[1]["state"] == "held"
     world.cluster.nodes["10.0.0.1"].fails = ""
     world.digest = "sha256:2"
+    assert world.once()[1]["state"] == "current"
+
+
+def test_what_the_release_is_not_to_blame_for_is_tried_again(world: World) -> None:
+    world.cluster.nodes["10.0.0.2"].fails = "etcd"
+    is_well, status = world.once()
+    assert (is_well, status["state"], status["held"]) == (False, "error", {})
+    assert "refused: etcd member cp-3 is not healthy" in status["reason"]
+    world.cluster.nodes["10.0.0.2"].fails = ""
     assert world.once()[1]["state"] == "current"
 
 
