@@ -273,16 +273,25 @@ class Membership:
             return heirs[0].name
 
     async def survey(self) -> None:
-        """Refuse when another control plane node runs etcd: that cluster is the one to join."""
-        for address in await self._access.peers():
-            try:
+        """Refuse when another control plane node runs etcd: that cluster is the one to join.
+
+        One that is slow has :data:`LOOK_TIMEOUT`: taken for none, there would be two clusters.
+        """
+        found: list[str] = []
+
+        async def ask(address: str) -> None:
+            with suppress(RpcError):
                 async with self._access.member(address) as client:
-                    await client.status(etcd.FIND_TIMEOUT)
-            except RpcError:
-                continue
+                    await client.status(LOOK_TIMEOUT)
+                found.append(address)
+
+        async with trio.open_nursery() as nursery:
+            for address in await self._access.peers():
+                nursery.start_soon(ask, address)
+        if found:
             raise RpcError(
                 Code.ALREADY_EXISTS,
-                f"etcd runs on {address} already, this node joins it by itself: bootstrap only one node",
+                f"etcd runs on {min(found)} already, this node joins it by itself: bootstrap only one node",
             )
 
 
