@@ -201,6 +201,7 @@ soak: build images all-images images-previous upgrade-controller api devenv soak
 soak-vm: vm-inputs $(KEY)
 	nix build .\#iso $(IMPURE) --out-link build/talos.iso
 	nix build .\#netboot --out-link build/netboot
+	nix build .\#release --out-link build/release.unsigned.tar
 	nix build .\#root-vm --out-link build/root-vm
 	nix build $(SLOW_VM_TESTS:%=$(CHECK).vm-%) --max-jobs $(VM_JOBS) --keep-going --no-link --print-build-logs
 	POINTS=$${POINTS:-200} BOOTS=$${BOOTS:-20} SEED=$${SEED:-$$(date +%s)} nix run .\#vm-power-cut-upgrade

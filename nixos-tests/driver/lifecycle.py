@@ -3,8 +3,12 @@
 import asyncio
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from driver.client import Client
+
+if TYPE_CHECKING:
+    from talos.talosctl.client.session import Session
 
 SECONDS = 900.0
 
@@ -17,7 +21,6 @@ def install(client: Client, image: str, disk: str, seconds: float = SECONDS) -> 
 
 async def _install(client: Client, image: str, disk: str) -> tuple[Sequence[str], int]:
     from talos.api.common.common_pb2 import NS_SYSTEM, ContainerdInstance
-    from talos.api.machine import lifecycle_pb2 as pb
     from talos.config.talosconfig.places import open_talosconfig
     from talos.talosctl.client.endpoint import parse_endpoint
     from talos.talosctl.client.session import open_session
@@ -28,18 +31,26 @@ async def _install(client: Client, image: str, disk: str) -> tuple[Sequence[str]
     context = open_talosconfig(str(client.talosconfig))[0].get("vm")
     address = parse_endpoint(f"127.0.0.1:{client.port}")
     target = Target(endpoints=(address,), nodes=(), ca=context.ca, crt=context.crt, key=context.key)
-    containerd = ContainerdInstance(namespace=NS_SYSTEM)
-    lines: list[str] = []
     async with open_session(target) as session:
-        request = pb.LifecycleServiceInstallRequest(
-            containerd=containerd,
-            source=pb.InstallArtifactsSource(image_name=await pull(session, "", containerd, image)),
-            destination=pb.InstallDestination(disk=disk),
-        )
-        path, reply = "/machine.LifecycleService/Install", pb.LifecycleServiceInstallResponse
-        async with session.stream("", path, request, reply) as replies:
-            async for part in replies:
-                if part.progress.WhichOneof("response") == "exit_code":
-                    return lines, part.progress.exit_code
-                lines.append(part.progress.message)
+        name = await pull(session, "", ContainerdInstance(namespace=NS_SYSTEM), image)
+        return await run_installer(session, "", name, disk)
+
+
+async def run_installer(session: "Session", node: str, image: str, disk: str) -> tuple[Sequence[str], int]:
+    """Install a release that the node has: the installer's lines, and its exit code."""
+    from talos.api.common.common_pb2 import NS_SYSTEM, ContainerdInstance
+    from talos.api.machine import lifecycle_pb2 as pb
+
+    request = pb.LifecycleServiceInstallRequest(
+        containerd=ContainerdInstance(namespace=NS_SYSTEM),
+        source=pb.InstallArtifactsSource(image_name=image),
+        destination=pb.InstallDestination(disk=disk),
+    )
+    lines: list[str] = []
+    path, reply = "/machine.LifecycleService/Install", pb.LifecycleServiceInstallResponse
+    async with session.stream(node, path, request, reply) as replies:
+        async for part in replies:
+            if part.progress.WhichOneof("response") == "exit_code":
+                return lines, part.progress.exit_code
+            lines.append(part.progress.message)
     raise AssertionError(f"there was no exit code; lines: {lines}")

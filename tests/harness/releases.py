@@ -33,7 +33,10 @@ class Releases:
     key: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate)
     first: str = FIRST
     machine: Mapping[str, Path] = field(default_factory=dict[str, Path])
-    """What machines boot: vmlinuz, initramfs, cmdline. Containers need none of it."""
+    """What machines boot: vmlinuz, initramfs, cmdline, and GRUB's parts for those that are installed.
+
+    Containers need none of it.
+    """
 
     @property
     def images(self) -> Path:
@@ -99,7 +102,7 @@ class Releases:
     def _make_files(
         self, folder: Path, version: str, squashfs: Path, extensions: Mapping[str, Tree]
     ) -> Mapping[str, Path]:
-        files = {name: folder / name for name in ("vmlinuz", "initramfs", "cmdline")}
+        files = {name: folder / name for name in self.machine or ("vmlinuz", "initramfs", "cmdline")}
         if self.machine:
             for name, path in files.items():
                 shutil.copyfile(self.machine[name], path)

@@ -66,6 +66,14 @@ def test_another_file_is_refused(text: str) -> None:
         parse_config(text)
 
 
+def test_a_slot_without_a_kernel_and_open_quotes_are_refused() -> None:
+    text = make_config([A], "A")
+    with pytest.raises(ValueError, match="slot A has no kernel"):
+        parse_config(text.replace("  linux ", "  module ", 1))
+    with pytest.raises(ValueError, match="quotation"):
+        parse_config(text.replace("pti=on", "'pti=on", 1))
+
+
 def test_only_the_other_slot_is_booted_once() -> None:
     lines = [line.strip() for line in make_config([A, B], "A").splitlines()]
     start = lines.index('if [ "$next_entry" = "B" ]; then')

@@ -126,6 +126,11 @@ def test_a_size_that_is_none() -> None:
         read_install("diskSelector: {size: '>= big'}")
 
 
+def test_a_selector_without_a_setting() -> None:
+    with pytest.raises(UserError, match=r"machine\.install\.diskSelector: no disk is selected"):
+        read_install("diskSelector: {}")
+
+
 def test_no_disks_at_all() -> None:
     with pytest.raises(UserError, match="the machine has no disks"):
         choose_disk((), make_request())
