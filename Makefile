@@ -42,7 +42,7 @@ VM_TESTS := $(filter-out $(SLOW_VM_TESTS),$(basename $(notdir $(wildcard nixos-t
 .PHONY: extended help release upgrade-controller peers grants tools fetch lock build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test lint types unit node cluster-tests soak bench reproducible clean
 
 help: ## Show this list
-	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 28
 
 tools: ## Install what the builds are started with: Nix, pip, git
 	@sh pkgs/tools.sh $(PYTHON)

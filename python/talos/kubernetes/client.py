@@ -122,7 +122,8 @@ class KubernetesClient:
         version, kind = str(manifest["apiVersion"]), str(manifest["kind"])
         prefix = f"/apis/{version}" if "/" in version else f"/api/{version}"
         if not any(found["kind"] == kind for found in self._resources.get(prefix, ())):
-            self._resources[prefix] = (await self.call("GET", prefix))["resources"]
+            reply = await self.get_or_none(prefix)
+            self._resources[prefix] = reply["resources"] if reply is not None else []
         for found in self._resources[prefix]:
             if found["kind"] == kind and "/" not in found["name"]:
                 if not found["namespaced"]:
@@ -168,7 +169,7 @@ class KubernetesClient:
         try:
             reply = cast("Reply", json.loads(answer)) if answer else {}
         except ValueError:  # an answer in plain text
-            reply = {"message": answer[:200].decode(errors="replace")}
+            reply = {"message": answer[:200].decode(errors="replace").strip()}
         if status >= HTTPStatus.BAD_REQUEST:
             message = str(reply.get("message") or HTTPStatus(status).phrase)
             raise KubernetesError(status, message)

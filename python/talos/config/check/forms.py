@@ -4,7 +4,6 @@ import base64
 import ipaddress
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
 from urllib.parse import urlsplit
 
 from talos.config.check.note import Note
@@ -94,19 +93,6 @@ def check_taints(taints: Mapping[str, str] | None, at: Note) -> Iterator[Note]:
             yield at.below(f"[{key}]").find(f'"{effect}" is no effect', hint=f"one of: {', '.join(_EFFECTS)}")
         elif value and not _LABEL.fullmatch(value):
             yield at.below(f"[{key}]").find("is no value of a label")
-
-
-def check_pod(pod: Mapping[str, Any] | None, at: Note) -> Iterator[Note]:
-    """A static pod, as far as it takes to hand it to the kubelet, which refuses the whole list otherwise."""
-    found = pod or {}
-    for key, wanted in (("apiVersion", "v1"), ("kind", "Pod")):
-        if found.get(key) != wanted:
-            yield at.below(key).find(f"is not {wanted}")
-    metadata: object = found.get("metadata")
-    name: object = cast("Mapping[str, Any]", metadata).get("name") if isinstance(metadata, Mapping) else None
-    if not isinstance(name, str) or not is_domain(name):
-        hint = "lower-case letters, digits, - and ."
-        yield at.below("metadata.name").find("is no name of an object", hint=hint)
 
 
 def check_pem(text: str, at: Note) -> Iterator[Note]:

@@ -9,7 +9,6 @@ from talos.config.check.forms import (
     check_endpoint,
     check_labels,
     check_pem,
-    check_pod,
     check_present,
     check_taints,
     is_dns_name,
@@ -18,6 +17,7 @@ from talos.config.check.forms import (
 )
 from talos.config.check.machine import check_roles
 from talos.config.check.note import Check, Note
+from talos.config.check.pod import check_pod
 from talos.config.check.subnets import NODE_MASKS, check_subnets
 from talos.config.documents.kubernetes.aggregator_ca import KubeAggregatorCAConfig
 from talos.config.documents.kubernetes.api_server import KubeAPIServerConfig

@@ -8,11 +8,11 @@ from talos.config.check.devices import check_devices
 from talos.config.check.forms import (
     check_annotations,
     check_labels,
-    check_pod,
     check_taints,
     is_subnet_or_address,
 )
 from talos.config.check.note import Note
+from talos.config.check.pod import check_pod
 from talos.config.check.udev import check_udev_rules
 from talos.config.documents.v1alpha1.encryption import EncryptionConfig
 from talos.config.documents.v1alpha1.features import FeaturesConfig

@@ -119,11 +119,45 @@ def test_bits_beyond_a_network_are_let_pass_where_they_always_were(old_control_p
 @pytest.mark.parametrize(
     ("pod", "expected"),
     [
-        ("{}", ["apiVersion: is not v1", "kind: is not Pod", "metadata.name: is no name of an object"]),
-        ("{apiVersion: v1, kind: Pod, metadata: web}", ["metadata.name: is no name of an object"]),
-        ("{apiVersion: v1, kind: Pod, metadata: {name: Web_1}}", ["metadata.name: is no name of an object"]),
-        ("{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}", ["apiVersion: ", "kind: "]),
-        ("{apiVersion: v1, kind: Pod, metadata: {name: web}}", []),
+        (
+            "{spec: {containers: [{name: a, image: b}]}}",
+            ["apiVersion: is not v1", "kind: is not Pod", "metadata.name: is no name of an object"],
+        ),
+        ("{apiVersion: v1, kind: Pod, metadata: web}", ["metadata: expected a mapping"]),
+        (
+            "{apiVersion: v1, kind: Pod, metadata: {name: Web_1}, spec: {containers: [{name: a}]}}",
+            ["metadata.name: is no name of an object", "spec.containers[0].image: is missing"],
+        ),
+        (
+            "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: banana}}",
+            ["spec.containers: expected a list"],
+        ),
+        ("{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {}}", ["spec.containers: is empty"]),
+        (
+            (
+                "{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {a: 1}}, spec: {"
+                "hostNetwork: 'yes', containers: [{env: [{name: A, value: 1}], "
+                "ports: [{containerPort: '80'}], args: [x, 7], "
+                "resources: {limits: {cpu: 1, memory: true}}, livenessProbe: {httpGet: {port: http}}}]}}"
+            ),
+            [
+                'metadata.labels.a: expected a text (write it as "…")',
+                "spec.hostNetwork: expected true or false",
+                'spec.containers[0].env[0].value: expected a text (write it as "…")',
+                "spec.containers[0].ports[0].containerPort: expected a whole number",
+                'spec.containers[0].args[1]: expected a text (write it as "…")',
+                "spec.containers[0].resources.limits.memory: expected a quantity",
+            ],
+        ),
+        (
+            (
+                "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {affinity: {podAffinity: {}}, "
+                "volumes: [{name: a, hostPath: {path: /var}}], containers: [{name: a, image: b, "
+                "command: null, "
+                "resources: {requests: {cpu: 0.5, memory: 1Gi}}, startupProbe: {tcpSocket: {port: 80}}}]}}"
+            ),
+            [],
+        ),
     ],
 )
 def test_a_static_pod_that_is_none(
