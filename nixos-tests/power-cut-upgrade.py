@@ -3,13 +3,17 @@
 import json
 import os
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from random import Random
 
+from driver.boot_loader import BootLoader, age_boot_loader, read_boot_loader
 from driver.client import at
 from driver.disks import copy_sparse, is_meta_whole
 from driver.grub import SIZE, START, BootDisk, Start
 from driver.machine import Machine
 from driver.node import Disk
+from driver.programs import Programs
 from driver.releases import Releases
 from driver.replay import Cut, Replay, choose_cuts, list_tears
 from driver.scenarios import UPGRADE_SECONDS, UPGRADED, install_release, read_version, wait_for_installed
@@ -50,6 +54,13 @@ def check_start(disk: BootDisk, systems: dict[str, tuple[str, ...]]) -> Start:
     return start
 
 
+def check_boot_loader(programs: Programs, image: Path, old: BootLoader, new: BootLoader) -> None:
+    """Assert that firmware of either kind starts one of these, whole."""
+    found = read_boot_loader(programs, image)
+    assert (found.place, found.core) in ((old.place, old.core), (new.place, new.core)), "the core is torn"
+    assert found.efi in (old.efi, new.efi), "UEFI's file is torn"
+
+
 def check_boot(node: Machine, kept: Kept) -> str:
     """Boot; the machine ends with one of the versions and with everything that it had."""
     node.start()
@@ -72,7 +83,7 @@ def check_rest(node: Machine) -> None:
 def test(world: World) -> None:
     node = world["node"]
     disk = node.recorded["system"]
-    releases = install_release(world, node)
+    releases = install_release(world, node, partial(age_boot_loader, world.programs, disk.path))
     kept = keep(node, releases)
     image = releases.make("v1.15.3")
 
@@ -86,6 +97,8 @@ def test(world: World) -> None:
     assert read_version(node) == NEW
     node.crash()
     disk.stop()
+    old, new = (read_boot_loader(world.programs, path) for path in (base, disk.path))
+    assert old.place != new.place, "the boot loader is not replaced"
     systems = {slot: BootDisk(world.programs, disk.path).hash_system(slot) for slot in "AB"}
 
     world.section("what GRUB would start, had the disk kept any part of a filesystem's last writes")
@@ -99,12 +112,25 @@ def test(world: World) -> None:
                 raise AssertionError(f"{what}: {error}") from error
     world.show(f"{len(tears)} torn writes")
 
+    world.section("what firmware would start, in the same way")
+    replay = Replay(base, disk, world.folder / "torn.raw")
+    tears = list(list_tears(disk.writes, 0, START))
+    for cut in tears:
+        with replay.cut(cut) as what:
+            try:
+                check_boot_loader(world.programs, replay.image, old, new)
+            except AssertionError as error:
+                raise AssertionError(f"{what}: {error}") from error
+    assert tears, "nothing was written there"
+    world.show(f"{len(tears)} torn writes")
+
     world.section(f"{POINTS} power cuts of the seed {SEED}")
     replay = Replay(base, disk, world.folder / "cut.raw")
     cuts = {"old": list[Cut](), "other": list[Cut]()}
     for cut in choose_cuts(disk.writes, POINTS, SEED):
         with replay.cut(cut) as what:
             start = check_start(BootDisk(world.programs, replay.image), systems)
+            check_boot_loader(world.programs, replay.image, old, new)
             assert is_meta_whole(replay.image), f"{what}: no copy of META is whole"
         world.show(f"{what}: {start}")
         cuts["old" if start.first == "A" else "other"].append(cut)

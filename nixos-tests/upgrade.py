@@ -1,17 +1,24 @@
 """A machine is upgraded and goes back; what is not signed or altered is refused before a byte is written."""
 
+from dataclasses import replace
+from functools import partial
+
+from driver.boot_loader import age_boot_loader, read_boot_loader
+from driver.node import Disk
 from driver.releases import NO_SYSTEM
 from driver.scenarios import UPGRADE_SECONDS, UPGRADED, install_release, read_diagnostics, read_version
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline", "release-tool")
-NODES = {"node": UPGRADED}
+NODES = {"node": replace(UPGRADED, disks={"system": Disk(size="8G", recorded=True)})}
 KEPT = "kept over upgrades"
 
 
 def test(world: World) -> None:
     node = world["node"]
-    releases = install_release(world, node)
+    disk = node.recorded["system"].path
+    releases = install_release(world, node, partial(age_boot_loader, world.programs, disk))
+    old = read_boot_loader(world.programs, disk)
     assert read_version(node) == "v1.15.0-alpha.0 in A"
     node.talosctl("meta", "write", "0x0c", KEPT)
 
@@ -33,6 +40,10 @@ def test(world: World) -> None:
     assert "v1.15.3 is the default" in result.stderr
     assert read_version(node) == "v1.15.3 in B"
     node.wait_for_reset()  # the upgrade's, which talosctl has seen through
+    new = read_boot_loader(world.programs, disk)
+    assert new.place != old.place, "the core that was started is overwritten"
+    assert (new.core[-1], old.core[-1]) == (0, 0xA5), "the core is not the release's"
+    assert old.efi == new.efi + b"an older release's"
 
     world.section("by the call of older nodes, to an older release: services stop, then the slot is written")
     older = releases.make("v1.15.3-rc.1")
@@ -43,6 +54,7 @@ def test(world: World) -> None:
     assert "v1.15.3-rc.1 is the default" in result.stderr, result.stderr
     assert read_version(node) == "v1.15.3-rc.1 in A"
     node.wait_for_reset()
+    assert read_boot_loader(world.programs, disk) == new, "an older release replaced it"
 
     world.section("and back")
     node.talosctl("rollback")

@@ -67,6 +67,14 @@ def parse_version(text: str) -> VersionKey:
     return int(major), int(minor), int(patch), _STAGES[stage], int(number or 0)
 
 
+def is_older(version: str, other: str) -> bool:
+    """Whether a version comes before another; what is no version, such as a work tree's build, does not."""
+    try:
+        return parse_version(version) < parse_version(other)
+    except ValueError:
+        return False
+
+
 def find_version(reference: str) -> str:
     """The version that an image's tag names, empty when it names none."""
     tag = reference.partition("@")[0].rpartition("/")[2].rpartition(":")[2]

@@ -7,23 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from talos.api.definitions.block_pb2 import DiscoveredVolumeSpec, DiskSpec
+from talos.api.definitions.block_pb2 import DiscoveredVolumeSpec, DiskSpec, SystemDiskSpec
 from talos.disks.layout import GIB, MINIMUM_SIZE
 from talos.machined.upgrade import installer
 from talos.machined.upgrade.image import Release
 from talos.machined.upgrade.installer import install_release, make_source
-from talos.machined.upgrade.slots import FolderSlots
+from talos.machined.upgrade.slots import DiskSlots, FolderSlots
 from talos.machined.upgrade.upgrader import Upgrader
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.changes import put
+from talos.resource.memory.state import MemoryState
 from talos.system.errors import UserError
+from talos.system.logging import Log
+from talos.testing.mounts import MemoryMounts
 from talos.upgrade.archive import read_annotations, read_archive
 from talos.upgrade.layer import check_layer
 from talos.upgrade.manifest import parse_release
 from talos.upgrade.release import main
 from talos.upgrade.slot_folder import SlotFolder
 
-from .api.conftest import make_upgrader
+from .api.conftest import FakeProcesses, make_upgrader
 
 FILES = {
     "vmlinuz": b"kernel" * 5000,
@@ -142,3 +145,15 @@ async def test_what_is_said_before_the_first_byte_is_written(tmp_path: Path) -> 
         "  chosen by destination.disk: /dev/none-a",
     ]
     assert lines[-1].startswith("erasing what is on the disk"), "and it ends with what it was doing"
+
+
+async def test_a_slot_is_not_written_without_a_system_disk_or_with_endless_arguments(tmp_path: Path) -> None:
+    state, log = MemoryState(), Log(write=lambda _: None)
+    slots = DiskSlots(state, FakeProcesses().capture, MemoryMounts(), log)
+    for call in (slots.read, slots.update_boot_loader):
+        with pytest.raises(UserError, match="upgrade: there is no system disk"):
+            await call()
+    await put(state, *ids.SYSTEM_DISK, SystemDiskSpec(dev_path="/dev/none-a", disk_id="none-a"))
+    release = make_release(tmp_path, {**FILES, "cmdline": b"a" * 2049})
+    with pytest.raises(UserError, match=r"image installer:v1\.15\.1: its cmdline is too long"):
+        await slots.prepare(release, "B")

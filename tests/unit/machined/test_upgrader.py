@@ -41,6 +41,10 @@ class FakeSlots(Slots):
     next: str = ""
     count: int = 0
     is_damaged: bool = False
+    replaced: list[str] = field(default_factory=list[str])
+    """The defaults at those times when the boot loader was replaced."""
+    failure: Exception | None = None
+    """What the boot loader can't be replaced for."""
     versions: dict[str, str] = field(default_factory=lambda: dict(VERSIONS))
 
     @override
@@ -79,6 +83,13 @@ class FakeSlots(Slots):
             self.default, self.versions, self.is_damaged = default, dict(versions), False
             return True
         return False
+
+    @override
+    async def update_boot_loader(self) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.failure:
+            raise self.failure
+        self.replaced.append(self.default)
 
     def boot(self) -> str:
         """The command line that GRUB starts a slot with."""
@@ -134,11 +145,16 @@ class World:
         return upgrader
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    meta = tmp_path / "meta"
+def make_world(folder: Path) -> World:
+    """A machine whose META is in this folder."""
+    meta = folder / "meta"
     meta.write_bytes(make_meta({12: b"kept"}).ljust(1 << 20, b"\0"))
     return World(meta=meta, slots=FakeSlots())
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return make_world(tmp_path)
 
 
 async def test_back_and_forth(world: World) -> None:

@@ -77,6 +77,17 @@ def make_first_sector(before: bytes, boot: bytes, core_sector: int, *, bootable:
     return bytes(sector)
 
 
+def find_core(sector: bytes) -> int:
+    """The sector of the core that a first sector starts; any number where that is not GRUB's."""
+    (place,) = struct.unpack_from("<Q", sector, _CORE_ADDRESS)
+    return int(place)
+
+
+def is_bootable(sector: bytes) -> bool:
+    """Whether a first sector's protective entry is marked."""
+    return sector[_FIRST_ENTRY] == _BOOTABLE
+
+
 def make_core(core: bytes, first_sector: int) -> bytes:
     """The core image for the place where it will be: its first sector loads the others."""
     sectors = -(-len(core) // SECTOR)

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Protocol, override
 
 import trio
 
+from talos.api.definitions import block_pb2
 from talos.config.model import Config
 from talos.machined.node.config_store import load_config
 from talos.machined.upgrade.image import Release
-from talos.resource import ids
+from talos.resource import ids, kinds
 from talos.resource.state import NotFoundError, State
 from talos.system.block.partitions import Run
 from talos.system.errors import UserError
@@ -61,6 +62,10 @@ class Slots(Protocol):
 
     async def restore(self, versions: Mapping[str, str], default: str) -> bool:
         """Write the choice of slots anew if it can't be read; whether it was so."""
+        ...
+
+    async def update_boot_loader(self) -> None:
+        """Have the slots started by the boot loader of the system that runs."""
         ...
 
 
@@ -122,14 +127,30 @@ class DiskSlots(Slots):
             return True
         return False
 
+    @override
+    async def update_boot_loader(self) -> None:
+        from talos.disks.install.boot_loader import load_images
+        from talos.disks.install.boot_loader_update import update_boot_loader
+
+        system = await self._find_disk()
+        sector_size = (await self._state.get(kinds.DISK, system.disk_id)).spec.sector_size
+        target = self.open_target(system.dev_path, sector_size or SECTOR)
+
+        def update() -> None:
+            update_boot_loader(target, load_images(), lambda line: self._log.info(f"boot loader: {line}"))
+
+        await trio.to_thread.run_sync(update)
+
     async def _find(self) -> "SlotsOnDisk":
         from talos.disks.install.slots import Slots as SlotsOnDisk
 
+        return SlotsOnDisk(self.open_target((await self._find_disk()).dev_path, SECTOR))
+
+    async def _find_disk(self) -> block_pb2.SystemDiskSpec:
         try:
-            path = (await self._state.get(*ids.SYSTEM_DISK)).spec.dev_path
+            return (await self._state.get(*ids.SYSTEM_DISK)).spec
         except NotFoundError:
             raise UserError("there is no system disk", where="upgrade") from None
-        return SlotsOnDisk(self.open_target(path, SECTOR))
 
     def open_target(self, path: str, sector_size: int) -> "BlockTarget":
         """A disk that a system is written to."""
@@ -197,3 +218,7 @@ class FolderSlots(Slots):
     async def restore(self, versions: Mapping[str, str], default: str) -> bool:
         await trio.lowlevel.checkpoint()
         return False
+
+    @override
+    async def update_boot_loader(self) -> None:
+        await trio.lowlevel.checkpoint()  # the launcher is the host's

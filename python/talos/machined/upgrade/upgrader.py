@@ -30,7 +30,7 @@ from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.version import get_version
 from talos.upgrade.features import find_used
-from talos.upgrade.manifest import check_release
+from talos.upgrade.manifest import check_release, is_older
 from talos.upgrade.signature import KEYS
 from talos.upgrade.state import (
     ANNOUNCE_TAG,
@@ -341,10 +341,21 @@ class Upgrader:
     async def bless(self) -> None:
         """Make the system on trial the default. UserError, OSError; then it is still on trial."""
         await self._restore_config()
+        await self._update_boot_loader()
         await self.slots.make_default(self.current.slot)
         await self._set(bless(self.current))
         self.publish(pb.PhaseEvent(phase=SELF_CHECK, action=pb.PhaseEvent.STOP))
         self.log.info(f"{self.current.version} in slot {self.current.slot} is the default from now on")
+
+    async def _update_boot_loader(self) -> None:
+        """Have GRUB replaced, unless this system is the older one. After a failure it is what it was."""
+        state = self.current
+        if is_older(state.version, state.previous_version):
+            return
+        try:
+            await self.slots.update_boot_loader()
+        except (UserError, OSError, NotFoundError) as error:
+            self.log.warning("the boot loader is not replaced by this release's", reason=str(error))
 
     async def revert(self, reason: str) -> None:
         """End the trial; the next boot is the old slot's, even after a power cut within :meth:`bless`."""
