@@ -167,6 +167,12 @@ def check_version(new: str, minimum: str = "", *, running: str, force: bool = Fa
     return found
 
 
+def find_oldest(version: str) -> str:
+    """The lowest version that one can replace unless another is named: the first of the minor before."""
+    major, minor = parse_version(version)[:2]
+    return f"v{major}.{max(minor - 1, 0)}.0"
+
+
 def _parse_file(value: object) -> ReleaseFile:
     fields = _object(value, ("name", "size", "sha256"), "a file")
     name, size, digest = fields["name"], fields["size"], fields["sha256"]

@@ -15,7 +15,7 @@ from talos.system.errors import UserError
 from talos.system.files import hash_file
 from talos.upgrade.archive import REPOSITORY, add_signature, read_annotations, read_archive, write_archive
 from talos.upgrade.features import list_features
-from talos.upgrade.manifest import ReleaseFile, ReleaseManifest, check_release, parse_release
+from talos.upgrade.manifest import ReleaseFile, ReleaseManifest, check_release, find_oldest, parse_release
 from talos.upgrade.signature import format_private, format_public, load_private, sign, verify
 
 ARCHITECTURE = "amd64"
@@ -44,7 +44,7 @@ def make(options: argparse.Namespace) -> None:
         version=options.version,
         commit=options.commit,
         architecture=ARCHITECTURE,
-        minimum_version=options.minimum_version or options.version,
+        minimum_version=options.minimum_version or find_oldest(options.version),
         features=list_features(options.extension),
         files={name: describe_file(name, path) for name, path in files.items()},
     )
@@ -94,7 +94,10 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     command.set_defaults(run=make)
     command.add_argument("--version", required=True)
     command.add_argument("--commit", default="unknown")
-    command.add_argument("--minimum-version", help="the lowest that can be upgraded from")
+    command.add_argument(
+        "--minimum-version",
+        help="the lowest that can be upgraded from, by default of the minor version before",
+    )
     command.add_argument("--extension", action="append", default=[], help="a system extension that is in it")
     command.add_argument("--reference", help="its name as an image")
     command.add_argument("--named", action="append", default=[], metavar="NAME=FILE")

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from talos.system.errors import UserError
 from talos.upgrade.archive import MANIFEST, read_annotations, read_archive
 from talos.upgrade.layer import check_layer
-from talos.upgrade.manifest import FOLDER, ReleaseManifest, parse_release
+from talos.upgrade.manifest import FOLDER, ReleaseManifest, check_release, parse_release
 from talos.upgrade.release import main
 from talos.upgrade.signature import format_public, load_keys, load_private, load_public, sign, verify
 
@@ -55,6 +55,24 @@ def test_a_release_is_made_signed_and_accepted(tmp_path: Path) -> None:
         entry = json.loads(tar.extractfile("index.json").read())["manifests"][0]  # pyright: ignore[reportOptionalMemberAccess]
         blob = tar.getmember("blobs/" + entry["digest"].replace(":", "/"))
     assert blob.size == entry["size"]
+
+
+@pytest.mark.parametrize(
+    ("running", "problem"),
+    [
+        ("v1.14.0", ""),
+        ("v1.14.7", ""),
+        ("v1.15.0-alpha.0", ""),
+        ("v1.15.0", ""),
+        ("v1.15.1", ""),
+        ("v1.14.0-beta.1", "the release v1.15.1 can replace v1.14.0 or newer, not v1.14.0-beta.1"),
+        ("v1.15.2", "the release v1.15.1 is older than the running v1.15.2; force allows it"),
+    ],
+)
+def test_a_release_replaces_what_is_older(tmp_path: Path, running: str, problem: str) -> None:
+    """One that names no lowest version replaces those of the minor version before, too."""
+    release = parse_release(read(make_release(tmp_path, version="v1.15.1"))[0])
+    assert check_release(release, version=running, architecture="amd64") == ([problem] if problem else [])
 
 
 def test_a_key_is_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
