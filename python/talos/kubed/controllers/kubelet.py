@@ -163,8 +163,8 @@ def make_configuration(spec: KubeletConfigSpec, *, is_container: bool, is_contro
         "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
         "failCgroupV1": False,
         "failSwapOn": False,
-        "fileCheckFrequency": "1s",
-        "httpCheckFrequency": "1s",
+        # The control plane's rollout waits for it; a worker has only pods of the user's there.
+        "httpCheckFrequency": "1s" if is_control_plane else "5s",
         "logging": {"format": "json"},
         "oomScoreAdj": -450,
         "port": 10250,

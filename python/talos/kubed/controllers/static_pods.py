@@ -68,6 +68,7 @@ class ControlPlanePodController(Controller):
         self._log = log
         self._turn = Turn(etcd)
         self._was_ready = False
+        self._has_server = trio.Event()
         self._access = AdminAccess()
         self._offered_at = 0.0
         self._waits_since: float | None = None
@@ -79,15 +80,25 @@ class ControlPlanePodController(Controller):
             nursery.start_soon(self._wait_for_server, runtime)
             async for _ in runtime.events():
                 pause = await self._reconcile(runtime)
+                await self._note_server(runtime)
                 runtime.reset_backoff()
                 with trio.move_on_after(pause):
                     await runtime.wait_for_round()
                 runtime.queue_reconcile()
 
+    async def _note_server(self, runtime: ControllerRuntime) -> None:
+        """Have the API server looked at while it is offered: a worker never has one."""
+        is_offered = await runtime.get_or_none(kinds.STATIC_POD, API_SERVER) is not None
+        if is_offered:
+            self._has_server.set()
+        elif self._has_server.is_set():
+            self._has_server = trio.Event()
+
     async def _wait_for_server(self, runtime: ControllerRuntime) -> None:
         began = trio.current_time()
         while not await self._is_ready(runtime):  # only asking shows it
-            if await runtime.get_or_none(kinds.STATIC_POD, API_SERVER) is None:
+            if not self._has_server.is_set():
+                await self._has_server.wait()
                 began = trio.current_time()
             await trio.sleep(find_pause(began, LOOK_EVERY))
         self._was_ready = True
@@ -95,7 +106,7 @@ class ControlPlanePodController(Controller):
 
     async def _is_ready(self, runtime: ControllerRuntime) -> bool:
         root = await runtime.get_or_none(*ids.KUBERNETES_ROOT_SECRET)
-        if root is None or await runtime.get_or_none(kinds.STATIC_POD, API_SERVER) is None:
+        if root is None or not self._has_server.is_set():
             return False
         return await self._access.connect(root.spec).is_ready()
 
