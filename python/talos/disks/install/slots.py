@@ -9,7 +9,7 @@ was given last.
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from talos.disks.install.grub_config import INITRAMFS, KERNEL, PATH, Entry, make_config, parse_config
@@ -40,6 +40,19 @@ class SlotContent:
     digests: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootState:
+    """What BOOT holds: the slots that can be booted, the default, and GRUB's environment.
+
+    ``damage`` is why the environment can't be read; GRUB takes it for an empty one then.
+    """
+
+    entries: Mapping[str, Entry]
+    default: str
+    environment: Environment
+    damage: str
+
+
 class Slots:
     """The slots of a system disk. All methods block; UserError, OSError."""
 
@@ -50,11 +63,13 @@ class Slots:
     def _boot(self) -> Placed:
         return next(placed for placed in place_areas() if placed.area.label == BOOT.label)
 
-    def read(self) -> tuple[Mapping[str, Entry], str]:
-        """The slots that can be booted, and the default."""
+    def read(self) -> BootState:
+        """All of it; UserError when GRUB's config is not the installer's."""
         with self._target.mount(self._boot, read_only=True) as root:
             entries, default = _read_config(root)
-            return {entry.slot: entry for entry in entries if _is_complete(root / entry.slot)}, default
+            environment, damage = _read_environment(root)
+            complete = {entry.slot: entry for entry in entries if _is_complete(root / entry.slot)}
+        return BootState(entries=complete, default=default, environment=environment, damage=damage)
 
     def write(self, content: SlotContent, report: Callable[[str], None]) -> None:
         """Put a system into its slot. When this raises, the slot has what it had before."""
@@ -77,9 +92,12 @@ class Slots:
                     hint="the disk is broken",
                 )
             _take_place(root, slot)
+
+        def add(root: Path) -> tuple[Sequence[Entry], str]:
             entries, default = _read_config(root)
-        others = [entry for entry in entries if entry.slot != slot]
-        self._write_config([*others, content.entry], default)
+            return [*(entry for entry in entries if entry.slot != slot), content.entry], default
+
+        self._write_config(add)
 
     def _copy(self, folder: Path, content: SlotContent) -> None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -94,60 +112,41 @@ class Slots:
 
     def boot_once(self, slot: str) -> None:
         """Have GRUB boot a slot the next time and only then; without one, the default."""
-        self._write_environment(Environment(next_slot=slot))
-
-    def read_boot_count(self) -> int:
-        """The starts without a confirmation; ValueError, OSError when GRUB can't count them."""
-        with self._target.mount(self._boot, read_only=True) as root:
-            return parse_environment((root / ENVIRONMENT).read_bytes()).count
+        with self._target.mount(self._boot) as root:
+            _write_environment(root, Environment(next_slot=slot))
 
     def reset_boot_count(self) -> None:
         """Have GRUB count starts anew. What is booted once stays, if there is anything."""
-        with self._target.mount(self._boot, read_only=True) as root:
-            try:
-                next_slot = parse_environment((root / ENVIRONMENT).read_bytes()).next_slot
-            except (OSError, ValueError):
-                next_slot = ""
-        self._write_environment(Environment(next_slot=next_slot))
-
-    def _write_environment(self, environment: Environment) -> None:
-        data = make_environment(environment)
         with self._target.mount(self._boot) as root:
-            path = root / ENVIRONMENT
-            if not (path.is_file() and path.stat().st_size == len(data)):
-                replace_durably(path, [data])
-                return
-            # In place: GRUB does not see what is only in the filesystem's log.
-            descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-            try:
-                os.pwrite(descriptor, data, 0)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            environment, _ = _read_environment(root)
+            _write_environment(root, replace(environment, count=0))
 
     def make_default(self, slot: str) -> None:
         """Have GRUB boot a slot from now on."""
-        with self._target.mount(self._boot, read_only=True) as root:
-            entries, _ = _read_config(root)
-        self._write_config(entries, slot)
+        self._write_config(lambda root: (_read_config(root)[0], slot))
 
     def restore(self, entries: Sequence[Entry], default: str) -> None:
         """Write a config that can't be read anew, with the slots that are complete; UserError without one."""
-        with self._target.mount(self._boot) as root:
-            kept = [entry for entry in entries if _is_complete(root / entry.slot)]
+
+        def keep(root: Path) -> tuple[Sequence[Entry], str]:
+            kept = {entry.slot: entry for entry in entries if _is_complete(root / entry.slot)}
+            if not kept:
+                raise UserError("no slot holds a system", where="BOOT", hint="install the system again")
             (root / PATH).parent.mkdir(mode=0o755, exist_ok=True)
-        if not kept:
-            raise UserError("no slot holds a system", where="BOOT", hint="install the system again")
-        self._write_config(kept, default if default in [entry.slot for entry in kept] else kept[0].slot)
+            return list(kept.values()), default if default in kept else next(iter(kept))
 
-    def _write_config(self, entries: Sequence[Entry], default: str) -> None:
-        """Replace GRUB's config. The new file is complete on the disk before its name changes.
+        self._write_config(keep)
 
-        The two files exchange their names, which only the folder's inode has, and that is one sector. The old
-        one stays: an inode that is freed in the same write might be gone before the name is another's.
+    def _write_config(self, choose: Callable[[Path], tuple[Sequence[Entry], str]]) -> None:
+        """Replace GRUB's config by one with the entries, and the default, that are chosen in view of BOOT.
+
+        The new file is complete on the disk before its name changes. The two files exchange their names,
+        which only the folder's inode has, and that is one sector. The old one stays: an inode that is freed
+        in the same write might be gone before the name is another's.
         """
-        data = make_config(sorted(entries, key=lambda entry: entry.slot), default).encode()
         with self._target.mount(self._boot) as root:
+            entries, default = choose(root)
+            data = make_config(sorted(entries, key=lambda entry: entry.slot), default).encode()
             replace_durably(root / NEW_CONFIG, [data], mode=0o600)
         with self._target.mount(self._boot) as root:
             if (root / PATH).exists():
@@ -164,6 +163,29 @@ def _read_config(root: Path) -> tuple[tuple[Entry, ...], str]:
         raise UserError(
             f"is not the installer's: {error}", where=f"BOOT/{PATH}", hint="install the system again"
         ) from None
+
+
+def _read_environment(root: Path) -> tuple[Environment, str]:
+    """GRUB's environment, and why it can't be read. A disk with one slot has none: nobody counts there."""
+    path = root / ENVIRONMENT
+    try:
+        return parse_environment(path.read_bytes()) if path.exists() else Environment(), ""
+    except (OSError, ValueError) as error:
+        return Environment(), str(error)
+
+
+def _write_environment(root: Path, environment: Environment) -> None:
+    data, path = make_environment(environment), root / ENVIRONMENT
+    if not (path.is_file() and path.stat().st_size == len(data)):
+        replace_durably(path, [data])
+        return
+    # In place: GRUB does not see what is only in the filesystem's log.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.pwrite(descriptor, data, 0)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _take_place(root: Path, slot: str) -> None:

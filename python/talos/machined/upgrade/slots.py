@@ -1,6 +1,7 @@
 """Where systems are kept, and what boots next: a machine's disk with GRUB, a container node's folder."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, override
 
@@ -33,11 +34,25 @@ type Write = Callable[[Callable[[str], None]], None]
 """Writes a slot, blocking, and reports its steps. UserError, OSError; the slot has then what it had."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotState:
+    """The versions of the slots that can be booted, and the default.
+
+    ``count`` is the starts that were not confirmed, this one among them, 0 where nobody counts; ``damage`` is
+    why the boot loader can't count.
+    """
+
+    versions: Mapping[str, str]
+    default: str
+    count: int = 0
+    damage: str = ""
+
+
 class Slots(Protocol):
     """The two slots. UserError for what a user can correct; OSError when the disk fails."""
 
-    async def read(self) -> tuple[Mapping[str, str], str]:
-        """The versions of the slots that can be booted, and the default."""
+    async def read(self) -> SlotState:
+        """What can be booted; UserError when the choice of slots can't be read."""
         ...
 
     async def prepare(self, release: Release, slot: str) -> Write:
@@ -52,16 +67,12 @@ class Slots(Protocol):
         """Have a slot booted from now on."""
         ...
 
-    async def read_boot_count(self) -> int:
-        """The starts that were not confirmed, this one among them; 0 where nobody counts."""
-        ...
-
     async def reset_boot_count(self) -> None:
-        """Have them counted anew."""
+        """Have starts counted anew."""
         ...
 
-    async def restore(self, versions: Mapping[str, str], default: str) -> bool:
-        """Write the choice of slots anew if it can't be read; whether it was so."""
+    async def restore(self, versions: Mapping[str, str], default: str) -> None:
+        """Write the choice of slots anew."""
         ...
 
     async def update_boot_loader(self) -> None:
@@ -76,9 +87,14 @@ class DiskSlots(Slots):
         self._state, self._run, self._mounts, self._log = state, run, mounts, log
 
     @override
-    async def read(self) -> tuple[Mapping[str, str], str]:
-        entries, default = await trio.to_thread.run_sync((await self._find()).read)
-        return {slot: entry.version for slot, entry in entries.items()}, default
+    async def read(self) -> SlotState:
+        found = await trio.to_thread.run_sync((await self._find()).read)
+        return SlotState(
+            versions={slot: entry.version for slot, entry in found.entries.items()},
+            default=found.default,
+            count=found.environment.count,
+            damage=found.damage,
+        )
 
     @override
     async def prepare(self, release: Release, slot: str) -> Write:
@@ -93,39 +109,22 @@ class DiskSlots(Slots):
         await trio.to_thread.run_sync((await self._find()).make_default, slot)
 
     @override
-    async def read_boot_count(self) -> int:
-        slots = await self._find()
-        try:
-            return await trio.to_thread.run_sync(slots.read_boot_count)
-        except FileNotFoundError:
-            return 0  # there is one slot
-        except (OSError, ValueError) as error:
-            self._log.warning("GRUB's environment is damaged and written anew", reason=str(error))
-            await trio.to_thread.run_sync(slots.reset_boot_count)
-            return 0
-
-    @override
     async def reset_boot_count(self) -> None:
         await trio.to_thread.run_sync((await self._find()).reset_boot_count)
 
     @override
-    async def restore(self, versions: Mapping[str, str], default: str) -> bool:
+    async def restore(self, versions: Mapping[str, str], default: str) -> None:
         slots = await self._find()
-        try:
-            await trio.to_thread.run_sync(slots.read)
-        except UserError:
-            # Not above: what writes disks is loaded by need.
-            from talos.disks.install.boot_loader import DIRECTORY
-            from talos.disks.install.grub_config import Entry, make_arguments
+        # Not above: what writes disks is loaded by need.
+        from talos.disks.install.boot_loader import DIRECTORY
+        from talos.disks.install.grub_config import Entry, make_arguments
 
-            cmdline = (DIRECTORY / CMDLINE).read_text(encoding="ascii").strip()
-            arguments = make_arguments(cmdline, find_arguments(await load_config(self._state)))
-            entries = [
-                Entry(slot=slot, version=versions.get(slot, "unknown"), arguments=arguments) for slot in SLOTS
-            ]
-            await trio.to_thread.run_sync(slots.restore, entries, default)
-            return True
-        return False
+        cmdline = (DIRECTORY / CMDLINE).read_text(encoding="ascii").strip()
+        arguments = make_arguments(cmdline, find_arguments(await load_config(self._state)))
+        entries = [
+            Entry(slot=slot, version=versions.get(slot, "unknown"), arguments=arguments) for slot in SLOTS
+        ]
+        await trio.to_thread.run_sync(slots.restore, entries, default)
 
     @override
     async def update_boot_loader(self) -> None:
@@ -189,8 +188,9 @@ class FolderSlots(Slots):
         self._folder = folder
 
     @override
-    async def read(self) -> tuple[Mapping[str, str], str]:
-        return await trio.to_thread.run_sync(self._folder.read)
+    async def read(self) -> SlotState:
+        versions, default = await trio.to_thread.run_sync(self._folder.read)
+        return SlotState(versions=versions, default=default)
 
     @override
     async def prepare(self, release: Release, slot: str) -> Write:
@@ -206,18 +206,12 @@ class FolderSlots(Slots):
         await trio.to_thread.run_sync(self._folder.make_default, slot)
 
     @override
-    async def read_boot_count(self) -> int:
-        await trio.lowlevel.checkpoint()
-        return 0  # the launcher sees how a start ends
-
-    @override
     async def reset_boot_count(self) -> None:
-        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()  # the launcher counts nothing: it sees how a start ends
 
     @override
-    async def restore(self, versions: Mapping[str, str], default: str) -> bool:
-        await trio.lowlevel.checkpoint()
-        return False
+    async def restore(self, versions: Mapping[str, str], default: str) -> None:
+        await trio.lowlevel.checkpoint()  # the launcher's files can always be read
 
     @override
     async def update_boot_loader(self) -> None:

@@ -5,7 +5,7 @@ META before that choice, so that a power cut between the two leaves a boot into 
 shows it.
 """
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,7 +22,7 @@ from talos.machined.logs.last_boot import LastBoot
 from talos.machined.node.config_store import load_config
 from talos.machined.node.meta_store import MetaStore
 from talos.machined.upgrade.image import Release
-from talos.machined.upgrade.slots import Slots
+from talos.machined.upgrade.slots import Slots, SlotState
 from talos.resource import ids, kinds
 from talos.resource.state import NotFoundError, State
 from talos.system.errors import UserError
@@ -237,8 +237,7 @@ class Upgrader:
                 hint="upgrade to another release",
             )
         async with self.lock():
-            await self._keep_running()
-            versions, _ = await self.slots.read()
+            versions = await self._keep_running()
             if slot not in versions:
                 raise UserError(f"slot {slot} holds no system to go back to", where="rollback")
             await self._stage(versions[slot], await self.list_checks())
@@ -250,12 +249,16 @@ class Upgrader:
             await self._set(revert(self.current, BY_HAND))
             self._announce(self.current)
 
-    async def _keep_running(self) -> None:
-        """Let the slot that runs be the default: where that can't be started, the other one is."""
-        _, default = await self.slots.read()
-        if default != self.running:
+    async def _keep_running(self) -> Mapping[str, str]:
+        """Let the slot that runs be the default: where that can't be started, the other one is.
+
+        Returns the versions of all slots that can be booted.
+        """
+        found = await self._read_slots()
+        if found.default != self.running:
             await self.slots.make_default(self.running)
-            self.log.warning(f"slot {self.running} runs and is the default now", before=default)
+            self.log.warning(f"slot {self.running} runs and is the default now", before=found.default)
+        return found.versions
 
     @contextmanager
     def claim(self) -> Generator[ExitStack]:
@@ -301,20 +304,22 @@ class Upgrader:
         async with self._writing:
             self._is_confirming = True
             try:
-                await self._restore_config()
-                if count := await self.slots.read_boot_count():
-                    await self._judge_starts(count)
+                found = await self._read_slots()
+                if found.damage:
+                    self.log.warning("GRUB's environment is damaged and written anew", reason=found.damage)
+                if found.count or found.damage:
+                    await self._judge_starts(found)
                     await self.slots.reset_boot_count()
             finally:
                 self._is_confirming = False
 
-    async def _judge_starts(self, count: int) -> None:
-        versions, default = await self.slots.read()
+    async def _judge_starts(self, found: SlotState) -> None:
+        default = found.default
         if default == self.running:
-            if count == MAX_COUNT:
+            if found.count == MAX_COUNT:
                 self.log.warning(f"neither slot came up in {ATTEMPTS} starts before this one")
             return
-        if count <= ATTEMPTS:
+        if found.count <= ATTEMPTS:
             return  # a person chose this slot, or GRUB can't load the default's kernel
         state = self.current
         if (state.phase, state.slot, state.previous) != (Phase.REVERTED, default, self.running):
@@ -322,7 +327,7 @@ class Upgrader:
             given_up = give_up(
                 state,
                 running=self.running,
-                version=versions.get(default, "unknown"),
+                version=found.versions.get(default, "unknown"),
                 running_version=get_version().tag,
                 reason=f"slot {default} did not come up in {ATTEMPTS} starts: {cause}",
             )
@@ -330,17 +335,22 @@ class Upgrader:
             self._announce(given_up)
         await self.slots.make_default(self.running)
 
-    async def _restore_config(self) -> None:
-        """Write the boot loader's config anew where it is lost, with the default that it had."""
+    async def _read_slots(self) -> SlotState:
+        """The slots; the boot loader's config is written anew where it is lost, with the default it had."""
+        try:
+            return await self.slots.read()
+        except UserError as error:
+            reason = str(error)
         state = self.current
         known = {state.slot: state.version, state.previous: state.previous_version}
         default = state.previous if state.phase is Phase.TRIAL else find_default(state) or self.running
-        if await self.slots.restore(known | {self.running: get_version().tag}, default):
-            self.log.error("the boot loader's config was damaged and is written anew")
+        await self.slots.restore(known | {self.running: get_version().tag}, default)
+        self.log.error("the boot loader's config was damaged and is written anew", reason=reason)
+        return await self.slots.read()
 
     async def bless(self) -> None:
         """Make the system on trial the default. UserError, OSError; then it is still on trial."""
-        await self._restore_config()
+        await self._read_slots()
         await self._update_boot_loader()
         await self.slots.make_default(self.current.slot)
         await self._set(bless(self.current))
@@ -359,8 +369,7 @@ class Upgrader:
 
     async def revert(self, reason: str) -> None:
         """End the trial; the next boot is the old slot's, even after a power cut within :meth:`bless`."""
-        _, default = await self.slots.read()
-        if default != self.current.previous:
+        if (await self._read_slots()).default != self.current.previous:
             await self.slots.make_default(self.current.previous)
         await self.meta.set(ANNOUNCE_TAG, b"1")
         await self._set(revert(self.current, reason))
