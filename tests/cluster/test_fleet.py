@@ -5,17 +5,20 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from subprocess import PIPE, run
 from typing import Any
 
 import pytest
 import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.cluster.test_upgrade import watch_trial
+from tests.cluster.test_upgrade import suspended, watch_trial
 from tests.harness.availability import ETCD_GAP, writing_to_etcd
 from tests.harness.cluster import Cluster, check_services, eventually, running_cluster
-from tests.harness.etcd import check_upgrade, end_upgrade
+from tests.harness.etcd import check_upgrade, end_upgrade, find_etcd
 from tests.harness.releases import FIRST, Releases
 
 from talos.provision.cluster import MIRROR_PORT, NodeInfo
@@ -40,12 +43,21 @@ def cluster(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 def upgrade(cluster: Cluster, nodes: list[NodeInfo], image: str, *argv: str) -> tuple[CommandResult, Rows]:
     """Upgrade nodes as users do; what was printed, and what became of each node by its name."""
+    result = cluster.talosctl(*make_argv(cluster, nodes, image, *argv), check=False, seconds=SECONDS)
+    return result, read_rows(result.stdout)
+
+
+def make_argv(cluster: Cluster, nodes: list[NodeInfo], image: str, *argv: str) -> list[str]:
+    """The arguments of such an upgrade."""
     addresses = ",".join(str(node.address) for node in nodes)
     everywhere = ",".join(cluster.addresses[:3])
-    command = ("-e", everywhere, "-n", addresses, "upgrade", "--image", image, "-o", "json", *argv)
-    result = cluster.talosctl(*command, check=False, seconds=SECONDS)
-    rows: list[dict[str, Any]] = json.loads(result.stdout)["nodes"] if result.stdout else []
-    return result, {row["hostname"]: row for row in rows}
+    return ["-e", everywhere, "-n", addresses, "upgrade", "--image", image, "-o", "json", *argv]
+
+
+def read_rows(stdout: str) -> Rows:
+    """What became of each node, by its name."""
+    rows: list[dict[str, Any]] = json.loads(stdout)["nodes"] if stdout else []
+    return {row["hostname"]: row for row in rows}
 
 
 def test_all_nodes_by_one_command(cluster: Cluster, releases: Releases) -> None:
@@ -74,17 +86,35 @@ def check_free(cluster: Cluster, node: NodeInfo) -> None:
     assert check_upgrade(cluster, node) == ""
 
 
-def test_a_node_that_fails_ends_it(cluster: Cluster, releases: Releases) -> None:
-    _, _, third, fourth, fifth = cluster.nodes
-    image = releases.make("v1.15.2")
-    with watch_trial(cluster, fourth, lambda trial: os.kill(trial.pid, signal.SIGKILL)):
-        result, rows = upgrade(cluster, [third, fourth, fifth], image)
+def test_a_slow_member_ends_nothing_and_a_node_that_fails_does(
+    cluster: Cluster, releases: Releases, tmp_path: Path
+) -> None:
+    _, second, third, fourth, fifth = cluster.nodes
+    image, path = releases.make("v1.15.2"), tmp_path / "stderr"
+    command = cluster.command(*make_argv(cluster, [third, fourth, fifth], image))
+    with (
+        watch_trial(cluster, fourth, lambda trial: os.kill(trial.pid, signal.SIGKILL)),
+        path.open("w") as stderr,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        with suspended(find_etcd(second)):
+            started = partial(run, command, env=cluster.environment, stdout=PIPE, stderr=stderr, text=True)
+            running = pool.submit(started, timeout=SECONDS)
+            text = f"waiting for up to 30 s: etcd member {second.name} is not healthy"
+            eventually("the upgrade waits for the member", partial(check_text, path, text), seconds=SECONDS)
+        result = running.result()
+    rows, printed = read_rows(result.stdout), path.read_text()
     assert result.returncode == 1
     results = [rows[node.name]["result"] for node in (third, fourth, fifth)]
-    assert results == ["done", "failed", "not started"], result.stderr
+    assert results == ["done", "failed", "not started"], printed
     assert "v1.15.2 was reverted, v1.15.1 runs" in rows[fourth.name]["reason"]
-    assert f"error: stopped: {fourth.address} ({fourth.name}): v1.15.2 was reverted" in result.stderr
+    assert f"error: stopped: {fourth.address} ({fourth.name}): v1.15.2 was reverted" in printed
     eventually("it is well again", lambda: check_services(cluster, str(fourth.address)))
+
+
+def check_text(path: Path, text: str) -> None:
+    """Assert that a file has a text."""
+    assert text in path.read_text(), path.read_text()
 
 
 def test_what_speaks_against_it_is_found_before_the_first_node(cluster: Cluster) -> None:
