@@ -1,6 +1,7 @@
 """A gRPC client of a server in the network, which is not trusted: what it sends is bounded."""
 
 import asyncio
+import os
 import socket
 import ssl
 from dataclasses import dataclass, field
@@ -132,6 +133,11 @@ class RemoteChannel(Channel):
             raise OSError("no answer in time") from None
         except ConnectionRefusedError:
             raise OSError("connection refused") from None
+        except OSError as error:
+            if type(error) is not OSError or not error.errno:
+                raise
+            # asyncio has the address, which is named anyway, in place of the system's text.
+            raise OSError(os.strerror(error.errno).lower()) from None
         tls = transport.get_extra_info("ssl_object")
         if tls is not None and cast("ssl.SSLObject", tls).selected_alpn_protocol() != "h2":
             transport.abort()

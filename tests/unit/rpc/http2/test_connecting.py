@@ -1,11 +1,13 @@
 """When a channel connects, and whose failure a call gets."""
 
 import asyncio
+import errno
 from typing import override
 
 import pytest
 
 from talos.rpc.http2.client import Channel, ClientConnection, NotConnectedError
+from talos.rpc.http2.remote import RemoteChannel, RemoteServer
 from talos.rpc.http2.stream import ASYNCIO
 
 
@@ -58,5 +60,20 @@ def test_an_attempt_that_nobody_waited_for_is_forgotten() -> None:
         server.is_up = True
         await server.begin("/test.Echo/Unary", (), None)
         assert server.dials == 2
+
+    asyncio.run(main())
+
+
+def test_an_address_that_no_route_leads_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async def refuse(*_: object, **__: object) -> None:
+            raise OSError(errno.EHOSTUNREACH, "Connect call failed ('10.0.0.9', 50000)")
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", refuse)
+        server = RemoteChannel(RemoteServer(host="10.0.0.9", port=50000, context=None), ASYNCIO)
+        with pytest.raises(
+            NotConnectedError, match=r"failed to connect to 10\.0\.0\.9:50000: no route to host$"
+        ):
+            await server.begin("/test.Echo/Unary", (), None)
 
     asyncio.run(main())
