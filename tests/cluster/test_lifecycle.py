@@ -77,9 +77,9 @@ def test_obstacles_are_reported_before_anything_is_created(tmp_path: Path) -> No
         not_an_image.write_text("text")
         for chosen, message in (
             (ClusterOptions(name="other", subnet=taken, image=image()), "overlaps"),
-            (ClusterOptions(name="other", subnet="10.99.0.0/24", image=not_an_image), "no squashfs image"),
-            (ClusterOptions(name="other", subnet="10.99.0.0/24", image=tmp_path / "gone"), "can't be read"),
-            (ClusterOptions(name=cluster.name, subnet="10.99.0.0/24", image=image()), "already there"),
+            (ClusterOptions(name="other", subnet="10.199.0.0/24", image=not_an_image), "no squashfs image"),
+            (ClusterOptions(name="other", subnet="10.199.0.0/24", image=tmp_path / "gone"), "can't be read"),
+            (ClusterOptions(name=cluster.name, subnet="10.199.0.0/24", image=image()), "already there"),
         ):
             with pytest.raises(UserError, match=message):
                 create(chosen, tmp_path, cluster)
@@ -89,7 +89,7 @@ def test_obstacles_are_reported_before_anything_is_created(tmp_path: Path) -> No
 def test_a_cluster_that_does_not_start_leaves_nothing(tmp_path: Path) -> None:
     broken = tmp_path / "broken.squashfs"
     broken.write_bytes(b"hsqs" + bytes(8192))
-    chosen = ClusterOptions(name="broken", subnet="10.99.0.0/24", image=broken)
+    chosen = ClusterOptions(name="broken", subnet="10.199.0.0/24", image=broken)
     options = CreateOptions(directory=tmp_path, merge_talosconfig=False)
     with pytest.raises(UserError, match="mount"):
         create_cluster(chosen, ConfigOptions(), options, Silent())

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from ipaddress import ip_network
 
-from talos.config import contract
+from talos.config import contract, effective
 from talos.config.change.patch import Patch, apply_patches, parse_patch
 from talos.config.check.validate import Mode, check
 from talos.config.generate.config import generate_config, generate_talosconfig, render
@@ -15,6 +16,7 @@ from talos.config.talosconfig.model import TalosConfig
 from talos.provision.cluster import ClusterRequest, Role
 from talos.provision.mirror.archives import Images, read_images
 from talos.provision.plan import DISK_PATHS, with_configs
+from talos.system.errors import UserError
 from talos.upgrade.archive import REPOSITORY
 
 CLOCK = """\
@@ -77,8 +79,9 @@ def generate_configs(request: ClusterRequest, chosen: ConfigOptions) -> Generate
     configs: dict[Role, str] = {}
     for role in sorted({node.role for node in request.nodes}, key=lambda role: role.value):
         text = render(generate_config(options, _TYPES[role]), docs=False, examples=False)
-        patches = (*clock, *chosen.patches, *own[role])
-        configs[role] = _patch(text, patches, request, f"{role.value}.yaml") if patches else text
+        patches, source = (*clock, *chosen.patches, *own[role]), f"{role.value}.yaml"
+        configs[role] = apply_patches(text, patches, source=source) if patches else text
+        _check(configs[role], request, source)
     talosconfig = generate_talosconfig(options)
     endpoints = tuple(str(address) for address in request.endpoints)
     # With a node set, commands work without --nodes; the first one is as good as any.
@@ -90,11 +93,15 @@ def generate_configs(request: ClusterRequest, chosen: ConfigOptions) -> Generate
     )
 
 
-def _patch(text: str, patches: Sequence[Patch], request: ClusterRequest, source: str) -> str:
-    """The config after the patches. A node would refuse a wrong one, and wait in maintenance for another."""
-    patched = apply_patches(text, patches, source=source)
-    check(load(patched, source=source), Mode.METAL if request.nodes[0].disks else Mode.CONTAINER)
-    return patched
+def _check(text: str, request: ClusterRequest, source: str) -> None:
+    """A node would refuse a wrong config, and wait in maintenance for another; UserError, ConfigError."""
+    config = load(text, source=source)
+    check(config, Mode.METAL if request.nodes[0].disks else Mode.CONTAINER)
+    for subnet in (*effective.pod_subnets(config), *effective.service_subnets(config)):
+        network = ip_network(subnet, strict=False)
+        if network.version == request.subnet.version and network.overlaps(request.subnet):
+            problem = f"{request.subnet} overlaps with {network}, a network of pods or services"
+            raise UserError(problem, where="--subnet", hint="take another one, such as 10.5.0.0/24")
 
 
 def _list_registries(images: Images) -> list[str]:

@@ -11,6 +11,7 @@ from talos.config.read.loader import load
 from talos.provision.cluster import Disk, Provider
 from talos.provision.configs import ConfigOptions, generate_configs
 from talos.provision.plan import ClusterOptions, make_request
+from talos.system.errors import UserError
 
 
 @pytest.mark.parametrize("disks", [[], [Disk("virtio", 6 << 30)]], ids=["containers", "machines"])
@@ -28,3 +29,16 @@ def test_a_patch_that_a_node_would_refuse_is_refused_at_once() -> None:
     patch = parse_patch("machine: {kubelet: {image: example.org/kubelet:v1}}", source="patch")
     with pytest.raises(ConfigError, match=r"machine\.kubelet\.image: is also set by KubeletConfig"):
         generate_configs(request, ConfigOptions(patches=[patch]))
+
+
+def test_a_version_that_nodes_would_refuse_is_refused_at_once() -> None:
+    request = make_request(ClusterOptions(image=Path("image")))
+    with pytest.raises(ConfigError, match=r"Kubernetes 1\.20 is not supported by this version"):
+        generate_configs(request, ConfigOptions(kubernetes_version="1.20.0"))
+
+
+@pytest.mark.parametrize("subnet", ["10.244.7.0/24", "10.100.0.0/16"])
+def test_nodes_have_no_addresses_of_pods_or_services(subnet: str) -> None:
+    request = make_request(ClusterOptions(image=Path("image"), subnet=subnet))
+    with pytest.raises(UserError, match=f"--subnet: {subnet} overlaps with 10.* pods or services"):
+        generate_configs(request, ConfigOptions())

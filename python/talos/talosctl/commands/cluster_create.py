@@ -20,6 +20,7 @@ from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.patches import parse_patches
 from talos.talosctl.commands.cluster_kubernetes import bring_up_with_kubernetes
 from talos.talosctl.commands.cluster_ready import show_services
+from talos.talosctl.kubernetes.versions import parse
 from talos.talosctl.output import console
 
 IMAGE_VARIABLE = "TALOS_IMAGE"
@@ -151,6 +152,8 @@ def make_options(
 def make_config_options(flags: Flags) -> ConfigOptions:
     """The machine configs of the flags."""
     chosen = flags.text("kubernetes-version") if flags.is_given("kubernetes-version") else ""
+    if chosen:
+        parse(chosen, "--kubernetes-version")
     return ConfigOptions(
         kubernetes_version=chosen.removeprefix("v"),
         registry_mirrors=flags.texts("registry-mirror"),
