@@ -8,7 +8,7 @@ import pytest
 from tests.harness.cluster import check_services, eventually
 from tests.harness.etcd import open_keys
 from tests.harness.kubernetes import Kubernetes
-from tests.kubernetes.objects import make_head
+from tests.kubernetes.objects import make_head, make_pod_spec
 
 from talos.kubernetes.client import KubernetesClient, parse_kubeconfig
 
@@ -79,11 +79,35 @@ def test_what_can_not_work_is_refused_with_its_place(kubernetes: Kubernetes) -> 
     assert "Traceback" not in text
 
 
-def read_state(kubernetes: Kubernetes) -> str:
-    """The API server's pod as the node shows it."""
+def read_state(kubernetes: Kubernetes, pod: str = "kube-system/kube-apiserver") -> str:
+    """A static pod as the node shows it: the API server's, unless another is named."""
     node = kubernetes.cluster.nodes[0].name
-    (status,) = kubernetes.cluster.resource("staticpodstatus", f"kube-system/kube-apiserver-{node}")
+    (status,) = kubernetes.cluster.resource("staticpodstatus", f"{pod}-{node}")
     return str(status["spec"])
+
+
+def test_a_static_pod_whose_image_can_not_be_pulled_says_why(kubernetes: Kubernetes) -> None:
+    node, image = kubernetes.cluster.addresses[0], "127.0.0.1:1/no-such:1"
+    pod = {"kind": "KubeStaticPodConfig", "name": "unpulled"}
+    spec = make_pod_spec({"name": "main", "image": image})
+    patch(kubernetes, {**pod, "pod": {**make_head("Pod", "unpulled"), "spec": spec}})
+
+    def is_shown() -> None:
+        rows = kubernetes.cluster.rows("-n", node, "get", "staticpodstatus")
+        assert any(row["ID"].startswith("default/unpulled-") for row in rows), rows
+        state = read_state(kubernetes, "default/unpulled")
+        assert "ErrImagePull" in state, state
+        assert image in state, state
+
+    eventually("its state is a resource", is_shown, seconds=SECONDS, pause=0.5)
+    check_services(kubernetes.cluster, node)
+    patch(kubernetes, {**pod, "$patch": "delete"})
+
+    def is_gone() -> None:
+        rows = kubernetes.cluster.rows("-n", node, "get", "staticpodstatus")
+        assert not any("unpulled" in row["ID"] for row in rows), rows
+
+    eventually("it is gone", is_gone, seconds=SECONDS, pause=0.5)
 
 
 @pytest.mark.soak

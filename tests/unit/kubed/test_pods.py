@@ -15,6 +15,7 @@ from talos.kubed.controllers.control_plane import (
 )
 from talos.kubed.controllers.kubelet import make_configuration, make_kubelet_config
 from talos.kubed.controllers.static_pod_server import make_reply
+from talos.kubed.controllers.static_pod_status import has_taken
 from talos.kubed.controllers.static_pods import make_account_arguments
 from talos.resource.objects import to_plain, to_struct
 
@@ -165,3 +166,24 @@ def test_the_list_of_pods_is_one_reply() -> None:
     head, _, body = make_reply([{"kind": "Pod"}]).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200 OK")
     assert f"Content-Length: {len(body)}".encode() in head
+
+
+def test_the_kubelet_has_taken_a_change_when_the_new_is_ready_and_the_old_gone() -> None:
+    def offer(image: str) -> dict[str, Any]:
+        return {"metadata": {"annotations": {}}, "spec": {"containers": [{"name": "main", "image": image}]}}
+
+    def show(image: str, ready: str = "True", source: str = "http") -> dict[str, Any]:
+        conditions = [{"type": "Ready", "status": ready}]
+        annotations = {"kubernetes.io/config.source": source}
+        return {
+            **offer(image),
+            "metadata": {"annotations": annotations},
+            "status": {"conditions": conditions},
+        }
+
+    assert has_taken([show("a")], [offer("a")])
+    assert not has_taken([show("a")], [offer("b")])
+    assert not has_taken([show("b", ready="False")], [offer("b")])
+    assert not has_taken([show("a"), show("b")], [offer("b")])
+    assert not has_taken([show("a", ready="False")], [])
+    assert has_taken([show("b"), show("of a file", source="file")], [offer("b")])

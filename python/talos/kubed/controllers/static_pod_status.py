@@ -1,7 +1,7 @@
 """StaticPodStatus: the static pods as the kubelet has them, also while no API server answers."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from http.client import HTTPException, HTTPSConnection
 from typing import Any
@@ -25,9 +25,10 @@ TIMEOUT = 15.0
 LOOK_EVERY = 15.0
 """Seconds between two looks, as upstream: the kubelet notifies nobody."""
 LOOK_EVERY_AT_FIRST = 2.0
-"""While a pod is not ready."""
+"""While a pod is not ready, or not gone."""
 SOURCE = "kubernetes.io/config.source"
-STATIC = frozenset({"file", "http"})
+OFFERED = "http"
+STATIC = frozenset({"file", OFFERED})
 
 type Pod = Mapping[str, Any]
 
@@ -83,10 +84,8 @@ class StaticPodStatusController(Controller):
                     StaticPodStatusSpec(pod_status=to_struct(pod["status"])),
                     annotations={POD_VERSION: make_version(pod)},
                 )
-        # Until the kubelet has taken a change it shows the pod of before, ready as that was.
-        offered = {make_version(to_plain(pod.spec.pod)) for pod in await runtime.list(kinds.STATIC_POD)}
-        ready = {make_version(pod) for pod in pods if is_ready(pod["status"])}
-        return LOOK_EVERY if offered <= ready else LOOK_EVERY_AT_FIRST
+        offered = [to_plain(pod.spec.pod) for pod in await runtime.list(kinds.STATIC_POD)]
+        return LOOK_EVERY if has_taken(pods, offered) else LOOK_EVERY_AT_FIRST
 
     def _choose(self, authority: bytes, client: PEMEncodedCertificateAndKey) -> None:
         """Have the next call made with these certificates; those of before may have been replaced."""
@@ -119,6 +118,14 @@ def _ask(connection: HTTPSConnection) -> list[Pod]:
     if response.status != HTTPStatus.OK:
         raise ValueError(f"{response.status}: {content[:200].decode(errors='replace')}")
     return [pod for pod in json.loads(content)["items"] or () if is_static(pod)]
+
+
+def has_taken(pods: Sequence[Pod], offered: Sequence[Pod]) -> bool:
+    """Whether the kubelet's pods are those that it is offered, ready, and none of before."""
+    # Until the kubelet has taken a change it shows the pod of before, ready as that was.
+    ready = {make_version(pod) for pod in pods if is_ready(pod["status"])}
+    shown = {make_version(pod) for pod in pods if pod["metadata"]["annotations"][SOURCE] == OFFERED}
+    return shown <= {make_version(pod) for pod in offered} <= ready
 
 
 def is_static(pod: Pod) -> bool:
