@@ -7,7 +7,14 @@ from urllib.request import urlopen
 import yaml
 from tests.harness.cluster import REPOSITORY, eventually
 from tests.harness.kubernetes import Kubernetes
-from tests.kubernetes.objects import SERVE_NAME, make_container, make_deployment, make_pod, make_service
+from tests.kubernetes.objects import (
+    SERVE_NAME,
+    make_container,
+    make_deployment,
+    make_head,
+    make_pod,
+    make_service,
+)
 
 
 def test_nodes_have_their_roles_and_versions(kubernetes: Kubernetes) -> None:
@@ -84,6 +91,28 @@ def test_a_service_is_reached_by_name_on_all_pods_of_both_nodes(kubernetes: Kube
 
     eventually("every pod has answered for the service", check)
     kubernetes.delete("deployment/web", "service/web")
+
+
+def test_a_network_policy_is_accepted_and_flannel_enforces_none(kubernetes: Kubernetes) -> None:
+    """A pod that nobody may talk to answers, as docs/kubernetes.md says."""
+    serving, asking = ("open", "asking")
+    for name, node in zip((serving, asking), kubernetes.cluster.nodes, strict=True):
+        kubernetes.apply(make_pod(name, SERVE_NAME, node=node.name))
+    spec = {"podSelector": {"matchLabels": {"app": serving}}, "policyTypes": ["Ingress"]}
+    policy = {**make_head("NetworkPolicy", "closed", version="networking.k8s.io/v1"), "spec": spec}
+    kubernetes.apply(policy)
+    for name in (serving, asking):
+        kubernetes.wait_for(f"pod/{name}", "condition=Ready")
+    (pod,) = kubernetes.get("pod", serving)
+    url = f"http://{pod['status']['podIP']}:8080/"
+
+    def check() -> None:
+        argv = ("exec", asking, "--", "wget", "-q", "-T", "5", "-O", "-", url)
+        found = kubernetes.kubectl(*argv, check=False)
+        assert found.stdout.strip() == serving, found.stderr
+
+    eventually("the pod answers", check)
+    kubernetes.delete("networkpolicy/closed", f"pod/{serving}", f"pod/{asking}")
 
 
 def test_the_page_of_the_first_cluster_is_served_at_every_node(kubernetes: Kubernetes) -> None:

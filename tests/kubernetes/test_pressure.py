@@ -3,9 +3,10 @@
 import errno
 import json
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.harness.cluster import check_services, eventually
@@ -16,35 +17,45 @@ from talos.provision.cluster import NodeInfo
 
 SECONDS = 120.0
 """The kubelet looks every 10 s, and evicts one pod at a time."""
-SETTING, SHORT, USUAL = "evictionPressureTransitionPeriod", "1s", "5m0s"
-"""How long a node stays under pressure after its cause is gone."""
+SETTING, SHORT, USUAL = "evictionPressureTransitionPeriod", "30s", "5m0s"
+"""How long a node stays under pressure after its cause is gone: not so short that it isn't reported."""
+DELETED = {"$patch": "delete"}
 PIECE = 64 << 20
 """Bytes of the first attempts to fill a disk; the last ones are of a block."""
+SPARE, TAKEN = 384 << 20, 768 << 20
+"""Bytes of memory that a node has left, and that a pod takes of it."""
 
 
 @pytest.fixture(scope="module")
 def worker(kubernetes: Kubernetes) -> Generator[NodeInfo]:
     """The worker, whose kubelet forgets pressure soon."""
     node = kubernetes.cluster.nodes[1]
-    change(kubernetes, node, SHORT, SHORT)
+    change(kubernetes, node, {SETTING: SHORT}, {SETTING: SHORT})
     yield node
-    change(kubernetes, node, {"$patch": "delete"}, USUAL)
+    change(kubernetes, node, {SETTING: DELETED}, {SETTING: USUAL})
 
 
-def change(kubernetes: Kubernetes, node: NodeInfo, setting: object, result: str) -> None:
-    """Patch the configuration of a node's kubelet, and wait until it has started again with it."""
-    document = {"apiVersion": "v1alpha1", "kind": "KubeletConfig", "config": {SETTING: setting}}
+def change(
+    kubernetes: Kubernetes, node: NodeInfo, settings: Mapping[str, object], results: Mapping[str, object]
+) -> None:
+    """Patch the configuration of a node's kubelet, and wait until it has started again with the results."""
+    document = {"apiVersion": "v1alpha1", "kind": "KubeletConfig", "config": settings}
     argv = ("-n", str(node.address), "patch", "machineconfig", "--patch", json.dumps(document))
     kubernetes.cluster.talosctl(*argv)
 
     def is_used() -> None:
-        path = f"/api/v1/nodes/{node.name}/proxy/configz"
-        found = kubernetes.kubectl("get", "--raw", path, check=False)
-        assert found.returncode == 0, found.stderr
-        assert json.loads(found.stdout)["kubeletconfig"][SETTING] == result
+        found = read_kubelet(kubernetes, node, "configz")["kubeletconfig"]
+        assert {name: found.get(name) for name in results} == results
 
     eventually("the kubelet has its settings", is_used, seconds=SECONDS, pause=0.5)
     eventually("the nodes are ready", kubernetes.check_nodes, seconds=SECONDS, pause=0.5)
+
+
+def read_kubelet(kubernetes: Kubernetes, node: NodeInfo, path: str) -> dict[str, Any]:
+    """What a node's kubelet serves."""
+    found = kubernetes.kubectl("get", "--raw", f"/api/v1/nodes/{node.name}/proxy/{path}", check=False)
+    assert found.returncode == 0, found.stderr
+    return json.loads(found.stdout)
 
 
 @contextmanager
@@ -129,5 +140,50 @@ def test_a_full_disk_leaves_the_node_manageable(kubernetes: Kubernetes, worker: 
     run_proof(kubernetes, worker)
     (node,) = kubernetes.get("node", worker.name)
     assert node["metadata"]["labels"]["disk"] == "full"
-    gone = {"apiVersion": "v1alpha1", "kind": "KubeNodeConfig", "labels": {"disk": {"$patch": "delete"}}}
+    gone = {"apiVersion": "v1alpha1", "kind": "KubeNodeConfig", "labels": {"disk": DELETED}}
     cluster.talosctl("-n", address, "patch", "machineconfig", "--patch", json.dumps(gone))
+
+
+def make_modest(node: NodeInfo) -> dict[str, Any]:
+    """A pod that takes less memory than it asks for."""
+    return make_pod("modest", SLEEP, node=node.name, resources={"requests": {"memory": "64Mi"}})
+
+
+def make_greedy(node: NodeInfo) -> dict[str, Any]:
+    """A pod that asks for no memory, and keeps a file in it."""
+    pod = make_pod(
+        "greedy",
+        f"dd if=/dev/zero of=/data/file bs=1M count={TAKEN >> 20}; {SLEEP}",
+        node=node.name,
+        volumeMounts=[{"name": "data", "mountPath": "/data"}],
+    )
+    pod["spec"]["volumes"] = [{"name": "data", "emptyDir": {"medium": "Memory"}}]
+    return pod
+
+
+@pytest.mark.soak
+def test_a_pod_that_takes_a_nodes_memory_is_evicted(kubernetes: Kubernetes, worker: NodeInfo) -> None:
+    """Slow for the same reason. A threshold makes the node small; without one, this machine would suffer."""
+    kubernetes.apply(make_modest(worker))
+    kubernetes.wait_for("pod/modest", "condition=Ready")
+    memory = read_kubelet(kubernetes, worker, "stats/summary")["node"]["memory"]
+    thresholds = {
+        "evictionSoft": {"memory.available": str(memory["availableBytes"] - SPARE)},
+        "evictionSoftGracePeriod": {"memory.available": "1s"},
+    }
+    try:
+        change(kubernetes, worker, thresholds, thresholds)
+        check_condition(kubernetes, worker, "MemoryPressure", "False")
+        kubernetes.apply(make_greedy(worker))
+        wait_for_eviction(kubernetes, "greedy", "memory")
+        wait_for_condition(kubernetes, worker, "MemoryPressure", "True")
+        check_services(kubernetes.cluster, str(worker.address))
+        wait_for_condition(kubernetes, worker, "MemoryPressure", "False")
+    finally:
+        change(kubernetes, worker, dict.fromkeys(thresholds, DELETED), dict.fromkeys(thresholds))
+    # What the node itself needs has stayed, as has what takes no more than it asked for.
+    pods = kubernetes.get("pods", "--all-namespaces", "--field-selector", f"spec.nodeName={worker.name}")
+    evicted = {pod["metadata"]["name"] for pod in pods if pod["status"].get("reason") == "Evicted"}
+    assert evicted == {"greedy"}
+    kubernetes.delete("pod/modest")
+    run_proof(kubernetes, worker)

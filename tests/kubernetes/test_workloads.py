@@ -188,8 +188,9 @@ def test_a_rolling_update_loses_no_request(kubernetes: Kubernetes) -> None:
 
 def test_a_stateful_set_keeps_its_name_and_its_local_volume(kubernetes: Kubernetes) -> None:
     worker = kubernetes.cluster.nodes[1]
-    patch = "{apiVersion: v1alpha1, kind: UserVolumeConfig, name: db, volumeType: directory}"
-    kubernetes.cluster.talosctl("-n", str(worker.address), "patch", "machineconfig", "--patch", patch)
+    user_volume = "apiVersion: v1alpha1, kind: UserVolumeConfig, name: db"
+    on_worker = partial(kubernetes.cluster.talosctl, "-n", str(worker.address))
+    on_worker("patch", "machineconfig", "--patch", f"{{{user_volume}, volumeType: directory}}")
     at_worker = {"key": "kubernetes.io/hostname", "operator": "In", "values": [worker.name]}
     volume = {
         "capacity": {"storage": "1Gi"},
@@ -237,9 +238,16 @@ def test_a_stateful_set_keeps_its_name_and_its_local_volume(kubernetes: Kubernet
 
     eventually("the pod has a name of its own", check, pause=0.5)
     assert kubernetes.kubectl("exec", "db-0", "--", "cat", "/data/log").stdout.split() == ["started"] * 2
-    on_the_node = kubernetes.cluster.talosctl("-n", str(worker.address), "read", "/var/mnt/db/log")
-    assert on_the_node.stdout.split() == ["started"] * 2
+    assert on_worker("read", "/var/mnt/db/log").stdout.split() == ["started"] * 2
     kubernetes.delete("statefulset/db", "service/db", "pvc/data-db-0", "pv/db", "storageclass/local")
+    on_worker("patch", "machineconfig", "--patch", f"{{{user_volume}, $patch: delete}}")
+
+    def is_no_volume() -> None:
+        rows = kubernetes.cluster.rows("-n", str(worker.address), "get", "volumestatus")
+        assert "u-db" not in {row["ID"] for row in rows}, rows
+
+    eventually("the volume has gone with its document", is_no_volume)
+    assert on_worker("read", "/var/mnt/db/log").stdout.split() == ["started"] * 2
 
 
 @contextmanager
