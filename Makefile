@@ -191,7 +191,7 @@ run-vm: build vm-inputs $(KEY) ## Boot a machine from the ISO; its disk stays in
 SOAK := 180
 soak: build images all-images images-previous upgrade-controller api devenv soak-vm ## Fuzz every parser for SOAK seconds (180), break five nodes for ten times as long, cut 200 upgrades, upgrade three machines
 	FUZZ_SECONDS=$(SOAK) $(PYTEST) tests/unit/fuzz
-	$(PYTEST) -m soak tests/kubernetes tests/netboot
+	$(PYTEST) -m soak --ignore tests/kubernetes/redundant tests/kubernetes tests/netboot
 	FAULT_NODES=5 FAULT_SECONDS=$$(( 10 * $(SOAK) )) $(PYTEST) -s tests/cluster/faults
 	HEALING_NODES=all HEALING_WORKERS=2 $(PYTEST) -s tests/kubernetes/redundant
 

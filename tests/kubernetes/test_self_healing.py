@@ -19,6 +19,8 @@ from tests.kubernetes.objects import (
 )
 from tests.kubernetes.test_manifests import change
 
+from talos.provision.cluster import NodeInfo
+
 SECONDS = 120.0
 """For a program to be back; the kubelet waits ten seconds before it starts one again that ended twice."""
 PROGRAMS = (
@@ -57,26 +59,32 @@ def check_health(kubernetes: Kubernetes) -> None:
     kubernetes.check_pods()
 
 
+def find(node: NodeInfo, program: str) -> set[int]:
+    """The processes of a node that have a program's name."""
+    return {pid for name, pid in find_processes(node) if name == program}
+
+
+def kill(node: NodeInfo, program: str) -> None:
+    """End what runs a program, and wait until as many others do."""
+    killed = find(node, program)
+    assert killed, f"{node.name} runs no {program}"
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+
+    def is_back() -> None:
+        found = find(node, program)
+        assert not found & killed
+        assert len(found) >= len(killed), f"{len(found)} of {len(killed)} run"
+
+    eventually(f"{program} runs again", is_back, seconds=SECONDS, pause=0.2)
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_killed_program_comes_back_and_pods_go_on(kubernetes: Kubernetes, program: str) -> None:
     node = kubernetes.cluster.nodes[0]
     before = read_restarts(kubernetes)
-
-    def find() -> set[int]:
-        return {pid for name, pid in find_processes(node) if name == program}
-
-    killed = find()
-    assert killed, f"{node.name} runs no {program}"
     with watched(kubernetes) as endpoint, watched(kubernetes, kubernetes.cluster.nodes[1]) as prism:
-        for pid in killed:
-            os.kill(pid, signal.SIGKILL)
-
-        def is_back() -> None:
-            found = find()
-            assert not found & killed
-            assert len(found) >= len(killed), f"{len(found)} of {len(killed)} run"
-
-        eventually(f"{program} runs again", is_back, seconds=SECONDS, pause=0.2)
+        kill(node, program)
         eventually("all is well", partial(check_health, kubernetes), seconds=SECONDS, pause=0.5)
     if program not in OUTAGES:
         assert not endpoint.failures + prism.failures
@@ -90,21 +98,12 @@ def test_a_killed_program_comes_back_and_pods_go_on(kubernetes: Kubernetes, prog
 def test_the_kubelet_goes_on_when_its_source_of_static_pods_starts_again(kubernetes: Kubernetes) -> None:
     """kubed serves them at the same address as before, or the kubelet would have to start with another."""
     node = kubernetes.cluster.nodes[0]
-
-    def find(program: str) -> set[int]:
-        return {pid for name, pid in find_processes(node) if name == program}
-
-    kubelet, killed = find("kubelet"), find("kubed")
+    kubelet = find(node, "kubelet")
     (before,) = kubernetes.cluster.resource("staticpodserverstatus")
     pods = kubernetes.cluster.resource("staticpods", "kube-apiserver")
-    for pid in killed:
-        os.kill(pid, signal.SIGKILL)
-
-    def is_back() -> None:
-        assert find("kubed") - killed, "kubed does not run"
-        check_services(kubernetes.cluster, kubernetes.cluster.addresses[0])
-
-    eventually("kubed runs again", is_back, seconds=SECONDS, pause=0.2)
+    kill(node, "kubed")
+    well = partial(check_services, kubernetes.cluster, kubernetes.cluster.addresses[0])
+    eventually("the services are well", well, seconds=SECONDS, pause=0.2)
     # A change that goes through kubed to the kubelet shows that they are connected.
     pod = {"apiVersion": "v1alpha1", "kind": "KubeStaticPodConfig", "name": "proof"}
     spec = {"containers": [make_container(SLEEP)], "terminationGracePeriodSeconds": 1}
@@ -117,7 +116,7 @@ def test_the_kubelet_goes_on_when_its_source_of_static_pods_starts_again(kuberne
     eventually("the static pod is there", is_shown, seconds=SECONDS, pause=0.5)
     kubernetes.wait_for(f"pod/proof-{node.name}", "condition=Ready")
     change(kubernetes, {**pod, "$patch": "delete"})
-    assert find("kubelet") == kubelet
+    assert find(node, "kubelet") == kubelet
     (after,) = kubernetes.cluster.resource("staticpodserverstatus")
     assert after["spec"] == before["spec"]
     assert kubernetes.cluster.resource("staticpods", "kube-apiserver") == pods

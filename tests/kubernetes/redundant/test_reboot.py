@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from tests.harness.availability import watched
+from tests.harness.availability import Watched, watched
 from tests.harness.cluster import check_services, eventually
 from tests.harness.kubernetes import Kubernetes, has_ended
 from tests.harness.releases import Releases
@@ -22,6 +22,8 @@ SECONDS = 240.0
 NODES = os.environ.get("HEALING_NODES", "")
 NEXT = "v1.15.1"
 """The release that nodes are upgraded to."""
+REACH = "until wget -q -T 5 -O - http://spread/; do sleep 1; done"
+"""A pod may run before its node knows the services: nobody promises an order."""
 OUTAGE = 20.0
 """Seconds without an answer, at most: a connection to a node that is gone has to fail first."""
 
@@ -70,6 +72,17 @@ def check_all(kubernetes: Kubernetes, node: NodeInfo) -> None:
         assert ended or pod["status"]["phase"] == "Running", f"{name}: {pod['status']}"
 
 
+def check_outage(what: str, endpoint: Watched, prism: Watched) -> None:
+    """Print how long the API was silent while something was done, and assert that it was not long."""
+    sys.stdout.write(
+        f"{what}: the API's longest silence {endpoint.longest:.1f} s through the endpoint"
+        f" ({len(endpoint.failures)} failures, {endpoint.answers} answers),"
+        f" {prism.longest:.1f} s through KubePrism ({len(prism.failures)}, {prism.answers})\n"
+    )
+    assert endpoint.longest < OUTAGE, endpoint.failures[:5]
+    assert prism.longest < OUTAGE, prism.failures[:5]
+
+
 def go_through(redundant: Kubernetes, change: Callable[[NodeInfo], object]) -> None:
     """Do something that restarts a node to one after another, and wait until all is well in between."""
     cluster = redundant.cluster
@@ -81,14 +94,8 @@ def go_through(redundant: Kubernetes, change: Callable[[NodeInfo], object]) -> N
             check = partial(check_all, redundant, node)
             eventually(f"{node.name} is back", check, seconds=SECONDS, pause=1)
         redundant.roll_out("spread")
-        sys.stdout.write(
-            f"{node.name}: the API's longest silence {endpoint.longest:.1f} s through the endpoint"
-            f" ({len(endpoint.failures)} failures, {endpoint.answers} answers),"
-            f" {prism.longest:.1f} s through KubePrism ({len(prism.failures)}, {prism.answers})\n"
-        )
-        assert endpoint.longest < OUTAGE, endpoint.failures[:5]
-        assert prism.longest < OUTAGE, prism.failures[:5]
-        redundant.apply(make_pod("proof", "wget -q -T 5 -O - http://spread/", node=node.name))
+        check_outage(node.name, endpoint, prism)
+        redundant.apply(make_pod("proof", REACH, node=node.name))
         redundant.wait_for("pod/proof", "jsonpath={.status.phase}=Succeeded")
         redundant.delete("pod/proof", wait=True)
 
