@@ -71,13 +71,14 @@ class Releases:
         boot: Path | None = None,
         asset: str = "initramfs",
         altered: bool = False,
+        kernel: bytes = b"",
     ) -> str:
         """Make a release and offer it; its name as an image.
 
         ``arguments`` are further ones of the kernel, ``more`` further archives of the initramfs,
         which is ``asset``.
         ``extensions`` is an archive with those, ``boot`` a folder with the boot loader, for installations.
-        ``altered`` changes a byte of the kernel after the release was signed.
+        ``altered`` changes a byte of the kernel after the release was signed; ``kernel`` is another one.
         """
         cmdline = self._folder / "cmdline"
         cmdline.write_text(f"{self._assets.path('cmdline').read_text().strip()} {arguments}")
@@ -87,6 +88,9 @@ class Releases:
             "initramfs": self.initramfs(version, more, extensions, asset),
             "cmdline": cmdline,
         }
+        if kernel:
+            files["vmlinuz"] = self._folder / "vmlinuz"
+            files["vmlinuz"].write_bytes(kernel)
         if boot:
             files |= {name: boot / name for name in BOOT_LOADER}
         argv = ["make", "--version", version, "--commit", "test", "--minimum-version", FIRST]

@@ -1,4 +1,4 @@
-"""A kernel that writes its command line to the serial line and resets: GRUB starts it within a second.
+"""A kernel that writes its command line to the serial line and resets, or hangs: GRUB starts it in a second.
 
 For GRUB on firmware without UEFI, which enters it in 32 bits with the address of the boot parameters in ESI
 (https://docs.kernel.org/arch/x86/boot.html).
@@ -23,8 +23,13 @@ _SETUP, _PAYLOAD = 1024, 4096
 """Bytes of the boot sector with one sector of set-up, and of what follows them."""
 
 
-def make_kernel() -> bytes:
-    """The file."""
+_RESET = b"\x66\xba\xf9\x0c\xb0\x06\xee"
+_NOTHING = b"\x90"
+
+
+def make_kernel(*, hangs: bool = False) -> bytes:
+    """The file. One that ``hangs`` leaves it to others to reset the machine."""
+    code = CODE.replace(_RESET, _NOTHING * len(_RESET)) if hangs else CODE
     setup = bytearray(_SETUP)
     for place, layout, value in (
         (0x1F1, "<B", 1),  # setup_sects
@@ -43,4 +48,4 @@ def make_kernel() -> bytes:
         (0x260, "<I", 0x10000),  # init_size
     ):
         struct.pack_into(layout, setup, place, value)
-    return bytes(setup) + CODE.ljust(_PAYLOAD, b"\0")
+    return bytes(setup) + code.ljust(_PAYLOAD, b"\0")
