@@ -1,10 +1,15 @@
-"""`talosctl upgrade-k8s` from the minor version before, with its own programs, while a deployment serves."""
+"""`talosctl upgrade-k8s` from the minor version before, with its own programs, while a deployment serves.
 
+UPGRADE_CONTROL_PLANES is how many control plane nodes there are, beside a worker.
+"""
+
+import os
 import sys
 import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -15,6 +20,7 @@ from tests.kubernetes.objects import SERVE_NAME, make_container, make_deployment
 from tests.kubernetes.test_upgrade_k8s import VERSION, upgrade
 
 PREVIOUS = "1.36.4"
+CONTROL_PLANES = int(os.environ.get("UPGRADE_CONTROL_PLANES", "1"))
 NODE_PORT = 30082
 LONGEST = 3.0
 """Seconds for which a page may be away on a busy machine: no container is stopped, rules change at once."""
@@ -44,7 +50,7 @@ def previous(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
             (images / path.name).symlink_to(path)
     for path in old.values():
         (images / path.name).symlink_to(path)
-    with running_kubernetes(folder, controlplanes=1, workers=1, images=images) as kubernetes:
+    with running_kubernetes(folder, controlplanes=CONTROL_PLANES, workers=1, images=images) as kubernetes:
         for path in later:
             (images / path.name).symlink_to(path)
         yield kubernetes
@@ -112,40 +118,40 @@ def test_a_kubelet_is_not_newer_than_the_api_server(previous: Kubernetes) -> Non
     assert "the kubelet 1.37 does not work with kube-apiserver 1.36" in result.stderr, result
 
 
-def test_what_the_next_version_has_no_more_is_found(previous: Kubernetes, tmp_path: Path) -> None:
+def test_what_the_next_version_has_no_more_is_found(previous: Kubernetes) -> None:
     cluster = previous.cluster
-    node = cluster.addresses[0]
-    before = tmp_path / "before.yaml"
-    before.write_text(str(cluster.resource("machineconfig", "v1alpha1")[0]["spec"]))
+    nodes = cluster.addresses[:CONTROL_PLANES]
     gates, served = "SidecarContainers=true", "storage.k8s.io/v1beta1=true"
-    patch = (
-        "apiVersion: v1alpha1\nkind: KubeAPIServerConfig\n"
-        f"extraArgs: {{feature-gates: '{gates}', runtime-config: '{served}'}}\n"
-    )
-    cluster.talosctl("-n", node, "patch", "machineconfig", "--patch", patch)
 
-    def asks() -> None:
+    def patch(arguments: str) -> None:
+        document = f"apiVersion: v1alpha1\nkind: KubeAPIServerConfig\nextraArgs: {{{arguments}}}\n"
+        cluster.talosctl("-n", ",".join(nodes), "patch", "machineconfig", "--patch", document)
+
+    def check_settled(*, wanted: bool) -> None:
+        pods = previous.get("pods", "-n", "kube-system", "-l", "k8s-app=kube-apiserver")
+        assert [gates in str(pod["spec"]) for pod in pods] == [wanted] * CONTROL_PLANES
+        previous.check_pods()
+
+    patch(f"feature-gates: '{gates}', runtime-config: '{served}'")
+    seconds = READY_WITHIN * CONTROL_PLANES
+    settled = partial(check_settled, wanted=True)
+    eventually("the API servers have the gate", settled, seconds=seconds, pause=1)
+    # Each API server counts what it is asked for itself, and one of them is looked at.
+    for node in nodes:
         path = "/apis/storage.k8s.io/v1beta1/volumeattributesclasses"
-        found = previous.kubectl("get", "--raw", path, check=False)
-        assert found.returncode == 0, found.stderr
-
-    eventually("the API server serves the old version", asks, seconds=READY_WITHIN, pause=1)
+        previous.kubectl("--server", f"https://{node}:6443", "get", "--raw", path)
     lines, errors = upgrade(previous, "--to", VERSION, check=False)
     asked_for = "volumeattributesclasses.v1beta1.storage.k8s.io, removed in 1.37"
     assert f" > warning: clients have asked for {asked_for}" in lines, "\n".join(lines)
     rows = [line.split() for line in lines]
     position = rows.index(["NODE", "COMPONENT", "REMOVED", "FEATURE", "GATE"])
-    assert rows[position + 1] == [node, "kube-apiserver", "SidecarContainers"]
+    found = rows[position + 1 : position + 1 + CONTROL_PLANES]
+    assert found == [[node, "kube-apiserver", "SidecarContainers"] for node in nodes], "\n".join(lines)
     assert "it asks for what Kubernetes 1.37 has no more" in errors
     assert not [line for line in lines if line.startswith("updating")]
-    cluster.talosctl("-n", node, "apply-config", "--file", str(before), "--mode", "no-reboot")
-
-    def is_back() -> None:
-        (pod,) = previous.get("pods", "-n", "kube-system", "-l", "k8s-app=kube-apiserver")
-        assert gates not in str(pod["spec"]), "it has the gate"
-        previous.check_pods()
-
-    eventually("the API server is as before", is_back, seconds=READY_WITHIN, pause=1)
+    patch("feature-gates: {$patch: delete}, runtime-config: {$patch: delete}")
+    settled = partial(check_settled, wanted=False)
+    eventually("the API servers are as before", settled, seconds=seconds, pause=1)
 
 
 def test_a_cluster_is_upgraded_to_the_next_minor_version_while_it_serves(previous: Kubernetes) -> None:
