@@ -1,17 +1,29 @@
 """Labels, annotations, taints and the cordon of a node: ours follow the config, those of others stay."""
 
 import json
-from typing import Any
+from typing import Any, cast, override
+
+import pytest
+import trio
 
 from talos.kubed.controllers.node_apply import (
     CORDONED,
     OWNED_ANNOTATIONS,
     OWNED_LABELS,
     OWNED_TAINTS,
+    NodeApplyController,
     Wanted,
     make_patches,
 )
 from talos.kubed.controllers.node_status import make_status
+from talos.kubed.node_access import KubeletIdentity, NodeAccess, NodeClient
+from talos.kubernetes.client import KubernetesError
+from talos.resource import kinds
+from talos.resource.changes import put
+from talos.resource.controller.controller import ControllerRuntime
+from talos.resource.controller.runtime import run_controllers
+from talos.resource.memory.state import MemoryState
+from talos.system.logging import Log
 
 NOTHING = Wanted(labels={}, annotations={}, taints=None, cordoned=False)
 
@@ -110,3 +122,49 @@ def test_the_status_shows_readiness_the_cordon_and_networks() -> None:
     assert (status.nodename, status.node_ready, status.unschedulable) == ("one", True, True)
     assert dict(status.labels) == {"a": "b"}
     assert [prefix.prefix_length for prefix in status.pod_cid_rs] == [24, 64]
+
+
+class Client:
+    """An API that is away for two requests, then has a node and takes changes of it."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.patches: list[Any] = []
+
+    async def get_or_none(self, path: str) -> dict[str, Any]:
+        assert path == "/api/v1/nodes/one"
+        await trio.lowlevel.checkpoint()
+        self.asked += 1
+        if self.asked < 3:
+            raise KubernetesError(0, "connection refused")
+        return make_node()
+
+    async def call(self, method: str, path: str, patch: Any, **_: Any) -> dict[str, Any]:
+        assert (method, path) == ("PATCH", "/api/v1/nodes/one")
+        await trio.lowlevel.checkpoint()
+        self.patches.append(patch)
+        return make_node()
+
+
+@pytest.mark.usefixtures("autojump_clock")
+async def test_what_the_api_does_not_take_now_is_tried_again_without_a_traceback() -> None:
+    client, lines, state = Client(), list[str](), MemoryState()
+
+    class Access(NodeAccess):
+        @override
+        async def find(self, runtime: ControllerRuntime) -> NodeClient:
+            await trio.lowlevel.checkpoint()
+            return NodeClient(name="one", is_admin=False, key=b"", connect=lambda: cast("Any", client))
+
+    await put(state, kinds.NODE_STATUS, "one", kinds.NODE_STATUS.spec(nodename="one"))
+    label = kinds.NODE_LABEL_SPEC.spec(key="rack", value="r1")
+    await put(state, kinds.NODE_LABEL_SPEC, "rack", label)
+    async with trio.open_nursery() as nursery:
+        controller = NodeApplyController(Access(KubeletIdentity()), Log(write=lines.append))
+        await nursery.start(run_controllers, state, [controller])
+        while not client.patches:  # noqa: ASYNC110
+            await trio.sleep(0.1)
+        nursery.cancel_scope.cancel()
+    assert client.patches[0]["metadata"]["labels"] == {"rack": "r1"}
+    [line] = [line for line in lines if "the node is not changed yet: connection refused" in line]
+    assert "Traceback" not in line

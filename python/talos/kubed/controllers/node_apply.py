@@ -11,18 +11,22 @@ from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import quote
 
+import trio
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.definitions import enums_pb2 as enums
+from talos.kubed.admin import find_pause
 from talos.kubed.node_access import INPUTS, NodeAccess
 from talos.kubernetes.client import MERGE, KubernetesClient, KubernetesError
 from talos.resource import ids, kinds
-from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
 from talos.system.logging import Log
 
 OWNED_LABELS, OWNED_ANNOTATIONS = "talos.dev/owned-labels", "talos.dev/owned-annotations"
 OWNED_TAINTS = "talos.dev/owned-taints"
 CORDONED = "talos.dev/cordoned"
+RETRY_EVERY = 2.0
+"""Seconds between the first tries while the API server starts or refuses."""
 ENDING = frozenset(
     {
         enums.MACHINE_STAGE_RESETTING,
@@ -62,7 +66,7 @@ class Wanted:
     cordoned: bool
 
 
-class NodeApplyController(Reconciler):
+class NodeApplyController(Controller):
     """NodeLabelSpec, NodeAnnotationSpec, NodeTaintSpec, NodeCordonedSpec → the node in Kubernetes."""
 
     name = "k8s.NodeApplyController"
@@ -79,11 +83,18 @@ class NodeApplyController(Reconciler):
         self._access = access
         self._log = log
 
-    async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Change what differs; NodeStatus shows that the node is registered, and every change of it."""
+    async def run(self, runtime: ControllerRuntime) -> None:
+        """Apply at every change, until it succeeds."""
+        async for _ in runtime.events():
+            began = trio.current_time()
+            while not await self._reconcile(runtime):
+                await runtime.wait_before_retry(find_pause(began, RETRY_EVERY))
+
+    async def _reconcile(self, runtime: ControllerRuntime) -> bool:
+        """Change what differs, if the API lets us; NodeStatus shows that the node is registered."""
         found = await self._access.find(runtime)
         if found is None or await runtime.get_or_none(kinds.NODE_STATUS, found.name) is None:
-            return
+            return True
         wanted = Wanted(
             labels={one.spec.key: one.spec.value for one in await runtime.list(kinds.NODE_LABEL_SPEC)},
             annotations={
@@ -97,7 +108,13 @@ class NodeApplyController(Reconciler):
             else None,
             cordoned=bool(await runtime.list(kinds.NODE_CORDONED_SPEC)),
         )
-        await self._apply(found.connect(), f"/api/v1/nodes/{quote(found.name)}", wanted)
+        try:
+            await self._apply(found.connect(), f"/api/v1/nodes/{quote(found.name)}", wanted)
+        except KubernetesError as error:
+            self._log.once(f"the node is not changed yet: {error}", key="node", level="info")
+            return False
+        self._log.forget("node")
+        return True
 
     async def _apply(self, client: KubernetesClient, path: str, wanted: Wanted) -> None:
         node = await client.get_or_none(path)
