@@ -44,12 +44,15 @@ async def hold_lock(client: EtcdClient, name: str, holder: str, seconds: int) ->
             await free_lock(client, name, holder)
 
 
-async def take_lock(client: EtcdClient, name: str, holder: str, seconds: int = LEASE_SECONDS) -> None:
-    """Take a lock, or prolong it for the node that has it; LockedError names another holder."""
+async def take_lock(client: EtcdClient, name: str, holder: str, seconds: int = LEASE_SECONDS) -> bool:
+    """Take a lock, or prolong it for the node that has it; whether it is taken anew.
+
+    LockedError names another holder.
+    """
     reply = await client.txn(pb.TxnRequest(success=[_find_oldest(name)]))
     if (own := _first(reply)) is not None and own.value == holder.encode():
         if await client.keep_lease(own.lease) > 0:
-            return
+            return False
     elif own is not None:
         raise _make_refusal(name, own)
     lease = await client.grant_lease(seconds)
@@ -59,6 +62,7 @@ async def take_lock(client: EtcdClient, name: str, holder: str, seconds: int = L
     if oldest is None or oldest.key != key:
         await client.revoke_lease(lease)
         raise _make_refusal(name, oldest)
+    return True
 
 
 async def free_lock(client: EtcdClient, name: str, holder: str) -> None:

@@ -17,7 +17,7 @@ from talos.fleet.health import find_machine_problems, find_problems
 from talos.fleet.plan import AT_ONCE, Limits, Plan
 from talos.fleet.progress import Progress, Row, Step, Watcher
 from talos.system.errors import UserError
-from talos.upgrade.state import Phase
+from talos.upgrade.state import PENDING, Phase
 
 TIMEOUT = 1800.0
 """Seconds for the installation of one node, and again from its reboot until it is well."""
@@ -25,7 +25,6 @@ GRACE = 60.0
 """Seconds for what may pass: a call without an answer, another node that is not well."""
 UNMOVED = 10.0
 """Seconds after which a node that goes on has not heard the call to reboot, if that had no answer."""
-ON_TRIAL = (Phase.STAGED, Phase.TRIAL)
 
 
 class FailedError(Exception):
@@ -251,7 +250,7 @@ class Fleet:
                 continue
             if state is None:
                 continue
-            if state.phase in ON_TRIAL:
+            if state.phase in PENDING:
                 self.progress.move(row, Step.TRIAL)
                 continue
             row.after = now.version

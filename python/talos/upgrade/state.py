@@ -44,6 +44,8 @@ class Phase(enum.Enum):
     REVERTED = "reverted"
 
 
+PENDING = (Phase.STAGED, Phase.TRIAL)
+"""Of an upgrade that has no verdict yet."""
 _AT_REST = (Phase.IDLE, Phase.BLESSED, Phase.REVERTED)
 _TRANSITIONS = frozenset(
     {
@@ -114,7 +116,7 @@ def start(state: Upgrade, *, running: str, cause: str) -> Upgrade:
 
     ``cause`` is why the boot before this one ended.
     """
-    if state.phase not in (Phase.STAGED, Phase.TRIAL) or running not in SLOTS:
+    if state.phase not in PENDING or running not in SLOTS:
         return state
     if running == state.previous:
         what = "did not start" if state.phase is Phase.STAGED else "ended before its self-check was done"

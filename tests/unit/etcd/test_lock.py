@@ -65,8 +65,8 @@ async def test_one_node_has_it_at_a_time() -> None:
 async def test_its_holder_prolongs_it() -> None:
     etcd = Etcd()
     client = cast("Any", etcd)
-    await take_lock(client, NAME, "cp-1")
-    await take_lock(client, NAME, "cp-1")
+    assert await take_lock(client, NAME, "cp-1")
+    assert not await take_lock(client, NAME, "cp-1"), "it is not taken anew"
     assert (list(etcd.keys), etcd.kept) == ([b"talos:v1:test/a1"], [0xA1])
 
 

@@ -177,12 +177,13 @@ class Membership:
         """
         holder = (await self._access.spec()).name
         async with self._access.any() as client:
-            await take_lock(client, UPGRADE, holder)
+            is_new = await take_lock(client, UPGRADE, holder)
             try:
                 await self._require_safety(client)
             except BaseException:
-                with trio.move_on_after(FREE_LIMIT, shield=True), suppress(RpcError):
-                    await free_lock(client, UPGRADE, holder)
+                if is_new:  # else for what this node has installed already, and boots next
+                    with trio.move_on_after(FREE_LIMIT, shield=True), suppress(RpcError):
+                        await free_lock(client, UPGRADE, holder)
                 raise
 
     async def lock_upgrade(self) -> str:

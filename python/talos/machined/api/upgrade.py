@@ -20,7 +20,7 @@ from talos.machined.upgrade.image import Release, load_release
 from talos.machined.upgrade.steps import Steps
 from talos.machined.upgrade.upgrader import BUSY
 from talos.system.errors import UserError
-from talos.upgrade.state import Phase
+from talos.upgrade.state import PENDING
 
 END_LIMIT = 10.0
 """Seconds for giving the lock of upgrades back, which expires otherwise."""
@@ -74,7 +74,8 @@ def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
                 release = await _verify(instance, image, node, steps, report)
                 async with steps.phase("check", "checkUpgrade"):
                     installer = await node.upgrades.prepare(release)
-                    await check_upgrade(node.connect, report)
+                    async with ending_upgrade(node):
+                        await check_upgrade(node.connect, report)
                 async with steps.phase("upgrade", "upgrade"), ending_upgrade(node):
                     await installer(report)
 
@@ -143,9 +144,9 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
                     await pull_image(instance.containerd, request.image, sources, root=instance.root)
                 release = await _load(instance, request.image, node)
             installer = await node.upgrades.prepare(release, force=request.force)
-            if not (request.force or request.preserve):
-                await check_upgrade(node.connect, node.upgrades.log.info)
             async with ending_upgrade(node):
+                if not (request.force or request.preserve):
+                    await check_upgrade(node.connect, node.upgrades.log.info)
                 try:
                     actor = node.power.upgrade(
                         partial(installer, node.upgrades.log.info), staged=request.stage
@@ -159,7 +160,7 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
     async def rollback(request: machine_pb2.RollbackRequest, call: Call) -> machine_pb2.RollbackResponse:
         del request, call
         with _claim(node) as claim:
-            if node.upgrades.current.phase in (Phase.STAGED, Phase.TRIAL):
+            if node.upgrades.current.phase in PENDING:
                 await node.upgrades.roll_back()  # it has the lock, until the next boot
             else:
                 await lock_rollback(node.connect, node.upgrades.log)
@@ -176,12 +177,12 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
 async def ending_upgrade(node: Node) -> AsyncGenerator[None]:
     """After a failure another control plane node may upgrade; after a success only the verdict allows it.
 
-    What was staged before is still booted next, so it keeps the lock.
+    What has no verdict yet keeps the lock: it is booted next, or on trial.
     """
     try:
         yield
     except BaseException:
-        if node.upgrades.current.phase is Phase.STAGED:
+        if node.upgrades.current.phase in PENDING:
             raise
         with trio.move_on_after(END_LIMIT, shield=True), suppress(RpcError, OSError):
             await end_upgrade(node.connect)

@@ -36,6 +36,7 @@ from talos.upgrade.state import (
     ANNOUNCE_TAG,
     IDLE,
     LABEL_TAG,
+    PENDING,
     STATE_TAG,
     TRIAL_ARGUMENT,
     Phase,
@@ -378,7 +379,7 @@ class Upgrader:
 
     async def _set(self, state: Upgrade) -> None:
         await self.meta.set(STATE_TAG, format_state(state))
-        if state.phase in (Phase.STAGED, Phase.TRIAL):
+        if state.phase in PENDING:
             if await self.meta.get(LABEL_TAG) != state.previous.encode():
                 await self.meta.set(LABEL_TAG, state.previous.encode())
         else:

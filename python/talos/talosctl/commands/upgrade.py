@@ -32,14 +32,13 @@ from talos.talosctl.client.session import Session
 from talos.talosctl.client_version import client_version
 from talos.talosctl.commands.image import pull, send_archive
 from talos.talosctl.output import console
-from talos.upgrade.state import Phase
+from talos.upgrade.state import PENDING, Phase
 from talos.upgrade.state import Upgrade as UpgradeState
 
 NAMESPACES = {
     "system": ContainerdInstance(driver=ContainerDriver.CONTAINERD, namespace=ContainerdNamespace.NS_SYSTEM),
     "cri": ContainerdInstance(driver=ContainerDriver.CRI, namespace=ContainerdNamespace.NS_CRI),
 }
-ON_TRIAL = (Phase.STAGED, Phase.TRIAL)
 LEGACY_FLAGS = ("force", "legacy", "preserve", "stage")
 """Each asks for the call of older nodes; all but one are fields of it."""
 FLEET_FLAGS = ("parallel", "max-unavailable", "output")
@@ -158,7 +157,7 @@ async def _wait_for_verdict(session: Session, node: str, *, seconds: float) -> N
     shown = ""
     try:
         async with asyncio.timeout(seconds or None):
-            while (state := await _read_state(session, node)) is None or state.phase in ON_TRIAL:
+            while (state := await _read_state(session, node)) is None or state.phase in PENDING:
                 if state is not None and state.phase.value != shown:
                     shown = state.phase.value
                     console.note(f"{node}: {state.version} in slot {state.slot}: {shown}")

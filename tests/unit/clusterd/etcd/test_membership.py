@@ -203,10 +203,12 @@ def lock(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Who has the lock of upgrades."""
     holders: list[str] = []
 
-    async def take(client: Any, name: str, holder: str) -> None:
+    async def take(client: Any, name: str, holder: str) -> bool:
         del client, name
         await trio.lowlevel.checkpoint()
-        holders.append(holder)
+        is_new = holder not in holders
+        holders[:] = [holder]
+        return is_new
 
     async def free(client: Any, name: str, holder: str) -> None:
         del client, name
@@ -246,3 +248,7 @@ async def test_every_member_is_asked_before_an_upgrade(
         await make(etcd).check_upgrade()
     assert refused.value.code is code
     assert lock == [], "another node may upgrade"
+    lock.append("cp-1")
+    with pytest.raises(RpcError, match=text):
+        await make(etcd).check_upgrade()
+    assert lock == ["cp-1"], "what the node had installed before has the lock"

@@ -18,7 +18,8 @@ from talos.machined.upgrade.upgrader import BUSY
 from talos.resource import kinds
 from talos.resource.changes import put
 from talos.system.errors import UserError
-from talos.upgrade.state import IDLE, stage
+from talos.upgrade.state import IDLE, Upgrade, stage
+from talos.upgrade.state import start as begin_trial
 
 from .conftest import Caller, FakePower
 
@@ -94,9 +95,15 @@ async def test_one_call_at_a_time_installs(metal: Caller) -> None:
         await metal.ask("Rollback", machine_pb2.RollbackRequest())
 
 
-@pytest.mark.parametrize(("is_staged", "calls"), [(False, ["EndUpgrade"]), (True, [])])
-async def test_what_is_staged_keeps_the_lock_when_the_next_upgrade_fails(
-    metal: Caller, monkeypatch: pytest.MonkeyPatch, is_staged: bool, calls: list[str]
+STAGED = stage(IDLE, running="A", version="v1.15.1", previous_version="v1.15.0")
+
+
+@pytest.mark.parametrize(
+    ("state", "calls"),
+    [(IDLE, ["EndUpgrade"]), (STAGED, []), (begin_trial(STAGED, running="B", cause=""), [])],
+)
+async def test_what_has_no_verdict_keeps_the_lock_when_the_next_upgrade_fails(
+    metal: Caller, monkeypatch: pytest.MonkeyPatch, state: Upgrade, calls: list[str]
 ) -> None:
     ended: list[str] = []
 
@@ -105,8 +112,7 @@ async def test_what_is_staged_keeps_the_lock_when_the_next_upgrade_fails(
         ended.append("EndUpgrade")
 
     monkeypatch.setattr(upgrade_calls, "end_upgrade", end)
-    if is_staged:
-        metal.node.upgrades.current = stage(IDLE, running="A", version="v1.15.1", previous_version="v1.15.0")
+    metal.node.upgrades.current = state
     with pytest.raises(OSError, match="full"):
         async with upgrade_calls.ending_upgrade(metal.node):
             raise OSError("full")

@@ -9,12 +9,11 @@ from talos.machined.upgrade.upgrader import Upgrader
 from talos.resource import kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input
 from talos.system.logging import Log
-from talos.upgrade.state import Phase
+from talos.upgrade.state import PENDING
 
 RETRY = 5.0
 """Seconds until etcd is asked again."""
 _ETCD = "etcd"
-_PENDING = (Phase.STAGED, Phase.TRIAL)
 
 
 class UpgradeLockController(Controller):
@@ -36,7 +35,7 @@ class UpgradeLockController(Controller):
             await runtime.wait_for_round()
             if not self._upgrader.has_begun:
                 continue
-            if self._upgrader.current.phase in _PENDING:
+            if self._upgrader.current.phase in PENDING:
                 self._may_hold = True
             elif self._may_hold and await self._is_well(runtime):
                 await self._give_back()
