@@ -130,6 +130,10 @@ async def change_in_place(daemon: Daemon) -> None:
             found = await node.state.list(kinds.ADDRESS_STATUS)
             return {item.id: item.metadata.version for item in found if "/10.99." in item.id}
 
+        async def are_listed() -> bool:
+            return set(await list_versions()) == {"br0/10.99.0.1/24", "vb/10.99.0.2/24"}
+
+        await node.until("both addresses are in the State", are_listed)
         before = await list_versions()
         await node.config(LINKS.replace("stp: {enabled: true}", "stp: {enabled: false}"))
 
