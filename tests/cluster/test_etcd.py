@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.harness.cluster import Cluster, check_services, eventually, running_cluster
-from tests.harness.etcd import check_upgrade, end_upgrade, find_etcd, open_keys
+from tests.harness.etcd import check_upgrade, end_earlier_upgrades, end_upgrade, find_etcd, open_keys
 
 from talos.provision.cluster import NodeInfo
 
@@ -145,6 +145,7 @@ def test_the_quorum_is_checked_before_a_member_goes(cluster: Cluster) -> None:
     finally:
         os.kill(pid, signal.SIGCONT)
     wait_until_well(cluster)
+    end_upgrade(cluster, first)
     assert members(cluster, first) == ids
 
 
@@ -155,6 +156,8 @@ def test_one_control_plane_node_is_upgraded_at_a_time(cluster: Cluster) -> None:
         assert check_upgrade(cluster, node) == "", "its own lock is in nobody's way"
         assert f"{node.name} is being upgraded and holds the lock" in check_upgrade(cluster, other)
         end_upgrade(cluster, other)
+        end_earlier_upgrades(cluster, other)
+        end_earlier_upgrades(cluster, node)
         assert check_upgrade(cluster, other) != ""
         end_upgrade(cluster, node)
 

@@ -13,6 +13,7 @@ from tests.harness.cluster import Cluster
 from tests.harness.credentials import secrets_of
 
 from talos.api.etcd import rpc_pb2 as pb
+from talos.api.internal.membership_pb2 import UpgradeLock
 from talos.daemon.daemons import CLUSTERD
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.provision.cluster import NodeInfo
@@ -91,16 +92,22 @@ def check_upgrade(cluster: Cluster, node: NodeInfo) -> str:
 
 
 def end_upgrade(cluster: Cluster, node: NodeInfo) -> None:
-    """Have a node give the lock back."""
+    """Have a node give back what it took in :func:`check_upgrade`."""
     assert _ask_membership(cluster, node, "EndUpgrade") == ""
+
+
+def end_earlier_upgrades(cluster: Cluster, node: NodeInfo) -> None:
+    """Have a node give back what it took otherwise."""
+    assert _ask_membership(cluster, node, "EndEarlierUpgrades") == ""
 
 
 def _ask_membership(cluster: Cluster, node: NodeInfo, method: str) -> str:
     socket = cluster.root(node) / CLUSTERD.socket.removeprefix("/")
+    request = UpgradeLock(lease=int(node.address))  # other than those that nodes choose, which are long
     with grpc.insecure_channel(f"unix:{socket}") as channel:
         call = cast("Any", channel).unary_unary(f"/talos.internal.Membership/{method}")
         try:
-            call(b"", timeout=6 * TIMEOUT)
+            call(request.SerializeToString(), timeout=6 * TIMEOUT)
         except grpc.RpcError as error:
             return str(cast("Any", error).details())
     return ""

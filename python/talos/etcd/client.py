@@ -47,12 +47,13 @@ class EtcdClient:
         """Compare, then do one of two lists of operations, all at once."""
         return await self._call("KV", "Txn", request, pb.TxnResponse)
 
-    async def grant_lease(self, seconds: int) -> int:
-        """A lease: keys put under it disappear when it isn't kept alive for so long."""
-        reply = await self._call(
-            "Lease", "LeaseGrant", pb.LeaseGrantRequest(TTL=seconds), pb.LeaseGrantResponse
-        )
-        return reply.ID
+    async def grant_lease(self, seconds: int, lease: int = 0) -> int:
+        """A lease, of an id that etcd chooses where none is given.
+
+        Keys put under it disappear when it isn't kept alive for so long.
+        """
+        request = pb.LeaseGrantRequest(TTL=seconds, ID=lease)
+        return (await self._call("Lease", "LeaseGrant", request, pb.LeaseGrantResponse)).ID
 
     async def revoke_lease(self, lease: int) -> None:
         """End a lease and its keys."""

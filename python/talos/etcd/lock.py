@@ -1,10 +1,12 @@
 """A lock in etcd that one node of the cluster has at a time, in the form of etcd's Go client.
 
-The oldest key below the lock's name is the holder's; its value names the node. The key lives as long as its
-lease, so the lock of a node that is gone becomes free by itself.
+A key below the lock's name claims it; its value names the node, and the oldest one has the lock. A key lives
+as long as its lease, so the lock of a node that is gone becomes free by itself. Whoever takes it chooses the
+lease's id, and can give back exactly that, also when the answer was lost. A node may have it under several.
 """
 
-from collections.abc import AsyncGenerator
+import secrets
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import trio
@@ -33,66 +35,69 @@ class LockedError(RpcError):
         self.holder = holder
 
 
+def make_lease() -> int:
+    """An id for a lease that nobody else has."""
+    return secrets.randbits(62) + 1
+
+
 @asynccontextmanager
 async def hold_lock(client: EtcdClient, name: str, holder: str, seconds: int) -> AsyncGenerator[None]:
     """Hold a lock for up to ``seconds``; LockedError names another holder."""
-    await take_lock(client, name, holder, seconds)
+    await take_lock(client, name, holder, make_lease(), seconds)
     try:
         yield
     finally:
         with trio.move_on_after(FREE_LIMIT, shield=True), suppress(RpcError):
-            await free_lock(client, name, holder)
+            await free_all(client, name, holder)
 
 
-async def take_lock(client: EtcdClient, name: str, holder: str, seconds: int = LEASE_SECONDS) -> bool:
-    """Take a lock, or prolong it for the node that has it; whether it is taken anew.
+async def take_lock(
+    client: EtcdClient, name: str, holder: str, lease: int, seconds: int = LEASE_SECONDS
+) -> None:
+    """Take a lock under a lease of this id, or prolong that; LockedError names another holder."""
+    key, value = f"{name}/{lease:x}".encode(), holder.encode()
+    keys = _list_keys(await client.txn(pb.TxnRequest(success=[_make_range(name)])))
+    if not keys or keys[0].value == value:  # else whoever waits would write all the time
+        if await client.keep_lease(lease) <= 0:
+            await client.grant_lease(seconds, lease)
+        put = pb.RequestOp(request_put=pb.PutRequest(key=key, value=value, lease=lease))
+        keys = _list_keys(await client.txn(pb.TxnRequest(success=[put, _make_range(name)])))
+    for older in keys:
+        if older.key == key:
+            return
+        if older.value != value:
+            if any(one.key == key for one in keys):
+                await free_lock(client, lease)
+            raise LockedError(name, older.value.decode("utf-8", "replace") or "another node")
 
-    LockedError names another holder.
-    """
-    reply = await client.txn(pb.TxnRequest(success=[_find_oldest(name)]))
-    if (own := _first(reply)) is not None and own.value == holder.encode():
-        if await client.keep_lease(own.lease) > 0:
-            return False
-    elif own is not None:
-        raise _make_refusal(name, own)
-    lease = await client.grant_lease(seconds)
-    key = f"{name}/{lease:x}".encode()
-    put = pb.RequestOp(request_put=pb.PutRequest(key=key, value=holder.encode(), lease=lease))
-    oldest = _first(await client.txn(pb.TxnRequest(success=[put, _find_oldest(name)])))
-    if oldest is None or oldest.key != key:
+
+async def free_lock(client: EtcdClient, lease: int) -> None:
+    """Give back what was taken under a lease, if it was."""
+    try:
         await client.revoke_lease(lease)
-        raise _make_refusal(name, oldest)
-    return True
+    except RpcError as error:
+        if error.code is not Code.NOT_FOUND:
+            raise
 
 
-async def free_lock(client: EtcdClient, name: str, holder: str) -> None:
-    """Give a lock back, with all that this node ever did to take it."""
-    reply = await client.txn(pb.TxnRequest(success=[_find_all(name)]))
-    for found in reply.responses[-1].response_range.kvs:
-        if found.value == holder.encode():
-            await client.revoke_lease(found.lease)
+async def free_all(client: EtcdClient, name: str, holder: str, *, but: int = 0) -> None:
+    """Give a lock back, with all that this node ever did to take it but what it took under one lease."""
+    for found in _list_keys(await client.txn(pb.TxnRequest(success=[_make_range(name)]))):
+        if found.value == holder.encode() and found.lease != but:
+            await free_lock(client, found.lease)
 
 
-def _find_all(name: str, limit: int = 0) -> pb.RequestOp:
+def _make_range(name: str) -> pb.RequestOp:
+    """All keys below a lock's name, the oldest first."""
     prefix = f"{name}/".encode()
     request = pb.RangeRequest(
         key=prefix,
         range_end=prefix[:-1] + bytes([prefix[-1] + 1]),
         sort_order=pb.RangeRequest.ASCEND,
         sort_target=pb.RangeRequest.CREATE,
-        limit=limit,
     )
     return pb.RequestOp(request_range=request)
 
 
-def _find_oldest(name: str) -> pb.RequestOp:
-    return _find_all(name, limit=1)
-
-
-def _first(reply: pb.TxnResponse) -> kv_pb2.KeyValue | None:
-    return next(iter(reply.responses[-1].response_range.kvs), None)
-
-
-def _make_refusal(name: str, holder: kv_pb2.KeyValue | None) -> LockedError:
-    node = holder.value.decode("utf-8", "replace") if holder is not None else ""
-    return LockedError(name, node or "another node")
+def _list_keys(reply: pb.TxnResponse) -> Sequence[kv_pb2.KeyValue]:
+    return reply.responses[-1].response_range.kvs

@@ -20,7 +20,7 @@ from talos.api.definitions.k8s_pb2 import StaticPodStatusSpec
 from talos.api.rpc import RpcError
 from talos.config.static_pods import API_SERVER
 from talos.etcd.client import EtcdClient
-from talos.etcd.lock import STATIC_PODS, LockedError, free_lock, take_lock
+from talos.etcd.lock import STATIC_PODS, LockedError, free_all, make_lease, take_lock
 from talos.resource.objects import is_ready, to_plain
 from talos.resource.resource import Resource
 
@@ -126,6 +126,7 @@ class Turn:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._lease = make_lease()
         self._may_hold = True  # as the process before this one did
         self._kept = -math.inf
         self._silent_since: float | None = None
@@ -140,7 +141,7 @@ class Turn:
         try:
             with trio.fail_after(ETCD_TIMEOUT):
                 async with self._store.local() as client:
-                    await take_lock(client, STATIC_PODS, node, LEASE_SECONDS)
+                    await take_lock(client, STATIC_PODS, node, self._lease, LEASE_SECONDS)
         except LockedError as error:
             self._may_hold, self._silent_since, self.holder = False, None, error.holder
             return f"{error.holder} changes its own and is not ready"
@@ -161,6 +162,6 @@ class Turn:
         with trio.move_on_after(ETCD_TIMEOUT):
             try:
                 async with self._store.local() as client:
-                    await free_lock(client, STATIC_PODS, node)
+                    await free_all(client, STATIC_PODS, node)
             except (RpcError, OSError):
                 pass

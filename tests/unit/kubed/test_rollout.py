@@ -11,7 +11,7 @@ import trio.testing
 from talos.api.definitions.k8s_pb2 import StaticPodStatusSpec
 from talos.api.rpc import Code, RpcError
 from talos.config.static_pods import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
-from talos.etcd import lock
+from talos.etcd.lock import STATIC_PODS, LockedError
 from talos.kubed import rollout
 from talos.kubed.rollout import (
     KEEP_EVERY,
@@ -146,21 +146,21 @@ class Store:
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Store:
-    async def take_lock(client: Any, name: str, holder: str, seconds: int) -> None:
+    async def take_lock(client: Any, name: str, holder: str, lease: int, seconds: int) -> None:
         store = cast("Store", client)
-        assert (name, seconds) == (lock.STATIC_PODS, LEASE_SECONDS)
+        assert (name, seconds, lease > 0) == (STATIC_PODS, LEASE_SECONDS, True)
         store.taken += 1
         if store.holder not in {"", holder}:
-            raise lock.LockedError(name, store.holder)
+            raise LockedError(name, store.holder)
         store.holder = holder
 
-    async def free_lock(client: Any, name: str, holder: str) -> None:
+    async def free_all(client: Any, name: str, holder: str) -> None:
         store = cast("Store", client)
         if store.holder == holder:
             store.holder = ""
 
     monkeypatch.setattr(rollout, "take_lock", take_lock)
-    monkeypatch.setattr(rollout, "free_lock", free_lock)
+    monkeypatch.setattr(rollout, "free_all", free_all)
     return Store()
 
 

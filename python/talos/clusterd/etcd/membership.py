@@ -13,7 +13,7 @@ from talos.api.rpc import Code, RpcError
 from talos.clusterd.etcd.arguments import make_initial_cluster, peer_urls
 from talos.etcd import client as etcd
 from talos.etcd.access import EtcdAccess
-from talos.etcd.lock import UPGRADE, LockedError, free_lock, take_lock
+from talos.etcd.lock import UPGRADE, LockedError, free_all, free_lock, take_lock
 from talos.system.logging import Log
 
 # All in seconds, as upstream.
@@ -32,8 +32,6 @@ LOOK_TIMEOUT = 10.0
 """For each member to say that it lives; members are asked at the same time."""
 LOOK_PAUSE = 1.0
 """Until a member that has not answered is asked again: it may be slow, or just start anew."""
-FREE_LIMIT = 5.0
-"""For a refused upgrade to give the lock back, which expires otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,38 +167,38 @@ class Membership:
         async with self._access.any() as client:
             await self.check_removal(client, own)
 
-    async def check_upgrade(self) -> None:
+    async def check_upgrade(self, lease: int) -> None:
         """Refuse while etcd would not survive that this node is down, or another node upgrades.
 
-        Else this node has the lock, until :meth:`end_upgrade` or its end by time. ABORTED while another node
-        has it, UNAVAILABLE while a member does not answer: both may pass, and it is the caller that waits.
+        This node has the lock then, unless another one has it, until :meth:`end_upgrade` of the same lease or
+        its end by time. ABORTED while another node has it, UNAVAILABLE while a member does not answer: both
+        may pass, and it is the caller that waits, and that gives the lock back.
         """
         holder = (await self._access.spec()).name
         async with self._access.any() as client:
-            is_new = await take_lock(client, UPGRADE, holder)
-            try:
-                await self._require_safety(client)
-            except BaseException:
-                if is_new:  # else for what this node has installed already, and boots next
-                    with trio.move_on_after(FREE_LIMIT, shield=True), suppress(RpcError):
-                        await free_lock(client, UPGRADE, holder)
-                raise
+            await take_lock(client, UPGRADE, holder, lease)
+            await self._require_safety(client)
 
-    async def lock_upgrade(self) -> str:
+    async def lock_upgrade(self, lease: int) -> str:
         """Take the lock of upgrades, however the members are; the reason when another node has it."""
         holder = (await self._access.spec()).name
         async with self._access.any() as client:
             try:
-                await take_lock(client, UPGRADE, holder)
+                await take_lock(client, UPGRADE, holder, lease)
             except LockedError as error:
                 return error.message
         return ""
 
-    async def end_upgrade(self) -> None:
-        """Give the lock back, if this node has it."""
+    async def end_upgrade(self, lease: int) -> None:
+        """Give back what was taken under a lease."""
+        async with self._access.any() as client:
+            await free_lock(client, lease)
+
+    async def end_earlier_upgrades(self, lease: int) -> None:
+        """Give back what this node has taken under every other lease."""
         holder = (await self._access.spec()).name
         async with self._access.any() as client:
-            await free_lock(client, UPGRADE, holder)
+            await free_all(client, UPGRADE, holder, but=lease)
 
     async def _require_safety(self, client: etcd.EtcdClient) -> None:
         members = await client.members()

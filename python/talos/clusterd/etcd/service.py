@@ -45,6 +45,7 @@ class EtcdService:
             "CheckUpgrade": self.check_upgrade,
             "LockUpgrade": self.lock_upgrade,
             "EndUpgrade": self.end_upgrade,
+            "EndEarlierUpgrades": self.end_earlier_upgrades,
             "Leave": self.leave,
             "Resign": self.resign,
         }
@@ -106,22 +107,28 @@ class EtcdService:
         await self._membership.check_leave()
         return request
 
-    async def check_upgrade(self, request: Empty, call: Call) -> Empty:
+    async def check_upgrade(self, request: internal.UpgradeLock, call: Call) -> Empty:
         """Refuse while etcd would not survive that this node is down; else no other node may upgrade."""
         del call
-        await self._membership.check_upgrade()
-        return request
+        await self._membership.check_upgrade(request.lease)
+        return Empty()
 
-    async def lock_upgrade(self, request: Empty, call: Call) -> internal.LockUpgradeResponse:
+    async def lock_upgrade(self, request: internal.UpgradeLock, call: Call) -> internal.LockUpgradeResponse:
         """Let no other node upgrade, or say which one does."""
-        del request, call
-        return internal.LockUpgradeResponse(refusal=await self._membership.lock_upgrade())
+        del call
+        return internal.LockUpgradeResponse(refusal=await self._membership.lock_upgrade(request.lease))
 
-    async def end_upgrade(self, request: Empty, call: Call) -> Empty:
+    async def end_upgrade(self, request: internal.UpgradeLock, call: Call) -> Empty:
         """Let the next node upgrade."""
         del call
-        await self._membership.end_upgrade()
-        return request
+        await self._membership.end_upgrade(request.lease)
+        return Empty()
+
+    async def end_earlier_upgrades(self, request: internal.UpgradeLock, call: Call) -> Empty:
+        """End those of earlier boots."""
+        del call
+        await self._membership.end_earlier_upgrades(request.lease)
+        return Empty()
 
     async def leave(self, request: Empty, call: Call) -> Empty:
         """Remove this node's member."""

@@ -21,10 +21,10 @@ from talos.daemon.health import sort_members
 from talos.daemon.machine_type import require_control_plane
 from talos.machined.api.peers import PeerCalls, open_peers
 from talos.machined.api.pump import in_thread
-from talos.machined.node.etcd import BootstrapOrder
+from talos.machined.node.etcd import MEMBERSHIP, BootstrapOrder
 from talos.machined.node.ports import Node, ServiceState
 from talos.machined.services import etcd_data
-from talos.machined.services.etcd import ETCD, MEMBERSHIP, plan_etcd
+from talos.machined.services.etcd import ETCD, plan_etcd
 from talos.machined.services.runner import AGAIN
 from talos.resource import ids, kinds
 from talos.resource.changes import wait_for

@@ -15,7 +15,6 @@ from talos.machined.containerd.pull import pull_image, read_sources
 from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.store import find_image
 from talos.machined.node.ports import Node, RebootMode, SequenceLockedError
-from talos.machined.services.etcd import check_upgrade, end_upgrade, lock_rollback
 from talos.machined.upgrade.image import Release, load_release
 from talos.machined.upgrade.steps import Steps
 from talos.machined.upgrade.upgrader import BUSY
@@ -75,7 +74,7 @@ def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
                 async with steps.phase("check", "checkUpgrade"):
                     installer = await node.upgrades.prepare(release)
                     async with ending_upgrade(node):
-                        await check_upgrade(node.connect, report)
+                        await node.upgrade_lock.take(report)
                 async with steps.phase("upgrade", "upgrade"), ending_upgrade(node):
                     await installer(report)
 
@@ -146,7 +145,7 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
             installer = await node.upgrades.prepare(release, force=request.force)
             async with ending_upgrade(node):
                 if not (request.force or request.preserve):
-                    await check_upgrade(node.connect, node.upgrades.log.info)
+                    await node.upgrade_lock.take(node.upgrades.log.info)
                 try:
                     actor = node.power.upgrade(
                         partial(installer, node.upgrades.log.info), staged=request.stage
@@ -163,8 +162,8 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
             if node.upgrades.current.phase in PENDING:
                 await node.upgrades.roll_back()  # it has the lock, until the next boot
             else:
-                await lock_rollback(node.connect, node.upgrades.log)
                 async with ending_upgrade(node):
+                    await node.upgrade_lock.take_for_rollback(node.upgrades.log)
                     await node.upgrades.roll_back()
             node.power.reboot(mode=RebootMode.FORCE)
             claim.pop_all()  # until the machine ends: a second one would take this one back
@@ -185,7 +184,7 @@ async def ending_upgrade(node: Node) -> AsyncGenerator[None]:
         if node.upgrades.current.phase in PENDING:
             raise
         with trio.move_on_after(END_LIMIT, shield=True), suppress(RpcError, OSError):
-            await end_upgrade(node.connect)
+            await node.upgrade_lock.free()
         raise
 
 

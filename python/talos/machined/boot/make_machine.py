@@ -38,6 +38,7 @@ from talos.machined.services.spec import ServiceContext
 from talos.machined.services.supervisor import Supervisor
 from talos.machined.services.table import SERVICES
 from talos.machined.services.zygote_client import Zygote
+from talos.machined.upgrade.lock import EtcdLock
 from talos.machined.upgrade.slots import DiskSlots, FolderSlots
 from talos.machined.upgrade.upgrader import NETWORK, Upgrader, is_network_ready
 from talos.resource.memory.state import MemoryState
@@ -174,6 +175,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
 
 def make_node(machine: Machine) -> Node:
     """The machine as the API uses it."""
+    connect = partial(open_channel, machine.daemon)
     return Node(
         state=machine.state,
         services=machine.supervisor,
@@ -189,6 +191,7 @@ def make_node(machine: Machine) -> Node:
         meta=machine.meta,
         etcd=machine.etcd,
         upgrades=machine.upgrades,
-        connect=partial(open_channel, machine.daemon),
+        upgrade_lock=EtcdLock(connect),
+        connect=connect,
         connect_remote=partial(open_remote, machine.daemon.bridge),
     )

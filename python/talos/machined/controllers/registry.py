@@ -69,7 +69,6 @@ from talos.machined.node.meta_store import MetaStore
 from talos.machined.node.ports import Node, RebootMode
 from talos.machined.node.stage import MachineStage
 from talos.machined.node.sysctls import KernelParams
-from talos.machined.services.etcd import end_upgrade
 from talos.resource.controller.controller import Controller
 from talos.rpc.bridge import Bridge
 from talos.system.logging import Log
@@ -139,7 +138,7 @@ def make_runtime_controllers(context: ControllerContext) -> list[Controller]:
             context.slots.open_watchdog if context.slots else open_watchdog,
         ),
         BootConfirmationController(context.node.upgrades, context.log),
-        UpgradeLockController(context.node.upgrades, partial(end_upgrade, context.node.connect), context.log),
+        UpgradeLockController(context.node.upgrades, context.node.upgrade_lock, context.log),
         SecurityStateController(files, is_container=is_container),
         SBOMItemController(files),
         ExtensionStatusController(files),

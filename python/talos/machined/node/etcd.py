@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from talos.api.internal.membership_pb2 import PlanResponse
 from talos.system.wakeup import Wakeup
 
+MEMBERSHIP = "/talos.internal.Membership/"
+"""What clusterd serves to PID 1."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootstrapOrder:

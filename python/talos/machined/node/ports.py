@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from talos.api.rpc import DuplexTransport
 from talos.disks.reset import ResetPlan
 from talos.machined.node.etcd import EtcdControl
+from talos.machined.upgrade.lock import EtcdLock
 from talos.machined.upgrade.upgrader import Upgrader
 from talos.resource.state import State
 from talos.rpc.http2.remote import RemoteServer
@@ -326,6 +327,7 @@ class Node:
     meta: MetaValues
     etcd: EtcdControl
     upgrades: Upgrader
+    upgrade_lock: EtcdLock
     connect: Callable[[str], AbstractAsyncContextManager[DuplexTransport]]
     """A channel to a unix socket, such as containerd's; it reconnects by itself."""
     connect_remote: Callable[[RemoteServer], AbstractAsyncContextManager[DuplexTransport]]

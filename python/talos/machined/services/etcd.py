@@ -1,6 +1,6 @@
 """etcd as a service. How it starts, clusterd decides: it talks to the other members."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
@@ -9,7 +9,7 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
 
 from talos.api.definitions.time_pb2 import StatusSpec
-from talos.api.internal.membership_pb2 import LockUpgradeResponse, PlanRequest, PlanResponse
+from talos.api.internal.membership_pb2 import PlanRequest, PlanResponse
 from talos.api.rpc import Code, RpcError
 from talos.daemon.daemons import CLUSTERD
 from talos.disks.volumes.folders import ETCD_USER
@@ -20,7 +20,7 @@ from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.containerd.store import find_image
 from talos.machined.controllers.etcd.pki import DIRECTORY as SECRETS
-from talos.machined.node.etcd import BootstrapOrder
+from talos.machined.node.etcd import MEMBERSHIP, BootstrapOrder
 from talos.machined.node.ports import Services
 from talos.machined.services import etcd_data
 from talos.machined.services.conditions import ResourceReady
@@ -31,26 +31,15 @@ from talos.resource import ids
 from talos.resource.resource import Resource
 from talos.system.cgroups import MIB, Limits
 from talos.system.errors import UserError
-from talos.system.logging import Log
 
 ETCD = "etcd"
-MEMBERSHIP = "/talos.internal.Membership/"
 GROUP = "podruntime/etcd"
 RESTORE_ID = "etcd-restore"
 CHECK_TIMEOUT = 15.0
-LOCK_TIMEOUT = 10.0
-"""Seconds that a rollback waits for etcd."""
-UPGRADE_GRACE = 30.0
-"""Seconds for what refuses an upgrade to pass: a new leader takes etcd 1 to 2 s, a member on a busy machine
-longer, and the node that was upgraded before gives the lock back a moment after it is done.
-"""
-UPGRADE_PAUSE = 2.0
-"""Seconds until etcd is asked again."""
 LEAVE_TIMEOUT = 330.0
 """Seconds; clusterd tries for five minutes."""
 STOP_TIMEOUT = 30.0
 """Seconds for a leader to hand over."""
-_PASSING = frozenset({Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.ABORTED})
 
 _DATA = Mount(target=str(etcd_data.DATA), source=str(etcd_data.DATA), options=("rbind", "rw"))
 _SECRETS = Mount(target=SECRETS, source=SECRETS)
@@ -144,64 +133,9 @@ async def _restore(context: ServiceContext, plan: PlanResponse) -> None:
 
 async def check_leave(connect: Connect) -> None:
     """RpcError when a cluster needs this node's member; a node without data has none."""
-    await _call_member(connect, "CheckLeave")
-
-
-async def check_upgrade(connect: Connect, report: Callable[[str], None]) -> None:
-    """RpcError when etcd would not survive that this node is down now; a node without data has no member.
-
-    Else no other control plane node may upgrade until :func:`end_upgrade`. What may pass is asked again for
-    :data:`UPGRADE_GRACE`, and reported meanwhile. No attempt is cut short: it might leave the lock taken.
-    """
-    end = trio.current_time() + UPGRADE_GRACE
-    shown = ""
-    while True:
-        try:
-            return await _call_member(connect, "CheckUpgrade")
-        except OSError as error:
-            reason = f"clusterd does not answer: {error}"
-        except RpcError as error:
-            if error.code not in _PASSING:
-                raise
-            reason = error.message
-        if trio.current_time() >= end:
-            raise RpcError(Code.FAILED_PRECONDITION, reason)
-        if reason != shown:
-            report(f"waiting for up to {UPGRADE_GRACE:.0f} s: {reason}")
-            shown = reason
-        await trio.sleep(UPGRADE_PAUSE)
-
-
-async def lock_rollback(connect: Connect, log: Log) -> None:
-    """Let no other control plane node upgrade until :func:`end_upgrade`; RpcError while one does.
-
-    Nothing else is in a rollback's way: what it goes back from may be what keeps etcd from answering.
-    """
-    if not await trio.to_thread.run_sync(etcd_data.has_data):
-        return
-    reason = "no answer in time"
-    with trio.move_on_after(LOCK_TIMEOUT):
-        try:
-            async with connect(CLUSTERD.socket) as transport:
-                reply = await transport.unary(MEMBERSHIP + "LockUpgrade", Empty(), LockUpgradeResponse)
-        except (RpcError, OSError) as error:
-            reason = str(error)
-        else:
-            if reply.refusal:
-                raise RpcError(Code.FAILED_PRECONDITION, reply.refusal)
-            return
-    log.warning("rolling back without the lock of upgrades, which etcd does not give", reason=reason)
-
-
-async def end_upgrade(connect: Connect) -> None:
-    """Let the next control plane node upgrade. RpcError while etcd does not take that."""
-    await _call_member(connect, "EndUpgrade")
-
-
-async def _call_member(connect: Connect, method: str) -> None:
     if await trio.to_thread.run_sync(etcd_data.has_data):
         async with connect(CLUSTERD.socket) as transport:
-            await transport.unary(MEMBERSHIP + method, Empty(), Empty)
+            await transport.unary(MEMBERSHIP + "CheckLeave", Empty(), Empty)
 
 
 async def leave_etcd(connect: Connect, services: Services) -> None:

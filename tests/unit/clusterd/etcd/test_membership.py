@@ -199,25 +199,18 @@ async def test_a_bootstrap_looks_for_other_clusters() -> None:
 
 
 @pytest.fixture
-def lock(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Who has the lock of upgrades."""
-    holders: list[str] = []
+def leases(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Those under which this node has the lock of upgrades."""
+    found: list[int] = []
 
-    async def take(client: Any, name: str, holder: str) -> bool:
-        del client, name
+    async def take(client: Any, name: str, holder: str, lease: int) -> None:
+        del client
         await trio.lowlevel.checkpoint()
-        is_new = holder not in holders
-        holders[:] = [holder]
-        return is_new
-
-    async def free(client: Any, name: str, holder: str) -> None:
-        del client, name
-        await trio.lowlevel.checkpoint()
-        holders.remove(holder)
+        assert (name, holder) == ("talos:v1:etcdUpgradeMutex", "cp-1")
+        found.append(lease)
 
     monkeypatch.setattr(membership, "take_lock", take)
-    monkeypatch.setattr(membership, "free_lock", free)
-    return holders
+    return found
 
 
 @pytest.mark.parametrize(
@@ -236,19 +229,14 @@ def lock(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ],
 )
 async def test_every_member_is_asked_before_an_upgrade(
-    lock: list[str], members: list[pb.Member], away: str, code: Code | None, text: str
+    leases: list[int], members: list[pb.Member], away: str, code: Code | None, text: str
 ) -> None:
     etcd = Etcd(*members)
     etcd.away = {away}
     if code is None:
-        await make(etcd).check_upgrade()
-        assert lock == ["cp-1"], "the lock is kept until the upgrade ends"
-        return
-    with pytest.raises(RpcError, match=text) as refused:
-        await make(etcd).check_upgrade()
-    assert refused.value.code is code
-    assert lock == [], "another node may upgrade"
-    lock.append("cp-1")
-    with pytest.raises(RpcError, match=text):
-        await make(etcd).check_upgrade()
-    assert lock == ["cp-1"], "what the node had installed before has the lock"
+        await make(etcd).check_upgrade(0xA1)
+    else:
+        with pytest.raises(RpcError, match=text) as refused:
+            await make(etcd).check_upgrade(0xA1)
+        assert refused.value.code is code
+    assert leases == [0xA1], "the lock is kept until the upgrade ends, or its caller gives up"

@@ -31,6 +31,7 @@ from talos.machined.node.ports import (
     UnknownServiceError,
 )
 from talos.machined.platform.platform import ContainerPlatform, MetalPlatform
+from talos.machined.upgrade.lock import EtcdLock
 from talos.machined.upgrade.slots import DiskSlots
 from talos.machined.upgrade.upgrader import Upgrader
 from talos.resource.memory.state import MemoryState
@@ -345,6 +346,7 @@ def node(tmp_path: Path) -> Node:
         meta=MetaStore(),
         etcd=EtcdControl(),
         upgrades=make_upgrader(),
+        upgrade_lock=EtcdLock(_connect_to_nothing),
         connect=_connect_to_nothing,
         connect_remote=_connect_to_no_node,
     )

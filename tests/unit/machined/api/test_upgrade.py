@@ -107,11 +107,11 @@ async def test_what_has_no_verdict_keeps_the_lock_when_the_next_upgrade_fails(
 ) -> None:
     ended: list[str] = []
 
-    async def end(_: object) -> None:
+    async def free() -> None:
         await trio.lowlevel.checkpoint()
         ended.append("EndUpgrade")
 
-    monkeypatch.setattr(upgrade_calls, "end_upgrade", end)
+    monkeypatch.setattr(metal.node.upgrade_lock, "free", free)
     metal.node.upgrades.current = state
     with pytest.raises(OSError, match="full"):
         async with upgrade_calls.ending_upgrade(metal.node):

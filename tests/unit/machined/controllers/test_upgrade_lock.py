@@ -1,4 +1,4 @@
-"""When a node gives the lock of upgrades back: after a verdict and a boot without one, once etcd is well."""
+"""When a node gives back the lock that an earlier boot took: without a trial or after it, with etcd well."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -28,10 +28,10 @@ class World:
         self.listeners: list[Any] = []
         self.upgrader = SimpleNamespace(current=IDLE, has_begun=True, listen=self.listeners.append)
         self.controller = UpgradeLockController(
-            cast("Any", self.upgrader), self._end, Log(write=lambda _: None)
+            cast("Any", self.upgrader), cast("Any", self), Log(write=lambda _: None)
         )
 
-    async def _end(self) -> None:
+    async def free_earlier(self) -> None:
         await trio.lowlevel.checkpoint()
         if self.refusals:
             self.refusals -= 1
@@ -65,7 +65,8 @@ async def test_it_is_given_back_after_the_verdict(
         await world.set_etcd(healthy=True)
         assert await world.move(verdict) == 1
         assert await world.move(verdict) == 1, "once is enough"
-        assert await world.move(STAGED) == 1, "the next upgrade has the lock"
+        assert await world.move(STAGED) == 1
+        assert await world.move(IDLE) == 1, "what this boot has taken is given back by the next one"
         nursery.cancel_scope.cancel()
 
 

@@ -1,10 +1,9 @@
 """The end of an upgrade in the cluster: another control plane node may begin its own."""
 
-from collections.abc import Awaitable, Callable
-
 import trio
 
 from talos.api.rpc import RpcError
+from talos.machined.upgrade.lock import EtcdLock
 from talos.machined.upgrade.upgrader import Upgrader
 from talos.resource import kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input
@@ -17,39 +16,38 @@ _ETCD = "etcd"
 
 
 class UpgradeLockController(Controller):
-    """Service → the lock of upgrades is given back, after a verdict and after every boot without a trial."""
+    """Service → the lock of upgrades that an earlier boot took is given back, once there is a verdict.
+
+    What this boot takes is not touched: a new upgrade may begin meanwhile, and lasts beyond this boot.
+    """
 
     name = "runtime.UpgradeLockController"
     inputs = (Input(kinds.SERVICE, id=_ETCD),)
 
-    def __init__(self, upgrader: Upgrader, end: Callable[[], Awaitable[None]], log: Log) -> None:
+    def __init__(self, upgrader: Upgrader, lock: EtcdLock, log: Log) -> None:
         self._upgrader = upgrader
-        self._end = end
+        self._lock = lock
         self._log = log
-        self._may_hold = True
 
     async def run(self, runtime: ControllerRuntime) -> None:
-        """Follow the upgrades until cancelled."""
+        """Wait until this boot is off its trial and etcd is well, give the lock back, and wait for ever."""
         self._upgrader.listen(runtime.queue_reconcile)
-        while True:
+        while not (self._has_verdict() and await self._is_well(runtime)):
             await runtime.wait_for_round()
-            if not self._upgrader.has_begun:
-                continue
-            if self._upgrader.current.phase in PENDING:
-                self._may_hold = True
-            elif self._may_hold and await self._is_well(runtime):
-                await self._give_back()
-                self._may_hold = False
-            runtime.reset_backoff()
+        await self._free()
+        await trio.sleep_forever()
+
+    def _has_verdict(self) -> bool:
+        return self._upgrader.has_begun and self._upgrader.current.phase not in PENDING
 
     async def _is_well(self, runtime: ControllerRuntime) -> bool:
         service = await runtime.get_or_none(kinds.SERVICE, _ETCD)
         return service is not None and service.spec.healthy
 
-    async def _give_back(self) -> None:
+    async def _free(self) -> None:
         while True:
             try:
-                await self._end()
+                await self._lock.free_earlier()
             except (RpcError, OSError) as error:
                 self._log.once("the lock of upgrades is still held", reason=str(error))
                 await trio.sleep(RETRY)

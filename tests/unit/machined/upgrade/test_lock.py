@@ -1,4 +1,4 @@
-"""PID 1's questions about etcd: what refuses an upgrade or a rollback, and what is waited for."""
+"""The lock of upgrades as PID 1 takes it: what refuses an upgrade or a rollback, and what is waited for."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -10,7 +10,7 @@ import trio
 from talos.api.internal.membership_pb2 import LockUpgradeResponse
 from talos.api.rpc import Code, RpcError
 from talos.machined.services import etcd_data
-from talos.machined.services.etcd import LOCK_TIMEOUT, UPGRADE_GRACE, check_upgrade, lock_rollback
+from talos.machined.upgrade.lock import GRACE, ROLLBACK_TIMEOUT, EtcdLock
 from talos.system.logging import Log
 
 LOCKED = "cp-1 is being upgraded and holds the lock"
@@ -49,7 +49,7 @@ def member(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_another_nodes_upgrade_refuses_a_rollback() -> None:
     clusterd = Clusterd(LockUpgradeResponse(refusal=LOCKED))
     with pytest.raises(RpcError, match=LOCKED) as refused:
-        await lock_rollback(clusterd.connect, Log(write=lambda _: None))
+        await EtcdLock(clusterd.connect).take_for_rollback(Log(write=lambda _: None))
     assert refused.value.code is Code.FAILED_PRECONDITION
 
 
@@ -69,8 +69,8 @@ async def test_a_rollback_needs_no_etcd(
     del autojump_clock
     lines: list[str] = []
     began = trio.current_time()
-    await lock_rollback(Clusterd(answer).connect, Log(write=lines.append))
-    assert trio.current_time() - began <= 2 * LOCK_TIMEOUT
+    await EtcdLock(Clusterd(answer).connect).take_for_rollback(Log(write=lines.append))
+    assert trio.current_time() - began <= 2 * ROLLBACK_TIMEOUT
     text = "".join(lines)
     assert ("without the lock" in text, reason in text) == (bool(reason), True), text
 
@@ -78,7 +78,7 @@ async def test_a_rollback_needs_no_etcd(
 async def test_a_node_without_a_member_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(etcd_data, "has_data", lambda: False)
     clusterd = Clusterd(None)
-    await lock_rollback(clusterd.connect, Log(write=lambda _: None))
+    await EtcdLock(clusterd.connect).take_for_rollback(Log(write=lambda _: None))
     assert clusterd.asked == []
 
 
@@ -122,7 +122,7 @@ async def test_what_may_pass_is_waited_for(
 ) -> None:
     del autojump_clock
     guard, lines = Guard(passing, passing, passing, None), list[str]()
-    await check_upgrade(guard.connect, lines.append)
+    await EtcdLock(guard.connect).take(lines.append)
     assert guard.asked == 4
     assert len(lines) == 1, "what does not change is reported once"
     assert lines[0].startswith("waiting for up to 30 s: ")
@@ -136,9 +136,9 @@ async def test_a_member_that_stays_away_refuses_an_upgrade(
     del autojump_clock
     guard, began = Guard(UNHEALTHY, seconds=seconds), trio.current_time()
     with pytest.raises(RpcError) as refused:
-        await check_upgrade(guard.connect, lambda _: None)
+        await EtcdLock(guard.connect).take(lambda _: None)
     assert (refused.value.code, refused.value.message) == (Code.FAILED_PRECONDITION, UNHEALTHY.message)
-    assert UPGRADE_GRACE <= trio.current_time() - began < 1.5 * UPGRADE_GRACE
+    assert GRACE <= trio.current_time() - began < 1.5 * GRACE
 
 
 async def test_what_does_not_pass_refuses_at_once(autojump_clock: trio.testing.MockClock) -> None:
@@ -146,5 +146,5 @@ async def test_what_does_not_pass_refuses_at_once(autojump_clock: trio.testing.M
     guard, lines = Guard(RpcError(Code.FAILED_PRECONDITION, "member count(2)")), list[str]()
     began = trio.current_time()
     with pytest.raises(RpcError, match="member count"):
-        await check_upgrade(guard.connect, lines.append)
+        await EtcdLock(guard.connect).take(lines.append)
     assert (guard.asked, lines, trio.current_time() - began) == (1, [], 0.0)

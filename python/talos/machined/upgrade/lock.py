@@ -1,0 +1,94 @@
+"""The lock in etcd that lets one control plane node upgrade at a time, as this boot of the node takes it."""
+
+from collections.abc import Callable
+
+import trio
+from google.protobuf.empty_pb2 import Empty
+
+from talos.api.internal.membership_pb2 import LockUpgradeResponse, UpgradeLock
+from talos.api.rpc import Code, RpcError
+from talos.daemon.daemons import CLUSTERD
+from talos.etcd.lock import make_lease
+from talos.machined.node.etcd import MEMBERSHIP
+from talos.machined.services import etcd_data
+from talos.machined.services.health import Connect
+from talos.system.logging import Log
+
+ROLLBACK_TIMEOUT = 10.0
+"""Seconds that a rollback waits for etcd."""
+GRACE = 30.0
+"""Seconds for what refuses an upgrade to pass: a new leader takes etcd 1 to 2 s, a member on a busy machine
+longer, and the node that was upgraded before gives the lock back a moment after it is done.
+"""
+PAUSE = 2.0
+"""Seconds until etcd is asked again."""
+_PASSING = frozenset({Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.ABORTED})
+
+
+class EtcdLock:
+    """The lock. A node without etcd's data has no member, so that nobody is asked.
+
+    It is taken under a lease of this boot: what an earlier boot has taken is given back apart from that.
+    """
+
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
+        self._request = UpgradeLock(lease=make_lease())
+
+    async def take(self, report: Callable[[str], None]) -> None:
+        """Let no other node upgrade; RpcError when etcd would not survive that this one is down now.
+
+        What may pass is asked again for :data:`GRACE`, and reported meanwhile. After an error the lock may be
+        taken nevertheless: :meth:`free` follows.
+        """
+        end = trio.current_time() + GRACE
+        shown = ""
+        while True:
+            try:
+                return await self._ask("CheckUpgrade")
+            except OSError as error:
+                reason = f"clusterd does not answer: {error}"
+            except RpcError as error:
+                if error.code not in _PASSING:
+                    raise
+                reason = error.message
+            if trio.current_time() >= end:
+                raise RpcError(Code.FAILED_PRECONDITION, reason)
+            if reason != shown:
+                report(f"waiting for up to {GRACE:.0f} s: {reason}")
+                shown = reason
+            await trio.sleep(PAUSE)
+
+    async def take_for_rollback(self, log: Log) -> None:
+        """Let no other node upgrade; RpcError while one does.
+
+        Nothing else is in a rollback's way: what it goes back from may be what keeps etcd from answering.
+        """
+        if not await trio.to_thread.run_sync(etcd_data.has_data):
+            return
+        reason = "no answer in time"
+        with trio.move_on_after(ROLLBACK_TIMEOUT):
+            try:
+                async with self._connect(CLUSTERD.socket) as transport:
+                    path = MEMBERSHIP + "LockUpgrade"
+                    reply = await transport.unary(path, self._request, LockUpgradeResponse)
+            except (RpcError, OSError) as error:
+                reason = str(error)
+            else:
+                if reply.refusal:
+                    raise RpcError(Code.FAILED_PRECONDITION, reply.refusal)
+                return
+        log.warning("rolling back without the lock of upgrades, which etcd does not give", reason=reason)
+
+    async def free(self) -> None:
+        """Give back what this boot has taken. RpcError, OSError while etcd does not take that."""
+        await self._ask("EndUpgrade")
+
+    async def free_earlier(self) -> None:
+        """The same for what this node has taken in earlier boots."""
+        await self._ask("EndEarlierUpgrades")
+
+    async def _ask(self, method: str) -> None:
+        if await trio.to_thread.run_sync(etcd_data.has_data):
+            async with self._connect(CLUSTERD.socket) as transport:
+                await transport.unary(MEMBERSHIP + method, self._request, Empty)
