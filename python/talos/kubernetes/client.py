@@ -12,7 +12,7 @@ import os
 import ssl
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -87,12 +87,15 @@ class KubernetesClient:
     """Calls of the API with one identity."""
 
     def __init__(self, access: Access, in_thread: InThread = asyncio.to_thread) -> None:
-        self._in_thread = in_thread
+        self._in_thread, self._access = in_thread, access
         url = urlsplit(access.server)
         self._host, self._port = url.hostname or "", url.port or 443
         self._context = make_context(access)
-        self._token = access.token
         self._resources: dict[str, list[dict[str, Any]]] = {}
+
+    def at(self, server: str) -> "KubernetesClient":
+        """A client with the same identity at another URL."""
+        return KubernetesClient(replace(self._access, server=server), self._in_thread)
 
     async def call(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, kind: str = JSON
@@ -139,12 +142,13 @@ class KubernetesClient:
     @property
     def headers(self) -> dict[str, str]:
         """What every request begins with. A pod's token is another one every hour; KubernetesError."""
-        if self._token is None:
+        path = self._access.token
+        if path is None:
             return {"Accept": JSON}
         try:
-            token = self._token.read_text(encoding="ascii").strip()
+            token = path.read_text(encoding="ascii").strip()
         except (OSError, ValueError) as error:
-            raise KubernetesError(0, f"{self._token}: {error}") from error
+            raise KubernetesError(0, f"{path}: {error}") from error
         return {"Accept": JSON, "Authorization": f"Bearer {token}"}
 
     async def read_text(self, path: str) -> str:

@@ -3,7 +3,6 @@
 import io
 import os
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -37,11 +36,10 @@ async def fetch_kubeconfig(session: Session, node: str) -> str:
 
 async def connect(session: Session, node: str, endpoint: str) -> KubernetesClient:
     """The Kubernetes API as its administrator, at another endpoint than the cluster's if one is given."""
-    access = parse_kubeconfig(await fetch_kubeconfig(session, node))
-    if endpoint:
-        url = endpoint if "://" in endpoint else f"https://{endpoint}"
-        access = replace(access, server=url)
-    return KubernetesClient(access)
+    client = KubernetesClient(parse_kubeconfig(await fetch_kubeconfig(session, node)))
+    if not endpoint:
+        return client
+    return client.at(endpoint if "://" in endpoint else f"https://{endpoint}")
 
 
 def find_user_file() -> Path:

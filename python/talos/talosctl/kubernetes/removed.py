@@ -1,9 +1,10 @@
 """What a cluster asks for that the next version of Kubernetes does not have, found before an upgrade."""
 
+import asyncio
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from talos.daemon.health_calls import ClusterNodes
+from talos.daemon.health_calls import ClusterNodes, NodeCalls
 from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.resource import kinds
 from talos.resource.objects import to_plain
@@ -64,17 +65,36 @@ async def find_objects(client: KubernetesClient, removals: Removals) -> list[tup
     return found
 
 
-async def find_requested(client: KubernetesClient, target: Minor) -> list[str]:
-    """The removed versions of kinds that clients have asked for since the API server's start."""
-    try:
-        metrics = await client.read_text("/metrics")
-    except KubernetesError as error:
-        return [f"unknown: the API server's metrics can't be read: {error}"]
-    return find_removed_requests(metrics, target)
+async def open_servers(
+    calls: NodeCalls, nodes: ClusterNodes, client: KubernetesClient
+) -> dict[str, KubernetesClient]:
+    """A client of each node's API server, and of the endpoint: a node may not be in reach. RpcError."""
+    servers = {"at the endpoint": client}
+    for node in nodes.control_plane:
+        host = f"[{node}]" if ":" in node else node
+        for spec in await calls.specs(node, kinds.API_SERVER_CONFIG):
+            servers[f"of node {node}"] = client.at(f"https://{host}:{spec.local_port}")
+    return servers
 
 
-def find_removed_requests(metrics: str, target: Minor) -> list[str]:
-    """The same from the text of the metrics."""
+async def find_requested(servers: Mapping[str, KubernetesClient], target: Minor) -> list[str]:
+    """What clients have asked for since the API servers' starts, of which each counts on its own, as lines.
+
+    A server without an answer has its line, too.
+    """
+
+    async def ask(name: str) -> set[str]:
+        try:
+            found = find_removed_requests(await servers[name].read_text("/metrics"), target)
+        except KubernetesError as error:
+            return {f"what clients have asked of the API server {name} is unknown: {error}"}
+        return {f"clients have asked for {one}" for one in found}
+
+    return sorted(set[str]().union(*await asyncio.gather(*map(ask, servers))))
+
+
+def find_removed_requests(metrics: str, target: Minor) -> set[str]:
+    """The same from the text of one server's metrics."""
     found: set[str] = set()
     for sample in _SAMPLE.finditer(metrics):
         labels = dict(_LABEL.findall(sample[1]))
@@ -82,7 +102,7 @@ def find_removed_requests(metrics: str, target: Minor) -> list[str]:
         if major.isdecimal() and minor.isdecimal() and (int(major), int(minor)) <= target:
             name = f"{labels.get('resource')}.{labels.get('version')}.{labels.get('group')}"
             found.add(f"{name}, removed in {major}.{minor}")
-    return sorted(found)
+    return found
 
 
 def parse_flags(argv: Iterable[str]) -> Iterator[tuple[str, str]]:

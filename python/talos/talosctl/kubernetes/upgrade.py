@@ -34,7 +34,7 @@ from talos.talosctl.kubernetes.follow import (
     read_nodename,
 )
 from talos.talosctl.kubernetes.removals import REMOVALS
-from talos.talosctl.kubernetes.removed import find_objects, find_requested, find_settings
+from talos.talosctl.kubernetes.removed import find_objects, find_requested, find_settings, open_servers
 from talos.talosctl.kubernetes.sync import SyncOptions, sync_manifests
 from talos.talosctl.kubernetes.system_pods import find_manifests
 from talos.talosctl.kubernetes.versions import check_support, parse
@@ -126,8 +126,9 @@ class KubernetesUpgrade:
         self._report("checking for removed Kubernetes API resource versions")
         if objects := await find_objects(self._client, removals):
             tables.append([("REMOVED RESOURCE", "COUNT"), *objects])
-        for requested in await find_requested(self._client, target):
-            self._report(f" > warning: clients have asked for {requested}")
+        servers = await open_servers(self._calls, options.nodes, self._client)
+        for line in await find_requested(servers, target):
+            self._report(f" > warning: {line}")
         for table in tables:
             self._report(format_table(table))
         if tables:
