@@ -17,7 +17,7 @@ from talos.fleet.health import find_machine_problems, find_problems
 from talos.fleet.plan import AT_ONCE, Limits, Plan
 from talos.fleet.progress import Progress, Row, Step, Watcher
 from talos.system.errors import UserError
-from talos.upgrade.state import PENDING, Phase
+from talos.upgrade.state import BUSY, PENDING, Phase
 
 TIMEOUT = 1800.0
 """Seconds for the installation of one node, and again from its reboot until it is well."""
@@ -200,26 +200,35 @@ class Fleet:
         self.progress.move(row, Step.STAGED)
 
     async def _boot(self, look: Look, row: Row) -> None:
-        order = self.order
-        if order.old is not None:
+        if self.order.old is not None:
             self.progress.move(row, Step.INSTALLING, "by the call of older nodes")
-            await node_calls.upgrade_old(self.calls, look.node, order.old)
+        was_heard = await self._ask_to_boot(look.node)
         self.progress.move(row, Step.REBOOTING)
-        was_heard = order.old is not None or await self._ask_to_reboot(look.node)
         now = await self._wait_for_verdict(look, row, was_heard=was_heard)
         row.after = now.version
         await self._wait_until_well(now, row)
         self.progress.move(row, Step.DONE)
 
-    async def _ask_to_reboot(self, node: str, *, is_repeated: bool = False) -> bool:
-        """Have a node reboot; False when the answer was lost, as the node may be faster than its answer."""
+    async def _ask_to_boot(self, node: str, *, is_repeated: bool = False) -> bool:
+        """Have a node boot the release; False when it is not known to do so.
+
+        The answer may be lost: the node is faster than it. A repetition is refused where the first call was
+        heard: by a node that reboots, or that still looks at the release, which may end with the lost call.
+        """
+        old = self.order.old
         try:
-            await node_calls.reboot_node(self.calls, node, self.order.mode)
+            if old is None:
+                await node_calls.reboot_node(self.calls, node, self.order.mode)
+            else:
+                await node_calls.upgrade_old(self.calls, node, old)
         except RpcError as error:
-            # A repetition is refused where the first one was heard.
-            if error.code not in LOST and not (is_repeated and error.code is Code.FAILED_PRECONDITION):
-                raise
-            return error.code not in LOST
+            if error.code in LOST:
+                return False
+            if is_repeated and error.code is Code.FAILED_PRECONDITION and old is None:
+                return True
+            if is_repeated and error.message == BUSY:
+                return False
+            raise
         return True
 
     async def _await_answer(self, node: str, row: Row) -> Look:
@@ -237,7 +246,7 @@ class Fleet:
     async def _wait_for_verdict(self, before: Look, row: Row, *, was_heard: bool) -> Look:
         """Wait until the node has booted and is off its trial; FailedError when it runs what it ran.
 
-        ``was_heard`` is whether it has answered that it reboots.
+        ``was_heard`` is whether it has answered that it does. Only the boot of ``before`` is asked again.
         """
         clock = asyncio.get_running_loop().time
         asked = clock()
@@ -246,7 +255,8 @@ class Fleet:
             state = now.upgrade
             if now.boot == before.boot:
                 if now.is_running and not was_heard and clock() - asked >= UNMOVED:
-                    was_heard, asked = await self._ask_to_reboot(before.node, is_repeated=True), clock()
+                    self.progress.move(row, row.step, "asked again")
+                    was_heard, asked = await self._ask_to_boot(before.node, is_repeated=True), clock()
                 continue
             if state is None:
                 continue

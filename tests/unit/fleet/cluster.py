@@ -17,7 +17,7 @@ from talos.api.rpc import Code, RpcError
 from talos.fleet.progress import Row, Step
 from talos.resource import kinds
 from talos.resource.kind import Kind
-from talos.upgrade.state import IDLE, Upgrade, bless, format_state, revert, stage, start
+from talos.upgrade.state import BUSY, IDLE, Upgrade, bless, format_state, revert, stage, start
 
 OLD, NEW = "v1.15.0", "v1.15.1"
 IMAGE = f"registry.test/installer:{NEW}"
@@ -35,6 +35,8 @@ class Node:
     fails: str = ""
     state: Upgrade = IDLE
     boots: int = 1
+    looks: int = 0
+    """How many calls it refuses because an earlier one still looks at the release."""
     is_up: bool = True
     is_booting: bool = False
     unwell: str = ""
@@ -112,6 +114,9 @@ class Cluster:
                 self._reboot(found)
                 answer = machine_pb2.RebootResponse()
             case "Upgrade":
+                if found.looks:
+                    found.looks -= 1
+                    raise RpcError(Code.FAILED_PRECONDITION, BUSY)
                 self.log.append(("upgrade", node))
                 found.state = self._stage(found)
                 self._reboot(found)

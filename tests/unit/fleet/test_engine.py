@@ -13,7 +13,7 @@ from talos.fleet.engine import Fleet, Order
 from talos.fleet.plan import Limits, make_plan, parse_unavailable
 from talos.fleet.progress import Progress, Row, Step
 from talos.system.errors import UserError
-from talos.upgrade.state import IDLE, stage, start
+from talos.upgrade.state import BUSY, IDLE, stage, start
 
 
 @pytest.fixture(autouse=True)
@@ -106,6 +106,30 @@ def test_a_call_without_an_answer_is_repeated(method: str, *, heard: bool) -> No
     progress = upgrade(cluster)
     assert progress.has_succeeded, progress.reason
     assert cluster.done("reboot") == list(cluster.nodes), "no node reboots twice"
+
+
+OLD_CALL = machine_pb2.UpgradeRequest(image=IMAGE)
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize(("heard", "looks"), [(False, 0), (True, 0), (False, 3)])
+def test_the_call_of_older_nodes_is_repeated_until_the_node_has_heard_it(*, heard: bool, looks: int) -> None:
+    cluster = make_cluster()
+    cluster.lost = [("10.0.0.2", "Upgrade", heard)] * (1 if heard else 2)
+    cluster.nodes["10.0.0.2"].looks = looks  # the call that was lost ends later on the node
+    progress = upgrade(cluster, old=OLD_CALL)
+    assert progress.has_succeeded, progress.reason
+    assert cluster.lost == []
+    assert cluster.done("upgrade") == list(cluster.nodes), "no node is upgraded twice"
+    assert cluster.done("reboot") == list(cluster.nodes)
+
+
+def test_a_first_call_of_older_nodes_that_is_refused_ends_it() -> None:
+    cluster = make_cluster()
+    cluster.nodes["10.0.0.2"].looks = 1
+    progress = upgrade(cluster, old=OLD_CALL)
+    assert progress.reason == f"10.0.0.2 (node-2): {BUSY}"
+    assert cluster.done("upgrade") == ["10.0.0.1"]
 
 
 @pytest.mark.usefixtures("patient")

@@ -17,9 +17,8 @@ from talos.machined.containerd.store import find_image
 from talos.machined.node.ports import Node, RebootMode, SequenceLockedError
 from talos.machined.upgrade.image import Release, load_release
 from talos.machined.upgrade.steps import Steps
-from talos.machined.upgrade.upgrader import BUSY
 from talos.system.errors import UserError
-from talos.upgrade.state import PENDING
+from talos.upgrade.state import BUSY, PENDING
 
 END_LIMIT = 10.0
 """Seconds for giving the lock of upgrades back, which expires otherwise."""

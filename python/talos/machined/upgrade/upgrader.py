@@ -34,6 +34,7 @@ from talos.upgrade.manifest import check_release, is_older
 from talos.upgrade.signature import KEYS
 from talos.upgrade.state import (
     ANNOUNCE_TAG,
+    BUSY,
     IDLE,
     LABEL_TAG,
     PENDING,
@@ -55,7 +56,6 @@ from talos.upgrade.state import (
 
 SELF_CHECK = "selfCheck"
 """The phase, in events, of a system on trial."""
-BUSY = "another installation/upgrade is already in progress"
 BY_HAND = "rolled back by hand"
 NETWORK = "network"
 """Among the checks: addresses and connectivity."""

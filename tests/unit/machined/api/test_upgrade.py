@@ -14,11 +14,10 @@ from talos.api.rpc import Code, RpcError
 from talos.machined.api import upgrade as upgrade_calls
 from talos.machined.api.upgrade import LINES, run_installer
 from talos.machined.upgrade.steps import Steps
-from talos.machined.upgrade.upgrader import BUSY
 from talos.resource import kinds
 from talos.resource.changes import put
 from talos.system.errors import UserError
-from talos.upgrade.state import IDLE, Upgrade, stage
+from talos.upgrade.state import BUSY, IDLE, Upgrade, stage
 from talos.upgrade.state import start as begin_trial
 
 from .conftest import Caller, FakePower

@@ -71,6 +71,7 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
         ports=SimpleNamespace(files=files),
         services=SimpleNamespace(terminate=trio.lowlevel.checkpoint, ask=trio.lowlevel.checkpoint),
         connect=None,
+        upgrade_lock=None,
         upgrades=SimpleNamespace(
             fallback="", current=IDLE, is_guarded=False, has_begun=True, listen=list[object]().append
         ),
