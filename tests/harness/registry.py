@@ -65,7 +65,12 @@ class Store:
         return descriptor
 
     def add_image(
-        self, name: str, *layers: Mapping[str, bytes], compress: bool = True, command: Sequence[str] = ()
+        self,
+        name: str,
+        *layers: Mapping[str, bytes],
+        compress: bool = True,
+        command: Sequence[str] = (),
+        annotations: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Add an image as ``repository:tag``, behind an index; the index' descriptor."""
         raw = [make_layer(layer) for layer in layers]
@@ -85,6 +90,7 @@ class Store:
                 else self.add(layer, LAYER)
                 for layer in raw
             ],
+            "annotations": {**(annotations or {})},
         }
         return self.tag(name, self.add(encode(manifest), MANIFEST))
 

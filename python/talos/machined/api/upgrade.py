@@ -15,7 +15,7 @@ from talos.machined.containerd.pull import pull_image, read_sources
 from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.store import find_image
 from talos.machined.node.ports import Node, RebootMode, SequenceLockedError
-from talos.machined.upgrade.image import Release, load_release
+from talos.machined.upgrade.image import Release, check_manifest, load_release
 from talos.machined.upgrade.steps import Steps
 from talos.system.errors import UserError
 from talos.upgrade.state import BUSY, PENDING
@@ -139,7 +139,13 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
             async with open_instance(node, common_pb2.NS_SYSTEM, is_cri=False) as instance:
                 if await find_image(instance.containerd, str(parse_reference(request.image))) is None:
                     sources = await read_sources(node.state)
-                    await pull_image(instance.containerd, request.image, sources, root=instance.root)
+                    await pull_image(
+                        instance.containerd,
+                        request.image,
+                        sources,
+                        root=instance.root,
+                        admit=partial(_admit, node=node),
+                    )
                 release = await _load(instance, request.image, node)
             installer = await node.upgrades.prepare(release, force=request.force)
             async with ending_upgrade(node):
@@ -201,6 +207,10 @@ def _claim(node: Node) -> Generator[ExitStack]:
         except UserError:
             raise RpcError(Code.FAILED_PRECONDITION, BUSY) from None
         yield claim
+
+
+async def _admit(data: bytes, where: str, *, node: Node) -> None:
+    await check_manifest(data, where, keys=node.upgrades.keys)
 
 
 async def _load(instance: Instance, name: str, node: Node) -> Release:

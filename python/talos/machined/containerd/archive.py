@@ -163,7 +163,7 @@ def find_named(index: bytes) -> tuple[tuple[str, Descriptor], ...]:
 
 
 async def _finish(containerd: Containerd, name: str, target: Descriptor) -> None:
-    """Label an image's manifests and unpack its layers."""
+    """Label an image's manifests and unpack its layers, unless it is a release."""
     where = f"image {name}"
     try:
         data, inner = await read_content(containerd, target, where), target
@@ -171,8 +171,11 @@ async def _finish(containerd: Containerd, name: str, target: Descriptor) -> None
             inner = parse_index(data, where)
             await label_content(containerd, target.digest, {f"{CONTENT_LABEL}.m.0": inner.digest})
             data = await read_content(containerd, inner, where)
-        await label_content(containerd, inner.digest, label_parts(parse_manifest(data, where)))
-        await unpack(containerd, await read_image(containerd, name, target))
+        manifest = parse_manifest(data, where)
+        await label_content(containerd, inner.digest, label_parts(manifest))
+        image = await read_image(containerd, name, target)
+        if not manifest.is_release:
+            await unpack(containerd, image)
     except RpcError as error:
         if error.code is Code.NOT_FOUND:
             raise UserError("a part of it is missing in the archive", where=where) from None

@@ -12,6 +12,7 @@ from typing import Any, cast
 from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.machined.containerd.reference import DIGEST
 from talos.system.errors import UserError
+from talos.upgrade.archive import MANIFEST as RELEASE
 
 MAX_MANIFEST = 4 * 1024 * 1024
 """Bytes of a manifest, an index or a config; what registries themselves accept."""
@@ -28,6 +29,10 @@ MANIFEST_TYPES = (
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 )
+PLAIN_LAYERS = (
+    "application/vnd.oci.image.layer.v1.tar",
+    "application/vnd.docker.image.rootfs.diff.tar",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +41,12 @@ class Manifest:
 
     config: Descriptor
     layers: tuple[Descriptor, ...]
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def is_release(self) -> bool:
+        """Whether it is a release of this system: it is written to a disk, and never run nor unpacked."""
+        return RELEASE in self.annotations
 
     @property
     def size(self) -> int:
@@ -80,7 +91,15 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
     if document.get("schemaVersion") != 2:
         raise UserError("a manifest of another version than 2", where=where, hint="push the image anew")
     layers = tuple(make_descriptor(entry, where) for entry in _list(document, "layers", where, MAX_LAYERS))
-    return Manifest(config=make_descriptor(document.get("config"), where), layers=layers)
+    notes = _object(document.get("annotations")).items()
+    found = Manifest(
+        config=make_descriptor(document.get("config"), where),
+        layers=layers,
+        annotations={key: value for key, value in notes if isinstance(value, str)},
+    )
+    if found.is_release and [layer.media_type in PLAIN_LAYERS for layer in layers] != [True]:
+        raise UserError("a release has one layer, which is not compressed", where=where)
+    return found
 
 
 def parse_config(data: bytes, where: str) -> ImageConfig:

@@ -4,7 +4,7 @@ The name comes last: until then all of it is held by a lease only, and a pull th
 """
 
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -58,6 +58,14 @@ class Progress:
 
 
 type Report = Callable[[Progress], None]
+type Admit = Callable[[bytes, str], Awaitable[None]]
+"""Refuses an image by its manifest before anything else of it is fetched: UserError with the place."""
+
+
+async def admit_all(data: bytes, where: str) -> None:
+    """Refuse nothing."""
+    del data, where
+    await trio.lowlevel.checkpoint()
 
 
 async def read_sources(state: State) -> Sources:
@@ -75,8 +83,11 @@ async def pull_image(
     *,
     root: str,
     report: Report = lambda _: None,
+    admit: Admit = admit_all,
 ) -> Image:
     """Pull an image, whether or not there is one of this name; ``root`` is where containerd keeps content.
+
+    A release is not unpacked.
 
     Raises:
         UserError: the reference, the sources or what they send is not right.
@@ -95,15 +106,17 @@ async def pull_image(
         inner = await session.fetch_manifest(wanted.digest, wanted)
     manifest = parse_manifest(inner.data, where)
     check_room(manifest.size, root, where)
+    await admit(inner.data, where)
     async with containerd.leased() as leased:
         await _store_parts(leased, session, manifest, report)
         await _store_manifest(leased, inner, label_parts(manifest))
         if inner is not top:
             await _store_manifest(leased, top, {f"{CONTENT_LABEL}.m.0": inner.descriptor.digest})
         image = await read_image(leased, str(reference), top.descriptor)
-        for layer in manifest.layers:
-            report(_make_progress(layer, Step.EXTRACTING, 0))
-        await unpack(leased, image)
+        if not manifest.is_release:
+            for layer in manifest.layers:
+                report(_make_progress(layer, Step.EXTRACTING, 0))
+            await unpack(leased, image)
         for layer in manifest.layers:
             report(_make_progress(layer, Step.EXTRACTED, layer.size))
         await name_image(leased, image.name, top.descriptor)

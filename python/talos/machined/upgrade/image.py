@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 import trio
 
 from talos.api.containerd import images_pb2
 from talos.machined.containerd.client import Containerd
-from talos.machined.containerd.manifest import find_form, parse_document, parse_index, parse_manifest
+from talos.machined.containerd.manifest import find_form, parse_index, parse_manifest
 from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.store import read_content
 from talos.system.errors import UserError
@@ -19,7 +18,6 @@ from talos.upgrade.signature import KEYS, load_keys, verify
 
 BLOBS = "io.containerd.content.v1.content/blobs"
 """Within containerd's root, files named by their digests."""
-COMPRESSED = ("gzip", "zstd")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,16 +44,15 @@ async def load_release(containerd: Containerd, reference: str, *, root: str, key
     data = await read_content(containerd, target, where)
     if find_form(data, target.media_type, where) == "index":
         data = await read_content(containerd, parse_index(data, where), where)
-    notes: object = parse_document(data, where).get("annotations")
-    texts = cast("dict[str, Any]", notes) if isinstance(notes, dict) else {}
-    manifest, signature = read_annotations(
-        {key: value for key, value in texts.items() if isinstance(value, str)}, where
-    )
-    await trio.to_thread.run_sync(lambda: verify(manifest, signature, load_keys(keys)))
-    release = parse_release(manifest)
-    layers = parse_manifest(data, where).layers
-    if len(layers) != 1 or layers[0].media_type.endswith(COMPRESSED):
-        raise UserError("a release has one layer, which is not compressed", where=where)
-    path = Path(root, BLOBS, *layers[0].digest.split(":", 1))
+    release = await check_manifest(data, where, keys=keys)
+    digest = parse_manifest(data, where).layers[0].digest
+    path = Path(root, BLOBS, *digest.split(":", 1))
     layer = await trio.to_thread.run_sync(check_layer, path, release)
     return Release(name=name, manifest=release, layer=layer)
+
+
+async def check_manifest(data: bytes, where: str, *, keys: Path = KEYS) -> ReleaseManifest:
+    """What an image's manifest says of a release; UserError when a trusted key has not signed that."""
+    manifest, signature = read_annotations(parse_manifest(data, where).annotations, where)
+    await trio.to_thread.run_sync(lambda: verify(manifest, signature, load_keys(keys)))
+    return parse_release(manifest)

@@ -13,10 +13,11 @@ from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryEndpoint
 from talos.api.rpc import RpcError
 from talos.machined.containerd import pull
 from talos.machined.containerd.client import Containerd
-from talos.machined.containerd.pull import Progress, Step, pull_image
+from talos.machined.containerd.pull import Admit, Progress, Step, admit_all, pull_image
 from talos.machined.containerd.registry.hosts import Sources
 from talos.machined.containerd.store import Image, find_image
 from talos.system.errors import UserError
+from talos.upgrade.archive import MANIFEST as RELEASE
 
 NAME = "registry.example/team/app:1"
 
@@ -34,13 +35,18 @@ def make_twin() -> MemoryContainerd:
 
 
 async def pull_from(
-    registry: Registry, twin: MemoryContainerd, report: Callable[[Progress], None] = lambda _: None
+    registry: Registry,
+    twin: MemoryContainerd,
+    report: Callable[[Progress], None] = lambda _: None,
+    *,
+    name: str = NAME,
+    admit: Admit = admit_all,
 ) -> Image:
     endpoint = RegistryEndpointConfig(endpoint_endpoint=f"http://127.0.0.1:{registry.port}")
     mirror = RegistryMirrorConfig(mirror_endpoints=[endpoint], mirror_skip_fallback=True)
     sources = Sources(registries=RegistriesConfigSpec(registry_mirrors={"*": mirror}))
     containerd = Containerd(cast("Any", twin), "system")
-    return await pull_image(containerd, NAME, sources, root="/", report=report)
+    return await pull_image(containerd, name, sources, root="/", report=report, admit=admit)
 
 
 async def test_a_pull(registry: Registry) -> None:
@@ -118,6 +124,43 @@ async def test_an_image_that_does_not_fit(registry: Registry, monkeypatch: pytes
     with pytest.raises(UserError, match=r"it takes [0-9]+ bytes, of 0 that / has room for"):
         await pull_from(registry, twin)
     assert not twin.calls
+
+
+RELEASE_NAME = "registry.example/team/release:1"
+
+
+@pytest.mark.parametrize(("layers", "compress"), [(1, True), (2, False), (0, False)])
+async def test_a_release_that_could_grow_is_refused_before_it_is_fetched(
+    registry: Registry, layers: int, *, compress: bool
+) -> None:
+    content = [{f"usr/{number}": b"\0" * 100_000} for number in range(layers)]
+    registry.store.add_image("team/release:1", *content, compress=compress, annotations={RELEASE: ""})
+    twin = make_twin()
+    with pytest.raises(UserError, match="a release has one layer, which is not compressed"):
+        await pull_from(registry, twin, name=RELEASE_NAME)
+    assert not [request for request in registry.requests if "/blobs/" in request]
+    assert not twin.calls
+
+
+async def test_a_release_is_not_unpacked(registry: Registry) -> None:
+    """A layer that is said to be plain may be compressed nevertheless, or have holes."""
+    registry.store.add_image("team/release:1", {"usr/a": b"1"}, compress=False, annotations={RELEASE: ""})
+    twin = make_twin()
+    image = await pull_from(registry, twin, name=RELEASE_NAME)
+    assert list(twin.images) == [RELEASE_NAME]
+    assert image.manifest.layers[0].digest in twin.content
+    assert (twin.applied, twin.snapshots) == ([], {})
+
+
+async def test_what_is_not_admitted_is_not_fetched(registry: Registry) -> None:
+    async def refuse(data: bytes, where: str) -> None:
+        assert b'"layers"' in data
+        await trio.lowlevel.checkpoint()
+        raise UserError("is not signed", where=where)
+
+    with pytest.raises(UserError, match=f"image {NAME}: is not signed"):
+        await pull_from(registry, make_twin(), admit=refuse)
+    assert not [request for request in registry.requests if "/blobs/" in request]
 
 
 async def test_an_image_whose_parts_are_gone_is_not_there(registry: Registry) -> None:
