@@ -12,6 +12,7 @@ from tests.harness.registry import Handler, Registry, Store, make_archive, runni
 
 from talos.api.common.common_pb2 import ContainerdInstance, ContainerdNamespace, ContainerDriver, Data
 from talos.api.machine.image_pb2 import ImageServiceImportRequest, ImageServiceImportResponse
+from talos.api.machine.machine_pb2 import ImageListRequest, ImageListResponse
 
 CONTENT = "var/lib/containerd/io.containerd.content.v1.content"
 CONFIG = """\
@@ -80,11 +81,13 @@ def test_an_archive_is_imported_over_the_api(cluster: Cluster) -> None:
     store.add_image("sent:1", {"file": bytes(range(256)) * 8000}, compress=False)
     archive = make_archive(store, {"registry.example/sent:1": "sent:1"})
     system = ContainerdInstance(driver=ContainerDriver.CRI, namespace=ContainerdNamespace.NS_SYSTEM)
+    sent: list[int] = []
 
     def make_requests(data: bytes) -> Iterator[ImageServiceImportRequest]:
         yield ImageServiceImportRequest(containerd=system)
         for start in range(0, len(data), 65536):
             yield ImageServiceImportRequest(image_chunk=Data(bytes=data[start : start + 65536]))
+        sent.append(len(data))
 
     credentials = credentials_of(authority_of(cluster), "os:admin")
     with grpc.secure_channel(f"{cluster.addresses[0]}:{API_PORT}", credentials) as channel:
@@ -93,7 +96,17 @@ def test_an_archive_is_imported_over_the_api(cluster: Cluster) -> None:
             request_serializer=ImageServiceImportRequest.SerializeToString,
             response_deserializer=ImageServiceImportResponse.FromString,
         )
-        assert send(make_requests(archive), timeout=60).name == "registry.example/sent:1"
+        # A client that is answered before it has sent the padding of an archive takes that for a failure.
+        padded = archive + bytes(16 << 20)
+        assert send(make_requests(padded), timeout=60).name == "registry.example/sent:1"
+        assert sent == [len(padded)]
+        older = channel.unary_stream(
+            "/machine.MachineService/ImageList",
+            request_serializer=ImageListRequest.SerializeToString,
+            response_deserializer=ImageListResponse.FromString,
+        )
+        found = older(ImageListRequest(namespace=ContainerdNamespace.NS_SYSTEM), timeout=60)
+        assert "registry.example/sent:1" in {image.name for image in found}
         for data, reason in ((b"", "has no index.json"), (archive[:100_000], "in the middle of an entry")):
             with pytest.raises(grpc.RpcError) as caught:
                 send(make_requests(data), timeout=60)

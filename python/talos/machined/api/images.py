@@ -89,7 +89,8 @@ def _open(node: Node, instance: common_pb2.ContainerdInstance) -> AbstractAsyncC
 
 
 def _open_old(node: Node, namespace: common_pb2.ContainerdNamespace) -> AbstractAsyncContextManager[Instance]:
-    return open_instance(node, namespace, is_cri=namespace == common_pb2.NS_CRI)
+    """The older methods know one instance only: etcd's and the kubelet's images are in its ``system``."""
+    return open_instance(node, namespace, is_cri=True)
 
 
 class ProgressFeed:
@@ -173,6 +174,9 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
         async with _open(node, first.containerd) as instance:
             names = await import_archive(instance.containerd, chunks(), root=instance.root)
+        # What pads an archive is read, too: a Go client takes an answer before its last message for a failure.
+        async for _ in requests:
+            pass
         return image_pb2.ImageServiceImportResponse(name=names[0])
 
     async def remove(request: image_pb2.ImageServiceRemoveRequest, call: Call) -> Empty:

@@ -159,7 +159,7 @@ async def open_capture(
 def _attach(opened: socket.socket, program: Sequence[Instruction]) -> None:
     try:
         attach_filter(opened, program)
-    except struct.error as error:
-        raise BadFilterError(str(error)) from None
+    except struct.error:
+        raise BadFilterError("a code has 16 bits, a jump 8, a value 32") from None
     except OSError as error:
         raise BadFilterError(error.strerror or str(error)) from None

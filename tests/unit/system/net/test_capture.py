@@ -63,6 +63,9 @@ async def test_what_can_not_be_captured() -> None:
     with pytest.raises(BadFilterError):
         async with open_capture("lo", snap_length=60, program=(Instruction(0x28, 0, 0, 12),)):
             pass
+    with pytest.raises(BadFilterError, match="a code has 16 bits"):
+        async with open_capture("lo", snap_length=60, program=(Instruction(1 << 16, 0, 0, 0),)):
+            pass
     with pytest.raises(FileNotFoundError):
         async with open_capture("nope0", snap_length=60):
             pass
