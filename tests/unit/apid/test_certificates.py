@@ -82,6 +82,14 @@ BAD_CERTIFICATES: dict[str, tuple[Callable[[Pki], PemPair | None], str]] = {
     ),
 }
 
+ALERTS = {
+    "none": "CERTIFICATE_REQUIRED",
+    "expired": "CERTIFICATE_EXPIRED",
+    "foreign": "UNKNOWN_CA",
+    "server": "UNSUPPORTED_CERTIFICATE",
+}
+"""What OpenSSL has for the client of a certificate above; Go's client shows it to its user."""
+
 
 class TestCertificates:
     @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -104,6 +112,15 @@ class TestCertificates:
             assert record["peer"].startswith("127.0.0.1:")
             assert record["level"] == "warning"
             await still_serves(a, pki)
+
+    @pytest.mark.parametrize("which", ALERTS)
+    async def test_the_client_is_told_why(self, tmp_path: Path, which: str, pki: Pki) -> None:
+        make, _ = BAD_CERTIFICATES[which]
+        async with node(tmp_path, pki, answer) as a:
+            # In TLS 1.3 a client's own handshake is done before its certificate is looked at.
+            with pytest.raises(ssl.SSLError, match=ALERTS[which]):
+                async with tls(a, client_context(pki, make(pki))) as (reader, _):
+                    await reader.read()
 
     @pytest.mark.parametrize("key_type", [KeyType.ED25519, KeyType.P256])
     @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])

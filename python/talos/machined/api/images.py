@@ -174,7 +174,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 
         async with _open(node, first.containerd) as instance:
             names = await import_archive(instance.containerd, chunks(), root=instance.root)
-        # What pads an archive is read, too: a Go client takes an answer before its last message for a failure.
+        # An archive's padding is read, too: an answer before the last message is a failure to a Go client.
         async for _ in requests:
             pass
         return image_pb2.ImageServiceImportResponse(name=names[0])

@@ -19,7 +19,7 @@ from talos.rpc.port.connection import CallHandler, PortConnection
 from talos.rpc.port.limits import TLS_BUFFER, Limits, Shares
 from talos.rpc.port.pending import KnownNetworks, Pending
 from talos.rpc.port.refusals import Refusals
-from talos.rpc.port.tls import Client, RefusedError, anchors_of, check_client, describe
+from talos.rpc.port.tls import AlertingProtocol, Client, RefusedError, anchors_of, check_client, describe
 from talos.rpc.proxy.raw import Peer
 from talos.system.kernel import trim_heap
 from talos.system.logging import Log
@@ -250,13 +250,23 @@ class TlsListener:
     async def _shake_hands(
         self, connection: PortConnection, connected: socket.socket, context: ssl.SSLContext
     ) -> None:
-        await asyncio.get_running_loop().connect_accepted_socket(
-            lambda: connection,
-            connected,
-            ssl=context,
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        tls = AlertingProtocol(
+            loop,
+            connection,
+            context,
+            done,
+            server_side=True,
             ssl_handshake_timeout=self._limits.handshake_timeout,
             ssl_shutdown_timeout=self._limits.shutdown_timeout,
         )
+        transport, _ = await loop.connect_accepted_socket(lambda: tls, connected)
+        try:
+            await done
+        except BaseException:
+            transport.abort()
+            raise
 
     def _make_room(self, client: Client) -> None:
         """Bound the connections of a client and of all; an unused one is closed to make room."""
