@@ -15,11 +15,12 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 
 from talos.rpc.port.addresses import format_address, network_of
+from talos.rpc.port.alert import AlertingProtocol
 from talos.rpc.port.connection import CallHandler, PortConnection
 from talos.rpc.port.limits import TLS_BUFFER, Limits, Shares
 from talos.rpc.port.pending import KnownNetworks, Pending
 from talos.rpc.port.refusals import Refusals
-from talos.rpc.port.tls import AlertingProtocol, Client, RefusedError, anchors_of, check_client, describe
+from talos.rpc.port.tls import Client, RefusedError, anchors_of, check_client, describe
 from talos.rpc.proxy.raw import Peer
 from talos.system.kernel import trim_heap
 from talos.system.logging import Log
@@ -227,7 +228,7 @@ class TlsListener:
         peer: str,
     ) -> bool:
         """Whether the TLS handshake has succeeded."""
-        handshake = _start(self._serving, self._shake_hands(connection, connected, context))
+        handshake = _start(self._serving, self._shake_hands(connection, connected, context, peer))
         entry = self._handshakes.add(network, lambda: _cancel(handshake))
         try:
             await asyncio.wait([handshake])
@@ -237,36 +238,31 @@ class TlsListener:
         if handshake.cancelled():
             self._refusals.note(peer, "made room for other connections")
             return False
-        if (error := handshake.exception()) is None:
-            return True
-        if not isinstance(error, OSError):
+        error = handshake.exception()
+        if error is not None and not isinstance(error, OSError):
             raise error
-        reason = describe(error)
-        # A connection closed without a handshake is a health check, every few seconds.
-        if reason is not None:
-            self._refusals.note(peer, reason)
-        return False
+        return error is None
 
     async def _shake_hands(
-        self, connection: PortConnection, connected: socket.socket, context: ssl.SSLContext
+        self, connection: PortConnection, connected: socket.socket, context: ssl.SSLContext, peer: str
     ) -> None:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
-        tls = AlertingProtocol(
-            loop,
-            connection,
-            context,
-            done,
-            server_side=True,
-            ssl_handshake_timeout=self._limits.handshake_timeout,
-            ssl_shutdown_timeout=self._limits.shutdown_timeout,
-        )
+        tls = AlertingProtocol(connection, context=context, waiter=done, limits=self._limits)
         transport, _ = await loop.connect_accepted_socket(lambda: tls, connected)
+        has_begun = False
         try:
             await done
-        except BaseException:
-            transport.abort()
+            has_begun = True
+        except OSError as error:
+            # A connection closed without a handshake is a health check, every few seconds.
+            if (reason := describe(error)) is not None:
+                self._refusals.note(peer, reason)
+            await tls.gone.wait()
             raise
+        finally:
+            if not has_begun:
+                transport.abort()
 
     def _make_room(self, client: Client) -> None:
         """Bound the connections of a client and of all; an unused one is closed to make room."""

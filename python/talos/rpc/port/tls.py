@@ -1,11 +1,9 @@
 """TLS of a port: its context, a client's identity by its certificate, why a handshake failed."""
 
-import asyncio.sslproto
 import hashlib
 import os
 import ssl
 from dataclasses import dataclass
-from typing import override
 
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -42,20 +40,6 @@ class Client:
     key: str
     expires: float | None = None
     anchor: bytes | None = None
-
-
-class AlertingProtocol(asyncio.sslproto.SSLProtocol):
-    """TLS that tells a client why its handshake fails.
-
-    asyncio closes the connection and drops the alert that OpenSSL has for the client, which
-    then can't tell a certificate that is not accepted from a node that is going down.
-    """
-
-    @override
-    def _on_handshake_complete(self, handshake_exc: BaseException | None) -> None:
-        if isinstance(handshake_exc, ssl.SSLError):
-            self._process_outgoing()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-        super()._on_handshake_complete(handshake_exc)
 
 
 def make_context(settings: TlsSettings) -> ssl.SSLContext:
