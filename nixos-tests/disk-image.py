@@ -1,12 +1,15 @@
-"""The disk image boots, fills its disk, and keeps its data over a restart and a power cut."""
+"""The disk image boots, fills its disk, and keeps data and users' volumes over a restart and a power cut."""
 
+from driver.client import at
+from driver.machine import Machine
 from driver.node import Disk, Node
-from driver.scenarios import apply_config, gibibytes, wait_for_installed
+from driver.scenarios import apply_config, gibibytes, volumes, wait_for_installed
 from driver.world import World
 
 ASSETS = ("disk-image",)
 IMAGE = Disk(asset="disk-image", file="disk.qcow2", size="10G")
-NODES = {"node": Node(boot="bios", disks={"system": IMAGE})}
+BLANK = Disk(size="1G", bus="nvme")
+NODES = {"node": Node(boot="bios", disks={"system": IMAGE, "one": BLANK, "two": BLANK})}
 TAG = "0x0c"
 KEPT = "kept over restarts"
 LOG = "/var/log/machined.log"
@@ -41,6 +44,13 @@ def test(world: World) -> None:
     log = node.talosctl("read", LOG).stdout.splitlines()
     assert log, f"{LOG} is empty"
 
+    world.section("a partition and a whole disk for a user, at once; a disk that is in use is refused")
+    node.talosctl("patch", "machineconfig", "--patch", make_volumes(WANTED | {"taken": REFUSED}))
+    node.wait_until("the user's volumes are there", lambda: check_user_volumes(node))
+    found = volumes(node)
+    made = {name: at(found[f"u-{name}"], "spec.uuid") for name in WANTED}
+    node.wait_until("the volume is refused", lambda: check_refusal(node))
+
     world.section("restarted by its API")
     node.talosctl("reboot", "--wait=false")
     node.wait_for_reset()
@@ -50,3 +60,46 @@ def test(world: World) -> None:
     assert node.talosctl("read", IMAGE_DIGEST).stdout == image
     assert log[0] in node.talosctl("read", LOG).stdout, "what was in /var is lost"
     assert KEPT in node.talosctl("get", "metakeys", "-o", "yaml").stdout
+    node.wait_until("the user's volumes are there again", lambda: check_user_volumes(node))
+    assert {name: at(volumes(node)[f"u-{name}"], "spec.uuid") for name in WANTED} == made
+    node.talosctl(
+        "patch", "machineconfig", "--patch", f"{make_volumes({'part': WANTED['part']})}$patch: delete"
+    )
+    node.wait_until("it is unmounted", lambda: check_mounts(node, {"whole"}))
+
+
+WANTED = {
+    "part": ("partition", 'disk.serial == "one"', ", minSize: 300MiB, maxSize: 500MiB"),
+    "whole": ("disk", 'disk.serial == "two"', ""),
+}
+"""Users' volumes by name: type, selector, and size."""
+REFUSED = ("disk", 'disk.serial == "one"', "")
+
+
+def make_volumes(wanted: dict[str, tuple[str, str, str]]) -> str:
+    """Documents."""
+    return "".join(
+        f"---\napiVersion: v1alpha1\nkind: UserVolumeConfig\nname: {name}\nvolumeType: {kind}\n"
+        f"provisioning: {{diskSelector: {{match: '{selector}'}}{size}}}\n"
+        for name, (kind, selector, size) in wanted.items()
+    )
+
+
+def check_mounts(node: Machine, names: set[str]) -> None:
+    lines = node.client.run("read", "/proc/mounts").stdout.splitlines()
+    found = {line.split()[1] for line in lines if line.split()[1].startswith("/var/mnt/")}
+    assert found == {f"/var/mnt/{name}" for name in names}, lines
+
+
+def check_user_volumes(node: Machine) -> None:
+    """Assert that they are mounted, each where it was wanted."""
+    found = volumes(node)
+    places = {name: at(found.get(f"u-{name}", {}), "spec.location") for name in WANTED}
+    disks = {str(at(disk, "spec.serial")): str(at(disk, "metadata.id")) for disk in node.get("disks")}
+    assert places == {"part": f"/dev/{disks['one']}p1", "whole": f"/dev/{disks['two']}"}, places
+    check_mounts(node, {*WANTED})
+
+
+def check_refusal(node: Machine) -> None:
+    error = at(volumes(node).get("u-taken", {}), "spec.errorMessage")
+    assert "holds gpt, no xfs: it is not formatted over" in str(error), error

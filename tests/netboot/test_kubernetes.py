@@ -7,6 +7,7 @@ import pytest
 from driver.accelerator import Accelerator
 from tests.harness.cluster import Cluster, free_subnet
 from tests.harness.kubernetes import Kubernetes, all_images
+from tests.kubernetes.objects import make_pod
 from tests.netboot.test_machines import BUILD
 
 from talos.provision.local import destroy_cluster
@@ -16,6 +17,32 @@ from talos.provision.qemu.programs import ROOT_VARIABLE
 pytestmark = pytest.mark.soak
 CREATE_SECONDS = 780.0
 """On emulated processors, until every node is ready: six minutes on a machine that others use."""
+
+
+VOLUME = """apiVersion: v1alpha1
+kind: UserVolumeConfig
+name: data
+provisioning: {diskSelector: {match: disk.transport == "nvme"}, minSize: 500MiB}
+"""
+
+
+def keep_a_file(kubernetes: Kubernetes) -> None:
+    """Have a pod write to a volume of the user's, on a disk of its own; the kubelet waits for its folder."""
+    worker, cluster = kubernetes.cluster.nodes[-1], kubernetes.cluster
+    cluster.talosctl("-n", str(worker.address), "patch", "machineconfig", "--patch", VOLUME)
+    pod = make_pod(
+        "keeper",
+        "grep /data /proc/mounts && echo kept > /data/file",
+        node=worker.name,
+        volumeMounts=[{"name": "data", "mountPath": "/data"}],
+        securityContext={"runAsUser": 0},
+    )
+    pod["spec"]["volumes"] = [{"name": "data", "hostPath": {"path": "/var/mnt/data", "type": "Directory"}}]
+    kubernetes.kubectl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=privileged")
+    kubernetes.apply(pod)
+    kubernetes.wait_for("pod/keeper", "jsonpath={.status.phase}=Succeeded")
+    assert cluster.talosctl("-n", str(worker.address), "read", "/var/mnt/data/file").stdout == "kept\n"
+    assert "/dev/nvme0n1p1 " in kubernetes.kubectl("logs", "keeper").stdout
 
 
 def test_machines_are_nodes_of_kubernetes(
@@ -31,6 +58,7 @@ def test_machines_are_nodes_of_kubernetes(
         cluster.talosctl(
             *("cluster", "create", "qemu", *place, "--cidr", free_subnet(), "--images", str(all_images())),
             *("--iso-path", str((BUILD / "talos.iso").resolve()), "--memory-controlplanes", "3GiB"),
+            *("--disks", "virtio:8GiB,nvme:1GiB"),
             *("--wait-timeout", f"{seconds:.0f}s", "--talosconfig-destination", str(cluster.talosconfig)),
             seconds=seconds + 30,
         )
@@ -47,6 +75,7 @@ def test_machines_are_nodes_of_kubernetes(
             *("rollout", "status", "-n", "kube-system", "deployment/coredns", "--timeout=300s"), seconds=310
         )
         kubernetes.check_pods()
+        keep_a_file(kubernetes)
     except BaseException:
         print(cluster.diagnose() if (cluster.directory / cluster.name).exists() else "")  # noqa: T201
         raise

@@ -1,7 +1,9 @@
 """System calls that Python's os module lacks, and their constants."""
 
 import ctypes
+import fcntl
 import os
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,6 +19,9 @@ _CAPABILITY_VERSION_3 = 0x20080522
 # linux/fcntl.h, linux/fs.h
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
+_FS_IOC_GETFLAGS = 0x80086601
+_FS_IOC_SETFLAGS = 0x40086602
+_FS_IMMUTABLE_FL = 0x10
 # linux/mount.h, asm-generic/unistd.h
 _AT_RECURSIVE = 0x8000
 _MOUNT_ATTR_RDONLY = 0x00000001
@@ -96,6 +101,18 @@ def mount(source: str, target: str, type: str = "", flags: int = 0, data: str = 
 def umount(target: str, flags: int = 0) -> None:
     """Unmount what is mounted on top of a directory or file."""
     _check(_libc.umount2(os.fsencode(target), flags), f"unmount {target}")
+
+
+def set_immutable(directory: str, *, immutable: bool) -> None:
+    """Whether anything may be added to a directory; OSError where its filesystem has no such flag."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        flags = int.from_bytes(fcntl.ioctl(descriptor, _FS_IOC_GETFLAGS, bytes(4)), sys.byteorder)
+        wanted = flags & ~_FS_IMMUTABLE_FL | (_FS_IMMUTABLE_FL if immutable else 0)
+        if wanted != flags:
+            fcntl.ioctl(descriptor, _FS_IOC_SETFLAGS, wanted.to_bytes(4, sys.byteorder))
+    finally:
+        os.close(descriptor)
 
 
 def set_read_only(target: str, *, read_only: bool, recursive: bool = False) -> None:

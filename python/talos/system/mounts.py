@@ -1,5 +1,6 @@
 """Mounting, through a port."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, override
@@ -21,7 +22,11 @@ HARDENED = ("nosuid", "nodev", "noexec")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountPoint:
-    """A mount to make. ``options`` are as in fstab; ``mode`` is that of a directory made for it."""
+    """A mount to make. ``options`` are as in fstab; ``mode`` is that of a directory made for it.
+
+    With ``guarded`` nothing can be added to that directory while nothing is mounted there: what was meant
+    for a disk that has failed would else lie below it, unseen once the disk is back.
+    """
 
     source: str
     target: str
@@ -29,6 +34,7 @@ class MountPoint:
     options: tuple[str, ...] = HARDENED
     data: str = ""
     mode: int = 0o755
+    guarded: bool = False
 
 
 class Mounts(Protocol):
@@ -65,6 +71,9 @@ class KernelMounts(Mounts):
     @override
     def mount(self, point: MountPoint) -> None:
         Path(point.target).mkdir(mode=point.mode, parents=True, exist_ok=True)
+        if point.guarded:
+            with suppress(OSError):  # not every filesystem has the flag
+                kernel.set_immutable(point.target, immutable=True)
         flags = sum(_FLAGS[option] for option in point.options)
         kernel.mount(point.source, point.target, point.type, flags, point.data)
 

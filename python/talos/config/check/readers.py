@@ -35,16 +35,23 @@ def find_unread(config: Config) -> Iterator[Note]:
     names |= {
         path for path, field in UNREAD_SETTINGS.items() if getattr(config.machine, field, None) is not None
     }
-    names |= {*_find_cloud_addresses(config), *_find_network_policies(config)}
-    names |= {
-        f"UserVolumeConfig {document.name} (volumeType: {document.volume_type or 'partition'})"
-        for document in config.find_all(UserVolumeConfig)
-        if document.volume_type != "directory"
-    }
+    names |= {*_find_cloud_addresses(config), *_find_network_policies(config), *_find_upkeep(config)}
     kinds = {document.kind for document in config.documents if document.kind in UNREAD_KINDS}
     if names or kinds:
         listed = ", ".join([*sorted(names), *sorted(kinds)])
         yield Note(f"no effect yet on nodes of this version: {listed}")
+
+
+def _find_upkeep(config: Config) -> Iterator[str]:
+    """Settings of users' volumes that nothing acts on."""
+    for document in config.find_all(UserVolumeConfig):
+        for path, value in (
+            ("filesystem.xfs", document.filesystem and document.filesystem.xfs),
+            ("trim", document.trim),
+            ("scrub", document.scrub),
+        ):
+            if value is not None:
+                yield f"UserVolumeConfig {document.name} {path}"
 
 
 def _find_network_policies(config: Config) -> Iterator[str]:

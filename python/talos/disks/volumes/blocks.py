@@ -21,11 +21,15 @@ class Blocks(Protocol):
         ...
 
     async def read_head(self, device: str) -> bytes:
-        """The first bytes of a partition, as many as :data:`EDGE`."""
+        """The first bytes of a partition or disk, as many as :data:`EDGE`."""
         ...
 
     async def read_table(self, disk: str) -> Table:
         """The disk's partition table."""
+        ...
+
+    async def make_table(self, disk: str) -> None:
+        """Make an empty partition table."""
         ...
 
     async def erase(self, disk: str, start: int, size: int) -> None:
@@ -82,6 +86,10 @@ class KernelBlocks(Blocks):
     @override
     async def read_table(self, disk: str) -> Table:
         return await partitions.read_table(self._run, disk)
+
+    @override
+    async def make_table(self, disk: str) -> None:
+        await partitions.write_table(self._run, disk, "label: gpt\n")
 
     @override
     async def erase(self, disk: str, start: int, size: int) -> None:

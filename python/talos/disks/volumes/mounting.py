@@ -101,7 +101,9 @@ def make_options(*, secure: bool, no_exec: bool, no_access_time: bool) -> tuple[
     return tuple(option for option, wanted in chosen.items() if wanted)
 
 
-def make_point(place: Place, target: str, options: tuple[str, ...], mode: int, *, quota: bool) -> MountPoint:
+def make_point(
+    place: Place, target: str, options: tuple[str, ...], mode: int, *, quota: bool, guarded: bool = False
+) -> MountPoint:
     """The mount of a volume."""
     return MountPoint(
         source=place.device,
@@ -110,4 +112,5 @@ def make_point(place: Place, target: str, options: tuple[str, ...], mode: int, *
         options=options,
         data="prjquota" if quota else "",
         mode=mode,
+        guarded=guarded,
     )

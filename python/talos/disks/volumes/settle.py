@@ -28,7 +28,7 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.sizes import format_size
 
-FILESYSTEM = "xfs"
+FILESYSTEM, GPT = "xfs", "gpt"
 XFS_MAGIC = b"XFSB"
 """What a superblock begins with, also one that libblkid refuses because its checksum is wrong."""
 
@@ -43,9 +43,13 @@ def take_all(free: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedVolume:
-    """The spec of a volume. Sizes in bytes; one that may not be created is only located."""
+    """The spec of a volume. Sizes in bytes; one that may not be created is only located.
+
+    ``label`` is the partition's; the filesystem's may be empty.
+    """
 
     label: str
+    filesystem_label: str = ""
     minimum: int = 0
     limit: Limit = take_all
     grow: bool = False
@@ -121,20 +125,38 @@ async def _create(
     blocks: Blocks, wanted: WantedVolume, disks: Sequence[str], log: Log
 ) -> tuple[str, Partition]:
     largest = 0
+    refusals: list[UserError] = []
     for disk in disks:
-        table, size = await blocks.read_table(disk), (await blocks.probe(disk)).size
+        try:
+            table, size = await _provide_table(blocks, wanted, disk, log)
+        except UserError as error:
+            refusals.append(error)
+            continue
         gaps = find_gaps(table, size)
         gap = next((gap for gap in gaps if gap.size >= wanted.minimum), None)
         if gap is None:
             largest = max(largest, *(gap.size for gap in gaps), 0)
             continue
         return disk, await _append(blocks, wanted, disk, table, gap, log)
+    if len(refusals) == len(disks):
+        raise refusals[0]
     raise UserError(
         f"{format_size(wanted.minimum)} are needed, the largest free part of {', '.join(disks)} has "
         f"{format_size(largest)}",
         where=wanted.label,
         hint="use a larger disk, or free a part of this one: talosctl wipe disk --drop-partition",
     )
+
+
+async def _provide_table(blocks: Blocks, wanted: WantedVolume, disk: str, log: Log) -> tuple[Table, int]:
+    """The disk's GPT, made where the disk is blank, and the disk's size in bytes."""
+    content = await blocks.probe(disk)
+    if content.name != GPT:
+        if content.kind or not await _is_blank(blocks, wanted, disk, log):
+            raise _refuse(wanted, disk, f"holds {content.name or FILESYSTEM}, no GPT: it is not written over")
+        log.info(f"volume {wanted.label}: making a partition table", disk=disk)
+        await blocks.make_table(disk)
+    return await blocks.read_table(disk), content.size
 
 
 async def _append(
@@ -153,26 +175,26 @@ async def _make_whole(
 ) -> Content | None:
     device = blocks.name_partition(disk, partition.number)
     if not is_unfinished(partition):
-        content = await blocks.probe(device)
-        if content.name == FILESYSTEM:
+        content = await find_filesystem(blocks, wanted, device, log)
+        if content is not None or not wanted.may_create:
             return content
-        if content.kind:
-            raise UserError(
-                f"{device} holds {content.name}{f' ({content.label})' if content.label else ''}, no "
-                f"{FILESYSTEM}: it is not formatted over",
-                where=wanted.label,
-                hint=f"if it may be lost: talosctl wipe disk {device.removeprefix('/dev/')}",
-            )
-        if not await _is_blank(blocks, wanted, device, log):
-            return await blocks.probe(device)
-        if not wanted.may_create:
-            return None
         await blocks.mark(disk, partition.number, finished=False)
     log.info(f"volume {wanted.label}: making its filesystem", device=device)
     progress.changed = True
-    await blocks.format(device, wanted.label, partition.size)
+    await blocks.format(device, wanted.filesystem_label, partition.size)
     await blocks.mark(disk, partition.number, finished=True)
     return await blocks.probe(device)
+
+
+async def find_filesystem(blocks: Blocks, wanted: WantedVolume, device: str, log: Log) -> Content | None:
+    """The XFS on a partition or disk; None when that is blank. UserError for anything else."""
+    content = await blocks.probe(device)
+    if content.name == FILESYSTEM:
+        return content
+    if content.kind:
+        name = f"{content.name} ({content.label})" if content.label else content.name
+        raise _refuse(wanted, device, f"holds {name}, no {FILESYSTEM}: it is not formatted over")
+    return None if await _is_blank(blocks, wanted, device, log) else await blocks.probe(device)
 
 
 async def _is_blank(blocks: Blocks, wanted: WantedVolume, device: str, log: Log) -> bool:
@@ -185,12 +207,13 @@ async def _is_blank(blocks: Blocks, wanted: WantedVolume, device: str, log: Log)
         if (await blocks.probe(device)).name == FILESYSTEM:
             return False
     if any(head):
-        raise UserError(
-            f"{device} holds unrecognised data: it is not formatted",
-            where=wanted.label,
-            hint=f"if it may be lost: talosctl wipe disk {device.removeprefix('/dev/')}",
-        )
+        raise _refuse(wanted, device, "holds unrecognised data: it is not formatted")
     return True
+
+
+def _refuse(wanted: WantedVolume, device: str, reason: str) -> UserError:
+    hint = f"if it may be lost: talosctl wipe disk {device.removeprefix('/dev/')}"
+    return UserError(f"{device} {reason}", where=wanted.label, hint=hint)
 
 
 async def _grow(

@@ -24,8 +24,9 @@ class VolumeState:
 
 def make_wanted_volume(label: str, spec: block_pb2.VolumeConfigSpec) -> WantedVolume:
     """The spec of a volume's partition from its config."""
+    filesystem_label = spec.provisioning.filesystem_spec.label
     if not spec.provisioning.HasField("partition_spec"):
-        return WantedVolume(label=label)
+        return WantedVolume(label=label, filesystem_label=filesystem_label)
     part = spec.provisioning.partition_spec
 
     def limit(free: int) -> int:
@@ -37,6 +38,7 @@ def make_wanted_volume(label: str, spec: block_pb2.VolumeConfigSpec) -> WantedVo
     has_limit = part.max_size or part.relative_max_size
     return WantedVolume(
         label=label,
+        filesystem_label=filesystem_label,
         minimum=part.min_size,
         limit=limit if has_limit else take_all,
         grow=part.grow,

@@ -1,9 +1,11 @@
 """The mounts that PID 1 makes before anything else. Existing mounts are kept."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from talos.disks.volumes.folders import FOLDERS, find_path
+from talos.system import kernel
 from talos.system.logging import Log
 from talos.system.mounts import HARDENED, MountPoint, Mounts
 
@@ -92,9 +94,11 @@ def make_var_directories() -> None:
 
 
 def make_missing_directory(path: str, mode: int) -> None:
-    """A folder, unless there is one: its owner may have changed it."""
+    """A folder that can be written to, unless there is one: its owner may have changed it."""
     if not Path(path).is_dir():
         _make(path, mode)
+    with suppress(OSError):  # not every filesystem has the flag of a guarded mount point
+        kernel.set_immutable(path, immutable=False)
 
 
 def _make(path: str, mode: int) -> None:

@@ -181,7 +181,8 @@ async def make_filesystem(
         await _check(run, [MKFS_VFAT, *width, "-n", label, device], device)
         return
     small = ["--unsupported"] if 0 < size < _XFS_SUPPORTED else []
-    await _check(run, [MKFS_XFS, "-q", "-f", *small, "-L", label, device], device)
+    named = ["-L", label] if label else []
+    await _check(run, [MKFS_XFS, "-q", "-f", *small, *named, device], device)
 
 
 async def grow_filesystem(run: Run, target: str) -> None:

@@ -151,3 +151,12 @@ def test_network_policies_that_nothing_enforces_are_named() -> None:
 def test_nodes_call_no_cloud_and_enforce_no_policy() -> None:
     unread = {"hcloud", "equinix_metal", "kube_network_policies_enabled"}
     assert not unread & attributes_of_nodes()
+
+
+def test_settings_of_a_users_volume_that_nothing_acts_on_are_named() -> None:
+    config = load(
+        "apiVersion: v1alpha1\nkind: UserVolumeConfig\nname: db\ntrim: {enabled: true}\n"
+        "provisioning: {diskSelector: {match: system_disk}, minSize: 1GiB}\n"
+    )
+    (note,) = find_unread(config)
+    assert note.message == "no effect yet on nodes of this version: UserVolumeConfig db trim"

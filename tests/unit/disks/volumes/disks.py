@@ -8,6 +8,7 @@ from talos.system.block.partitions import UNFINISHED, NewPartition, Table, name_
 from talos.system.errors import UserError
 
 DISK = "/dev/vda"
+GPT = Content(kind="partition-table", name="gpt")
 HALF_MADE = Content(kind="filesystem", name="ext4", label="half")
 """What a program left that was cut off: anything, also something misleading."""
 
@@ -29,6 +30,8 @@ class MemoryBlocks:
     dirty_log: bool = False
     stale: Content | None = None
     """What lies in the free part of the disk since earlier times."""
+    whole: Content = GPT
+    """What the disk holds, seen as a whole."""
 
     def install(self) -> None:
         """The partitions that an installer makes."""
@@ -43,12 +46,18 @@ class MemoryBlocks:
     async def probe(self, device: str) -> Content:
         if device == DISK:
             rows = tuple(self.partitions.values())
-            return Content(kind="partition-table", name="gpt", size=self.size, partitions=rows)
+            return replace(self.whole, size=self.size, partitions=rows)
         number = int(device.removeprefix(DISK))
         return replace(self.contents.get(number, Content()), size=self.partitions[number].size)
 
     async def read_head(self, device: str) -> bytes:
-        return self.heads.get(int(device.removeprefix(DISK)), bytes(4096))
+        return self.heads.get(int(device.removeprefix(DISK) or "0"), bytes(4096))
+
+    async def make_table(self, disk: str) -> None:
+        assert disk == DISK
+        assert not self.whole.kind, "what is on the disk is lost"
+        self._write("make table")
+        self.whole = GPT
 
     async def read_table(self, disk: str) -> Table:
         assert disk == DISK
@@ -101,10 +110,15 @@ class MemoryBlocks:
         self._may_cut()
 
     async def format(self, device: str, label: str, size: int) -> None:
+        if device == DISK:
+            assert not self.whole.kind, "what is on the disk is lost"
+            self._write(f"format {device}")
+            self.whole = Content(kind="filesystem", name="xfs", filesystem_size=size)
+            return
         number = int(device.removeprefix(DISK))
         assert self.partitions[number].flags, "a partition is formatted without the flag"
         self.contents[number] = HALF_MADE
-        self._write(f"format {label}")
+        self._write(f"format {device}")
         self.contents[number] = Content(
             kind="filesystem", name="xfs", label=label, uuid=str(len(self.writes)), filesystem_size=size
         )

@@ -13,19 +13,28 @@ from talos.disks.layout import GIB, MIB
 from talos.disks.volumes.blocks import KernelBlocks
 from talos.disks.volumes.mounting import make_point, mount_volume, unmount_volume
 from talos.disks.volumes.settle import Place, Progress, WantedVolume, settle
+from talos.disks.volumes.whole_disk import settle_disk
+from talos.machined.boot.filesystems import make_missing_directory
 from talos.provision.host.checks import tool_path
 from talos.system.block import partitions
 from talos.system.block.blkid import Partition
 from talos.system.block.partitions import NewPartition, Table
 from talos.system.errors import UserError
 from talos.system.logging import Log
-from talos.system.mounts import KernelMounts
+from talos.system.mounts import KernelMounts, MountPoint
 from talos.system.process import Finished, run_command
 
 pytestmark = pytest.mark.root
 LOG = Log(write=lambda _: None)
-STATE = WantedVolume(label="STATE", minimum=100 * MIB, limit=lambda _: 100 * MIB, may_create=True)
-EPHEMERAL = WantedVolume(label="EPHEMERAL", minimum=GIB, grow=True, may_create=True)
+STATE = WantedVolume(
+    label="STATE", filesystem_label="STATE", minimum=100 * MIB, limit=lambda _: 100 * MIB, may_create=True
+)
+EPHEMERAL = WantedVolume(
+    label="EPHEMERAL", filesystem_label="EPHEMERAL", minimum=GIB, grow=True, may_create=True
+)
+
+
+DATA = WantedVolume(label="u-data", minimum=100 * MIB, may_create=True)
 
 
 class PowerCutError(Exception):
@@ -214,3 +223,54 @@ async def test_a_foreign_filesystem(blocks: LoopBlocks) -> None:
         file.write(b"\1CD001\1".ljust(2048, b"\0") + b"\xffCD001\1".ljust(2048, b"\0"))
     with pytest.raises(UserError, match="holds iso9660, no xfs"):
         await boot(blocks, STATE)
+
+
+def empty(blocks: LoopBlocks) -> None:
+    with Path(blocks.disk).open("r+b") as file:
+        for place in (0, 2 * GIB - MIB):
+            file.seek(place)
+            file.write(bytes(MIB))
+    blocks.start()
+
+
+async def test_a_partition_on_a_blank_disk(blocks: LoopBlocks, tmp_path: Path) -> None:
+    empty(blocks)
+    place = await settle(blocks, DATA, [blocks.disk], LOG, Progress())
+    assert place is not None
+    assert place.partition.size == 2 * GIB - 2 * MIB
+    await use(blocks, await boot(blocks, DATA), tmp_path / "data", lambda path: (path / "x").write_text("x"))
+
+
+async def test_a_whole_disk(blocks: LoopBlocks, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds gpt, no xfs"):
+        await settle_disk(blocks, DATA, [blocks.disk], LOG, Progress())
+    empty(blocks)
+    place = await settle_disk(blocks, DATA, [blocks.disk], LOG, Progress())
+    await use(blocks, place, tmp_path / "data", lambda path: (path / "x").write_text("kept"))
+    blocks.start()
+    place = await settle_disk(blocks, DATA, [blocks.disk], LOG, Progress())
+    texts: list[str] = []
+    await use(blocks, place, tmp_path / "data", lambda path: texts.append((path / "x").read_text()))
+    assert texts == ["kept"]
+
+
+async def test_nothing_is_written_where_a_guarded_volume_is_missing(
+    blocks: LoopBlocks, tmp_path: Path
+) -> None:
+    outer, inner = await boot(blocks, EPHEMERAL), tmp_path / "var"
+    mount = make_point(outer, str(inner), (), 0o700, quota=False)
+    mounts = KernelMounts()
+    await mount_volume(blocks, mounts, outer, mount, LOG)
+    target = inner / "data"
+    try:
+        mounts.mount(
+            MountPoint(source="tmpfs", target=str(target), type="tmpfs", options=(), mode=0o755, guarded=True)
+        )
+        (target / "x").touch()
+        mounts.unmount(str(target))
+        with pytest.raises(PermissionError):
+            (target / "x").touch()
+        make_missing_directory(str(target), 0o755)
+        (target / "x").touch()
+    finally:
+        assert await unmount_volume(mounts, str(inner), LOG)

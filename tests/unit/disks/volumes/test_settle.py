@@ -1,19 +1,25 @@
 """A volume's partition comes to be, and survives every power cut; nothing foreign is formatted."""
 
+from collections.abc import Awaitable, Callable
 from itertools import count
 
 import pytest
 
 from talos.disks.layout import GIB, MIB
 from talos.disks.volumes.settle import Place, Progress, WantedVolume, settle
+from talos.disks.volumes.whole_disk import settle_disk
 from talos.system.block.blkid import Content
 from talos.system.errors import UserError
 from talos.system.logging import Log
 
 from .disks import DISK, FailingBlocks, MemoryBlocks, PowerCutError
 
-STATE = WantedVolume(label="STATE", minimum=100 * MIB, limit=lambda _: 100 * MIB, may_create=True)
-EPHEMERAL = WantedVolume(label="EPHEMERAL", minimum=2 * GIB, grow=True, may_create=True)
+STATE = WantedVolume(
+    label="STATE", filesystem_label="STATE", minimum=100 * MIB, limit=lambda _: 100 * MIB, may_create=True
+)
+EPHEMERAL = WantedVolume(
+    label="EPHEMERAL", filesystem_label="EPHEMERAL", minimum=2 * GIB, grow=True, may_create=True
+)
 LOG = Log(write=lambda _: None)
 
 
@@ -126,12 +132,12 @@ async def test_what_was_wiped_is_made_anew() -> None:
     disk.contents[5] = Content()
     disk.writes.clear()
     assert await run(disk, STATE) is not None
-    assert disk.writes == ["mark 5 unfinished", "format STATE", "mark 5 finished"]
+    assert disk.writes == ["mark 5 unfinished", "format /dev/vda5", "mark 5 finished"]
 
 
 async def test_without_a_config_nothing_is_made_but_what_was_begun_is_ended() -> None:
     disk = make_disk()
-    looking = WantedVolume(label="STATE")
+    looking = WantedVolume(label="STATE", filesystem_label="STATE")
     assert await run(disk, looking) is None
     await run(disk, STATE)
     disk.contents[5] = Content()
@@ -168,7 +174,13 @@ async def test_what_can_not_grow_is_used_as_it_is() -> None:
 
 async def test_limits() -> None:
     disk = make_disk()
-    half = WantedVolume(label="EPHEMERAL", minimum=2 * GIB, limit=lambda free: free // 2, may_create=True)
+    half = WantedVolume(
+        label="EPHEMERAL",
+        filesystem_label="EPHEMERAL",
+        minimum=2 * GIB,
+        limit=lambda free: free // 2,
+        may_create=True,
+    )
     place = await run(disk, half)
     assert place is not None
     assert place.partition.size % MIB == 0
@@ -187,3 +199,37 @@ async def test_two_partitions_of_one_name() -> None:
     disk.partitions[6] = disk.partitions[6].__replace__(label="STATE")
     with pytest.raises(UserError, match="several partitions have this label: /dev/vda5, /dev/vda6"):
         await run(disk, STATE)
+
+
+DATA = WantedVolume(label="u-data", minimum=100 * MIB, may_create=True)
+BLANK = Content()
+
+
+async def test_a_blank_disk_gets_a_partition_table() -> None:
+    disk = MemoryBlocks(size=GIB, whole=BLANK)
+    place = await run(disk, DATA)
+    assert place is not None
+    assert (place.device, place.partition.size) == ("/dev/vda1", GIB - 2 * MIB)
+    assert disk.writes[0] == "make table"
+
+
+@pytest.mark.parametrize("provide", [settle, settle_disk])
+async def test_what_is_on_a_disk_is_not_written_over(provide: Callable[..., Awaitable[Place | None]]) -> None:
+    for whole, head, reason in (
+        (Content(kind="filesystem", name="ext4", label="mine"), bytes(4096), "/dev/vda holds ext4"),
+        (BLANK, b"a key's header".ljust(4096, b"x"), "/dev/vda holds unrecognised data"),
+    ):
+        disk = MemoryBlocks(size=GIB, whole=whole, heads={0: head})
+        with pytest.raises(UserError, match=f"u-data: {reason}.*talosctl wipe disk vda"):
+            await provide(disk, DATA, [DISK], LOG, Progress())
+        assert disk.writes == []
+
+
+async def test_a_whole_disk_is_formatted_once() -> None:
+    disk = MemoryBlocks(size=GIB, whole=BLANK)
+    place = await settle_disk(disk, DATA, [DISK], LOG, Progress())
+    assert (place.device, place.partition.size, place.content.name) == (DISK, GIB, "xfs")
+    await settle_disk(disk, DATA, [DISK], LOG, Progress())
+    assert disk.writes == ["format /dev/vda"]
+    with pytest.raises(UserError, match="several disks match: /dev/vda, /dev/vdb"):
+        await settle_disk(disk, DATA, [DISK, "/dev/vdb"], LOG, Progress())

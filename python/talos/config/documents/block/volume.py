@@ -21,7 +21,7 @@ class SystemVolumeFilesystemSpec(Section):
 class MountSpec(Section):
     """Mount options."""
 
-    secure: bool | None = setting("without programs, devices and set-uid (default: true)")
+    secure: bool | None = setting("without devices and set-uid (default: true)")
     disable_access_time: bool | None = setting("do not record access times")
 
 

@@ -5,35 +5,35 @@ from typing import Any
 
 from talos.api.definitions import block_pb2, enums_pb2
 from talos.config.active import read_config
-from talos.config.documents.block.user_volume import UserVolumeConfig
 from talos.config.documents.block.volume import VolumeConfig
 from talos.config.model import Config
-from talos.config.values import Size
 from talos.disks.layout import EPHEMERAL, META, STATE, Area
 from talos.disks.volumes.folders import make_folders
+from talos.disks.volumes.specs import (
+    NO_ENCRYPTION,
+    OBSTACLE,
+    SELECTOR,
+    Volumes,
+    set_access_times,
+    set_sizes,
+)
+from talos.disks.volumes.user import is_user_volume, make_user_volumes
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
 STATE_TARGET = "/system/state"
 EPHEMERAL_TARGET = "/var"
-SELECTOR = "talos.dev/disk-selector"
-"""Annotation: the expression that selects the disks for a volume."""
-OBSTACLE = "talos.dev/obstacle"
-"""Annotation: why the configured volume is not possible."""
-SYSTEM_DISK = "system_disk"
-USER_VOLUMES = "/var/mnt"
-"""The folder that they are in, and its id as a volume."""
-USER_PREFIX = "u-"
-"""What the id of a user's volume begins with."""
-_PERCENT = "%"
 
 
 class VolumeConfigController(Reconciler):
-    """MachineConfig → VolumeConfig. Volumes without provisioning are only located."""
+    """MachineConfig → VolumeConfig, and a VolumeMountRequest for each of a user's.
+
+    Volumes without provisioning are only located.
+    """
 
     name = "block.VolumeConfigController"
     inputs = (Input(*ids.MACHINE_CONFIG),)
-    outputs = (Output(kinds.VOLUME_CONFIG),)
+    outputs = (Output(kinds.VOLUME_CONFIG), Output(kinds.VOLUME_MOUNT_REQUEST))
 
     def __init__(self, *, has_partitions: bool) -> None:
         self._has_partitions = has_partitions
@@ -44,14 +44,13 @@ class VolumeConfigController(Reconciler):
         wanted = dict(make_volumes(config) if self._has_partitions else make_directories())
         if EPHEMERAL.label in wanted:
             wanted |= {label: (spec, {}) for label, spec in make_folders().items()}
-            wanted |= make_user_directories(config)
+            wanted |= make_user_volumes(config, has_partitions=self._has_partitions)
         async with runtime.track_outputs():
             for label, (spec, annotations) in wanted.items():
                 await runtime.put(kinds.VOLUME_CONFIG, label, spec, annotations=annotations)
-
-
-type Volumes = Mapping[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]]
-"""Specs and annotations by id."""
+                if is_user_volume(spec):
+                    request = block_pb2.VolumeMountRequestSpec(volume_id=label, requester=self.name)
+                    await runtime.put(kinds.VOLUME_MOUNT_REQUEST, label, request)
 
 
 def make_directories() -> Volumes:
@@ -62,20 +61,6 @@ def make_directories() -> Volumes:
         spec.mount.target_path = target
         spec.mount.file_mode = mode
         found[area.label] = (spec, {})
-    return found
-
-
-def make_user_directories(config: Config | None) -> Volumes:
-    """Users' volumes that are folders of EPHEMERAL, made once that is mounted."""
-    found: dict[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]] = {}
-    for document in config.find_all(UserVolumeConfig) if config else ():
-        if document.volume_type == "directory":
-            spec = block_pb2.VolumeConfigSpec(type=enums_pb2.VOLUME_TYPE_DIRECTORY)
-            spec.mount.target_path = document.name
-            spec.mount.parent_id = USER_VOLUMES
-            spec.mount.file_mode = 0o755
-            spec.provisioning.wave = 2
-            found[f"{USER_PREFIX}{document.name}"] = (spec, {})
     return found
 
 
@@ -115,24 +100,11 @@ def make_ephemeral(config: Config) -> block_pb2.VolumeConfigSpec:
     wanted = document.provisioning if document else None
     if wanted:
         part.grow = wanted.grow is not False
-        part.min_size = wanted.min_size.bytes if wanted.min_size else part.min_size
-        _set_limit(part, wanted.max_size)
+        set_sizes(part, wanted)
     if document and document.mount:
         spec.mount.secure = document.mount.secure is not False
-        if document.mount.disable_access_time:
-            spec.mount.parameters.add(name="noatime", type=enums_pb2.FS_PARAMETER_TYPE_BOOLEAN_VALUE)
+        set_access_times(spec.mount, disable=document.mount.disable_access_time)
     return spec
-
-
-def _set_limit(part: block_pb2.PartitionSpec, size: Size | None) -> None:
-    if not size:
-        return
-    part.negative_max_size = size.startswith("-")
-    amount = size.removeprefix("-")
-    if amount.endswith(_PERCENT):
-        part.relative_max_size = int(float(amount.removesuffix(_PERCENT)))
-    else:
-        part.max_size = Size(amount).bytes
 
 
 def _make_partition(area: Area, *, create: bool) -> block_pb2.VolumeConfigSpec:
@@ -154,8 +126,7 @@ def _describe(config: Config | None, label: str) -> Mapping[str, str]:
         found[SELECTOR] = str(selector.match)
     encryption: Any = document.encryption if document else None
     if encryption is not None or _wants_old_encryption(config, label):
-        # A volume configured as encrypted must not be created unencrypted.
-        found[OBSTACLE] = "encryption is not supported by this version"
+        found[OBSTACLE] = NO_ENCRYPTION
     return found
 
 

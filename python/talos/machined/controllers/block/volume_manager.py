@@ -1,7 +1,7 @@
 """VolumeManagerController: from the specs of volumes to their mounts."""
 
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,14 +9,14 @@ import trio
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
-from talos.config.cel.compile import compile_expression
-from talos.config.cel.environments import DISK
 from talos.disks.disk import read_disks
 from talos.disks.installation import find_installed
 from talos.disks.layout import EPHEMERAL, META
 from talos.disks.volumes.blocks import Blocks
+from talos.disks.volumes.choice import choose_disks
 from talos.disks.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
 from talos.disks.volumes.settle import Place, Progress, WantedVolume, find, settle
+from talos.disks.volumes.specs import OBSTACLE, SELECTOR
 from talos.disks.volumes.status import (
     VolumeState,
     fill_mount,
@@ -24,7 +24,8 @@ from talos.disks.volumes.status import (
     fill_status,
     make_wanted_volume,
 )
-from talos.machined.controllers.block.volume_config import OBSTACLE, SELECTOR, USER_VOLUMES
+from talos.disks.volumes.user import USER_PREFIX, USER_VOLUMES, is_user_volume
+from talos.disks.volumes.whole_disk import settle_disk
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import (
     Controller,
@@ -36,8 +37,10 @@ from talos.resource.controller.controller import (
 from talos.resource.resource import Phase, Resource
 from talos.resource.state import State
 from talos.system.errors import UserError
+from talos.system.files import KernelFiles
 from talos.system.logging import Log
 from talos.system.mounts import Mounts
+from talos.system.proc.processes import find_holders
 
 RETRY = 15.0
 """Seconds after which a volume that failed is tried again, if nothing changes before."""
@@ -68,7 +71,7 @@ class VolumeManagerController(Controller):
     """Locates, makes, formats, grows and mounts volumes; unmounts them at the machine's end.
 
     Disks are written to only for a volume whose mount was requested. What is mounted stays as it
-    is until the end.
+    is until the end, but for a user's volume, which ends with its document.
     """
 
     name = "block.VolumeManagerController"
@@ -113,6 +116,7 @@ class VolumeManagerController(Controller):
     async def _keep_all(self, runtime: ControllerRuntime) -> None:
         requests = await runtime.list(kinds.VOLUME_MOUNT_REQUEST)
         configs = await runtime.list(kinds.VOLUME_CONFIG)
+        await self._release({config.id for config in configs})
         async with runtime.track_outputs():
             for config in sorted(configs, key=lambda config: config.spec.provisioning.wave):
                 wanted = [request for request in requests if request.spec.volume_id == config.id]
@@ -136,9 +140,7 @@ class VolumeManagerController(Controller):
 
     def _fail(self, volume: str, progress: Progress, error: Exception) -> VolumeState:
         text = str(error)
-        if self._failures.get(volume) != text:
-            self._context.log.warning(f"volume {volume}: can't be used", reason=text)
-        self._failures[volume] = text
+        self._warn(volume, "can't be used", text)
         return VolumeState(
             phase=enums.VOLUME_PHASE_FAILED,
             before=progress.phase,
@@ -146,15 +148,30 @@ class VolumeManagerController(Controller):
             error=text,
         )
 
+    def _warn(self, volume: str, what: str, reason: str) -> None:
+        """Log a failure once, and have it tried again."""
+        if self._failures.get(volume) != reason:
+            self._context.log.warning(f"volume {volume}: {what}", reason=reason)
+        self._failures[volume] = reason
+
     async def _settle(
         self, runtime: ControllerRuntime, config: _Config, progress: Progress, *, is_wanted: bool
     ) -> VolumeState:
+        if is_user_volume(config.spec) and EPHEMERAL.label not in self._mounted:
+            return VolumeState(phase=enums.VOLUME_PHASE_WAITING)
+        target = config.spec.mount.target_path
         if config.spec.type in _PLAIN:
+            if is_user_volume(config.spec):
+                path = f"{USER_VOLUMES}/{target}"
+                await trio.to_thread.run_sync(self._context.make_folder, path, config.spec.mount.file_mode)
+                return VolumeState(phase=enums.VOLUME_PHASE_READY)
             # Those in another volume have a path relative to it, and are mounted with it.
-            if config.spec.mount.parent_id == USER_VOLUMES:
-                return await self._provide_folder(config)
-            target = "" if config.spec.mount.parent_id else config.spec.mount.target_path
-            return VolumeState(phase=enums.VOLUME_PHASE_READY, target=target)
+            return VolumeState(
+                phase=enums.VOLUME_PHASE_READY, target="" if config.spec.mount.parent_id else target
+            )
+        obstacle = config.metadata.annotations.get(OBSTACLE)
+        if obstacle and is_wanted:
+            raise UserError(obstacle, where=_name(config))
         devices = await runtime.get_or_none(*ids.DEVICES_STATUS)
         if devices is None or not devices.spec.ready:
             return VolumeState(phase=enums.VOLUME_PHASE_WAITING)
@@ -164,21 +181,14 @@ class VolumeManagerController(Controller):
         wanted = make_wanted_volume(config.id, config.spec)
         if not is_wanted:
             return await self._locate(config.id, wanted, disks)
-        obstacle = config.metadata.annotations.get(OBSTACLE)
-        if obstacle:
-            raise UserError(obstacle, where=f"VolumeConfig {config.id}")
-        place = await settle(self._context.blocks, wanted, disks, self._context.log, progress)
+        provide = settle_disk if config.spec.type == enums.VOLUME_TYPE_DISK else settle
+        place = await provide(self._context.blocks, wanted, disks, self._context.log, progress)
         if place is None:
             return VolumeState(phase=enums.VOLUME_PHASE_MISSING)
-        await self._mount(config, wanted, place)
-        return _make_state(place, enums.VOLUME_PHASE_READY, config.spec.mount.target_path)
-
-    async def _provide_folder(self, config: _Config) -> VolumeState:
-        if EPHEMERAL.label not in self._mounted:
-            return VolumeState(phase=enums.VOLUME_PHASE_WAITING)
-        path = f"{USER_VOLUMES}/{config.spec.mount.target_path}"
-        await trio.to_thread.run_sync(self._context.make_folder, path, config.spec.mount.file_mode)
-        return VolumeState(phase=enums.VOLUME_PHASE_READY)
+        if is_user_volume(config.spec):
+            target = f"{USER_VOLUMES}/{target}"
+        await self._mount(config, wanted, place, target)
+        return _make_state(place, enums.VOLUME_PHASE_READY, target)
 
     async def _locate(self, label: str, wanted: WantedVolume, disks: Sequence[str]) -> VolumeState:
         """Locate without writing; META, which has no filesystem, is ready after this."""
@@ -200,30 +210,23 @@ class VolumeManagerController(Controller):
         installed = find_installed(volume.spec for volume in volumes)
         if not installed:
             return []
-        system = installed[0][0]
-        found = [system]
-        text = config.metadata.annotations.get(SELECTOR)
-        if not text:
-            return found
-        where = f"VolumeConfig {config.id} provisioning.diskSelector.match"
-        expression = compile_expression(text, DISK, where=where)
-        disks = [disk for disk in await read_disks(self._context.state) if not disk.obstacle]
-        found = [disk.path for disk in disks if expression.is_true(disk.variables())]
-        if not found:
-            raise UserError(f"no disk matches {text}", where=where)
-        return sorted(found, key=lambda path: (path != system, path))
+        disks = await read_disks(self._context.state)
+        selector = config.metadata.annotations.get(SELECTOR, "")
+        where = f"{_name(config)} provisioning.diskSelector.match"
+        return choose_disks(disks, config.spec, selector, installed[0][0], where)
 
-    async def _mount(self, config: _Config, wanted: WantedVolume, place: Place) -> None:
+    async def _mount(self, config: _Config, wanted: WantedVolume, place: Place, target: str) -> None:
         spec = config.spec.mount
         options = make_options(
             secure=spec.secure,
             no_exec=spec.no_exec,
             no_access_time=any(parameter.name == "noatime" for parameter in spec.parameters),
         )
-        point = make_point(place, spec.target_path, options, spec.file_mode, quota=spec.project_quota_support)
+        quota, guarded = spec.project_quota_support, is_user_volume(config.spec)
+        point = make_point(place, target, options, spec.file_mode, quota=quota, guarded=guarded)
         context = self._context
         await mount_volume(context.blocks, context.mounts, place, point, context.log, grow=wanted.grow)
-        context.log.info(f"volume {config.id}: mounted", device=place.device, target=spec.target_path)
+        context.log.info(f"volume {config.id}: mounted", device=place.device, target=target)
 
     async def _publish(
         self, runtime: ControllerRuntime, config: _Config, current: VolumeState, requests: _Requests
@@ -245,12 +248,36 @@ class VolumeManagerController(Controller):
             await runtime.modify(kinds.BLOCK_MOUNT_STATUS, config.id, change)
             await runtime.modify(kinds.MOUNT_STATUS, config.id, partial(fill_runtime_mount, mount=mount))
 
+    async def _release(self, configured: Collection[str]) -> None:
+        """Unmount users' volumes without a document; one in use stays until nobody holds it."""
+        for volume in self._failures.keys() - configured - self._mounted.keys():
+            del self._failures[volume]
+        for volume, current in list(self._mounted.items()):
+            if volume in configured or not volume.startswith(USER_PREFIX):
+                continue
+            try:
+                await trio.to_thread.run_sync(self._context.mounts.unmount, current.target)
+            except OSError as error:
+                held = await trio.to_thread.run_sync(find_holders, KernelFiles(), current.target)
+                self._warn(volume, "can't be unmounted", f"{error.strerror}, held by {held}")
+                continue
+            self._context.log.info(f"volume {volume}: unmounted", device=current.location)
+            del self._mounted[volume]
+            self._failures.pop(volume, None)
+
     async def _finish(self) -> None:
         """Unmount the mounts of this controller, the last first; a directory is its owner's."""
         for current in reversed(self._mounted.values()):
             if current.place is not None:
                 await unmount_volume(self._context.mounts, current.target, self._context.log)
         self._mounted.clear()
+
+
+def _name(config: _Config) -> str:
+    """The document of a volume."""
+    if is_user_volume(config.spec):
+        return f"UserVolumeConfig {config.id.removeprefix(USER_PREFIX)}"
+    return f"VolumeConfig {config.id}"
 
 
 def _make_state(place: Place, phase: enums.BlockVolumePhase, target: str = "") -> VolumeState:

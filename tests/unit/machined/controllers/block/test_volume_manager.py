@@ -28,6 +28,7 @@ from talos.resource import ids, kinds
 from talos.resource.changes import modify, wait_for
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
+from talos.resource.state import EventType
 from talos.system.block.blkid import Content
 from talos.system.logging import Log
 from talos.system.mounts import MountPoint
@@ -112,6 +113,16 @@ class World:
             spec.ready = True  # pyright: ignore[reportAttributeAccessIssue]
 
         await modify(self.state, *ids.DEVICES_STATUS, ready)
+
+    async def add_disk(self) -> None:
+        """What udevd writes of the disk itself."""
+        await modify(self.state, kinds.DISK, "vda", lambda spec: setattr(spec, "dev_path", DISK))
+
+    async def wait_until_gone(self, volume: str) -> None:
+        async with self.state.watch(kinds.VOLUME_STATUS, volume) as events:
+            async for batch in events:
+                if any(event.type is EventType.DESTROYED for event in batch):
+                    return
 
     async def wait(self, volume: str, phase: enums.BlockVolumePhase) -> block_pb2.VolumeStatusSpec:
         found = await wait_for(
@@ -312,3 +323,80 @@ async def test_a_selector_names_another_disk_or_none() -> None:
         await world.discover()
         status = await world.wait("EPHEMERAL", enums.VOLUME_PHASE_FAILED)
     assert 'no disk matches disk.transport == "nvme"' in status.error_message
+
+
+EPHEMERAL_2G = b"""---
+apiVersion: v1alpha1
+kind: VolumeConfig
+name: EPHEMERAL
+provisioning: {maxSize: 2GiB, grow: false}
+"""
+DATA = b"""---
+apiVersion: v1alpha1
+kind: UserVolumeConfig
+name: data
+provisioning: {diskSelector: {match: system_disk}, maxSize: 1GiB}
+mount: {disableAccessTime: true}
+"""
+
+
+async def test_a_users_partition_lives_as_long_as_its_document_and_its_content_longer() -> None:
+    world = World()
+    async with world.run():
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + EPHEMERAL_2G + DATA)
+        await world.discover()
+        await world.add_disk()
+        await world.wait("u-data", enums.VOLUME_PHASE_WAITING)
+        await request_mount(world.state, "EPHEMERAL")
+        status = await world.wait("u-data", enums.VOLUME_PHASE_READY)
+        assert (status.location, status.pretty_size) == ("/dev/vda6", "1.1 GB")
+        mount = world.mounts.list()[-1]
+        assert (mount.source, mount.target) == ("/dev/vda6", "/var/mnt/data")
+        assert mount.options == ("nosuid", "nodev", "noatime")
+        assert await wait_for(world.state, kinds.VOLUME_MOUNT_STATUS, "u-data", lambda _: True)
+        writes = [*world.blocks.writes]
+
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + EPHEMERAL_2G)
+        await world.wait_until_gone("u-data")
+        assert [mount.target for mount in world.mounts.list()] == ["/var"]
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + EPHEMERAL_2G + DATA)
+        await world.wait("u-data", enums.VOLUME_PHASE_READY)
+        assert world.blocks.writes == [*writes, "mode /var/mnt/data 755"], "what it holds is lost"
+
+        world.mounts.busy.add("/var/mnt/data")
+        await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + EPHEMERAL_2G)
+        await world.wait_until_gone("u-data")
+        assert any("volume u-data: can't be unmounted" in line for line in world.lines)
+        world.mounts.busy.clear()
+        await end_lifecycle(world.state, world.log)
+    assert world.mounts.list() == []
+
+
+@pytest.mark.parametrize(
+    ("has_partitions", "more", "reason"),
+    [
+        (False, "", "a container has no disks of its own (use volumeType: directory)"),
+        (
+            True,
+            "filesystem: {type: ext4}\n",
+            "the filesystem ext4 is not supported by this version (use xfs)",
+        ),
+        (
+            True,
+            "encryption: {provider: luks2, keys: [{slot: 0, nodeID: {}}]}\n",
+            "encryption is not supported by this version",
+        ),
+    ],
+)
+async def test_a_users_volume_that_can_not_be_had(more: str, reason: str, *, has_partitions: bool) -> None:
+    world = World()
+    if not has_partitions:
+        world.mounts.mount(MountPoint(source="/dev/loop1", target="/var", type="xfs"))
+    await publish_config(world.state, ids.MACHINE_CONFIG, CONFIG + EPHEMERAL_2G + DATA + more.encode())
+    async with world.run(has_partitions=has_partitions):
+        if has_partitions:
+            await world.discover()
+            await request_mount(world.state, "EPHEMERAL")
+        status = await world.wait("u-data", enums.VOLUME_PHASE_FAILED)
+    assert status.error_message == f"UserVolumeConfig data: {reason}"
+    assert len(world.blocks.partitions) == (5 if has_partitions else 0)

@@ -1,0 +1,40 @@
+"""Which disks a volume may be on."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from talos.api.definitions import block_pb2
+from talos.api.definitions import enums_pb2 as enums
+from talos.config.cel.compile import compile_expression
+from talos.config.cel.environments import DISK
+from talos.disks.disk import Disk
+from talos.disks.volumes.user import is_user_volume
+from talos.system.errors import UserError
+
+
+def choose_disks(
+    disks: Sequence[Disk], spec: block_pb2.VolumeConfigSpec, selector: str, system: str, where: str
+) -> list[str]:
+    """The devices of the disks that may have a volume, the system's first; UserError when none does.
+
+    Without a ``selector`` it is the ``system``'s disk. A user's partition that exists is where it is,
+    whatever the selector says by now: another one of its name would hide what was written. ``where``
+    names the selector for an error.
+    """
+    usable = [replace(disk, is_system=disk.path == system) for disk in disks if not disk.obstacle]
+    if is_user_volume(spec) and spec.type == enums.VOLUME_TYPE_PARTITION:
+        label = spec.provisioning.partition_spec.label
+        found = [disk.path for disk in usable if any(part.label == label for part in disk.contents)]
+        if found:
+            return found
+    if not selector:
+        return [system]
+    expression = compile_expression(selector, DISK, where=where)
+    found = [disk for disk in usable if expression.is_true(disk.variables())]
+    if not found:
+        raise UserError(f"no disk matches {selector}", where=where)
+    if spec.type == enums.VOLUME_TYPE_DISK and all(disk.is_system for disk in found):
+        raise UserError(f"{system} is the system disk", where=where, hint="add && !system_disk")
+    if spec.type == enums.VOLUME_TYPE_DISK:
+        found = [disk for disk in found if not disk.is_system]
+    return [disk.path for disk in sorted(found, key=lambda disk: (not disk.is_system, disk.path))]

@@ -1,0 +1,39 @@
+"""What the specs of the system's volumes and of users' have in common."""
+
+from collections.abc import Mapping
+
+from talos.api.definitions import block_pb2, enums_pb2
+from talos.config.documents.block.provisioning import ProvisioningSpec
+from talos.config.values import Size
+
+SELECTOR = "talos.dev/disk-selector"
+"""Annotation: the expression that selects the disks for a volume."""
+OBSTACLE = "talos.dev/obstacle"
+"""Annotation: why the configured volume is not possible."""
+NO_ENCRYPTION = "encryption is not supported by this version"
+"""The obstacle of a volume configured as encrypted, which must not be made unencrypted."""
+_PERCENT = "%"
+
+type Volumes = Mapping[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]]
+"""Specs and annotations by id."""
+
+
+def set_sizes(part: block_pb2.PartitionSpec, wanted: ProvisioningSpec) -> None:
+    """Take the sizes of a document; what it leaves out stays."""
+    if wanted.min_size:
+        part.min_size = wanted.min_size.bytes
+    size = wanted.max_size
+    if not size:
+        return
+    part.negative_max_size = size.startswith("-")
+    amount = size.removeprefix("-")
+    if amount.endswith(_PERCENT):
+        part.relative_max_size = int(float(amount.removesuffix(_PERCENT)))
+    else:
+        part.max_size = Size(amount).bytes
+
+
+def set_access_times(mount: block_pb2.MountSpec, *, disable: bool | None) -> None:
+    """Whether reading a file is recorded."""
+    if disable:
+        mount.parameters.add(name="noatime", type=enums_pb2.FS_PARAMETER_TYPE_BOOLEAN_VALUE)

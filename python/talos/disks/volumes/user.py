@@ -1,0 +1,85 @@
+"""Users' volumes: folders of EPHEMERAL, partitions, whole disks; mounted at /var/mnt/NAME."""
+
+from collections.abc import Mapping
+
+from talos.api.definitions import block_pb2, enums_pb2
+from talos.config.documents.block.user_volume import UserVolumeConfig
+from talos.config.model import Config
+from talos.disks.layout import LINUX_TYPE, MIB
+from talos.disks.volumes.specs import (
+    NO_ENCRYPTION,
+    OBSTACLE,
+    SELECTOR,
+    Volumes,
+    set_access_times,
+    set_sizes,
+)
+
+USER_VOLUMES = "/var/mnt"
+"""The folder that they are in, and its id as a volume."""
+USER_PREFIX = "u-"
+"""What the id of a user's volume begins with, and the label of its partition."""
+LEAST_SIZE = 100 * MIB
+"""Bytes of a partition whose document gives no ``minSize``."""
+_WAVE = 2
+"""After EPHEMERAL, which they are mounted in."""
+_TYPES = {
+    "directory": enums_pb2.VOLUME_TYPE_DIRECTORY,
+    "disk": enums_pb2.VOLUME_TYPE_DISK,
+    "partition": enums_pb2.VOLUME_TYPE_PARTITION,
+}
+
+
+def is_user_volume(spec: block_pb2.VolumeConfigSpec) -> bool:
+    """Whether a volume is mounted for workloads."""
+    return spec.mount.parent_id == USER_VOLUMES
+
+
+def make_user_volumes(config: Config | None, *, has_partitions: bool) -> Volumes:
+    """The specs of users' volumes; a machine that is a container has only folders."""
+    found: dict[str, tuple[block_pb2.VolumeConfigSpec, Mapping[str, str]]] = {}
+    for document in config.find_all(UserVolumeConfig) if config else ():
+        spec = block_pb2.VolumeConfigSpec(type=_TYPES[document.volume_type or "partition"])
+        spec.mount.target_path = document.name
+        spec.mount.parent_id = USER_VOLUMES
+        spec.mount.file_mode = 0o755
+        spec.provisioning.wave = _WAVE
+        annotations: Mapping[str, str] = {}
+        if document.volume_type != "directory":
+            _fill(spec, document)
+            annotations = _annotate(document, has_partitions=has_partitions)
+        found[f"{USER_PREFIX}{document.name}"] = (spec, annotations)
+    return found
+
+
+def _fill(spec: block_pb2.VolumeConfigSpec, document: UserVolumeConfig) -> None:
+    """Size, filesystem and mount options of what is not a folder."""
+    spec.provisioning.filesystem_spec.type = enums_pb2.FILESYSTEM_TYPE_XFS
+    if spec.type == enums_pb2.VOLUME_TYPE_PARTITION:
+        part = spec.provisioning.partition_spec
+        part.label = f"{USER_PREFIX}{document.name}"
+        part.type_uuid = LINUX_TYPE
+        part.min_size = LEAST_SIZE
+        if document.provisioning:
+            part.grow = bool(document.provisioning.grow)
+            set_sizes(part, document.provisioning)
+    mount = document.mount
+    spec.mount.secure = not mount or mount.secure is not False
+    set_access_times(spec.mount, disable=mount and mount.disable_access_time)
+    filesystem = document.filesystem
+    spec.mount.project_quota_support = bool(filesystem and filesystem.project_quota_support)
+
+
+def _annotate(document: UserVolumeConfig, *, has_partitions: bool) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    selector = document.provisioning.disk_selector if document.provisioning else None
+    if selector and selector.match:
+        found[SELECTOR] = str(selector.match)
+    filesystem = document.filesystem.type if document.filesystem else None
+    if not has_partitions:
+        found[OBSTACLE] = "a container has no disks of its own (use volumeType: directory)"
+    elif document.encryption is not None:
+        found[OBSTACLE] = NO_ENCRYPTION
+    elif filesystem not in {None, "xfs"}:
+        found[OBSTACLE] = f"the filesystem {filesystem} is not supported by this version (use xfs)"
+    return found

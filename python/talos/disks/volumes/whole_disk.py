@@ -1,0 +1,42 @@
+"""A volume that is a whole disk, without a partition table.
+
+Safe against power cuts without a mark of its own: mkfs.xfs writes the superblock, with which the disk
+begins, last. Until then the disk is as blank as it was, and is formatted again.
+"""
+
+from collections.abc import Sequence
+
+from talos.api.definitions import enums_pb2 as enums
+from talos.disks.volumes.blocks import Blocks
+from talos.disks.volumes.settle import Place, Progress, WantedVolume, find_filesystem
+from talos.system.block.blkid import Partition
+from talos.system.errors import UserError
+from talos.system.logging import Log
+
+
+async def settle_disk(
+    blocks: Blocks, wanted: WantedVolume, disks: Sequence[str], log: Log, progress: Progress
+) -> Place:
+    """The volume on the one disk, ready to be mounted.
+
+    Raises UserError when several disks are meant or something else is there, OSError when the disk fails.
+    """
+    if len(disks) != 1:
+        raise UserError(
+            f"several disks match: {', '.join(disks)}",
+            where=wanted.label,
+            hint="a volume that is a disk takes one: select it by its serial or its dev_path",
+        )
+    (disk,) = disks
+    progress.device = disk
+    progress.phase = enums.VOLUME_PHASE_LOCATED
+    content = await find_filesystem(blocks, wanted, disk, log)
+    if content is None:
+        log.info(f"volume {wanted.label}: making its filesystem", device=disk)
+        progress.phase = enums.VOLUME_PHASE_PROVISIONED
+        progress.changed = True
+        await blocks.format(disk, wanted.filesystem_label, (await blocks.probe(disk)).size)
+        content = await blocks.probe(disk)
+    progress.phase = enums.VOLUME_PHASE_PREPARED
+    whole = Partition(number=0, start=0, size=content.size)
+    return Place(disk=disk, device=disk, partition=whole, content=content)
