@@ -5,7 +5,7 @@ from functools import partial
 
 import trio
 
-from talos.api.definitions import block_pb2
+from talos.api.definitions import block_pb2, enums_pb2
 from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.api.storage import storage_pb2 as pb
 from talos.disks.installation import find_system_disk
@@ -92,13 +92,14 @@ async def _check_secondaries(state: State, name: str) -> None:
 
 
 async def _check_volumes(state: State, name: str) -> None:
-    """Volumes on the device itself, or on a partition of it."""
+    """Volumes on the device itself, or on a partition of it; one that failed for what is there may go."""
     paths = {f"/dev/{name}"}
     paths |= {
         volume.spec.dev_path for volume in await state.list(DISCOVERED_VOLUME) if volume.spec.parent == name
     }
     for volume in await state.list(VOLUME_STATUS):
-        if paths & {volume.spec.location, volume.spec.mount_location} - {""}:
+        places = {volume.spec.location, volume.spec.mount_location} - {""}
+        if paths & places and volume.spec.phase != enums_pb2.VOLUME_PHASE_FAILED:
             raise RpcError(
                 Code.FAILED_PRECONDITION, f'blockdevice "{name}" is in use by volume "{volume.id}"'
             )

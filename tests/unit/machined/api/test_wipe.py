@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from talos.api.definitions import block_pb2
+from talos.api.definitions import block_pb2, enums_pb2
 from talos.api.machine.machine_pb2 import ResetPartitionSpec, ResetRequest
 from talos.api.rpc import Code, RpcError
 from talos.api.storage import storage_pb2 as pb
 from talos.machined.api.wipe import check_device
+from talos.resource.changes import modify
 from talos.resource.kinds import BLOCK_DEVICE, DISCOVERED_VOLUME, DISK, SYSTEM_DISK, VOLUME_STATUS
 from talos.resource.memory.state import MemoryState
 from talos.resource.resource import make_resource
@@ -106,3 +107,11 @@ async def test_a_machine_is_reset(caller: Any, metal: Any) -> None:
     caller.node.power.locked = True
     with pytest.raises(RpcError, match="another sequence is running"):
         await metal.ask("Reset", ResetRequest())
+
+
+async def test_the_remedy_of_a_volume_that_failed_works() -> None:
+    state = await make_state(MemoryState())
+    await modify(
+        state, VOLUME_STATUS, "u-data", lambda spec: setattr(spec, "phase", enums_pb2.VOLUME_PHASE_FAILED)
+    )
+    await check_device(state, pb.BlockDeviceWipeDescriptor(device="vdb1"))
