@@ -100,6 +100,10 @@ def test_a_node_leaves_and_joins_anew(cluster: Cluster) -> None:
     assert node.name not in members(cluster, other)
     assert cluster.services(str(node.address))["etcd"]["STATE"] == "Finished"
     assert "runs on" in refused(cluster, node, "bootstrap")
+    for one in cluster.nodes[:2]:
+        os.kill(find_etcd(one), signal.SIGKILL)
+    # Those that are away for the moment are in the way of another cluster, too.
+    assert "bootstrap only one node" in refused(cluster, node, "bootstrap")
     cluster.talosctl("-n", str(node.address), "reboot")
 
     def is_back() -> None:

@@ -96,7 +96,7 @@ async def _look_around(node: Node) -> None:
         with trio.move_on_after(LOOK_LIMIT):
             async with trio.open_nursery() as nursery:
                 for address in others:
-                    nursery.start_soon(_look_at, calls, address, refusals)
+                    nursery.start_soon(look_at, calls, address, refusals)
     if refusals:
         raise refusals[0]
 
@@ -108,19 +108,25 @@ async def _own_addresses(node: Node) -> list[NetIPPrefix]:
         return []
 
 
-async def _look_at(calls: PeerCalls, address: str, refusals: list[RpcError]) -> None:
+async def look_at(calls: PeerCalls, address: str, refusals: list[RpcError]) -> None:
+    """Note why a node is in the way. Its etcd may be away for the moment: its data counts."""
     method = "/machine.MachineService/ServiceList"
     try:
         reply = await calls.unary(address, method, Empty(), pb.ServiceListResponse)
+        has_data = await calls.has_folder(address, str(etcd_data.DATA / etcd_data.LOG))
     except RpcError:
+        return
+    if has_data:
+        text = (
+            f"{address} has data of etcd, whose cluster this node joins by itself: bootstrap only one node, "
+            "or reset that one if its cluster is lost"
+        )
+        refusals.append(RpcError(Code.ALREADY_EXISTS, text))
         return
     for service in (service for message in reply.messages for service in message.services):
         if service.id != ETCD:
             continue
-        if service.state == ServiceState.RUNNING.value:
-            text = f"etcd runs on {address} already, this node joins it by itself: bootstrap only one node"
-            refusals.append(RpcError(Code.ALREADY_EXISTS, text))
-        elif has_intention([event.msg for event in service.events.events]):
+        if has_intention([event.msg for event in service.events.events]):
             text = f"{address} is being bootstrapped, too: bootstrap only one node"
             refusals.append(RpcError(Code.ABORTED, text))
 

@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 from talos.api.cosi.resource_pb2 import Resource
 from talos.api.cosi.state_pb2 import ListRequest, ListResponse
 from talos.api.internal.kubelet_pb2 import ReadRequest, ReadResponse
+from talos.api.machine import machine_pb2
 from talos.api.metadata import READER, ROLE
 from talos.api.rpc import Code, RpcError, Transport
 from talos.daemon.daemons import APID, KUBED
@@ -66,6 +67,20 @@ class PeerCalls:
         )
         async with stream as replies:
             return [reply.resource async for reply in replies]
+
+    async def has_folder(self, node: str, path: str) -> bool:
+        """Whether there is a folder on a node."""
+        transport = await self._connect(node)
+        request = machine_pb2.ListRequest(root=path, types=[machine_pb2.ListRequest.DIRECTORY])
+        stream = transport.stream(
+            "/machine.MachineService/List",
+            request,
+            machine_pb2.FileInfo,
+            metadata=_AS_READER,
+            timeout=CALL_TIMEOUT,
+        )
+        async with stream as replies:
+            return any([not reply.error async for reply in replies])
 
     async def objects(self, path: str) -> Sequence[Mapping[str, Any]]:
         """The objects of a list in Kubernetes, as this node's kubed sees them."""

@@ -10,6 +10,8 @@ from talos.system.errors import UserError
 from talos.system.files import flush_folder
 
 DATA = Path("/var/lib/etcd")
+LOG = Path("member/wal")
+"""The folder within it that exists from the moment at which a member's data is whole."""
 SNAPSHOT = Path("/var/lib/etcd.snapshot")
 """Where an uploaded snapshot is kept."""
 RESTORED = "restored"
@@ -26,8 +28,8 @@ _SECTOR = 512
 
 
 def has_data(data: Path = DATA) -> bool:
-    """Whether a member has begun here: its log exists from the moment at which it is whole."""
-    return (data / MEMBER / "wal").is_dir()
+    """Whether a member has begun here."""
+    return (data / LOG).is_dir()
 
 
 def prepare(data: Path = DATA) -> None:

@@ -1,0 +1,48 @@
+"""What a bootstrap finds of the other control plane nodes."""
+
+from typing import Any, cast
+
+import pytest
+import trio
+
+from talos.api.machine import machine_pb2 as pb
+from talos.api.rpc import Code, RpcError
+from talos.machined.api.bootstrap import INTENDED, look_at
+
+
+class Peer:
+    """Another node's API. ``is_up`` is whether it answers."""
+
+    def __init__(self, *, has_data: bool = False, events: tuple[str, ...] = (), is_up: bool = True) -> None:
+        self.has_data, self.events, self.is_up = has_data, events, is_up
+
+    async def unary(self, node: str, method: str, request: object, reply: object) -> pb.ServiceListResponse:
+        del node, request, reply
+        await trio.lowlevel.checkpoint()
+        assert method == "/machine.MachineService/ServiceList"
+        if not self.is_up:
+            raise RpcError(Code.UNAVAILABLE, "Connection refused")
+        events = pb.ServiceEvents(events=[pb.ServiceEvent(msg=text) for text in self.events])
+        etcd = pb.ServiceInfo(id="etcd", state="Waiting", events=events)
+        return pb.ServiceListResponse(messages=[pb.ServiceList(services=[etcd])])
+
+    async def has_folder(self, node: str, path: str) -> bool:
+        await trio.lowlevel.checkpoint()
+        assert (node, path) == ("10.0.0.2", "/var/lib/etcd/member/wal")
+        return self.has_data
+
+
+@pytest.mark.parametrize(
+    ("peer", "refusal"),
+    [
+        (Peer(has_data=True), "10.0.0.2 has data of etcd, whose cluster this node joins by itself"),
+        (Peer(events=(INTENDED,)), "10.0.0.2 is being bootstrapped, too"),
+        (Peer(events=("Running pre state",)), ""),
+        (Peer(has_data=True, is_up=False), ""),
+    ],
+)
+async def test_a_node_whose_etcd_is_away_for_the_moment_is_in_the_way(peer: Peer, refusal: str) -> None:
+    refusals: list[RpcError] = []
+    await look_at(cast("Any", peer), "10.0.0.2", refusals)
+    assert "; ".join(error.message for error in refusals).startswith(refusal)
+    assert bool(refusals) is bool(refusal)
