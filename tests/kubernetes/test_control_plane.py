@@ -1,6 +1,7 @@
 """The documents about the control plane do what they say, and its mistakes are named where one looks."""
 
 import json
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -19,9 +20,9 @@ REQUESTS = 100
 """At once, by ten threads: a record of each has about a kilobyte."""
 
 
-def patch(kubernetes: Kubernetes, document: dict[str, object]) -> None:
+def patch(kubernetes: Kubernetes, *documents: Mapping[str, object]) -> None:
     """Change the control plane node's config."""
-    text = json.dumps({"apiVersion": "v1alpha1", **document})
+    text = "\n---\n".join(json.dumps({"apiVersion": "v1alpha1", **document}) for document in documents)
     node = kubernetes.cluster.addresses[0]
     kubernetes.cluster.talosctl("-n", node, "patch", "machineconfig", "--patch", text)
 
@@ -86,27 +87,49 @@ def read_state(kubernetes: Kubernetes, pod: str = "kube-system/kube-apiserver") 
     return str(status["spec"])
 
 
-def test_a_static_pod_whose_image_can_not_be_pulled_says_why(kubernetes: Kubernetes) -> None:
+def test_a_static_pod_that_is_not_valid_keeps_the_kubelet_from_that_one_alone(kubernetes: Kubernetes) -> None:
+    """One that it can't run, for its image, says why."""
     node, image = kubernetes.cluster.addresses[0], "127.0.0.1:1/no-such:1"
-    pod = {"kind": "KubeStaticPodConfig", "name": "unpulled"}
-    spec = make_pod_spec({"name": "main", "image": image})
-    patch(kubernetes, {**pod, "pod": {**make_head("Pod", "unpulled"), "spec": spec}})
+    container = {"name": "main", "image": image}
+    specs = {
+        "invalid": {"containers": [container, container]},  # two of one name
+        "unlabelled": make_pod_spec(container),
+        "unpulled": make_pod_spec(container),
+    }
+    heads = {name: make_head("Pod", name) for name in specs}
+    heads["unlabelled"]["metadata"]["labels"] = {"app": "no label!"}
+    documents = [
+        {"kind": "KubeStaticPodConfig", "name": name, "pod": {**heads[name], "spec": spec}}
+        for name, spec in specs.items()
+    ]
+    patch(kubernetes, *documents)
 
     def is_shown() -> None:
         rows = kubernetes.cluster.rows("-n", node, "get", "staticpodstatus")
-        assert any(row["ID"].startswith("default/unpulled-") for row in rows), rows
+        shown = [row["ID"] for row in rows if row["ID"].startswith("default/")]
+        assert shown == [f"default/unpulled-{kubernetes.cluster.nodes[0].name}"], rows
         state = read_state(kubernetes, "default/unpulled")
         # The kubelet says the one or the other, depending on when it is asked.
         assert "ErrImagePull" in state or "ImagePullBackOff" in state, state
         assert image in state, state
 
+    def is_named() -> None:
+        machine = str(kubernetes.cluster.resource("machinestatus", "-n", node))
+        for name in ("invalid", "unlabelled"):
+            assert f'pod "default/{name}-{kubernetes.cluster.nodes[0].name}" is not running' in machine
+
     eventually("its state is a resource", is_shown, seconds=SECONDS, pause=0.5)
+    eventually("those that don't run are named", is_named, seconds=SECONDS, pause=0.5)
     check_services(kubernetes.cluster, node)
-    patch(kubernetes, {**pod, "$patch": "delete"})
+    # After its start the kubelet knows nothing but what it reads then.
+    kubernetes.cluster.talosctl("-n", node, "service", "kubelet", "restart")
+    eventually("its state is a resource again", is_shown, seconds=SECONDS, pause=0.5)
+    kubernetes.check_pods()
+    patch(kubernetes, *({"kind": one["kind"], "name": one["name"], "$patch": "delete"} for one in documents))
 
     def is_gone() -> None:
         rows = kubernetes.cluster.rows("-n", node, "get", "staticpodstatus")
-        assert not any("unpulled" in row["ID"] for row in rows), rows
+        assert not any(row["ID"].startswith("default/") for row in rows), rows
 
     eventually("it is gone", is_gone, seconds=SECONDS, pause=0.5)
 

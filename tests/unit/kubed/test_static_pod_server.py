@@ -10,6 +10,7 @@ import trio
 import trio.testing
 
 from talos.api.definitions.k8s_pb2 import StaticPodServerStatusSpec, StaticPodSpec
+from talos.config.static_pods import API_SERVER
 from talos.kubed.controllers.static_pod_server import StaticPodServer
 from talos.resource import ids, kinds
 from talos.resource.changes import put
@@ -48,7 +49,9 @@ async def ask(port: int) -> list[str]:
 async def test_a_server_that_starts_again_has_the_same_port_and_all_pods_at_once() -> None:
     state = MemoryState()
     pod = to_struct({"metadata": {"name": "first"}})
-    await put(state, kinds.STATIC_POD, "first", StaticPodSpec(pod=pod))
+    await put(state, kinds.STATIC_POD, API_SERVER, StaticPodSpec(pod=pod))
+    # For one that is not valid the kubelet would take none.
+    await put(state, kinds.STATIC_POD, "mine", StaticPodSpec(pod=to_struct({"metadata": {"name": "mine"}})))
     async with serving(state) as port:
         assert await ask(port) == ["first"]
     async with serving(state) as again:

@@ -39,6 +39,7 @@ from talos.config.documents.kubernetes.service_account import KubeServiceAccount
 from talos.config.documents.kubernetes.static_pod import KubeStaticPodConfig
 from talos.config.documents.kubernetes.talos_api_access import KubeTalosAPIAccessConfig
 from talos.config.schema import Document
+from talos.config.static_pods import UIDS
 
 _API_SERVER_OWN_ARGUMENTS = {
     "anonymous-auth": "KubeAuthenticationConfig",
@@ -164,6 +165,8 @@ def _external_manifest(document: KubeExternalManifestConfig) -> Iterator[Note]:
 
 def _static_pod(document: KubeStaticPodConfig) -> Iterator[Note]:
     yield from _object_name(document)
+    if document.name in UIDS:
+        yield Note.at(document, "name").find("is that of a control plane's pod", hint="name it otherwise")
     yield from check_pod(document.pod, Note.at(document, "pod"))
 
 

@@ -1,4 +1,4 @@
-"""Checks of static pods: the kubelet takes all pods of a node or, with a mistake in one of them, none.
+"""Checks of static pods: of one that it can't use, only the kubelet's log shows why.
 
 The types are those of https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/. What is
 not in the table is let pass.
@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from talos.config.check.forms import is_domain
 from talos.config.check.note import Note
+from talos.config.static_pods import NAMESPACE, UIDS
 
 type Form = str | list["Form"] | Mapping[str, "Form"]
 """The name of a scalar's type, a list with the form of its items, or a mapping by its keys, ``*`` for any."""
@@ -133,6 +134,8 @@ def check_pod(pod: Mapping[str, Any] | None, at: Note) -> Iterator[Note]:
     if not isinstance(name, str) or not is_domain(name):
         hint = "lower-case letters, digits, - and ."
         yield at.below("metadata.name").find("is no name of an object", hint=hint)
+    elif (metadata.get("namespace"), name) in {(NAMESPACE, one) for one in UIDS}:
+        yield at.below("metadata.name").find("is that of a control plane's pod", hint="name it otherwise")
     containers = cast("Sequence[Mapping[str, Any] | None]", spec.get("containers") or ())
     if not containers:
         yield at.below("spec.containers").find("is empty")

@@ -17,6 +17,7 @@ from talos.config.active import read_config
 from talos.config.contract import DNS_INDEX
 from talos.config.documents.kubernetes.credential_provider import KubeCredentialProviderConfig
 from talos.config.model import Config
+from talos.config.static_pods import MANIFESTS
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.objects import merge, to_plain, to_struct
@@ -163,7 +164,7 @@ def make_configuration(spec: KubeletConfigSpec, *, is_container: bool, is_contro
         "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
         "failCgroupV1": False,
         "failSwapOn": False,
-        # The control plane's rollout waits for it; a worker has only pods of the user's there.
+        # The control plane's rollout waits for it; a worker has no pods there.
         "httpCheckFrequency": "1s" if is_control_plane else "5s",
         "logging": {"format": "json"},
         "oomScoreAdj": -450,
@@ -175,6 +176,7 @@ def make_configuration(spec: KubeletConfigSpec, *, is_container: bool, is_contro
         "serializeImagePulls": False,
         "shutdownGracePeriod": "30s",
         "shutdownGracePeriodCriticalPods": "10s",
+        "staticPodPath": MANIFESTS,
         "streamingConnectionIdleTimeout": "5m",
         "systemReserved": {
             "cpu": "50m",

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import trio
 
 from talos.api.definitions.k8s_pb2 import StaticPodServerStatusSpec
+from talos.config.static_pods import UIDS
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.resource.objects import to_plain
@@ -21,7 +22,11 @@ HOST = "127.0.0.1"
 
 
 class StaticPodServer(Controller):
-    """StaticPod → HTTP on the loopback interface → StaticPodServerStatus."""
+    """StaticPod, the control plane's → HTTP on the loopback interface → StaticPodServerStatus.
+
+    The kubelet takes the whole list or, for one pod that Kubernetes finds invalid, nothing of it. So each pod
+    that the user wrote is a file: :mod:`talos.machined.controllers.k8s.static_pod_manifests`.
+    """
 
     name = "k8s.StaticPodServerController"
     inputs = (Input(kinds.STATIC_POD),)
@@ -36,8 +41,8 @@ class StaticPodServer(Controller):
         async with trio.open_nursery() as nursery:
             port = 0
             async for _ in runtime.events():
-                found = sorted(await runtime.list(kinds.STATIC_POD), key=lambda pod: pod.metadata.id)
-                self._reply = make_reply([to_plain(pod.spec.pod) for pod in found])
+                found = {pod.metadata.id: pod for pod in await runtime.list(kinds.STATIC_POD)}
+                self._reply = make_reply([to_plain(found[id_].spec.pod) for id_ in UIDS if id_ in found])
                 # Only with a reply: to an empty list the kubelet would end every pod.
                 if not port:
                     listeners = await self._listen(runtime)

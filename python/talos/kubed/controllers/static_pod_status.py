@@ -27,8 +27,7 @@ LOOK_EVERY = 15.0
 LOOK_EVERY_AT_FIRST = 2.0
 """While a pod is not ready, or not gone."""
 SOURCE = "kubernetes.io/config.source"
-OFFERED = "http"
-STATIC = frozenset({"file", OFFERED})
+STATIC = frozenset({"file", "http"})
 
 type Pod = Mapping[str, Any]
 
@@ -124,7 +123,7 @@ def has_taken(pods: Sequence[Pod], offered: Sequence[Pod]) -> bool:
     """Whether the kubelet's pods are those that it is offered, ready, and none of before."""
     # Until the kubelet has taken a change it shows the pod of before, ready as that was.
     ready = {make_version(pod) for pod in pods if is_ready(pod["status"])}
-    shown = {make_version(pod) for pod in pods if pod["metadata"]["annotations"][SOURCE] == OFFERED}
+    shown = {make_version(pod) for pod in pods}
     return shown <= {make_version(pod) for pod in offered} <= ready
 
 

@@ -10,7 +10,7 @@ from talos.api.definitions.runtime_pb2 import DiagnosticSpec
 from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
 from talos.config.active import read_config
 from talos.config.documents.kubernetes.static_pod import KubeStaticPodConfig
-from talos.config.static_pods import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
+from talos.config.static_pods import API_SERVER, CONTROLLER_MANAGER, NAMESPACE, SCHEDULER
 from talos.etcd.access import EtcdAccess
 from talos.kubed import pods
 from talos.kubed.admin import AdminAccess, find_pause
@@ -30,7 +30,6 @@ from talos.system.logging import Log
 
 SECRETS_VERSION, CONFIG_VERSION = "talos.dev/secrets-version", "talos.dev/config-version"
 FILES_VERSION = "talos.dev/config-file-version"
-NAMESPACE = "kube-system"
 LOOK_EVERY = 1.0
 """Seconds between the first looks whether the API server is ready, or the turn of another node is over."""
 WAIT_AGAIN_AT_MOST = 5.0

@@ -25,6 +25,7 @@ from talos.machined.controllers.k8s.static_pod_files import (
     StaticPodConfigsController,
     StaticPodSecretsController,
 )
+from talos.machined.controllers.k8s.static_pod_manifests import StaticPodManifestsController
 from talos.machined.controllers.network.address_event import AddressEventController
 from talos.machined.controllers.network.config import (
     HostDNSConfigController,
@@ -108,6 +109,7 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
         NodeAddressSortAlgorithmController(),
         AddressFilterController(),
         StaticPodSecretsController(),
+        StaticPodManifestsController(),
         StaticPodConfigsController(),
         KubeletServiceController(context.node.services.terminate),
         KubeletIdentityController(context.node.connect),

@@ -13,6 +13,7 @@ from talos.api.definitions.proto_pb2 import Mount as ExtraMount
 from talos.api.definitions.secrets_pb2 import KubeletSpec
 from talos.api.internal.kubelet_pb2 import DrainResponse
 from talos.config.kubeconfig import Kubeconfig, format_kubeconfig
+from talos.config.static_pods import MANIFESTS
 from talos.daemon.daemons import KUBED, KUBELET_BUS
 from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.node.ports import Services, ServiceState
@@ -122,6 +123,7 @@ async def make_kubelet(context: ServiceContext) -> ContainerSpec:
         mounts.append(Mount(target="/proc/meminfo", source=str(MEMINFO)))
     for path, content in files.items():
         await trio.to_thread.run_sync(_write, path, content)
+    await trio.Path(MANIFESTS).mkdir(mode=0o700, exist_ok=True)
     await put(
         context.state,
         *ids.KUBELET_STATUS,

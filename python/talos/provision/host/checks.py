@@ -7,8 +7,8 @@ from pathlib import Path
 from talos.system.errors import UserError
 
 INOTIFY_LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
-INOTIFY_NEED = 9
-"""Instances of inotify(7) that root's programs of a node with Kubernetes hold: the kubelet six of them."""
+INOTIFY_NEED = 10
+"""Instances of inotify(7) that root's programs of a node with Kubernetes hold: the kubelet seven of them."""
 
 
 def check_root() -> None:

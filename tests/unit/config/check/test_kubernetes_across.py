@@ -171,6 +171,20 @@ def test_a_static_pod_that_is_none(
         assert all(text in place for text, place in zip(expected, places, strict=True))
 
 
+def test_the_names_of_the_control_planes_pods_are_taken(control_plane: str, old_control_plane: str) -> None:
+    pod = (
+        "{apiVersion: v1, kind: Pod, metadata: {name: kube-scheduler, namespace: kube-system}, "
+        "spec: {containers: [{name: a, image: b}]}}"
+    )
+    document = f"---\napiVersion: v1alpha1\nkind: KubeStaticPodConfig\nname: kube-apiserver\npod: {pod}\n"
+    old = find(old_control_plane, "machine:\n", f"machine:\n    pods: [{pod}]\n")
+    taken = "is that of a control plane's pod (name it otherwise)"
+    assert messages(control_plane + document)[0].endswith(f"KubeStaticPodConfig/kube-apiserver name: {taken}")
+    for found in (messages(control_plane + document)[1:], old):
+        assert len(found) == 1
+        assert found[0].endswith(f"metadata.name: {taken}")
+
+
 AGAIN = 'type: "%s" is there already (several may be of type Webhook only)'
 
 
