@@ -21,7 +21,7 @@ from talos.daemon.health_calls import NodeCalls
 from talos.resource import kinds
 from talos.resource.kind import Kind
 from talos.system.sizes import format_pretty_size
-from talos.upgrade.state import IDLE, STATE_TAG, Upgrade, parse_state
+from talos.upgrade.state import BUSY, IDLE, STATE_TAG, Upgrade, parse_state
 
 LOOK_TIMEOUT = 10.0
 """Seconds for everything that one look at a node asks."""
@@ -62,7 +62,7 @@ async def repeat_lost[T](
     """Repeat a call that gets no answer, for up to ``grace`` seconds, and report why; RpcError.
 
     A call that was lost may still be at work, and refuse the next one meanwhile. So once one was lost, every
-    error is a reason to repeat it.
+    error is a reason to repeat it, and the time begins anew while it is at work.
     """
     clock, end = asyncio.get_running_loop().time, inf
     while True:
@@ -71,6 +71,8 @@ async def repeat_lost[T](
         except RpcError as error:
             if error.code in LOST:
                 end = min(end, clock() + grace)
+            elif end < inf and error.message == BUSY:
+                end = clock() + grace
             if end == inf or clock() >= end:
                 raise
             report(f"asked again: {error.message or error.code.name}")

@@ -253,7 +253,7 @@ class Fleet:
         while True:
             now = await self._await_answer(before.node, row)
             state = now.upgrade
-            if now.boot == before.boot:
+            if now.boot in {"", before.boot}:
                 if now.is_running and not was_heard and clock() - asked >= UNMOVED:
                     self.progress.move(row, row.step, "asked again")
                     was_heard, asked = await self._ask_to_boot(before.node, is_repeated=True), clock()

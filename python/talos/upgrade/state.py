@@ -23,7 +23,7 @@ STATE_TAG = 0x40
 """META: this module's value."""
 ANNOUNCE_TAG = 0x41
 """META: there from a trial that ended itself until the next boot has reported that."""
-MAX_STATE = 4096
+MAX_STATE = 16384
 """Bytes of the value."""
 MAX_REASON = 1024
 """Characters."""
@@ -135,7 +135,7 @@ def bless(state: Upgrade) -> Upgrade:
 
 def revert(state: Upgrade, reason: str) -> Upgrade:
     """The old slot is the one to boot; TransitionError."""
-    return replace(_change(state, Phase.REVERTED), reason=reason[:MAX_REASON])
+    return replace(_change(state, Phase.REVERTED), reason=_cut(reason))
 
 
 def give_up(state: Upgrade, *, running: str, version: str, running_version: str, reason: str) -> Upgrade:
@@ -148,8 +148,16 @@ def give_up(state: Upgrade, *, running: str, version: str, running_version: str,
         previous=running,
         version=version,
         previous_version=running_version,
-        reason=reason[:MAX_REASON],
+        reason=_cut(reason),
     )
+
+
+def _cut(reason: str) -> str:
+    """What of a text fits into META, where other letters than ASCII's take more."""
+    reason = reason[:MAX_REASON]
+    while len(json.dumps(reason)) > 2 * MAX_REASON:
+        reason = reason[: len(reason) * 3 // 4]
+    return reason
 
 
 def _change(state: Upgrade, phase: Phase) -> Upgrade:

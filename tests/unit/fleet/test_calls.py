@@ -1,7 +1,16 @@
-"""How far a pull is, from a node's replies."""
+"""How far a pull is, from a node's replies; a call that was lost."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from tests.unit.fleet.cluster import TICK
 
 from talos.api.machine.image_pb2 import ImageServicePullLayerProgress as Layer
-from talos.fleet.calls import format_progress
+from talos.api.rpc import Code, RpcError
+from talos.fleet import calls
+from talos.fleet.calls import format_progress, repeat_lost
+from talos.upgrade.state import BUSY
 
 
 def test_progress_counts_bytes_and_layers() -> None:
@@ -13,3 +22,34 @@ def test_progress_counts_bytes_and_layers() -> None:
     assert format_progress(layers) == "6.0 MB of 9.0 MB"
     layers[2].status = Layer.EXTRACT_COMPLETE
     assert format_progress(layers) == "6.0 MB of 9.0 MB, layers unpacked: 1"
+
+
+async def lose(call: Callable[[], str]) -> str:
+    async def ask() -> str:
+        await asyncio.sleep(0)
+        return call()
+
+    return await repeat_lost(ask, 20 * TICK)
+
+
+def test_a_lost_call_that_is_still_at_work_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "POLL_INTERVAL", TICK)
+    answers = iter([RpcError(Code.UNAVAILABLE, "lost"), *[RpcError(Code.FAILED_PRECONDITION, BUSY)] * 100])
+
+    def call() -> str:
+        if (error := next(answers, None)) is not None:
+            raise error
+        return "done"
+
+    assert asyncio.run(lose(call)) == "done"
+
+
+def test_what_refuses_a_repeated_call_counts_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "POLL_INTERVAL", TICK)
+    lost = [RpcError(Code.UNAVAILABLE, "lost")]
+
+    def call() -> str:
+        raise lost.pop() if lost else RpcError(Code.FAILED_PRECONDITION, "not signed")
+
+    with pytest.raises(RpcError, match="not signed"):
+        asyncio.run(lose(call))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, override
@@ -24,7 +25,7 @@ from talos.resource import ids, kinds
 from talos.resource.changes import put
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
-from talos.system.block.meta import make_meta
+from talos.system.block.meta import COPY, make_meta
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.testing.watchdog import MemoryWatchdog
@@ -250,6 +251,60 @@ async def test_a_rollback_of_a_trial_only_ends_it(world: World) -> None:
     await upgrader.roll_back()
     upgrader = await world.boot()
     assert (upgrader.running, upgrader.current.reason) == ("A", "rolled back by hand")
+
+
+@pytest.mark.parametrize("first", ["bless", "roll_back", "revert"])
+@pytest.mark.parametrize("second", ["bless", "roll_back", "revert"])
+async def test_two_verdicts_at_once_are_one(world: World, first: str, second: str) -> None:
+    """A person rolls back while the self-check ends. A rollback after the blessing is one of its own."""
+    await (await world.boot()).roll_back()
+    upgrader = await world.boot()
+    calls = {
+        "bless": upgrader.bless,
+        "roll_back": upgrader.roll_back,
+        "revert": partial(upgrader.revert, "no network"),
+    }
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(calls[first])
+        await trio.lowlevel.checkpoint()
+        nursery.start_soon(calls[second])
+    state = upgrader.current
+    assert (world.slots.default, state.phase) == {
+        "bless": ("B", Phase.STAGED if second == "roll_back" else Phase.BLESSED),
+        "roll_back": ("A", Phase.REVERTED),
+        "revert": ("A", Phase.REVERTED),
+    }[first]
+    assert world.slots.next == ("A" if state.phase is Phase.STAGED else "")
+    assert (await world.boot()).running == ("B" if state.phase is Phase.BLESSED else "A")
+
+
+async def test_nothing_is_installed_between_a_revert_and_the_reboot(world: World) -> None:
+    """The slot that it goes back to would be written."""
+    await (await world.boot()).roll_back()
+    upgrader = await world.boot()
+    await upgrader.revert("no network")
+    with pytest.raises(UserError, match=r"v1\.15\.1 was reverted, this machine reboots \(wait until slot A"):
+        upgrader.check_start()
+    await upgrader.roll_back()
+    assert (world.slots.default, world.slots.next) == ("A", "")
+    upgrader = await world.boot()
+    assert upgrader.running == "A"
+    upgrader.check_start()
+
+
+async def test_a_full_meta_ends_no_boot(world: World) -> None:
+    await (await world.boot()).roll_back()
+    upgrader = await world.boot()
+    left = COPY - sum(len(value) + 64 for value in upgrader.meta.values.values())
+    await upgrader.meta.set(13, bytes(left))
+    with pytest.raises(UserError, match="there is room for"):
+        await upgrader.revert("x" * 1000)
+    for _ in range(2):
+        upgrader = await world.boot(last=LastBoot(cause="kernel panic: " + "x" * 1000))
+        assert (upgrader.running, upgrader.current.phase) == ("A", Phase.REVERTED)
+        assert "can't be kept in META" in world.lines[-2] + world.lines[-1]
+    await upgrader.meta.delete(13)
+    assert "ended before its self-check" in (await world.boot()).current.reason
 
 
 async def test_a_power_cut_while_it_is_blessed(world: World) -> None:

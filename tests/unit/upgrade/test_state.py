@@ -7,6 +7,7 @@ import pytest
 
 from talos.upgrade.state import (
     IDLE,
+    MAX_REASON,
     Phase,
     TransitionError,
     Upgrade,
@@ -95,6 +96,15 @@ def test_a_boot_from_neither_slot_changes_nothing() -> None:
     assert start(STAGED, running="", cause="") == STAGED
 
 
+@pytest.mark.parametrize("letter", ["x", "\u00e4", "\U0001f4a5", "\0"])
+def test_a_reason_of_any_letters_survives_meta(letter: str) -> None:
+    checks = [f"ext-service-{number}" for number in range(100)]
+    staged = stage(IDLE, running="A", version="v1.15.1", previous_version="v1.15.0", checks=checks)
+    state = revert(staged, letter * 2 * MAX_REASON)
+    assert parse_state(format_state(state)) == state
+    assert len(state.reason) > MAX_REASON // 8
+
+
 def test_the_state_survives_meta() -> None:
     state = revert(start(STAGED, running="B", cause="kernel panic: x"), "no network")
     assert parse_state(format_state(state)) == state
@@ -109,7 +119,7 @@ def test_the_state_survives_meta() -> None:
         (b"\xff\xfe", "Expecting value|codec can't decode"),
         (b"[]", "not the fields of an upgrade"),
         (b"{}", "not the fields of an upgrade"),
-        (format_state(STAGED).ljust(5000), "5000 bytes, at most 4096"),
+        (format_state(STAGED).ljust(20000), "20000 bytes, at most 16384"),
         (format_state(STAGED).replace(b'"B"', b'"C"'), "the slots"),
         (format_state(STAGED).replace(b"staged", b"stolen"), "'stolen' is not a valid Phase"),
         (format_state(STAGED).replace(b'"A"', b"1"), "a field that is no text"),

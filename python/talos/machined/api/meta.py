@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
+from talos.machined.node.meta_store import MetaFullError
 from talos.machined.node.ports import Node
 from talos.system.errors import UserError
 
@@ -18,7 +19,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         _check(request.key)
         try:
             await node.meta.set(request.key, request.value)
-        except ValueError as error:
+        except MetaFullError as error:
             raise RpcError(Code.RESOURCE_EXHAUSTED, f"meta write failed: {error}") from None
         except (UserError, OSError) as error:
             raise _make_error(error) from None

@@ -12,6 +12,10 @@ PARTITION = 1 << 20
 """Bytes of the partition."""
 
 
+class MetaFullError(UserError):
+    """The values don't fit: a user may delete some."""
+
+
 class MetaStore:
     """Reads and writes META. Nothing is kept before :meth:`load`."""
 
@@ -57,7 +61,7 @@ class MetaStore:
     async def set(self, key: int, value: bytes) -> None:
         """Write a value; it is on the disk when this returns.
 
-        UserError when there is no META, ValueError when it is full, OSError.
+        UserError when there is no META, MetaFullError, OSError.
         """
         await self._change(lambda values: values | {key: value})
 
@@ -74,7 +78,10 @@ class MetaStore:
         with trio.CancelScope(shield=True):
             async with self._writing:
                 values = change(self._values)
-                data = make_meta(values)
+                try:
+                    data = make_meta(values)
+                except ValueError as error:
+                    raise MetaFullError(str(error)) from None
                 await trio.to_thread.run_sync(_write, self._device, data)
                 self._values = values
         self._listener()

@@ -5,8 +5,8 @@ META before that choice, so that a power cut between the two leaves a boot into 
 shows it.
 """
 
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -111,7 +111,9 @@ class Upgrader:
     _writing: trio.Lock = field(default_factory=trio.Lock)
     _is_claimed: bool = False
     """Whether a call installs a system, from before it looks at the release until its end."""
-    _is_confirming: bool = False
+    _is_over: bool = False
+    """Whether the trial of this boot was reverted: what is left is the reboot into the other slot."""
+    _is_judging: bool = False
     """Whether the lock is held for a moment, for which others wait."""
 
     @property
@@ -147,21 +149,36 @@ class Upgrader:
         except ValueError as error:
             self.log.warning("META's record of the last upgrade is unusable and dropped", reason=str(error))
             before = IDLE
-            await self.meta.delete(STATE_TAG)
+            with self._going_on():
+                await self.meta.delete(STATE_TAG)
         after = start(before, running=self.running, cause=explain(last, before.phase))
         self.current, self.cause = before, last.cause if last else ""
-        if after != before:
-            await self._set(after)
+        is_news = after != before
+        if is_news:
+            with self._going_on():
+                await self._set(after)
+            self.current = after
         if after.phase is Phase.TRIAL:
             self.log.info(f"{after.version} in slot {after.slot} is on trial until its self-check is done")
             self.publish(pb.PhaseEvent(phase=SELF_CHECK, action=pb.PhaseEvent.START))
-        elif after.phase is Phase.REVERTED and (await self.meta.delete(ANNOUNCE_TAG) or after != before):
-            self._announce(after)
+        elif after.phase is Phase.REVERTED:
+            with self._going_on():
+                is_news |= await self.meta.delete(ANNOUNCE_TAG)
+            if is_news:
+                self._announce(after)
         if self.fallback:
             self.log.error(self.fallback)
         self.has_begun = True
         self._notify()
         return after != before and after.phase is Phase.REVERTED
+
+    @contextmanager
+    def _going_on(self) -> Generator[None]:
+        """A META that takes nothing does not end a boot: the next one finds what this one found."""
+        try:
+            yield
+        except (UserError, OSError) as error:
+            self.log.warning("the state of the upgrade can't be kept in META", reason=str(error))
 
     def _announce(self, state: Upgrade) -> None:
         self.log.error(f"the upgrade to {state.version} was reverted", reason=state.reason)
@@ -181,13 +198,14 @@ class Upgrader:
         )
         if problems:
             raise UserError("; ".join(problems), where=f"image {release.name}")
-        self._check_start()
+        self.check_start()
 
     async def _find_features(self) -> Sequence[str]:
         extensions = [layer.spec.metadata.name for layer in await self.state.list(kinds.EXTENSION_STATUS)]
         return find_used(await load_config(self.state), filter(None, extensions))
 
-    def _check_start(self) -> None:
+    def check_start(self) -> None:
+        """UserError when this boot may write no slot and choose none."""
         if not self.running:
             raise UserError(
                 "this system was not started from a slot",
@@ -198,6 +216,9 @@ class Upgrader:
             raise UserError(
                 f"{self.current.version} is on trial", where="upgrade", hint="wait for its self-check to end"
             )
+        if self._is_over:
+            text = f"{self.current.version} was reverted, this machine reboots"
+            raise UserError(text, where="upgrade", hint=f"wait until slot {self.current.previous} runs")
 
     async def prepare(self, release: Release, *, force: bool = False) -> Installer:
         """What writes a release to the other slot and has it booted once; UserError when it must not.
@@ -225,11 +246,12 @@ class Upgrader:
         """
         if self.current.phase is Phase.TRIAL:
             await self.revert(BY_HAND)
+        if self._is_over:
             return
         if self.current.phase is Phase.STAGED:
             await self._forget_staged()
             return
-        self._check_start()
+        self.check_start()
         slot = other_slot(self.running)
         if self.current.phase is Phase.REVERTED and self.current.slot == slot:
             raise UserError(
@@ -277,7 +299,7 @@ class Upgrader:
     @property
     def is_writing(self) -> bool:
         """Whether a system is being written to a disk."""
-        return self._writing.locked() and not self._is_confirming
+        return self._writing.locked() and not self._is_judging
 
     def lock(self) -> trio.Lock:
         """For whoever writes a system to a disk; UserError when somebody else does."""
@@ -302,17 +324,23 @@ class Upgrader:
         A default that does not come up any more is given up. META is written first and the count last: after
         a power cut between them the same slot is started, and goes on here.
         """
+        async with self._judging():
+            found = await self._read_slots()
+            if found.damage:
+                self.log.warning("GRUB's environment is damaged and written anew", reason=found.damage)
+            if found.count or found.damage:
+                await self._judge_starts(found)
+                await self.slots.reset_boot_count()
+
+    @asynccontextmanager
+    async def _judging(self) -> AsyncGenerator[None]:
+        """One verdict at a time, such as the self-check's and that of a person."""
         async with self._writing:
-            self._is_confirming = True
+            self._is_judging = True
             try:
-                found = await self._read_slots()
-                if found.damage:
-                    self.log.warning("GRUB's environment is damaged and written anew", reason=found.damage)
-                if found.count or found.damage:
-                    await self._judge_starts(found)
-                    await self.slots.reset_boot_count()
+                yield
             finally:
-                self._is_confirming = False
+                self._is_judging = False
 
     async def _judge_starts(self, found: SlotState) -> None:
         default = found.default
@@ -351,10 +379,13 @@ class Upgrader:
 
     async def bless(self) -> None:
         """Make the system on trial the default. UserError, OSError; then it is still on trial."""
-        await self._read_slots()
-        await self._update_boot_loader()
-        await self.slots.make_default(self.current.slot)
-        await self._set(bless(self.current))
+        async with self._judging():
+            if self.current.phase is not Phase.TRIAL:
+                return
+            await self._read_slots()
+            await self._update_boot_loader()
+            await self.slots.make_default(self.current.slot)
+            await self._set(bless(self.current))
         self.publish(pb.PhaseEvent(phase=SELF_CHECK, action=pb.PhaseEvent.STOP))
         self.log.info(f"{self.current.version} in slot {self.current.slot} is the default from now on")
 
@@ -369,11 +400,18 @@ class Upgrader:
             self.log.warning("the boot loader is not replaced by this release's", reason=str(error))
 
     async def revert(self, reason: str) -> None:
-        """End the trial; the next boot is the old slot's, even after a power cut within :meth:`bless`."""
-        if (await self._read_slots()).default != self.current.previous:
-            await self.slots.make_default(self.current.previous)
-        await self.meta.set(ANNOUNCE_TAG, b"1")
-        await self._set(revert(self.current, reason))
+        """End the trial, unless it has its verdict. UserError, OSError.
+
+        The next boot is the old slot's, even after a power cut within :meth:`bless`.
+        """
+        async with self._judging():
+            if self.current.phase is not Phase.TRIAL:
+                return
+            if (await self._read_slots()).default != self.current.previous:
+                await self.slots.make_default(self.current.previous)
+            await self.meta.set(ANNOUNCE_TAG, b"1")
+            await self._set(revert(self.current, reason))
+            self._is_over = True
         self._announce(self.current)
         await self.keep_logs(reason)
 

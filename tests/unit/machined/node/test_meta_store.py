@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from talos.machined.node.meta_store import MetaStore
+from talos.machined.node.meta_store import MetaFullError, MetaStore
 from talos.system.block.meta import COPY, make_meta, parse_meta
 from talos.system.errors import UserError
 
@@ -33,7 +33,7 @@ async def test_meta_is_read_and_written(device: Path) -> None:
     assert read(device) == {10: b"ten", 12: b"twelve"}
     assert await store.delete(10)
     assert not await store.delete(10)
-    with pytest.raises(ValueError, match="there is room for"):
+    with pytest.raises(MetaFullError, match="there is room for"):
         await store.set(13, bytes(COPY))
     again = MetaStore()
     await again.load(str(device))
