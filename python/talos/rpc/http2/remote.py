@@ -17,6 +17,9 @@ from talos.rpc.port.tls import load_certificate
 CONNECT_TIMEOUT = 10.0
 """Seconds for the connection and TLS."""
 
+WRITE_BUFFER = 64 * 1024
+"""Bytes that wait in the transport before senders wait. asyncio's TLS takes 512 KiB."""
+
 PONG_TIMEOUT = 20.0
 """Seconds in which a probed server has to send anything."""
 
@@ -80,6 +83,12 @@ class RemoteConnection(ClientConnection):
         self._was_heard = True
         self._meter = FrameMeter()
         self._timer = self.loop.call_later(self._keepalive, self._probe)
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # A server lets a large message come at once: only the network holds it up.
+        cast("asyncio.Transport", transport).set_write_buffer_limits(high=WRITE_BUFFER)
+        super().connection_made(transport)
 
     @override
     def measure(self, kind: int, flags: int, size: int) -> None:
