@@ -3,6 +3,9 @@
 import os
 import signal
 from functools import partial
+from pathlib import Path
+from typing import cast
+from urllib.parse import urlsplit
 
 import pytest
 from tests.harness.availability import watched
@@ -20,6 +23,7 @@ from tests.kubernetes.objects import (
 from tests.kubernetes.test_manifests import change
 
 from talos.provision.cluster import NodeInfo
+from talos.system.proc.sockets import parse_sockets
 
 SECONDS = 120.0
 """For a program to be back; the kubelet waits ten seconds before it starts one again that ended twice."""
@@ -35,6 +39,8 @@ PROGRAMS = (
     "etcd",
     "kube-apiserver",
 )
+ESTABLISHED = 1
+"""A connection, in the kernel's list of sockets."""
 OUTAGES = {"kube-apiserver", "etcd"}
 """Whose end the one API server does not survive, or has no data without."""
 
@@ -104,7 +110,14 @@ def test_the_kubelet_goes_on_when_its_source_of_static_pods_starts_again(kuberne
     kill(node, "kubed")
     well = partial(check_services, kubernetes.cluster, kubernetes.cluster.addresses[0])
     eventually("the services are well", well, seconds=SECONDS, pause=0.2)
-    # A change that goes through kubed to the kubelet shows that they are connected.
+    port = urlsplit(cast("dict[str, str]", before["spec"])["url"]).port
+
+    def is_connected() -> None:
+        sockets = parse_sockets(Path(f"/proc/{min(kubelet)}/net/tcp").read_text(encoding="ascii"), "tcp")
+        assert any((one.remote_port, one.state) == (port, ESTABLISHED) for one in sockets)
+
+    eventually("the kubelet asks for the control plane's pods", is_connected, seconds=SECONDS, pause=0.2)
+    # The user's come on another way.
     pod = {"apiVersion": "v1alpha1", "kind": "KubeStaticPodConfig", "name": "proof"}
     spec = {"containers": [make_container(SLEEP)], "terminationGracePeriodSeconds": 1}
     document = {**pod, "pod": {**make_head("Pod", "proof"), "spec": spec}}

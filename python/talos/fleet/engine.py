@@ -264,7 +264,8 @@ class Fleet:
                 self.progress.move(row, Step.TRIAL)
                 continue
             row.after = now.version
-            if state.phase is Phase.REVERTED and now.version != state.version:
+            # A release may have the version that ran before.
+            if state.phase is Phase.REVERTED and (state != before.upgrade or now.version != state.version):
                 raise FailedError(f"{state.version} was reverted, {now.version} runs: {state.reason}")
             if state == before.upgrade and now.version == before.version:
                 # A node without a record of its own, or one that wrote nothing.

@@ -89,6 +89,16 @@ def test_the_first_failure_ends_it(fails: str, reason: str) -> None:
     assert cluster.done("pull") == ["10.0.0.1", "10.0.0.2"]
 
 
+def test_a_release_of_the_version_that_runs_may_be_reverted() -> None:
+    cluster = make_cluster()
+    for node in cluster.nodes.values():
+        node.version = NEW
+    cluster.nodes["10.0.0.2"].fails = "trial"
+    progress = upgrade(cluster, version="")
+    assert results(progress) == [Step.DONE, Step.FAILED, *[Step.NOT_STARTED] * 3]
+    assert f"{NEW} was reverted, {NEW} runs: self-check" in progress.reason
+
+
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls are repeated for as long as a slow machine takes."""
