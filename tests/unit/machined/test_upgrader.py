@@ -278,6 +278,26 @@ async def test_two_verdicts_at_once_are_one(world: World, first: str, second: st
     assert (await world.boot()).running == ("B" if state.phase is Phase.BLESSED else "A")
 
 
+@pytest.mark.parametrize("steps", range(12))
+async def test_a_caller_who_leaves_has_a_rollback_or_none(world: World, steps: int) -> None:
+    """At each step, of what is to be tried, what is installed, and what is on trial."""
+    for before in (Phase.IDLE, Phase.STAGED, Phase.TRIAL):
+        upgrader = await world.boot()
+        if before is not Phase.IDLE:
+            await upgrader.roll_back()
+        if before is Phase.TRIAL:
+            upgrader = await world.boot()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(upgrader.roll_back)
+            for _ in range(steps):
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+        state = upgrader.current
+        assert world.slots.next == (state.slot if state.phase is Phase.STAGED else ""), (before, state)
+        await upgrader.meta.delete(STATE_TAG)
+        world.slots.default, world.slots.next = "A", ""
+
+
 async def test_nothing_is_installed_between_a_revert_and_the_reboot(world: World) -> None:
     """The slot that it goes back to would be written."""
     await (await world.boot()).roll_back()

@@ -268,8 +268,9 @@ class Upgrader:
     async def _forget_staged(self) -> None:
         """The other slot is not booted: first the boot loader, so that a power cut leaves what runs."""
         async with self.lock():
-            await self.slots.boot_once("")
-            await self._set(revert(self.current, BY_HAND))
+            with trio.CancelScope(shield=True):
+                await self.slots.boot_once("")
+                await self._set(revert(self.current, BY_HAND))
             self._announce(self.current)
 
     async def _keep_running(self) -> Mapping[str, str]:
@@ -315,8 +316,9 @@ class Upgrader:
             previous_version=get_version().tag,
             checks=checks,
         )
-        await self._set(staged)
-        await self.slots.boot_once(staged.slot)
+        with trio.CancelScope(shield=True):  # a caller who leaves has all of it or nothing
+            await self._set(staged)
+            await self.slots.boot_once(staged.slot)
 
     async def confirm(self) -> None:
         """This system has come up: GRUB counts its starts anew. UserError, OSError.
@@ -338,7 +340,8 @@ class Upgrader:
         async with self._writing:
             self._is_judging = True
             try:
-                yield
+                with trio.CancelScope(shield=True):  # a caller who leaves has all of it or nothing
+                    yield
             finally:
                 self._is_judging = False
 
