@@ -79,8 +79,13 @@ class PeerCalls:
             metadata=_AS_READER,
             timeout=CALL_TIMEOUT,
         )
-        async with stream as replies:
-            return any([not reply.error async for reply in replies])
+        try:
+            async with stream as replies:
+                return any([not reply.error async for reply in replies])
+        except RpcError as error:
+            if error.code is Code.NOT_FOUND:
+                return False
+            raise RpcError(error.code, f"{node}: {error.message}") from None
 
     async def objects(self, path: str) -> Sequence[Mapping[str, Any]]:
         """The objects of a list in Kubernetes, as this node's kubed sees them."""

@@ -1,5 +1,8 @@
 """What a bootstrap finds of the other control plane nodes."""
 
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -8,6 +11,7 @@ import trio
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Code, RpcError
 from talos.machined.api.bootstrap import INTENDED, look_at
+from talos.machined.api.peers import PeerCalls
 
 
 class Peer:
@@ -30,6 +34,41 @@ class Peer:
         await trio.lowlevel.checkpoint()
         assert (node, path) == ("10.0.0.2", "/var/lib/etcd/member/wal")
         return self.has_data
+
+
+class Files:
+    """A transport to a node whose files are these folders."""
+
+    def __init__(self, *folders: str) -> None:
+        self._folders = folders
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, request: pb.ListRequest, reply: object, **settings: object
+    ) -> AsyncGenerator[AsyncIterator[pb.FileInfo]]:
+        del reply, settings
+        assert path == "/machine.MachineService/List"
+
+        async def replies() -> AsyncGenerator[pb.FileInfo]:
+            await trio.lowlevel.checkpoint()
+            if request.root not in self._folders:
+                raise RpcError(Code.NOT_FOUND, f"stat {request.root}: no such file or directory")
+            yield pb.FileInfo(name=request.root)
+
+        yield replies()
+
+
+async def test_a_folder_that_is_not_there_is_no_failure() -> None:
+    @asynccontextmanager
+    async def connect(server: object) -> AsyncGenerator[Files]:
+        del server
+        yield Files("/var/lib/etcd")
+
+    async with AsyncExitStack() as stack:
+        node = SimpleNamespace(connect_remote=connect)
+        calls = PeerCalls(cast("Any", node), cast("Any", None), stack)
+        assert await calls.has_folder("10.0.0.2", "/var/lib/etcd")
+        assert not await calls.has_folder("10.0.0.2", "/var/lib/etcd/member/wal")
 
 
 @pytest.mark.parametrize(
