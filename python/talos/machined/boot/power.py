@@ -180,9 +180,20 @@ class PowerSequences:
                     self._log.exception(f"sequence {name}: failed, the machine ends all the same")
             if scope.cancelled_caught:
                 self._log.error(f"sequence {name}: not done within {deadline:.0f} s", **self._find_stuck())
-            self._events.publish(pb.RestartEvent(cmd=action.value), actor_id=actor)
+            self._announce_end(action, actor)
             await trio.sleep(REPLY_DELAY)
             await finish(action, self._switch, self._mounts, self._log)
+
+    def _announce_end(self, action: PowerAction, actor: str) -> None:
+        """Tell clients that what is left, the API, ends with the machine.
+
+        Existing ones take the begin of this task for the end of a shutdown and of a reset, and wait for it.
+        """
+        self._events.publish(
+            pb.PhaseEvent(phase="stopEverything", action=pb.PhaseEvent.START), actor_id=actor
+        )
+        self._events.publish(pb.TaskEvent(task="stopAllServices", action=pb.TaskEvent.START), actor_id=actor)
+        self._events.publish(pb.RestartEvent(cmd=action.value), actor_id=actor)
 
     def make_stop_phases(self) -> tuple[Phase, ...]:
         """The phases that stop all services but the API and unmount all filesystems."""

@@ -9,6 +9,7 @@ import trio
 import trio.testing
 
 from talos.api.definitions import enums_pb2 as enums
+from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Code, RpcError
 from talos.disks.reset import ResetPlan
 from talos.machined.boot.power import (
@@ -98,7 +99,7 @@ class Machine:
         )
 
 
-BEGINNINGS: Mapping[str, Callable[[PowerSequences], object]] = {
+BEGINNINGS: Mapping[str, Callable[[PowerSequences], str]] = {
     "shutdown": PowerSequences.shutdown,
     "upgrade": lambda power: power.upgrade(succeed, staged=False),
     "reset": lambda power: power.reset(ResetPlan(graceful=True)),
@@ -139,6 +140,30 @@ async def test_reboot(autojump_clock: trio.testing.MockClock) -> None:
     assert machine.services.kept == [SYSTEM]
     async with machine.events.follow(tail=-1) as events:
         assert (await anext(events)).actor_id == actor
+
+
+@pytest.mark.parametrize("begin", BEGINNINGS.values(), ids=BEGINNINGS)
+@pytest.mark.parametrize("stop", [succeed, trio.sleep_forever], ids=["in time", "never"])
+async def test_clients_are_told_that_all_services_stop(
+    autojump_clock: trio.testing.MockClock,
+    begin: Callable[[PowerSequences], str],
+    stop: Callable[[], Awaitable[None]],
+) -> None:
+    del autojump_clock
+    async with trio.open_nursery() as nursery:
+        machine = Machine(nursery, Services(stop=stop))
+        actor = begin(machine.power)
+    tasks: list[tuple[str, str]] = []
+    async with machine.events.follow(tail=-1) as events:
+        async for event in events:
+            match event.payload:
+                case pb.TaskEvent() as it if it.action == pb.TaskEvent.START:
+                    tasks.append((it.task, event.actor_id))
+                case pb.RestartEvent():
+                    break
+                case _:
+                    pass
+    assert tasks[-1] == ("stopAllServices", actor)
 
 
 async def test_it_resigns_before_services_stop(autojump_clock: trio.testing.MockClock) -> None:
