@@ -4,8 +4,9 @@ https://kubernetes.io/releases/version-skew-policy/
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from ipaddress import ip_network
+from typing import cast
 
 from talos.config import contract, effective, kubernetes
 from talos.config.check.note import Note
@@ -15,6 +16,7 @@ from talos.config.documents.kubernetes.controller_manager import KubeControllerM
 from talos.config.documents.kubernetes.kubelet import KubeletConfig
 from talos.config.documents.kubernetes.network import KubeNetworkConfig
 from talos.config.documents.kubernetes.scheduler import KubeSchedulerConfig
+from talos.config.documents.kubernetes.static_pod import KubeStaticPodConfig
 from talos.config.model import Config
 from talos.config.schema import Document
 
@@ -26,11 +28,33 @@ _TAG = re.compile(r":v?(\d+)\.(\d+)\.\d+[^/]*$")
 
 
 def check_kubernetes(config: Config) -> Iterator[Note]:
-    """Networks that overlap, versions that are not supported or don't work together, authorizers too many."""
+    """Networks that overlap, versions that don't work or not together, authorizers and static pods twice."""
     if effective.cluster_endpoint(config):
         yield from _check_networks(config)
         yield from _check_versions(config)
     yield from _check_authorizers(config)
+    yield from _check_static_pods(config)
+
+
+def _check_static_pods(config: Config) -> Iterator[Note]:
+    """Of two pods of one name the kubelet runs either."""
+    found = [
+        *((one.pod, Note.at(one, "pod")) for one in config.find_all(KubeStaticPodConfig)),
+        *(
+            (pod, Note.at(config.main, f"machine.pods[{index}]"))
+            for index, pod in enumerate((config.machine and config.machine.pods) or ())
+        ),
+    ]
+    names: set[tuple[str, str]] = set()
+    for pod, place in found:
+        metadata = dict(pod or {}).get("metadata")
+        if isinstance(metadata, Mapping):
+            known = cast("Mapping[str, object]", metadata)
+            name = str(known.get("namespace") or "default"), str(known.get("name"))
+            if name in names:
+                text = f'"{name[1]}" is there already in the namespace "{name[0]}"'
+                yield place.below("metadata.name").find(text, hint="name it otherwise")
+            names.add(name)
 
 
 def _check_authorizers(config: Config) -> Iterator[Note]:

@@ -134,7 +134,7 @@ def check_pod(pod: Mapping[str, Any] | None, at: Note) -> Iterator[Note]:
     if not isinstance(name, str) or not is_domain(name):
         hint = "lower-case letters, digits, - and ."
         yield at.below("metadata.name").find("is no name of an object", hint=hint)
-    elif (metadata.get("namespace"), name) in {(NAMESPACE, one) for one in UIDS}:
+    elif is_control_plane(metadata.get("namespace"), name):
         yield at.below("metadata.name").find("is that of a control plane's pod", hint="name it otherwise")
     containers = cast("Sequence[Mapping[str, Any] | None]", spec.get("containers") or ())
     if not containers:
@@ -143,6 +143,11 @@ def check_pod(pod: Mapping[str, Any] | None, at: Note) -> Iterator[Note]:
         for key in ("name", "image"):
             if not (container or {}).get(key):
                 yield at.below(f"spec.containers[{index}].{key}").find("is missing")
+
+
+def is_control_plane(namespace: object, name: str) -> bool:
+    """Whether a static pod would be one of the control plane's, by its name or by its resource's id."""
+    return (namespace == NAMESPACE and name in UIDS) or f"{namespace}-{name}" in UIDS
 
 
 def _check_form(value: Any, form: Form, at: Note) -> Iterator[Note]:

@@ -230,6 +230,7 @@ class UserPodController(Reconciler):
             for document in config.find_all(KubeStaticPodConfig) if config else ():
                 if document.pod:
                     await _put(runtime, document.name, dict(document.pod))
-            for index, pod in enumerate((config.machine.pods if config and config.machine else None) or ()):
-                name = str(dict(pod).get("metadata", {}).get("name", index))
-                await _put(runtime, f"default-{name}", dict(pod))
+            for pod in (config.machine.pods if config and config.machine else None) or ():
+                metadata: Mapping[str, object] = dict(pod).get("metadata", {})
+                id_ = f"{metadata.get('namespace') or 'default'}-{metadata.get('name')}"
+                await _put(runtime, id_, dict(pod))

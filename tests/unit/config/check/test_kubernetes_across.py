@@ -185,6 +185,20 @@ def test_the_names_of_the_control_planes_pods_are_taken(control_plane: str, old_
         assert found[0].endswith(f"metadata.name: {taken}")
 
 
+def test_two_static_pods_have_two_names(control_plane: str) -> None:
+    spec = "{containers: [{name: a, image: b}]}"
+
+    def make(document: str, metadata: str) -> str:
+        pod = f"{{apiVersion: v1, kind: Pod, metadata: {metadata}, spec: {spec}}}"
+        return f"---\napiVersion: v1alpha1\nkind: KubeStaticPodConfig\nname: {document}\npod: {pod}\n"
+
+    first, apart = make("one", "{name: web}"), make("two", "{name: web, namespace: kube-system}")
+    assert messages(control_plane + first + apart) == []
+    (text,) = messages(control_plane + first + apart + make("three", "{name: web, namespace: default}"))
+    place = "KubeStaticPodConfig/three pod.metadata.name"
+    assert text.endswith(f'{place}: "web" is there already in the namespace "default" (name it otherwise)')
+
+
 AGAIN = 'type: "%s" is there already (several may be of type Webhook only)'
 
 
