@@ -6,10 +6,17 @@ from functools import partial
 from driver.boot_loader import age_boot_loader, read_boot_loader
 from driver.node import Disk
 from driver.releases import NO_SYSTEM
-from driver.scenarios import UPGRADE_SECONDS, UPGRADED, install_release, read_diagnostics, read_version
+from driver.scenarios import (
+    UPGRADE_SECONDS,
+    UPGRADED,
+    check_revert,
+    install_release,
+    read_diagnostics,
+    read_version,
+)
 from driver.world import World
 
-ASSETS = ("kernel", "initramfs", "cmdline", "release-tool")
+ASSETS = ("kernel", "initramfs", "faulty-initramfs", "cmdline", "release-tool")
 NODES = {"node": replace(UPGRADED, disks={"system": Disk(size="8G", recorded=True)})}
 KEPT = "kept over upgrades"
 
@@ -77,3 +84,10 @@ def test(world: World) -> None:
     assert "the system image is corrupt" in read_diagnostics(node)
     assert KEPT in node.talosctl("get", "metakeys", "-o", "yaml").stdout
     node.wait_for_console_text("the upgrade to v1.15.4 was reverted")
+
+    world.section("a PID 1 that ends: the old version is back and says why, with the failed boot's logs")
+    with node.console.expect("Kernel panic"):
+        image = releases.make("v1.15.5", asset="faulty-initramfs", arguments="fault=exits")
+        reason = r"did not start: kernel panic: Attempted to kill init! exitcode=0x00000700(?!,)"
+        log = check_revert(node, image, reason)
+    assert "talos.trial" in log, "the log is not that of the failed boot"
