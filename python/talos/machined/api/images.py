@@ -1,7 +1,7 @@
 """ImageService, and its two older methods: the images that containerd holds."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 import trio
@@ -17,6 +17,7 @@ from talos.machined.api import containerd as instances
 from talos.machined.containerd.client import PODS, SYSTEM, Containerd, find_root
 from talos.machined.containerd.pull import Progress, pull_image, read_sources
 from talos.machined.containerd.reference import DIGEST, parse_reference
+from talos.machined.containerd.registry.hosts import NoSuchImageError
 from talos.machined.containerd.store import read_image
 from talos.machined.node.ports import Node
 from talos.system.errors import UserError
@@ -43,6 +44,15 @@ async def measure(containerd: Containerd, target: Descriptor) -> int:
     except (RpcError, UserError):
         return target.size
     return image.size
+
+
+@contextmanager
+def telling_absence() -> Generator[None]:
+    """Answer NOT_FOUND when no registry has an image, as existing clients expect."""
+    try:
+        yield
+    except NoSuchImageError as error:
+        raise RpcError(Code.NOT_FOUND, str(error)) from None
 
 
 async def remove_image(containerd: Containerd, reference: str) -> None:
@@ -150,9 +160,10 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         sources = await read_sources(node.state)
         async with _open(node, request.containerd) as instance, trio.open_nursery() as nursery:
             nursery.start_soon(feed.run)
-            image = await pull_image(
-                instance.containerd, request.image_ref, sources, root=instance.root, report=feed.report
-            )
+            with telling_absence():
+                image = await pull_image(
+                    instance.containerd, request.image_ref, sources, root=instance.root, report=feed.report
+                )
             nursery.cancel_scope.cancel()
         await feed.flush()
         await send(image_pb2.ImageServicePullResponse(name=image.name))
@@ -208,7 +219,8 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
         del call
         sources = await read_sources(node.state)
         async with _open_old(node, request.namespace) as instance:
-            await pull_image(instance.containerd, request.reference, sources, root=instance.root)
+            with telling_absence():
+                await pull_image(instance.containerd, request.reference, sources, root=instance.root)
         return machine_pb2.ImagePullResponse(messages=[machine_pb2.ImagePull()])
 
     return {"ImageList": list_all, "ImagePull": pull}

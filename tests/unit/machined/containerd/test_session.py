@@ -24,7 +24,7 @@ from talos.api.definitions.cri_pb2 import (
 )
 from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.registry import http, session
-from talos.machined.containerd.registry.hosts import RegistryError, Sources
+from talos.machined.containerd.registry.hosts import NoSuchImageError, RegistryError, Sources
 from talos.machined.containerd.registry.proxies import find_server
 from talos.machined.containerd.registry.session import Session, open_session
 from talos.pki.authority import CertificateAuthority, Usage
@@ -106,12 +106,16 @@ async def test_the_next_endpoint_is_asked(store: Store) -> None:
         session = open_session(parse_reference("sample:1"), make_sources(empty.port, full.port))
         assert (await session.fetch_manifest("1")).data
         both = open_session(parse_reference("other:1"), make_sources(empty.port, full.port))
-        with pytest.raises(UserError) as caught:
+        with pytest.raises(NoSuchImageError) as caught:
             await both.fetch_manifest("1")
     assert str(caught.value) == (
         f"image docker.io/library/other:1: manifest 1: 127.0.0.1:{empty.port}: it replied 404; "
         f"127.0.0.1:{full.port}: it replied 404"
     )
+    away = open_session(parse_reference("other:1"), make_sources(1))
+    with pytest.raises(UserError, match="refused") as caught:
+        await away.fetch_manifest("1")
+    assert not isinstance(caught.value, NoSuchImageError)
 
 
 class Redirecting(Handler):

@@ -25,6 +25,10 @@ class RegistryError(Exception):
         self.temporary = temporary
 
 
+class NoSuchImageError(UserError):
+    """No server that was asked has the image."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
     """The registries of the config, and its environment variables, which may name proxies."""

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
+from http import HTTPStatus
 from urllib.parse import urlencode
 
 import trio
@@ -16,6 +17,7 @@ from talos.machined.containerd.reference import Reference
 from talos.machined.containerd.registry.auth import authenticate
 from talos.machined.containerd.registry.hosts import (
     Endpoint,
+    NoSuchImageError,
     RegistryError,
     Sources,
     find_credentials,
@@ -179,14 +181,18 @@ class Session:
 
     async def _try_endpoints[T](self, fetch: Callable[[Endpoint], Awaitable[T]], what: str) -> T:
         failures: list[str] = []
+        is_missing = True
         for endpoint in self.endpoints:
             try:
                 return await self._try_often(endpoint, fetch)
             except RegistryError as error:
                 failures.append(f"{endpoint.host}: {error}")
+                is_missing = is_missing and error.status == HTTPStatus.NOT_FOUND
             except trio.TooSlowError:
                 failures.append(f"{endpoint.host}: it takes too long")
-        raise UserError(f"{what}: {'; '.join(failures)}", where=f"image {self.reference}")
+                is_missing = False
+        kind = NoSuchImageError if is_missing else UserError
+        raise kind(f"{what}: {'; '.join(failures)}", where=f"image {self.reference}")
 
     async def _try_often[T](self, endpoint: Endpoint, fetch: Callable[[Endpoint], Awaitable[T]]) -> T:
         pause = FIRST_PAUSE
