@@ -86,6 +86,12 @@ def stream_kind(path: str) -> StreamKind:
     return StreamKind.BOTH if method is None else method.stream
 
 
+def streams_replies(path: str) -> bool:
+    """Whether replies of several nodes are passed on one by one; unknown methods are told by their name."""
+    method = methods().get(path)
+    return path.endswith("Stream") if method is None else method.stream.streams_replies
+
+
 def max_request(path: str) -> int:
     """Bytes of the largest request message of a method, whether it is in the table or not."""
     method = methods().get(path)

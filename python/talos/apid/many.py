@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from talos.api.methods import stream_kind
+from talos.api.methods import streams_replies
 from talos.api.rpc import Code, RpcError
 from talos.apid.wire import MergeError, make_error_frame, make_error_reply, mark_frame, mark_reply
 from talos.rpc.limits import MAX_MESSAGE
@@ -112,7 +112,7 @@ async def forward_to_many(
     ``memory`` bounds the replies that are held, by ``client``.
     """
     merge = _Merge(call, upstreams)
-    if stream_kind(call.method).streams_replies:
+    if streams_replies(call.method):
         return await merge.stream()
     replies = Replies(memory, client)
     try:
