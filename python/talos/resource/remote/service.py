@@ -41,6 +41,10 @@ _CODES: Sequence[tuple[type[StateError], Code]] = (
 )
 
 
+MAX_EVENTS = 4 << 20
+"""Bytes of events in one message of an aggregated watch: clients take 32 MiB, and one event has 4 at most."""
+
+
 class Verb(enum.Enum):
     """The verb of a call."""
 
@@ -182,13 +186,19 @@ class _Handlers:
                 hidden = _NOT_FOR_OLD_CLIENTS if request.api_version < 1 else frozenset[EventType]()
                 with_yaml = _wants_yaml(call)
                 async for batch in events:
-                    shown = [
-                        _event_to_proto(kind, await self._show_event(event), with_yaml=with_yaml)
-                        for event in batch
-                        if event.type not in hidden
-                    ]
-                    if shown:
-                        await send(state_pb2.WatchResponse(event=shown))
+                    reply, size = state_pb2.WatchResponse(), 0
+                    for event in batch:
+                        if event.type in hidden:
+                            continue
+                        shown = _event_to_proto(kind, await self._show_event(event), with_yaml=with_yaml)
+                        more = shown.ByteSize() if len(batch) > 1 else 0
+                        if reply.event and size + more > MAX_EVENTS:
+                            await send(reply)
+                            reply, size = state_pb2.WatchResponse(), 0
+                        reply.event.append(shown)
+                        size += more
+                    if reply.event:
+                        await send(reply)
 
     async def _show(self, resource: Resource[Message]) -> Resource[Message]:
         return resource if self._view is None else await self._view(resource)

@@ -18,6 +18,7 @@ from talos.resource.kinds import (
     RESOURCE_DEFINITION,
 )
 from talos.resource.memory.state import MemoryState
+from talos.resource.remote import service
 from talos.resource.remote.reader_guard import make_reader_guard
 from talos.resource.remote.service import make_state_service
 from talos.resource.remote.state import RemoteState
@@ -220,6 +221,23 @@ async def test_aggregated_watch(memory: MemoryState, transport: LoopbackTranspor
         await put(memory, name)
     (reply,) = await watch(transport, watch_request(bootstrap_contents=True, aggregated=True), 1)
     assert [event.event_type for event in reply.event] == [0, 0, 0, state_pb2.BOOTSTRAPPED]
+
+
+async def test_an_aggregated_watch_has_no_huge_messages(
+    memory: MemoryState, transport: LoopbackTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "MAX_EVENTS", 5000)
+    for number in range(10):
+        await put(memory, link=f"{number}" * 1000)
+    request = watch_request(tail_events=10, aggregated=True)
+    names: list[str] = []
+    async with transport.stream(SERVICE + "Watch", request, state_pb2.WatchResponse) as replies:
+        await anext(replies)
+        while len(names) < 10:
+            reply = await anext(replies)
+            assert len(reply.event) == 1 or reply.ByteSize() < 5500
+            names += [event.resource.metadata.version for event in reply.event]
+    assert names == [str(number + 1) for number in range(10)]
 
 
 async def test_old_clients_get_no_new_events(memory: MemoryState, transport: LoopbackTransport) -> None:
