@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.harness.cluster import Cluster
+from tests.harness.cluster import Cluster, eventually
 
 TABLE = Path(__file__).parents[1] / "data/node_resources.tsv"
 ROWS = list(csv.DictReader(TABLE.read_text(encoding="utf-8").splitlines(), delimiter="\t"))
@@ -33,5 +33,12 @@ def test_daemons_are_containers_and_their_restart_is_seen(cluster: Cluster) -> N
     used = {row["CONTAINER"]: float(row["MEMORY(MB)"]) for row in cluster.rows("stats")}
     assert all(used[name] > 0 for name in daemons)
     cluster.talosctl("restart", "timed")
+
+    def is_restarted() -> None:
+        now = {row["ID"]: row["PID"] for row in cluster.rows("containers")}
+        assert now.get("timed", before["timed"]) != before["timed"]
+        assert cluster.services()["timed"]["HEALTH"] == "OK"
+
+    eventually("timed runs anew", is_restarted)
     refused = cluster.talosctl("restart", "nope", check=False)
     assert 'container "nope" not found' in refused.stderr
