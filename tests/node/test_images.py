@@ -83,8 +83,10 @@ def test_an_archive_is_imported_over_the_api(cluster: Cluster) -> None:
     system = ContainerdInstance(driver=ContainerDriver.CRI, namespace=ContainerdNamespace.NS_SYSTEM)
     sent: list[int] = []
 
-    def make_requests(data: bytes) -> Iterator[ImageServiceImportRequest]:
-        yield ImageServiceImportRequest(containerd=system)
+    pods = ContainerdInstance(driver=ContainerDriver.CRI, namespace=ContainerdNamespace.NS_CRI)
+
+    def make_requests(data: bytes, into: ContainerdInstance = system) -> Iterator[ImageServiceImportRequest]:
+        yield ImageServiceImportRequest(containerd=into)
         for start in range(0, len(data), 65536):
             yield ImageServiceImportRequest(image_chunk=Data(bytes=data[start : start + 65536]))
         sent.append(len(data))
@@ -100,6 +102,9 @@ def test_an_archive_is_imported_over_the_api(cluster: Cluster) -> None:
         padded = archive + bytes(16 << 20)
         assert send(make_requests(padded), timeout=60).name == "registry.example/sent:1"
         assert sent == [len(padded)]
+        # The same content in another namespace, and from several archives at a time.
+        calls = [send.future(make_requests(archive, into), timeout=60) for into in (pods, system, pods)]
+        assert {call.result().name for call in calls} == {"registry.example/sent:1"}
         older = channel.unary_stream(
             "/machine.MachineService/ImageList",
             request_serializer=ImageListRequest.SerializeToString,

@@ -126,14 +126,23 @@ def _find_digest(entry: tarfile.TarInfo) -> str:
 
 async def _store_blob(containerd: Containerd, reader: ChunkReader, blob: Descriptor, root: str) -> None:
     check_room(blob.size, root, WHERE)
+    left = blob.size
+
+    async def chunks() -> AsyncGenerator[bytes]:
+        nonlocal left
+        async with aclosing(reader.stream(blob.size)) as found:
+            async for part in found:
+                left -= len(part)
+                yield part
+
     try:
-        is_new = await store_content(containerd, blob, lambda: reader.stream(blob.size))
+        await store_content(containerd, blob, chunks)
     except RpcError as error:
         if error.code is Code.FAILED_PRECONDITION:
             raise UserError(f"its blob {blob.digest} is damaged: {error.message}", where=WHERE) from None
         raise
-    if not is_new:
-        await _skip(reader, blob.size)
+    # containerd may have it from before, from another namespace or, by now, from another archive.
+    await _skip(reader, left)
 
 
 async def _skip(reader: ChunkReader, size: int) -> None:

@@ -29,7 +29,7 @@ async def store_content(
     labels: Mapping[str, str] | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> bool:
-    """Store content under a lease; False when it was there, and then ``chunks`` is not called.
+    """Store content under a lease; False when it is there, whether or not ``chunks`` was read.
 
     ``progress`` gets the bytes stored so far. RpcError when it is not what the descriptor says.
     """

@@ -127,7 +127,12 @@ async def _unpack_layer(
         snapshotter=SNAPSHOTTER, key=key, parent=parent, labels={"containerd.io/snapshot.ref": chain_id}
     )
     reply = snapshots_pb2.PrepareSnapshotResponse
-    prepared = await containerd.call("snapshots.v1.Snapshots/Prepare", prepare, reply)
+    try:
+        prepared = await containerd.call("snapshots.v1.Snapshots/Prepare", prepare, reply)
+    except RpcError as error:
+        if error.code is not Code.ALREADY_EXISTS:  # made meanwhile, perhaps in another namespace
+            raise
+        return
     try:
         applied = await containerd.call(
             "diff.v1.Diff/Apply",
