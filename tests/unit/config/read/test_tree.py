@@ -47,11 +47,11 @@ ALIASED_DEPTH = f"a: &a {'[' * 60}{']' * 60}\nb: {'[' * 90}*a{']' * 90}\n"
     ],
 )
 def test_hostile_text_ends_in_one_line(text: str | bytes, message: str) -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     with pytest.raises(ConfigError) as raised:
         parse_documents(text, source="c")
     assert str(raised.value) == message
-    assert time.monotonic() - begin < 2
+    assert time.process_time() - begin < 2, "seconds of a processor, which other work does not count for"
 
 
 def test_scalars_are_read_as_go_reads_them() -> None:
