@@ -88,9 +88,11 @@ rec {
     tag = tagOf "flannel";
     files = {
       "/opt/bin/flanneld" = "${go.flannel.flanneld}/bin/flanneld";
-      # Its manifest puts the CNI configuration where the runtime looks for it.
+      # Its manifest has a shell put the CNI configuration where the runtime looks for it.
       "/usr/bin/busybox" = inputs.busybox;
+      "/usr/bin/sh" = { link = "busybox"; };
       "/usr/bin/cp" = { link = "busybox"; };
+      "/usr/bin/sleep" = { link = "busybox"; };
       # It removes rules that an iptables of an earlier run may have left.
       "/usr/sbin/iptables" = { link = "xtables-nft-multi"; };
       "/usr/sbin/ip6tables" = { link = "xtables-nft-multi"; };

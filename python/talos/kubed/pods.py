@@ -133,6 +133,10 @@ def make_controller_manager(spec: ControllerManagerConfigSpec, versions: Mapping
         "cluster-signing-key-file": f"{secrets}/ca.key",
         "configure-cloud-routes": "false",
         "controllers": "*,tokencleaner",
+        # It makes an account and asks for a token for each of its controllers before they start: seven
+        # seconds at the twenty requests a second to which it limits itself.
+        "kube-api-burst": "200",
+        "kube-api-qps": "100",
         "kubeconfig": f"{secrets}/kubeconfig",
         "leader-elect": "true",
         "profiling": "false",
@@ -263,7 +267,7 @@ def make_probe(name: str, path: str, port: int) -> dict[str, Any]:
     }
     match name:
         case "startupProbe":
-            return {**probe, "periodSeconds": 5, "failureThreshold": 60}
+            return {**probe, "periodSeconds": 1, "failureThreshold": 300}
         case "readinessProbe":
             return {**probe, "periodSeconds": 1, "failureThreshold": 3}
         case _:

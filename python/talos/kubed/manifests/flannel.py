@@ -17,10 +17,18 @@ from talos.kubed.manifests.objects import (
 )
 from talos.resource.objects import to_plain
 
+RUN, CNI, CONFIG = "/run/flannel", "/etc/cni/net.d", "/etc/kube-flannel"
+INSTALL = (
+    f"until [ -s {RUN}/subnet.env ]; do sleep 0.2; done; "
+    f"cp -f {CONFIG}/cni-conf.json {CNI}/10-flannel.conflist"
+)
+"""With a configuration the node is ready for pods. A pod that comes before flannel has its subnet fails, and
+the kubelet tries it again after ten seconds or more; where there is no network yet, after a second."""
+
 
 def make_flannel(spec: BootstrapManifestsConfigSpec) -> list[Manifest]:
     """flannel, on every node: the pods' network over the nodes'."""
-    name, run = "flannel", "/run/flannel"
+    name = "flannel"
     backend: dict[str, Any] = {
         "Type": spec.flannel_backend_type,
         **to_plain(spec.flannel_backend_extra_config),
@@ -59,21 +67,14 @@ def make_flannel(spec: BootstrapManifestsConfigSpec) -> list[Manifest]:
         "image": spec.flannel_image,
         "command": ["/opt/bin/flanneld", "--ip-masq", "--kube-subnet-mgr", *spec.flannel_extra_args],
         "env": environment,
+        "lifecycle": {"postStart": {"exec": {"command": ["sh", "-c", INSTALL]}}},
         "securityContext": {"privileged": True},
         "volumeMounts": [
-            {"name": "run", "mountPath": run},
-            {"name": "config", "mountPath": "/etc/kube-flannel"},
+            {"name": "run", "mountPath": RUN},
+            {"name": "cni", "mountPath": CNI},
+            {"name": "config", "mountPath": CONFIG},
         ],
         **make_resources(spec.flannel_resources),
-    }
-    copy = {
-        "name": "install-config",
-        "image": spec.flannel_image,
-        "command": ["cp", "-f", "/etc/kube-flannel/cni-conf.json", "/etc/cni/net.d/10-flannel.conflist"],
-        "volumeMounts": [
-            {"name": "cni", "mountPath": "/etc/cni/net.d"},
-            {"name": "config", "mountPath": "/etc/kube-flannel"},
-        ],
     }
     pod = {
         "hostNetwork": True,
@@ -81,10 +82,9 @@ def make_flannel(spec: BootstrapManifestsConfigSpec) -> list[Manifest]:
         "serviceAccountName": name,
         "tolerations": TOLERATE_ALL,
         "containers": [container],
-        "initContainers": [copy],
         "volumes": [
-            {"name": "run", "hostPath": {"path": run, "type": "DirectoryOrCreate"}},
-            {"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}},
+            {"name": "run", "hostPath": {"path": RUN, "type": "DirectoryOrCreate"}},
+            {"name": "cni", "hostPath": {"path": CNI}},
             {"name": "config", "configMap": {"name": "kube-flannel-cfg"}},
         ],
     }
