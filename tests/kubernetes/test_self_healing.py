@@ -88,13 +88,14 @@ def kill(node: NodeInfo, program: str) -> None:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_killed_program_comes_back_and_pods_go_on(kubernetes: Kubernetes, program: str) -> None:
     node = kubernetes.cluster.nodes[0]
-    before = read_restarts(kubernetes)
+    before, server = read_restarts(kubernetes), find(node, "kube-apiserver")
     with watched(kubernetes) as endpoint, watched(kubernetes, kubernetes.cluster.nodes[1]) as prism:
         kill(node, program)
         eventually("all is well", partial(check_health, kubernetes), seconds=SECONDS, pause=0.5)
     if program not in OUTAGES:
         assert not endpoint.failures + prism.failures
     assert read_restarts(kubernetes) == before
+    assert program == "kube-apiserver" or find(node, "kube-apiserver") == server
     # What was killed does its work again: a pod is admitted, placed, started, connected, and taken away.
     kubernetes.apply(make_pod("proof", "echo done", node=node.name))
     kubernetes.wait_for("pod/proof", "jsonpath={.status.phase}=Succeeded")

@@ -26,6 +26,8 @@ from talos.resource.resource import Resource
 
 POD_VERSION = "talos.dev/pod-version"
 """Annotation of a StaticPodStatus: the version of the pod whose status it is."""
+POD_UID = "talos.dev/pod-uid"
+"""Another one: what that pod's control groups are named after."""
 OWN_ANNOTATIONS = "talos.dev/"
 
 # All in seconds.
@@ -81,6 +83,12 @@ def make_version(pod: Mapping[str, Any]) -> str:
     programs = [[one.get(key) or "" for key in ("name", "image", "command", "args")] for one in containers]
     content = json.dumps([own, programs], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def make_status_id(pod: Mapping[str, Any], node: str) -> str:
+    """The id of the status of a pod that a node's kubelet is offered."""
+    metadata = pod["metadata"]
+    return f"{metadata.get('namespace') or 'default'}/{metadata['name']}-{node}"
 
 
 def find_progress(offered: Struct | None, status: Resource[StaticPodStatusSpec] | None) -> Progress:

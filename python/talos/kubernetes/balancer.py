@@ -65,9 +65,10 @@ class Balancer:
                     stream = None
             self._note(server, healthy=stream is not None)
             if stream is not None:
-                # The next connection begins with another one.
-                self._servers.remove(server)
-                self._servers.append(server)
+                if server in self._servers:  # else it has left meanwhile
+                    # The next connection begins with another one.
+                    self._servers.remove(server)
+                    self._servers.append(server)
                 return stream
         return None
 

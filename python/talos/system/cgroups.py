@@ -76,6 +76,17 @@ def read_memory_limit(root: Path = ROOT) -> int | None:
     return None
 
 
+def has_pod_group(uid: str, root: Path = ROOT) -> bool:
+    """Whether the kubelet has a group for a pod, which it removes once the pod has ended."""
+    hierarchies = (root, *root.glob("*"))
+    classes = ("", "burstable", "besteffort")
+    return any(
+        (hierarchy / "kubepods" / name / f"pod{uid}").exists()
+        for hierarchy in hierarchies
+        for name in classes
+    )
+
+
 class UnifiedGroups(Groups):
     """Version 2."""
 

@@ -1,17 +1,32 @@
 """The server of static pods: one address for as long as the node runs."""
 
 import json
+import math
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
 import trio
 import trio.testing
 
-from talos.api.definitions.k8s_pb2 import StaticPodServerStatusSpec, StaticPodSpec
+from talos.api.definitions.k8s_pb2 import (
+    NodenameSpec,
+    StaticPodServerStatusSpec,
+    StaticPodSpec,
+    StaticPodStatusSpec,
+)
 from talos.config.static_pods import API_SERVER
-from talos.kubed.controllers.static_pod_server import StaticPodServer
+from talos.kubed.controllers.static_pod_server import (
+    END_LIMIT,
+    LOOK_EVERY,
+    SETTLE,
+    Replacements,
+    StaticPodServer,
+)
+from talos.kubed.rollout import POD_UID
 from talos.resource import ids, kinds
 from talos.resource.changes import put
 from talos.resource.controller.runtime import run_controllers
@@ -70,3 +85,66 @@ async def test_a_port_that_is_taken_meanwhile_is_left() -> None:
         await put(state, *ids.STATIC_POD_SERVER_STATUS, status, owner="k8s.StaticPodServerController")
         async with serving(state, port) as other:
             assert await ask(other) == []
+
+
+def make_offer(image: str) -> dict[str, Any]:
+    metadata = {"name": "server", "namespace": "kube-system"}
+    return {"metadata": metadata, "spec": {"containers": [{"image": image}]}}
+
+
+async def test_a_new_version_waits_until_the_old_one_has_ended(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    one, two = {"server": make_offer("one")}, {"server": make_offer("two")}
+    running, uids = {"u1"}, {"server": "u1"}
+    replacements = Replacements(running.__contains__)
+    assert replacements.choose(one, {}) == [one["server"]]
+    assert replacements.choose(one, uids) == [one["server"]]
+    assert replacements.pause == math.inf
+    assert replacements.choose(two, uids) == []
+    assert replacements.pause == LOOK_EVERY
+    autojump_clock.jump(END_LIMIT / 2)
+    assert replacements.choose(two, uids) == []
+    running.clear()
+    # The kubelet has not let go of it yet.
+    assert replacements.choose(two, uids) == []
+    autojump_clock.jump(SETTLE + 0.01)
+    assert replacements.choose(two, uids) == [two["server"]]
+    assert replacements.pause == math.inf
+
+
+async def test_a_version_that_does_not_end_in_time_is_left_to_the_kubelet(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    one, two = {"server": make_offer("one")}, {"server": make_offer("two")}
+    replacements = Replacements(lambda _uid: True)
+    assert replacements.choose(one, {"server": "u1"}) == [one["server"]]
+    assert replacements.choose(two, {"server": "u1"}) == []
+    autojump_clock.jump(END_LIMIT + 0.01)
+    assert replacements.choose(two, {"server": "u1"}) == [two["server"]]
+
+
+async def test_a_pod_that_the_kubelet_has_not_shown_is_replaced_at_once() -> None:
+    one, two = {"server": make_offer("one")}, {"server": make_offer("two")}
+    replacements = Replacements(lambda _uid: True)
+    assert replacements.choose(one, {}) == [one["server"]]
+    assert replacements.choose(two, {}) == [two["server"]]
+
+
+async def test_the_server_leaves_out_what_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = {"u1"}
+    replacements = Replacements(running.__contains__)
+    monkeypatch.setattr("talos.kubed.controllers.static_pod_server.Replacements", lambda: replacements)
+    state, name = MemoryState(), "kube-system/server-node"
+    await put(state, *ids.NODENAME, NodenameSpec(nodename="node"))
+    await put(state, kinds.STATIC_POD, API_SERVER, StaticPodSpec(pod=to_struct(make_offer("one"))))
+    async with serving(state) as port:
+        status = StaticPodStatusSpec()
+        await put(state, kinds.STATIC_POD_STATUS, name, status, annotations={POD_UID: "u1"})
+        await put(state, kinds.STATIC_POD, API_SERVER, StaticPodSpec(pod=to_struct(make_offer("two"))))
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert await ask(port) == []
+        running.clear()
+        with trio.fail_after(20):
+            while await ask(port) != ["server"]:  # noqa: ASYNC110 - only asking shows it
+                await trio.sleep(0.05)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from talos.system.cgroups import MIB, Limits, find_groups, make_weight, read_memory_limit
+from talos.system.cgroups import MIB, Limits, find_groups, has_pod_group, make_weight, read_memory_limit
 
 
 def test_unified_groups(tmp_path: Path) -> None:
@@ -66,3 +66,13 @@ def test_the_memory_limit_of_a_container(tmp_path: Path, file: str, text: str, l
 
 def test_weight() -> None:
     assert (make_weight(0), make_weight(1000), make_weight(1)) == (0, 39, 1)
+
+
+@pytest.mark.parametrize("place", ["kubepods/burstable", "kubepods", "pids/kubepods/besteffort"])
+def test_a_pod_has_a_group_until_it_has_ended(tmp_path: Path, place: str) -> None:
+    group = tmp_path / place / "podu1"
+    group.mkdir(parents=True)
+    assert has_pod_group("u1", tmp_path)
+    assert not has_pod_group("u2", tmp_path)
+    group.rmdir()
+    assert not has_pod_group("u1", tmp_path)

@@ -1,17 +1,29 @@
-"""The server from which the kubelet gets the static pods, at one address for as long as the node runs."""
+"""The server from which the kubelet gets the static pods, at one address for as long as the node runs.
+
+A kubelet that gets a new version of a pod while the old one runs ends that, and then looks only after ten to
+fifteen seconds whether it may start the new one, although the old one may have ended within two. The
+controller manager and the scheduler end when they have no API server for ten seconds. So a version that
+replaces another one is served once that has ended.
+"""
 
 import json
+import math
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import urlsplit
 
 import trio
 
 from talos.api.definitions.k8s_pb2 import StaticPodServerStatusSpec
 from talos.config.static_pods import UIDS
+from talos.kubed.rollout import POD_UID, make_status_id
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.resource.objects import to_plain
+from talos.system.cgroups import has_pod_group
 from talos.system.logging import Log
 
 REQUEST_SECONDS = 60.0
@@ -19,30 +31,76 @@ REQUEST_SECONDS = 60.0
 MAX_REQUEST = 8192
 """Bytes of a request's head."""
 HOST = "127.0.0.1"
+END_LIMIT = 60.0
+"""Seconds for the old version to end; after this the kubelet has both."""
+SETTLE = 0.3
+"""Seconds from its end until the kubelet has let go of it."""
+LOOK_EVERY = 0.2
+"""Seconds between two looks whether it has ended. The kubelet itself is not asked: it asks the API server
+whether it may answer, which may be the very pod."""
+
+type Pod = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Ending:
+    """The version of a pod that is replaced, and until when the new one waits, on trio's clock."""
+
+    uid: str
+    until: float
+
+
+class Replacements:
+    """New versions of pods, which wait until the old ones have ended."""
+
+    def __init__(self, is_running: Callable[[str], bool] = has_pod_group) -> None:
+        self._is_running = is_running
+        self._offered: Mapping[str, Pod] = {}
+        self._endings: dict[str, _Ending] = {}
+
+    def choose(self, offered: Mapping[str, Pod], uids: Mapping[str, str]) -> list[Pod]:
+        """The pods to serve now; ``uids`` are those that the kubelet has shown last."""
+        now = trio.current_time()
+        for name in offered.keys() & uids.keys() - self._endings.keys():
+            if self._offered.get(name, offered[name]) != offered[name]:
+                self._endings[name] = _Ending(uids[name], now + END_LIMIT)
+        for ending in self._endings.values():
+            if not self._is_running(ending.uid):
+                ending.until = min(ending.until, now + SETTLE)
+        self._offered = offered
+        self._endings = {
+            name: ending for name, ending in self._endings.items() if name in offered and ending.until > now
+        }
+        return [pod for name, pod in offered.items() if name not in self._endings]
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next look."""
+        return LOOK_EVERY if self._endings else math.inf
 
 
 class StaticPodServer(Controller):
-    """StaticPod, the control plane's → HTTP on the loopback interface → StaticPodServerStatus.
+    """StaticPod, the control plane's, StaticPodStatus → HTTP on 127.0.0.1 → StaticPodServerStatus.
 
     The kubelet takes the whole list or, for one pod that Kubernetes finds invalid, nothing of it. So each pod
     that the user wrote is a file: :mod:`talos.machined.controllers.k8s.static_pod_manifests`.
     """
 
     name = "k8s.StaticPodServerController"
-    inputs = (Input(kinds.STATIC_POD),)
+    inputs = (Input(kinds.STATIC_POD), Input(kinds.STATIC_POD_STATUS), Input(*ids.NODENAME))
     outputs = (Output(kinds.STATIC_POD_SERVER_STATUS),)
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._reply = b""
+        self._replacements = Replacements()
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Serve the list of pods as it is at each request."""
         async with trio.open_nursery() as nursery:
             port = 0
             async for _ in runtime.events():
-                found = {pod.metadata.id: pod for pod in await runtime.list(kinds.STATIC_POD)}
-                self._reply = make_reply([to_plain(found[id_].spec.pod) for id_ in UIDS if id_ in found])
+                self._reply = make_reply(await self._choose(runtime))
                 # Only with a reply: to an empty list the kubelet would end every pod.
                 if not port:
                     listeners = await self._listen(runtime)
@@ -51,6 +109,21 @@ class StaticPodServer(Controller):
                 await runtime.put(
                     *ids.STATIC_POD_SERVER_STATUS, StaticPodServerStatusSpec(url=f"http://{HOST}:{port}")
                 )
+                with trio.move_on_after(self._replacements.pause):
+                    await runtime.wait_for_round()
+                runtime.queue_reconcile()
+
+    async def _choose(self, runtime: ControllerRuntime) -> list[Pod]:
+        found = {pod.metadata.id: pod for pod in await runtime.list(kinds.STATIC_POD)}
+        offered = {name: to_plain(found[name].spec.pod) for name in UIDS if name in found}
+        nodename = await runtime.get_or_none(*ids.NODENAME)
+        node = nodename.spec.nodename if nodename is not None else ""
+        uids: dict[str, str] = {}
+        for name, pod in offered.items():
+            status = await runtime.get_or_none(kinds.STATIC_POD_STATUS, make_status_id(pod, node))
+            if status is not None and (uid := status.metadata.annotations.get(POD_UID)):
+                uids[name] = uid
+        return self._replacements.choose(offered, uids)
 
     async def _listen(self, runtime: ControllerRuntime) -> list[trio.SocketListener]:
         """Listen where this daemon did before it was started again: another URL restarts the kubelet."""
@@ -79,7 +152,7 @@ class StaticPodServer(Controller):
                 _, _, head = head.partition(b"\r\n\r\n")
 
 
-def make_reply(found: list[dict[str, object]]) -> bytes:
+def make_reply(found: list[Pod]) -> bytes:
     """The HTTP response with a PodList, whatever is asked for."""
     body = json.dumps({"apiVersion": "v1", "kind": "PodList", "items": found}).encode()
     head = (

@@ -12,7 +12,7 @@ from talos.api.common.common_pb2 import PEMEncodedCertificateAndKey
 from talos.api.definitions.k8s_pb2 import StaticPodStatusSpec
 from talos.kubed.admin import find_pause
 from talos.kubed.node_access import KubeletIdentity
-from talos.kubed.rollout import POD_VERSION, make_version
+from talos.kubed.rollout import POD_UID, POD_VERSION, make_version
 from talos.kubernetes.client import MAX_REPLY, Access, make_context
 from talos.pki.certificate import join_certificates
 from talos.resource import ids, kinds
@@ -24,8 +24,8 @@ PORT = 10250
 TIMEOUT = 15.0
 LOOK_EVERY = 15.0
 """Seconds between two looks, as upstream: the kubelet notifies nobody."""
-LOOK_EVERY_AT_FIRST = 2.0
-"""While a pod is not ready, or not gone."""
+LOOK_EVERY_AT_FIRST, LOOK_EVERY_LATER = 0.5, 2.0
+"""While a pod is not ready, or not gone: a tenth of what has passed since the last change, within these."""
 SOURCE = "kubernetes.io/config.source"
 STATIC = frozenset({"file", "http"})
 
@@ -49,15 +49,17 @@ class StaticPodStatusController(Controller):
         self._connection: HTTPSConnection | None = None
         self._trust: tuple[bytes, ...] = ()
         self._began = 0.0
+        self._changed_at = 0.0
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Look at every change, and then again and again."""
-        self._began = trio.current_time()
+        self._began = self._changed_at = trio.current_time()
         async for _ in runtime.events():
             pause = await self._update(runtime)
             runtime.reset_backoff()
             with trio.move_on_after(pause):
                 await runtime.wait_for_round()
+                self._changed_at = trio.current_time()
             runtime.queue_reconcile()
 
     async def _update(self, runtime: ControllerRuntime) -> float:
@@ -72,7 +74,7 @@ class StaticPodStatusController(Controller):
             pods = await trio.to_thread.run_sync(self._read, abandon_on_cancel=True)
         except (OSError, HTTPException, ValueError) as error:
             self._log.once(f"the kubelet's pods can't be read: {error}", key="pods", level="info")
-            return find_pause(self._began, LOOK_EVERY_AT_FIRST)
+            return find_pause(self._began, LOOK_EVERY_LATER)
         self._began = trio.current_time()
         async with runtime.track_outputs():
             for pod in pods:
@@ -81,10 +83,12 @@ class StaticPodStatusController(Controller):
                     kinds.STATIC_POD_STATUS,
                     f"{metadata['namespace']}/{metadata['name']}",
                     StaticPodStatusSpec(pod_status=to_struct(pod["status"])),
-                    annotations={POD_VERSION: make_version(pod)},
+                    annotations={POD_VERSION: make_version(pod), POD_UID: str(metadata["uid"])},
                 )
         offered = [to_plain(pod.spec.pod) for pod in await runtime.list(kinds.STATIC_POD)]
-        return LOOK_EVERY if has_taken(pods, offered) else LOOK_EVERY_AT_FIRST
+        if has_taken(pods, offered):
+            return LOOK_EVERY
+        return min(find_pause(self._changed_at, LOOK_EVERY_AT_FIRST), LOOK_EVERY_LATER)
 
     def _choose(self, authority: bytes, client: PEMEncodedCertificateAndKey) -> None:
         """Have the next call made with these certificates; those of before may have been replaced."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import trio
 
@@ -10,7 +11,7 @@ from talos.api.definitions.runtime_pb2 import DiagnosticSpec
 from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
 from talos.config.active import read_config
 from talos.config.documents.kubernetes.static_pod import KubeStaticPodConfig
-from talos.config.static_pods import API_SERVER, CONTROLLER_MANAGER, NAMESPACE, SCHEDULER
+from talos.config.static_pods import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
 from talos.etcd.access import EtcdAccess
 from talos.kubed import pods
 from talos.kubed.admin import AdminAccess, find_pause
@@ -22,6 +23,7 @@ from talos.kubed.rollout import (
     choose,
     find_progress,
     is_underway,
+    make_status_id,
 )
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
@@ -36,6 +38,8 @@ WAIT_AGAIN_AT_MOST = 5.0
 """Seconds between two looks for the end of another node's turn."""
 PATIENCE = 120.0
 """Seconds that a change waits before that is a diagnostic."""
+ETCD_LIMIT = 60.0
+"""Seconds without etcd until the pods are withdrawn: they outlive that it starts again."""
 DIAGNOSTIC = "static-pods-wait"
 REMEDY = "see staticpodstatus of that node and mend its config; its turn ends a minute after it is shut down"
 
@@ -71,6 +75,7 @@ class ControlPlanePodController(Controller):
         self._access = AdminAccess()
         self._offered_at = 0.0
         self._waits_since: float | None = None
+        self._etcd_until = -math.inf
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Reconcile at every change, when the API server is ready, and while nodes take turns."""
@@ -81,7 +86,8 @@ class ControlPlanePodController(Controller):
                 pause = await self._reconcile(runtime)
                 await self._note_server(runtime)
                 runtime.reset_backoff()
-                with trio.move_on_after(pause):
+                left = self._etcd_until - trio.current_time()
+                with trio.move_on_after(min(pause, left) if left > 0 else pause):
                     await runtime.wait_for_round()
                 runtime.queue_reconcile()
 
@@ -158,14 +164,15 @@ class ControlPlanePodController(Controller):
             await runtime.put(kinds.DIAGNOSTIC, DIAGNOSTIC, DiagnosticSpec(message=message, details=details))
         return min(find_pause(self._waits_since, LOOK_EVERY), WAIT_AGAIN_AT_MOST)
 
-    async def _make_pods(self, runtime: ControllerRuntime) -> dict[str, dict[str, object]]:
-        """The pods of the config once the files that they read are there and etcd runs, else none."""
+    async def _make_pods(self, runtime: ControllerRuntime) -> dict[str, dict[str, Any]]:
+        """The pods of the config once the files that they read are there and etcd is, else none."""
         secrets = await runtime.get_or_none(*ids.SECRET_STATUS)
         configs = await runtime.get_or_none(*ids.CONFIG_STATUS)
         root = await runtime.get_or_none(*ids.KUBERNETES_ROOT_SECRET)
         etcd = await runtime.get_or_none(*ids.ETCD_SERVICE)
-        made: dict[str, dict[str, object]] = {}
-        if secrets is None or configs is None or root is None or etcd is None or not etcd.spec.running:
+        made: dict[str, dict[str, Any]] = {}
+        is_there = self._note_etcd(is_running=etcd is not None and etcd.spec.running)
+        if secrets is None or configs is None or root is None or not is_there:
             return made
         versions = {SECRETS_VERSION: secrets.spec.version, FILES_VERSION: configs.spec.version}
         server = await runtime.get_or_none(*ids.API_SERVER_CONFIG)
@@ -186,20 +193,28 @@ class ControlPlanePodController(Controller):
             made[SCHEDULER] = pods.make_scheduler(scheduler.spec, marks)
         return made
 
+    def _note_etcd(self, *, is_running: bool) -> bool:
+        """Whether etcd runs, or has run until a moment ago."""
+        if is_running:
+            self._etcd_until = math.inf
+        elif self._etcd_until == math.inf:
+            self._etcd_until = trio.current_time() + ETCD_LIMIT
+        return trio.current_time() < self._etcd_until
+
     async def _may_follow(self, runtime: ControllerRuntime, name: str) -> bool:
         """Whether there was an API server; a daemon that is started again takes away nothing that runs."""
         return self._was_ready or await runtime.get_or_none(kinds.STATIC_POD, name) is not None
 
 
 async def _find_changes(
-    runtime: ControllerRuntime, wanted: Mapping[str, Mapping[str, object]], node: str
+    runtime: ControllerRuntime, wanted: Mapping[str, Mapping[str, Any]], node: str
 ) -> dict[str, PodChange]:
     """How each pod is offered, and how far the kubelet is with it."""
     found: dict[str, PodChange] = {}
     for name, pod in wanted.items():
         resource = await runtime.get_or_none(kinds.STATIC_POD, name)
         offered = resource.spec.pod if resource is not None else None
-        status = await runtime.get_or_none(kinds.STATIC_POD_STATUS, f"{NAMESPACE}/{name}-{node}")
+        status = await runtime.get_or_none(kinds.STATIC_POD_STATUS, make_status_id(pod, node))
         found[name] = PodChange(to_struct(pod), offered, find_progress(offered, status))
     return found
 
