@@ -1,15 +1,33 @@
-"""An upgrade on UEFI, and the way back from a kernel that panics: the firmware keeps what it said."""
+"""An upgrade on UEFI, whose GRUB is tried once; and back from a GRUB and a kernel that don't start."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from driver.boot_loader import age_boot_loader, read_boot_loader
+from driver.machine import Machine
 from driver.node import Disk
-from driver.scenarios import UPGRADE_SECONDS, UPGRADED, check_revert, install_release, read_version
+from driver.scenarios import (
+    UPGRADE_SECONDS,
+    UPGRADED,
+    check_revert,
+    install_release,
+    read_diagnostics,
+    read_version,
+)
 from driver.world import World
 
-ASSETS = ("kernel", "initramfs", "cmdline", "release-tool")
+ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "boot-loader")
 NODES = {"node": replace(UPGRADED, disks={"system": Disk(size="8G", recorded=True)})}
+VARIABLES = "/sys/firmware/efi/efivars"
+STARTED = r'starting Boot[0-9A-F]{4} "Talos upgrade"'
+
+
+def read_entries(node: Machine) -> Sequence[str]:
+    """The names of the firmware's boot entries, and what it starts next."""
+    names = node.talosctl("list", VARIABLES).stdout
+    return re.findall(r"\bBoot(?:Next|[0-9A-F]{4})(?=-)", names)
 
 
 def test(world: World) -> None:
@@ -19,14 +37,38 @@ def test(world: World) -> None:
     releases = install_release(world, node, prepare, firmware="uefi")
     old = read_boot_loader(world.programs, disk)
     assert read_version(node) == "v1.15.0-alpha.0 in A"
+    entries = read_entries(node)
+    assert entries, "the firmware has no boot entries"
 
-    world.section("an upgrade")
-    node.client.run("upgrade", "--image", releases.make("v1.15.1"), seconds=UPGRADE_SECONDS)
+    def check_entries() -> None:
+        assert read_entries(node) == entries, "the entries are not what they were"
+
+    world.section("an upgrade, which begins with its GRUB")
+    image = releases.make("v1.15.1", boot=world.assets.path("boot-loader"))
+    result = node.client.run("upgrade", "--image", image, seconds=UPGRADE_SECONDS)
+    assert "the release's boot loader is tried once, by the firmware's entry Boot" in result.stderr
     assert read_version(node) == "v1.15.1 in B"
-    assert old.efi == read_boot_loader(world.programs, disk).efi + b"an older release's"
+    node.wait_for_console_text(STARTED)
+    new = read_boot_loader(world.programs, disk)
+    assert old.efi == new.efi + b"an older release's"
+    node.wait_until("the entry is gone", check_entries)
 
-    world.section("a kernel that panics before it starts a program")
+    world.section("a GRUB that does not start: the old one starts the old version, which says why")
+    broken = releases.make_boot_loader("broken", "this boot loader returns an error")
+    image = releases.make("v1.15.2", boot=broken)
+    result = node.client.run("upgrade", "--image", image, check=False, seconds=UPGRADE_SECONDS)
+    assert result.code, f"talosctl takes a reverted upgrade for a success: {result.stderr}"
+    reason = "v1.15.2 in slot A did not start: its boot loader did not come up"
+    assert reason in result.stderr.splitlines()[-1], result.stderr
+    assert reason in read_diagnostics(node)
+    assert read_version(node) == "v1.15.1 in B"
+    node.wait_for_console_text("this boot loader returns an error")
+    node.wait_until("the entry is gone", check_entries)
+    assert read_boot_loader(world.programs, disk) == new
+
+    world.section("the same GRUB is left out, with a kernel that panics before it starts a program")
     with node.console.expect("Kernel panic"):
-        image = releases.make("v1.15.2", arguments="rdinit=/none root=/dev/none")
+        image = releases.make("v1.15.3", boot=broken, arguments="rdinit=/none root=/dev/none")
         log = check_revert(node, image, r"did not start: kernel panic: VFS: Unable to mount root fs")
     assert "Kernel panic" in log
+    check_entries()

@@ -8,6 +8,7 @@ from pathlib import Path
 from driver.assets import Assets
 from driver.disks import pack_fifo, pack_file, pack_folder
 from driver.process import run
+from driver.tiny_loader import make_loader
 from driver.web import WebServer
 
 REPOSITORY = "ghcr.io/siderolabs/installer"
@@ -15,7 +16,8 @@ FIRST = "v1.15.0-alpha.0"
 """What the machines run before they are upgraded."""
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
-BOOT_LOADER = ("boot.img", "core.img", "BOOTX64.EFI")
+EFI_LOADER = "BOOTX64.EFI"
+BOOT_LOADER = ("boot.img", "core.img", EFI_LOADER)
 NO_SYSTEM = pack_file("rootfs.sqsh.sha256", b"0" * 64 + b"\n")
 """For the end of an initramfs, whose early init then refuses the system image."""
 ENDLESS_SYSTEM = pack_fifo("rootfs.sqsh")
@@ -102,6 +104,18 @@ class Releases:
         name = f"{REPOSITORY}:{version}"
         self.offer(signature if signed else archive, name, altered=altered)
         return name
+
+    def make_boot_loader(self, name: str, line: str, *, hangs: bool = False) -> Path:
+        """A folder with a boot loader for :meth:`make`, which on UEFI writes a line and does no more.
+
+        The rest is that of the asset boot-loader.
+        """
+        folder = self._folder / name
+        folder.mkdir()
+        for file in BOOT_LOADER:
+            data = make_loader(line, hangs=hangs) if file == EFI_LOADER else None
+            (folder / file).write_bytes(data or (self._assets.path("boot-loader") / file).read_bytes())
+        return folder
 
     def offer(self, archive: Path, name: str, *, altered: bool = False) -> None:
         """Offer the image of an archive by its name."""

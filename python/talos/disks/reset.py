@@ -7,7 +7,7 @@ from pathlib import Path
 
 from talos.api.machine.machine_pb2 import ResetRequest
 from talos.disks.disk import Content, Disk, read_disks
-from talos.disks.layout import MARKS
+from talos.disks.layout import EFI, MARKS
 from talos.resource.state import State
 from talos.system.block.wipe import WipeMethod, wipe_device, wipe_edges
 from talos.system.errors import UserError
@@ -108,6 +108,18 @@ def erase_system(disk: Disk, parts: Sequence[Content] = ()) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def remove_boot_entries(disk: Disk, parts: Sequence[Content], log: Callable[[str], None]) -> None:
+    """Have the firmware forget a boot loader on trial, if EFI is erased or the whole disk."""
+    from talos.disks.install.boot_loader_trial import remove_entries  # loaded by need: seldom
+    from talos.system.efi_variables import EfiVariables
+
+    if EFI.label in [part.label for part in parts or disk.contents]:
+        try:
+            remove_entries(EfiVariables())
+        except OSError as error:
+            log(f"the firmware keeps a boot entry of an upgrade: {error.strerror}")
 
 
 def erase_user_disks(devices: Sequence[str], log: Callable[[str], None]) -> None:

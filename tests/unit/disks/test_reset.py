@@ -13,6 +13,7 @@ from talos.disks.reset import (
     erase_user_disks,
     parse_wipe_argument,
     plan_reset,
+    remove_boot_entries,
 )
 from talos.resource.kinds import DISCOVERED_VOLUME, DISK, SYSTEM_DISK
 from talos.resource.memory.state import MemoryState
@@ -168,3 +169,29 @@ def test_the_kernel_argument(value: str, labels: tuple[str, ...]) -> None:
 def test_a_kernel_argument_that_is_not_known(value: str) -> None:
     with pytest.raises(UserError, match=r"talos\.experimental\.wipe: .* is not known"):
         parse_wipe_argument(value)
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_removed"), [((), True), (("EFI",), True), (("STATE", "EPHEMERAL"), False)]
+)
+def test_the_entry_of_a_boot_loader_on_trial_goes_with_its_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, labels: tuple[str, ...], is_removed: bool
+) -> None:
+    removed: list[object] = []
+    monkeypatch.setattr("talos.disks.install.boot_loader_trial.remove_entries", removed.append)
+    disk = make_disk(tmp_path / "disk")
+    parts = tuple(part for part in disk.contents if part.label in labels)
+    remove_boot_entries(disk, parts, pytest.fail)
+    assert bool(removed) == is_removed
+
+
+def test_firmware_that_keeps_the_entry_does_not_end_a_reset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("talos.disks.install.boot_loader_trial.remove_entries", refuse)
+    lines: list[str] = []
+    remove_boot_entries(make_disk(tmp_path / "disk"), (), lines.append)
+    assert lines == ["the firmware keeps a boot entry of an upgrade: Read-only file system"]

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.unit.upgrade.releases import CONTENT, Tar, make_document
 
+from talos.disks.install.boot_entry import BootEntry, Partition, format_entry, parse_entry
 from talos.disks.install.grub_config import Entry, make_config, parse_config
 from talos.disks.install.grub_environment import Environment, make_environment, parse_environment
 from talos.system.block.meta import COPY, make_meta, parse_meta
@@ -26,6 +28,11 @@ from .trial import Parser, check_parser
 KEY = Ed25519PrivateKey.generate()
 SIGNED = json.dumps(make_document()).encode()
 STAGED = stage(IDLE, running="A", version="v1.16.0", previous_version="v1.15.0", checks=("apid",))
+BOOT_ENTRY = BootEntry(
+    description="Talos upgrade",
+    partition=Partition(number=1, start=2048, size=204800, id=UUID(int=1)),
+    path="/EFI/TALOS/GRUBX64.EFI",
+)
 ENTRIES = [Entry(slot=slot, version="v1.15.0", arguments=("pti=on",)) for slot in "AB"]
 
 
@@ -69,9 +76,10 @@ PARSERS: Mapping[str, Parser] = {
     ),
     "grubenv": Parser(
         parse=parse_environment,
-        seeds=[make_environment(Environment(next_slot="B", count=2))],
+        seeds=[make_environment(Environment(next_slot="B", count=2, by_trial_loader=True))],
         refusals=(ValueError,),
     ),
+    "boot entry": Parser(parse=parse_entry, seeds=[format_entry(BOOT_ENTRY)], refusals=(ValueError,)),
     "booted slot": Parser(parse=lambda data: find_slot(_text(data)), seeds=[b"BOOT_IMAGE=/B/vmlinuz a b"]),
     "os-release": Parser(
         parse=lambda data: parse_os_release(_text(data)), seeds=[b'ID=talos\nVERSION_ID="1"']

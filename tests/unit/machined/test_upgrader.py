@@ -19,7 +19,7 @@ from talos.machined.controllers.runtime.self_check import LIMIT, STABLE, SelfChe
 from talos.machined.logs.last_boot import LastBoot
 from talos.machined.node.meta_store import MetaStore
 from talos.machined.upgrade.image import Release
-from talos.machined.upgrade.slots import Slots, SlotState, Write
+from talos.machined.upgrade.slots import Report, Slots, SlotState, Write, drop
 from talos.machined.upgrade.upgrader import Upgrader
 from talos.resource import ids, kinds
 from talos.resource.changes import put
@@ -32,6 +32,7 @@ from talos.testing.watchdog import MemoryWatchdog
 from talos.upgrade.state import IDLE, LABEL_TAG, STATE_TAG, Phase, other_slot
 
 VERSIONS = {"A": "v1.15.0", "B": "v1.15.1"}
+BROKEN = b"does not start"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,6 +48,11 @@ class FakeSlots(Slots):
     """The defaults at those times when the boot loader was replaced."""
     failure: Exception | None = None
     """What the boot loader can't be replaced for."""
+    loader: bytes = b""
+    """The boot loader that is tried with the slot that is booted once."""
+    has_failed_loader: bool = False
+    ended: list[str] = field(default_factory=list[str])
+    """The defaults at those times when a boot loader's trial was ended."""
     versions: dict[str, str] = field(default_factory=lambda: dict(VERSIONS))
 
     @override
@@ -55,16 +61,37 @@ class FakeSlots(Slots):
         self.reads += 1
         if self.is_damaged:
             raise UserError("is not the installer's", where="BOOT/grub/grub.cfg")
-        return SlotState(versions=self.versions, default=self.default, count=self.count)
+        return SlotState(
+            versions=self.versions,
+            default=self.default,
+            count=self.count,
+            has_failed_loader=self.has_failed_loader,
+        )
 
     @override
     async def prepare(self, release: Release, slot: str) -> Write:
-        raise NotImplementedError
+        await trio.lowlevel.checkpoint()
+        self.versions[slot] = release.manifest.version
+        return lambda report: report("written")
 
     @override
-    async def boot_once(self, slot: str) -> None:
+    async def read_boot_loader(self, release: Release) -> bytes:
         await trio.lowlevel.checkpoint()
-        self.next, self.count = slot, 0
+        return f"of {release.manifest.version}".encode()
+
+    @override
+    async def boot_once(self, slot: str, boot_loader: bytes = b"", report: Report = drop) -> None:
+        await trio.lowlevel.checkpoint()
+        self.next, self.count, self.loader = slot, 0, boot_loader
+
+    @override
+    async def end_boot_loader_trial(self, *, has_failed: bool) -> None:
+        assert has_failed == self.has_failed_loader
+        await trio.lowlevel.checkpoint()
+        self.ended.append(self.default)
+        if self.failure:
+            raise self.failure
+        self.has_failed_loader = False
 
     @override
     async def make_default(self, slot: str) -> None:
@@ -90,6 +117,8 @@ class FakeSlots(Slots):
 
     def boot(self) -> str:
         """The command line that GRUB starts a slot with."""
+        if self.loader == BROKEN:
+            self.next, self.loader, self.has_failed_loader = "", b"", True
         trial = " talos.trial" if self.next else ""
         slot, self.next = self.next or self.default, ""
         if not trial and self.count < MAX_COUNT:

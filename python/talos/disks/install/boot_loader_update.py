@@ -20,6 +20,7 @@ from talos.disks.install.boot_loader import (
     make_core,
     make_first_sector,
 )
+from talos.disks.install.boot_loader_trial import has_failed
 from talos.disks.install.target import Target
 from talos.disks.layout import BIOS, EFI, Area, Placed, place_areas
 from talos.system.block.wipe import drop_cache
@@ -49,6 +50,8 @@ def _update_efi(target: Target, images: BootImages, report: Callable[[str], None
         before = _read(path)
         if before == images.efi:
             return
+        if has_failed(root, images.efi):
+            raise UserError("this machine's firmware did not start it", where=EFI.label)
         # One that reads like what is started may share its sectors, after a power cut at the end of this
         # function: it is left alone, since a file that is removed frees its sectors.
         name = next(name for name in NEW_NAMES if before is None or _read(path.with_name(name)) != before)

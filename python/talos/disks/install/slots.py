@@ -110,10 +110,13 @@ class Slots:
             raise
         flush_folder(folder.parent)
 
-    def boot_once(self, slot: str) -> None:
-        """Have GRUB boot a slot the next time and only then; without one, the default."""
+    def boot_once(self, slot: str, *, by_trial_loader: bool = False) -> None:
+        """Have GRUB boot a slot the next time and only then; without one, the default.
+
+        ``by_trial_loader`` leaves that to the GRUB that is on trial.
+        """
         with self._target.mount(self._boot) as root:
-            _write_environment(root, Environment(next_slot=slot))
+            _write_environment(root, Environment(next_slot=slot, by_trial_loader=by_trial_loader))
 
     def reset_boot_count(self) -> None:
         """Have GRUB count starts anew. What is booted once stays, if there is anything."""

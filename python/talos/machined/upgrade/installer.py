@@ -14,14 +14,22 @@ from talos.disks.install.request import InstallRequest
 from talos.disks.refresh import refresh_discovery
 from talos.machined.node.config_store import load_config
 from talos.machined.upgrade.image import Release
-from talos.machined.upgrade.slots import MAX_CMDLINE, SECTOR, DiskSlots, find_arguments
-from talos.machined.upgrade.upgrader import Report, Upgrader
+from talos.machined.upgrade.slots import (
+    EFI_IMAGE,
+    MAX_CMDLINE,
+    MAX_EFI_IMAGE,
+    SECTOR,
+    DiskSlots,
+    Report,
+    find_arguments,
+)
+from talos.machined.upgrade.upgrader import Upgrader
 from talos.system.errors import UserError
 from talos.system.version import get_version
 from talos.upgrade.layer import Layer
 from talos.upgrade.manifest import CMDLINE, INITRAMFS, KERNEL
 
-BOOT_FILES = {"boot.img": 512, "core.img": 1 << 20, "BOOTX64.EFI": 16 << 20, CMDLINE: MAX_CMDLINE}
+BOOT_FILES = {"boot.img": 512, "core.img": 1 << 20, EFI_IMAGE: MAX_EFI_IMAGE, CMDLINE: MAX_CMDLINE}
 """What a release has of the boot loader, and bytes that are read of each at most."""
 
 

@@ -25,13 +25,22 @@ SECTOR = 512
 MAX_CMDLINE = 2048
 """Bytes of the kernel's arguments in a release; the kernel takes 2048 itself."""
 
+EFI_IMAGE, MAX_EFI_IMAGE = "BOOTX64.EFI", 16 << 20
+"""The boot loader for UEFI in a release, and bytes that are read of it at most."""
+
 if TYPE_CHECKING:
     from talos.disks.install.slots import SlotContent
     from talos.disks.install.slots import Slots as SlotsOnDisk
     from talos.disks.install.target import BlockTarget
 
-type Write = Callable[[Callable[[str], None]], None]
+type Report = Callable[[str], None]
+type Write = Callable[[Report], None]
 """Writes a slot, blocking, and reports its steps. UserError, OSError; the slot has then what it had."""
+
+
+def drop(line: str) -> None:
+    """A report that nobody reads."""
+    del line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +48,14 @@ class SlotState:
     """The versions of the slots that can be booted, and the default.
 
     ``count`` is the starts that were not confirmed, this one among them, 0 where nobody counts; ``damage`` is
-    why the boot loader can't count.
+    why the boot loader can't count; ``has_failed_loader`` is whether a new one on trial did not come up.
     """
 
     versions: Mapping[str, str]
     default: str
     count: int = 0
     damage: str = ""
+    has_failed_loader: bool = False
 
 
 class Slots(Protocol):
@@ -59,8 +69,22 @@ class Slots(Protocol):
         """What writes a release to a slot."""
         ...
 
-    async def boot_once(self, slot: str) -> None:
-        """Have a slot booted the next time and only then; without one, the default."""
+    async def read_boot_loader(self, release: Release) -> bytes:
+        """The boot loader of a release that can be tried once; empty without one."""
+        ...
+
+    async def boot_once(self, slot: str, boot_loader: bytes = b"", report: Report = drop) -> None:
+        """Have a slot booted the next time and only then; without one, the default.
+
+        By this boot loader, where it is another than the present one and can be tried.
+        """
+        ...
+
+    async def end_boot_loader_trial(self, *, has_failed: bool) -> None:
+        """Remove what is left of a new boot loader's trial, which is over.
+
+        ``has_failed`` is that of :class:`SlotState`: this boot loader is left out from now on.
+        """
         ...
 
     async def make_default(self, slot: str) -> None:
@@ -94,6 +118,7 @@ class DiskSlots(Slots):
             default=found.default,
             count=found.environment.count,
             damage=found.damage,
+            has_failed_loader=found.environment.waits_for_trial_loader,
         )
 
     @override
@@ -101,8 +126,28 @@ class DiskSlots(Slots):
         return partial((await self._find()).write, await self._make_content(release, slot))
 
     @override
-    async def boot_once(self, slot: str) -> None:
-        await trio.to_thread.run_sync((await self._find()).boot_once, slot)
+    async def read_boot_loader(self, release: Release) -> bytes:
+        layer = release.layer
+        if EFI_IMAGE not in layer.files or layer.files[EFI_IMAGE].size > MAX_EFI_IMAGE:
+            return b""
+        return await trio.to_thread.run_sync(lambda: b"".join(layer.read(EFI_IMAGE)))
+
+    @override
+    async def boot_once(self, slot: str, boot_loader: bytes = b"", report: Report = drop) -> None:
+        from talos.disks.install.boot_loader_trial import BootLoaderTrial, boot_once
+
+        slots, trial = await self._find(), BootLoaderTrial(await self._find_target())
+        lines: list[str] = []
+        await trio.to_thread.run_sync(boot_once, slots, trial, slot, boot_loader, lines.append)
+        for line in lines:
+            report(line)
+
+    @override
+    async def end_boot_loader_trial(self, *, has_failed: bool) -> None:
+        from talos.disks.install.boot_loader_trial import BootLoaderTrial, end_trial
+
+        slots, trial = await self._find(), BootLoaderTrial(await self._find_target())
+        await trio.to_thread.run_sync(partial(end_trial, slots, trial, has_failed=has_failed))
 
     @override
     async def make_default(self, slot: str) -> None:
@@ -131,14 +176,20 @@ class DiskSlots(Slots):
         from talos.disks.install.boot_loader import load_images
         from talos.disks.install.boot_loader_update import update_boot_loader
 
-        system = await self._find_disk()
-        sector_size = (await self._state.get(kinds.DISK, system.disk_id)).spec.sector_size
-        target = self.open_target(system.dev_path, sector_size or SECTOR)
+        target = await self._find_target()
 
         def update() -> None:
             update_boot_loader(target, load_images(), lambda line: self._log.info(f"boot loader: {line}"))
 
         await trio.to_thread.run_sync(update)
+
+    async def _find_target(self) -> "BlockTarget":
+        system = await self._find_disk()
+        try:
+            sector_size = (await self._state.get(kinds.DISK, system.disk_id)).spec.sector_size
+        except NotFoundError:
+            raise UserError("the system disk is gone", where=system.dev_path) from None
+        return self.open_target(system.dev_path, sector_size or SECTOR)
 
     async def _find(self) -> "SlotsOnDisk":
         from talos.disks.install.slots import Slots as SlotsOnDisk
@@ -198,8 +249,20 @@ class FolderSlots(Slots):
         return lambda report: self._folder.write(slot, release.layer.read(INITRAMFS), report)
 
     @override
-    async def boot_once(self, slot: str) -> None:
+    async def read_boot_loader(self, release: Release) -> bytes:
+        del release
+        await trio.lowlevel.checkpoint()
+        return b""  # the launcher is the host's
+
+    @override
+    async def boot_once(self, slot: str, boot_loader: bytes = b"", report: Report = drop) -> None:
+        del boot_loader, report
         await trio.to_thread.run_sync(self._folder.boot_once, slot)
+
+    @override
+    async def end_boot_loader_trial(self, *, has_failed: bool) -> None:
+        del has_failed
+        await trio.lowlevel.checkpoint()
 
     @override
     async def make_default(self, slot: str) -> None:

@@ -22,7 +22,7 @@ from talos.machined.logs.last_boot import LastBoot
 from talos.machined.node.config_store import load_config
 from talos.machined.node.meta_store import MetaStore
 from talos.machined.upgrade.image import Release
-from talos.machined.upgrade.slots import Slots, SlotState
+from talos.machined.upgrade.slots import Report, Slots, SlotState, drop
 from talos.resource import ids, kinds
 from talos.resource.state import NotFoundError, State
 from talos.system.errors import UserError
@@ -57,10 +57,10 @@ from talos.upgrade.state import (
 SELF_CHECK = "selfCheck"
 """The phase, in events, of a system on trial."""
 BY_HAND = "rolled back by hand"
+LOADER_FAILED = "its boot loader did not come up; an upgrade to it keeps the present one from now on"
 NETWORK = "network"
 """Among the checks: addresses and connectivity."""
 
-type Report = Callable[[str], None]
 type Installer = Callable[[Report], Awaitable[None]]
 """Writes a release and reports its steps; UserError, OSError."""
 
@@ -151,7 +151,8 @@ class Upgrader:
             before = IDLE
             with self._going_on():
                 await self.meta.delete(STATE_TAG)
-        after = start(before, running=self.running, cause=explain(last, before.phase))
+        cause = await self._find_loader_cause(before) or explain(last, before.phase)
+        after = start(before, running=self.running, cause=cause)
         self.current, self.cause = before, last.cause if last else ""
         is_news = after != before
         if is_news:
@@ -179,6 +180,15 @@ class Upgrader:
             yield
         except (UserError, OSError) as error:
             self.log.warning("the state of the upgrade can't be kept in META", reason=str(error))
+
+    async def _find_loader_cause(self, before: Upgrade) -> str:
+        """That a new boot loader did not start what was staged; empty when it did, or there was none."""
+        if before.phase is not Phase.STAGED or self.running != before.previous:
+            return ""
+        try:
+            return LOADER_FAILED if (await self.slots.read()).has_failed_loader else ""
+        except (UserError, OSError):
+            return ""  # what is wrong with the slots is reported when they are used
 
     def _announce(self, state: Upgrade) -> None:
         self.log.error(f"the upgrade to {state.version} was reverted", reason=state.reason)
@@ -228,13 +238,15 @@ class Upgrader:
         await self.check(release, force=force)
         slot = other_slot(self.running)
         write = await self.slots.prepare(release, slot)
+        is_old = is_older(release.manifest.version, get_version().tag)
+        boot_loader = b"" if is_old else await self.slots.read_boot_loader(release)
         checks = await self.list_checks()
 
         async def install(report: Report) -> None:
             async with self.lock():
                 await self._keep_running()
                 await trio.to_thread.run_sync(write, partial(trio.from_thread.run_sync, report))
-                await self._stage(release.manifest.version, checks)
+                await self._stage(release.manifest.version, checks, boot_loader, report)
             report(f"{release.manifest.version} is in slot {slot}, which the next reboot tries")
 
         return install
@@ -308,7 +320,9 @@ class Upgrader:
             raise UserError(BUSY, where="upgrade", hint="wait for its end")
         return self._writing
 
-    async def _stage(self, version: str, checks: Sequence[str]) -> None:
+    async def _stage(
+        self, version: str, checks: Sequence[str], boot_loader: bytes = b"", report: Report = drop
+    ) -> None:
         staged = stage(
             self.current,
             running=self.running,
@@ -318,7 +332,7 @@ class Upgrader:
         )
         with trio.CancelScope(shield=True):  # a caller who leaves has all of it or nothing
             await self._set(staged)
-            await self.slots.boot_once(staged.slot)
+            await self.slots.boot_once(staged.slot, boot_loader, report)
 
     async def confirm(self) -> None:
         """This system has come up: GRUB counts its starts anew. UserError, OSError.
@@ -333,6 +347,8 @@ class Upgrader:
             if found.count or found.damage:
                 await self._judge_starts(found)
                 await self.slots.reset_boot_count()
+            if self.current.phase not in PENDING:
+                await self._end_boot_loader_trial(found)
 
     @asynccontextmanager
     async def _judging(self) -> AsyncGenerator[None]:
@@ -385,12 +401,20 @@ class Upgrader:
         async with self._judging():
             if self.current.phase is not Phase.TRIAL:
                 return
-            await self._read_slots()
+            await self._end_boot_loader_trial(await self._read_slots())
             await self._update_boot_loader()
             await self.slots.make_default(self.current.slot)
             await self._set(bless(self.current))
         self.publish(pb.PhaseEvent(phase=SELF_CHECK, action=pb.PhaseEvent.STOP))
         self.log.info(f"{self.current.version} in slot {self.current.slot} is the default from now on")
+
+    async def _end_boot_loader_trial(self, found: SlotState) -> None:
+        if found.has_failed_loader:
+            self.log.warning("the upgrade's boot loader did not come up and is left out from now on")
+        try:
+            await self.slots.end_boot_loader_trial(has_failed=found.has_failed_loader)
+        except (UserError, OSError) as error:
+            self.log.warning("what is left of a new boot loader's trial can't be removed", reason=str(error))
 
     async def _update_boot_loader(self) -> None:
         """Have GRUB replaced, unless this system is the older one. After a failure it is what it was."""
@@ -399,7 +423,7 @@ class Upgrader:
             return
         try:
             await self.slots.update_boot_loader()
-        except (UserError, OSError, NotFoundError) as error:
+        except (UserError, OSError) as error:
             self.log.warning("the boot loader is not replaced by this release's", reason=str(error))
 
     async def revert(self, reason: str) -> None:

@@ -68,8 +68,9 @@ def test_neither_slot_is_said_and_waited_for() -> None:
 
 @pytest.mark.parametrize("slot", ["", "A", "B"])
 @pytest.mark.parametrize("count", range(MAX_COUNT + 1))
-def test_what_was_made_is_parsed(slot: str, count: int) -> None:
-    environment = Environment(next_slot=slot, count=count)
+@pytest.mark.parametrize("by_trial_loader", [False, True])
+def test_what_was_made_is_parsed(slot: str, count: int, by_trial_loader: bool) -> None:
+    environment = Environment(next_slot=slot, count=count, by_trial_loader=by_trial_loader)
     data = make_environment(environment)
     assert len(data) == SIZE
     assert data.startswith(b"# GRUB Environment Block\n")
@@ -88,8 +89,9 @@ GOOD = make_environment(Environment())
         GOOD.replace(b"GRUB", b"grub"),
         b"\xff" * SIZE,
         GOOD.replace(b"boot_count=\n", b"boot_count=7"),
-        GOOD.replace(b"boot_count=\n##", b"boot_count=-1\n"),
+        GOOD.replace(b"boot_count=\n", b"boot_count=-1\n")[:SIZE],
         GOOD.replace(b"next_entry=\n", b"next_entry=C\n")[:SIZE],
+        GOOD.replace(b"next_loader=\n", b"next_loader=../X\n")[:SIZE],
     ],
 )
 def test_garbage_is_refused(data: bytes) -> None:

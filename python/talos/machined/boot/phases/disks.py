@@ -4,7 +4,13 @@ import trio
 
 from talos.disks.disk import Disk, read_disks
 from talos.disks.refresh import refresh_discovery
-from talos.disks.reset import WIPE_ARGUMENT, erase_system, find_parts, parse_wipe_argument
+from talos.disks.reset import (
+    WIPE_ARGUMENT,
+    erase_system,
+    find_parts,
+    parse_wipe_argument,
+    remove_boot_entries,
+)
 from talos.machined.boot.machine import Machine
 from talos.machined.boot.phases.reset import unmount_disk
 from talos.machined.boot.sequence import Phase, Task
@@ -76,6 +82,7 @@ async def wipe_system_disk(machine: Machine, labels: tuple[str, ...]) -> None:
     for line in [str(part) for part in parts] or [disk.describe()]:
         machine.log.warning("erasing", what=line, reason=WIPE_ARGUMENT)
     unmount_disk(disk.path, machine.ports.mounts, machine.log)
+    await trio.to_thread.run_sync(remove_boot_entries, disk, parts, machine.log.warning)
     await trio.to_thread.run_sync(erase_system, disk, parts)
     await refresh_discovery(machine.state)
 

@@ -4,7 +4,7 @@ from functools import partial
 
 import trio
 
-from talos.disks.reset import ResetPlan, erase_system, erase_user_disks
+from talos.disks.reset import ResetPlan, erase_system, erase_user_disks, remove_boot_entries
 from talos.machined.boot.sequence import Phase, Task
 from talos.system.block.partitions import name_partition
 from talos.system.logging import Log
@@ -24,6 +24,7 @@ def make_reset(plan: ResetPlan, mounts: Mounts, log: Log) -> tuple[Phase, ...]:
         assert disk is not None
         for line in plan.describe():
             log.info("erasing", what=line)
+        await trio.to_thread.run_sync(remove_boot_entries, disk, plan.parts, log.warning)
         await trio.to_thread.run_sync(erase_system, disk, plan.parts)
 
     async def erase_users() -> None:

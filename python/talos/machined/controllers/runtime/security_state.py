@@ -9,14 +9,11 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.runtime_pb2 import SecurityStateSpec
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Output
+from talos.system.efi_variables import ATTRIBUTES, FOLDER, GLOBAL
 from talos.system.files import Files
 
 PCR_KEY = "/.extra/tpm2-pcr-public-key.pem"
-_EFI_VARIABLES = "/sys/firmware/efi/efivars"
-_GLOBAL = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _LOADER = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
-_ATTRIBUTES = 4
-"""Bytes before a variable's value."""
 _SIGNATURES_ENFORCED = "/sys/module/module/parameters/sig_enforce"
 _SELINUX_ENFORCES = "/sys/fs/selinux/enforce"
 _ENTRY_PREFIX = "Talos-"
@@ -78,7 +75,7 @@ def _read_fingerprint(files: Files) -> str:
 
 
 def _read_flag(files: Files, name: str) -> bool:
-    return _read_variable(files, name, _GLOBAL) == b"\1"
+    return _read_variable(files, name, GLOBAL) == b"\1"
 
 
 def _read_text(files: Files, name: str) -> str:
@@ -87,7 +84,7 @@ def _read_text(files: Files, name: str) -> str:
 
 def _read_variable(files: Files, name: str, vendor: str) -> Sequence[int] | bytes:
     try:
-        return files.read_bytes(f"{_EFI_VARIABLES}/{name}-{vendor}")[_ATTRIBUTES:]
+        return files.read_bytes(f"{FOLDER}/{name}-{vendor}")[ATTRIBUTES.size :]
     except OSError:
         return b""
 

@@ -1,0 +1,53 @@
+"""A new GRUB that hangs on UEFI: the firmware's watchdog or a power cut ends it, the old one starts."""
+
+from driver.machine import Machine
+from driver.scenarios import (
+    UPGRADE_SECONDS,
+    UPGRADED,
+    install_release,
+    read_diagnostics,
+    read_version,
+    wait_for_installed,
+)
+from driver.world import World
+
+ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "boot-loader")
+NODES = {"node": UPGRADED}
+FIRMWARE_SECONDS = 300
+"""Of its watchdog, from the start of a boot entry on (UEFI specification 2.10, section 3.1.2).
+
+It counts its own ticks, of which a busy emulator loses some: 337 s at a load of 12.
+"""
+
+
+def check_reverted(node: Machine, version: str) -> None:
+    node.wait_for_console_text(f"the upgrade to {version} was reverted", 300)
+    wait_for_installed(node)
+    assert read_version(node) == "v1.15.0-alpha.0 in A"
+    assert f"{version} in slot B did not start: its boot loader did not come up" in read_diagnostics(node)
+
+
+def test(world: World) -> None:
+    node = world["node"]
+    releases = install_release(world, node, firmware="uefi")
+
+    world.section("the firmware's watchdog resets the machine")
+    line = "this boot loader hangs"
+    image = releases.make("v1.15.1", boot=releases.make_boot_loader("hangs", line, hangs=True))
+    node.client.run("upgrade", "--image", image, "--no-reboot", seconds=UPGRADE_SECONDS)
+    node.talosctl("reboot", "--wait=false")
+    node.wait_for_reset()
+    node.wait_for_console_text(line)
+    node.wait_for_reset(3 * FIRMWARE_SECONDS)
+    check_reverted(node, "v1.15.1")
+
+    world.section("a power cut")
+    line = "this one hangs, too"
+    image = releases.make("v1.15.2", boot=releases.make_boot_loader("hangs-too", line, hangs=True))
+    node.client.run("upgrade", "--image", image, "--no-reboot", seconds=UPGRADE_SECONDS)
+    node.talosctl("reboot", "--wait=false")
+    node.wait_for_reset()
+    node.wait_for_console_text(line)
+    node.crash()
+    node.start()
+    check_reverted(node, "v1.15.2")

@@ -1,0 +1,73 @@
+"""The firmware's own variables, which the kernel shows as files (Documentation/filesystems/efivarfs.rst).
+
+What they are kept in is small, wears out, and is the board's own: variables are made and deleted, never
+changed, and a new one is read back.
+"""
+
+import errno
+import os
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = "/sys/firmware/efi/efivars"
+GLOBAL = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
+"""The vendor of the variables that the UEFI specification defines."""
+ATTRIBUTES = struct.Struct("<I")
+"""Before a variable's value."""
+_KEPT = 0x7
+"""NON_VOLATILE, BOOTSERVICE_ACCESS, RUNTIME_ACCESS."""
+_MAX_VALUE = 64 << 10
+"""Bytes that are read of one: firmware takes 32 KiB at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class EfiVariables:
+    """Those that the UEFI specification defines. OSError: firmware without room, or that refuses writes."""
+
+    folder: Path = Path(FOLDER)
+
+    def list(self) -> Sequence[str]:
+        """Their names; none where the machine was started without UEFI."""
+        try:
+            names = sorted(path.name for path in self.folder.iterdir())
+        except FileNotFoundError:
+            return ()
+        return [name.removesuffix(f"-{GLOBAL}") for name in names if name.endswith(f"-{GLOBAL}")]
+
+    def read(self, name: str) -> bytes | None:
+        """A value; None where there is no such variable."""
+        try:
+            with self._path(name).open("rb", buffering=0) as file:
+                return file.read(_MAX_VALUE)[ATTRIBUTES.size :]
+        except FileNotFoundError:
+            return None
+
+    def make(self, name: str, value: bytes) -> None:
+        """Make a variable, which must not be there yet."""
+        path = self._path(name)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            os.write(descriptor, ATTRIBUTES.pack(_KEPT) + value)  # whole, or it is refused
+        except OSError:
+            self._drop(name)
+            raise
+        finally:
+            os.close(descriptor)
+        if self.read(name) != value:
+            self._drop(name)
+            raise OSError(errno.EIO, "reads differently from what was written", str(path))
+
+    def _drop(self, name: str) -> None:
+        """Delete one that was not made: the kernel shows its file all the same."""
+        with suppress(OSError):
+            self.delete(name)
+
+    def delete(self, name: str) -> None:
+        """Delete a variable, if it is there."""
+        self._path(name).unlink(missing_ok=True)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}-{GLOBAL}"
