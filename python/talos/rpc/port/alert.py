@@ -4,7 +4,7 @@ asyncio closes the connection and drops the alert that OpenSSL has for the clien
 can't tell a certificate that is not accepted from a node that is going down.
 """
 
-# The type stubs know few of the methods that asyncio's TLS consists of.
+# The type stubs know few of the methods that asyncio's TLS consists of, and whole seconds only.
 # pyright: reportAttributeAccessIssue=false, reportUnknownMemberType=false
 # pyright: reportGeneralTypeIssues=false, reportOptionalMemberAccess=false
 
@@ -40,7 +40,7 @@ class AlertingProtocol(asyncio.sslproto.SSLProtocol):
             context,
             waiter,
             server_side=True,
-            ssl_handshake_timeout=limits.handshake_timeout,
+            ssl_handshake_timeout=limits.handshake_timeout,  # pyright: ignore[reportArgumentType]
             ssl_shutdown_timeout=limits.shutdown_timeout,
         )
         self.gone = asyncio.Event()

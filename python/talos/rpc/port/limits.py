@@ -46,7 +46,7 @@ class Limits:
     hello_timeout: float = 3.0
     """Seconds until the first byte of a TLS handshake."""
 
-    handshake_timeout: int = 10
+    handshake_timeout: float = 10.0
     """Seconds of a TLS handshake, which takes 2 to 3 round trips."""
 
     shutdown_timeout: float = 2.0
