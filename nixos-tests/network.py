@@ -165,6 +165,14 @@ BONDS: dict[str, dict[str, Any]] = {
 """Settings of a bond, and its status; 0 is not shown. All modes, and each option in one that has it."""
 
 
+TRACKED = "/proc/sys/net/netfilter/nf_conntrack_count"
+"""How many connections the kernel tracks, the test's own among them: none before there is a firewall.
+
+An answer that is under way when it comes makes that connection an established one, and the other machine
+keeps it.
+"""
+
+
 def make_patch(own: int, *, bond: str = FIRST_BOND, firewall: str = "") -> str:
     """The documents of one of the machines; the other one has the mirrored addresses."""
     names = ("one", "two") if own == 1 else ("two", "one")
@@ -279,6 +287,9 @@ def run(world: World, one: Machine, two: Machine) -> None:
 
     world.section("the firewall: the tunnel's packets come through, the VLAN's do not")
     apply(two, cluster, make_patch(2, firewall=FIREWALL))
+    two.wait_until(
+        "connections are tracked", lambda: _assert(int(two.client.run("read", TRACKED).stdout) > 0)
+    )
     one.wait_until("10.20.0.2 is closed", lambda: _assert(not reaches(one, "10.20.0.2")))
     assert reaches(one, "10.40.0.2")
     chains = {str(at(chain, "metadata.id")) for chain in two.get("nftableschain")}

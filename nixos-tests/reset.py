@@ -38,6 +38,11 @@ def list_filesystems(node: Machine) -> dict[str, str]:
     }
 
 
+def check_devices(node: Machine) -> None:
+    found = {str(at(device, "metadata.id")) for device in node.get("blockdevices")}
+    assert {"vda5", "vda6"} <= found, found
+
+
 def assert_empty(disk: Path) -> None:
     """The file of a disk has nothing where filesystems have their mark."""
     with disk.open("rb") as file:
@@ -61,6 +66,8 @@ def test(world: World) -> None:
     node.talosctl("meta", "write", TAG, KEPT)
     machine_id = node.client.run("read", "/etc/machine-id").stdout
     log = node.client.run("read", MARKER).stdout.splitlines()[0]
+
+    node.wait_until("udevd knows the new partitions", lambda: check_devices(node))
 
     world.section("what is in use, or not there, is not erased")
     refuse(node, "wipe", "disk", "vda", reason='blockdevice "vda" is the system disk (use talosctl reset')
