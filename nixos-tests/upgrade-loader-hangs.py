@@ -1,6 +1,7 @@
 """A new GRUB that hangs on UEFI: the firmware's watchdog or a power cut ends it, the old one starts."""
 
 from driver.machine import Machine
+from driver.releases import Releases
 from driver.scenarios import (
     UPGRADE_SECONDS,
     UPGRADED,
@@ -20,6 +21,16 @@ It counts its own ticks, of which a busy emulator loses some: 337 s at a load of
 """
 
 
+def boot_hanging_loader(node: Machine, releases: Releases, version: str, line: str) -> None:
+    """Upgrade to a release whose GRUB hangs, and reboot until that has written its line."""
+    boot = releases.make_boot_loader(f"hangs-{version}", line, hangs=True)
+    image = releases.make(version, boot=boot)
+    node.client.run("upgrade", "--image", image, "--no-reboot", seconds=UPGRADE_SECONDS)
+    node.talosctl("reboot", "--wait=false")
+    node.wait_for_reset()
+    node.wait_for_console_text(line)
+
+
 def check_reverted(node: Machine, version: str) -> None:
     node.wait_for_console_text(f"the upgrade to {version} was reverted", 300)
     wait_for_installed(node)
@@ -32,22 +43,12 @@ def test(world: World) -> None:
     releases = install_release(world, node, firmware="uefi")
 
     world.section("the firmware's watchdog resets the machine")
-    line = "this boot loader hangs"
-    image = releases.make("v1.15.1", boot=releases.make_boot_loader("hangs", line, hangs=True))
-    node.client.run("upgrade", "--image", image, "--no-reboot", seconds=UPGRADE_SECONDS)
-    node.talosctl("reboot", "--wait=false")
-    node.wait_for_reset()
-    node.wait_for_console_text(line)
+    boot_hanging_loader(node, releases, "v1.15.1", "this boot loader hangs")
     node.wait_for_reset(3 * FIRMWARE_SECONDS)
     check_reverted(node, "v1.15.1")
 
     world.section("a power cut")
-    line = "this one hangs, too"
-    image = releases.make("v1.15.2", boot=releases.make_boot_loader("hangs-too", line, hangs=True))
-    node.client.run("upgrade", "--image", image, "--no-reboot", seconds=UPGRADE_SECONDS)
-    node.talosctl("reboot", "--wait=false")
-    node.wait_for_reset()
-    node.wait_for_console_text(line)
+    boot_hanging_loader(node, releases, "v1.15.2", "this one hangs, too")
     node.crash()
     node.start()
     check_reverted(node, "v1.15.2")

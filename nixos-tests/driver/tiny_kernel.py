@@ -6,16 +6,22 @@ For GRUB on firmware without UEFI, which enters it in 32 bits with the address o
 
 import struct
 
-CODE = b"".join(
+WRITE_TEXT = b"".join(
     (
-        b"\x8b\xb6\x28\x02\x00\x00",  # mov esi, [esi + 0x228]  the command line
         b"\xac\x84\xc0",  # next: lodsb; test al, al
-        b"\x74\x14",  # jz reset
+        b"\x74\x14",  # jz end
         b"\x88\xc4\x66\xba\xfd\x03",  # mov ah, al; mov dx, 0x3fd
         b"\xec\xa8\x20\x74\xfb",  # busy: in al, dx; test al, 0x20; jz busy
         b"\x88\xe0\x66\xba\xf8\x03\xee",  # mov al, ah; mov dx, 0x3f8; out dx, al
         b"\xeb\xe7",  # jmp next
-        b"\x66\xba\xf9\x0c\xb0\x06\xee",  # reset: mov dx, 0xcf9; mov al, 6; out dx, al
+    )
+)
+"""Writes what ESI (RSI in 64 bits) points at to the serial line, up to its NUL, and goes on behind itself."""
+CODE = b"".join(
+    (
+        b"\x8b\xb6\x28\x02\x00\x00",  # mov esi, [esi + 0x228]  the command line
+        WRITE_TEXT,
+        b"\x66\xba\xf9\x0c\xb0\x06\xee",  # mov dx, 0xcf9; mov al, 6; out dx, al
         b"\xf4\xeb\xfd",  # hlt, for ever
     )
 )

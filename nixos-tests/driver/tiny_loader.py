@@ -5,18 +5,15 @@ A PE32+ image with one section (https://learn.microsoft.com/windows/win32/debug/
 
 import struct
 
+from driver.tiny_kernel import WRITE_TEXT
+
 _ERROR = 0x8000000000000003
 """EFI_UNSUPPORTED."""
 _CODE = b"".join(
     (
         b"\x56\x48\x8d\x35\x26\x00\x00\x00",  # push rsi; lea rsi, [rip + 0x26]  the line
-        b"\xac\x84\xc0",  # next: lodsb; test al, al
-        b"\x74\x14",  # jz end
-        b"\x88\xc4\x66\xba\xfd\x03",  # mov ah, al; mov dx, 0x3fd
-        b"\xec\xa8\x20\x74\xfb",  # busy: in al, dx; test al, 0x20; jz busy
-        b"\x88\xe0\x66\xba\xf8\x03\xee",  # mov al, ah; mov dx, 0x3f8; out dx, al
-        b"\xeb\xe7",  # jmp next
-        b"\x48\xb8" + struct.pack("<Q", _ERROR),  # end: mov rax, error
+        WRITE_TEXT,
+        b"\x48\xb8" + struct.pack("<Q", _ERROR),  # mov rax, error
         b"\x5e\xc3\x90",  # pop rsi; ret
     )
 )

@@ -8,6 +8,7 @@ from talos.daemon.health_calls import ClusterNodes, NodeCalls
 from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.resource import kinds
 from talos.resource.objects import to_plain
+from talos.talosctl.client.endpoint import Endpoint
 from talos.talosctl.client.health import SessionCalls
 from talos.talosctl.kubernetes.components import STATIC_PODS
 from talos.talosctl.kubernetes.removals import Minor, Removals
@@ -71,9 +72,8 @@ async def open_servers(
     """A client of each node's API server, and of the endpoint: a node may not be in reach. RpcError."""
     servers = {"at the endpoint": client}
     for node in nodes.control_plane:
-        host = f"[{node}]" if ":" in node else node
         for spec in await calls.specs(node, kinds.API_SERVER_CONFIG):
-            servers[f"of node {node}"] = client.at(f"https://{host}:{spec.local_port}")
+            servers[f"of node {node}"] = client.at(f"https://{Endpoint(host=node, port=spec.local_port)}")
     return servers
 
 

@@ -160,10 +160,11 @@ class VolumeManagerController(Controller):
         if is_user_volume(config.spec) and EPHEMERAL.label not in self._mounted:
             return VolumeState(phase=enums.VOLUME_PHASE_WAITING)
         target = config.spec.mount.target_path
+        if is_user_volume(config.spec):
+            target = f"{USER_VOLUMES}/{target}"
         if config.spec.type in _PLAIN:
             if is_user_volume(config.spec):
-                path = f"{USER_VOLUMES}/{target}"
-                await trio.to_thread.run_sync(self._context.make_folder, path, config.spec.mount.file_mode)
+                await trio.to_thread.run_sync(self._context.make_folder, target, config.spec.mount.file_mode)
                 return VolumeState(phase=enums.VOLUME_PHASE_READY)
             # Those in another volume have a path relative to it, and are mounted with it.
             return VolumeState(
@@ -185,8 +186,6 @@ class VolumeManagerController(Controller):
         place = await provide(self._context.blocks, wanted, disks, self._context.log, progress)
         if place is None:
             return VolumeState(phase=enums.VOLUME_PHASE_MISSING)
-        if is_user_volume(config.spec):
-            target = f"{USER_VOLUMES}/{target}"
         await self._mount(config, wanted, place, target)
         return _make_state(place, enums.VOLUME_PHASE_READY, target)
 
