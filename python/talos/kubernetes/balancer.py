@@ -1,4 +1,4 @@
-"""A TCP balancer: each connection goes to a server that accepts it."""
+"""A TCP balancer: each connection goes to a server that answers it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,12 @@ type Endpoint = tuple[str, int]
 CONNECT_SECONDS = 3.0
 """For a server to accept; after this the next one is tried."""
 REST_SECONDS = 10.0
-"""Seconds for which a server that did not accept is only asked when no other one does."""
+"""Seconds for which a server that did not answer is only asked when no other one does."""
 MAX_CONNECTIONS = 1024
+MAX_UNANSWERED = 16384
+"""Bytes of a client that are kept for another server: a record of TLS, more than a handshake begins with."""
 _BLOCK = 65536
+_FAILED = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 @dataclass(slots=True)
@@ -27,7 +30,12 @@ class _Server:
 
 
 class Balancer:
-    """Servers in turn, those first that have not failed lately. ``report`` gets each one's health."""
+    """Servers in turn, those first that have not failed lately. ``report`` gets each one's health.
+
+    A server that stops has accepted connections that it does not answer any more. Such a connection goes on
+    at another server, which gets what the client has said so far. In TLS that is the first message of the
+    handshake, which asks for nothing yet.
+    """
 
     def __init__(self, report: Callable[[Endpoint, bool], Any]) -> None:
         self._servers: list[_Server] = []
@@ -42,47 +50,95 @@ class Balancer:
     async def serve(self, client: trio.SocketStream) -> None:
         """Pass bytes both ways until both sides have ended, or one has failed."""
         async with self._free, client:
-            upstream = await self._connect()
-            if upstream is None:
-                return
-            async with upstream, trio.open_nursery() as nursery:
+            exchange = _Exchange(client)
+            for server in sorted(self._servers, key=lambda one: not one.is_healthy):
+                upstream = await self._connect(server)
+                if upstream is None:
+                    continue
+                async with upstream:
+                    await exchange.run(upstream)
+                if not exchange.may_move:
+                    return
+                self._note(server, healthy=False)
 
-                async def upwards() -> None:
-                    if not await _copy(client, upstream):
-                        nursery.cancel_scope.cancel()
-
-                nursery.start_soon(upwards)
-                if not await _copy(upstream, client):
-                    nursery.cancel_scope.cancel()
-
-    async def _connect(self) -> trio.SocketStream | None:
-        for server in sorted(self._servers, key=lambda one: not one.is_healthy):
-            stream: trio.SocketStream | None = None
-            with trio.move_on_after(CONNECT_SECONDS):
-                try:
-                    stream = await trio.open_tcp_stream(*server.endpoint)
-                except OSError:
-                    stream = None
-            self._note(server, healthy=stream is not None)
-            if stream is not None:
-                if server in self._servers:  # else it has left meanwhile
-                    # The next connection begins with another one.
-                    self._servers.remove(server)
-                    self._servers.append(server)
-                return stream
-        return None
+    async def _connect(self, server: _Server) -> trio.SocketStream | None:
+        stream: trio.SocketStream | None = None
+        with trio.move_on_after(CONNECT_SECONDS):
+            try:
+                stream = await trio.open_tcp_stream(*server.endpoint)
+            except OSError:
+                stream = None
+        self._note(server, healthy=stream is not None)
+        if stream is not None and server in self._servers:  # else it has left meanwhile
+            # The next connection begins with another one.
+            self._servers.remove(server)
+            self._servers.append(server)
+        return stream
 
     def _note(self, server: _Server, *, healthy: bool) -> None:
         server.failed_at = float("-inf") if healthy else trio.current_time()
         self._report(server.endpoint, healthy)
 
 
-async def _copy(source: trio.SocketStream, target: trio.SocketStream) -> bool:
-    """Pass on until the source ends; false when a side has failed."""
-    try:
-        while block := await source.receive_some(_BLOCK):
-            await target.send_all(block)
-        await target.send_eof()
-    except (trio.BrokenResourceError, trio.ClosedResourceError):
-        return False
-    return True
+@dataclass(slots=True)
+class _Exchange:
+    """What a client and a server say to each other."""
+
+    client: trio.SocketStream
+    may_move: bool = True
+    """Whether another server may take over: the client waits, and has had no answer."""
+    unanswered: bytes = b""
+    """What the client has said, for as long as another server may take over."""
+
+    async def run(self, server: trio.SocketStream) -> None:
+        """Pass bytes both ways until both sides have ended, or one has failed."""
+        async with trio.open_nursery() as nursery:
+
+            async def upwards() -> None:
+                if not await self._ask(server):
+                    nursery.cancel_scope.cancel()
+
+            nursery.start_soon(upwards)
+            if not await self._answer(server):
+                nursery.cancel_scope.cancel()
+
+    async def _ask(self, server: trio.SocketStream) -> bool:
+        """Pass on what the client says until it ends; false when a side has failed."""
+        try:
+            await server.send_all(self.unanswered)
+            while block := await self._hear():
+                await server.send_all(block)
+            await server.send_eof()
+        except _FAILED:
+            return False
+        return True
+
+    async def _hear(self) -> bytes:
+        try:
+            block = await self.client.receive_some(_BLOCK)
+        except _FAILED:
+            self._stay()
+            raise
+        if self.may_move:
+            self.unanswered += block
+            if not block or len(self.unanswered) > MAX_UNANSWERED:
+                self._stay()
+        return block
+
+    async def _answer(self, server: trio.SocketStream) -> bool:
+        """Pass on what the server says; false when a side has failed, or another server may take over."""
+        try:
+            block = await server.receive_some(_BLOCK)
+            if not block and self.may_move:
+                return False
+            self._stay()
+            while block:
+                await self.client.send_all(block)
+                block = await server.receive_some(_BLOCK)
+            await self.client.send_eof()
+        except _FAILED:
+            return False
+        return True
+
+    def _stay(self) -> None:
+        self.may_move, self.unanswered = False, b""

@@ -2,7 +2,8 @@
 
 The maintained client for Python takes 60 MB of memory for what is four kinds of request here. Calls block,
 so they run in threads, trio's on a node and asyncio's in talosctl; every one has a timeout and a bound on
-what it reads.
+what it reads. What an API server that stops leaves undone is asked for again, by the rules of client-go
+(rest/with_retry.go): any request that is refused for now, and a GET whose connection ends without an answer.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import http.client
 import json
 import os
 import ssl
+import time
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -24,12 +26,19 @@ import yaml
 from talos.system.errors import UserError
 
 TIMEOUT = 15.0
+MAX_REPEATS = 3
+"""Of a request that an API server which stops has not taken; the next server gets it, if there is one."""
+MAX_PAUSE = 5.0
+"""Seconds that such an API server may ask for before a request is repeated."""
 MAX_REPLY = 16 << 20
 POD_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where the kubelet puts what a pod's account needs."""
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
+
+_ENDED = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError)
+"""How a connection ends that an API server which stops had accepted."""
 
 type Reply = dict[str, Any]
 type InThread = Callable[[Callable[[], Reply]], Awaitable[Reply]]
@@ -188,16 +197,43 @@ class KubernetesClient:
         kind: str = JSON,
         accept: str = "*/*",
     ) -> tuple[int, bytes]:
-        connection, headers = self.open(), self.headers | {"Content-Type": kind, "Accept": accept}
+        headers = self.headers | {"Content-Type": kind, "Accept": accept}
+        send = partial(self._send, method, path, None if body is None else json.dumps(body), headers)
         try:
-            text = None if body is None else json.dumps(body)
-            connection.request(method, path, text, headers)
-            response = connection.getresponse()
-            return response.status, response.read(MAX_REPLY)
+            for _ in range(MAX_REPEATS):
+                try:
+                    status, answer, pause = send()
+                except _ENDED:
+                    if method != "GET":
+                        raise
+                    continue
+                if pause is None:
+                    return status, answer
+                time.sleep(pause)
+            status, answer, _ = send()
         except (OSError, http.client.HTTPException) as error:
             raise KubernetesError(0, f"{self._host}:{self._port}: {error}") from error
+        return status, answer
+
+    def _send(
+        self, method: str, path: str, text: str | None, headers: Mapping[str, str]
+    ) -> tuple[int, bytes, float | None]:
+        """One request: its status, its body, and the seconds to wait if it is to be repeated."""
+        connection = self.open()
+        try:
+            connection.request(method, path, text, headers)
+            response = connection.getresponse()
+            return response.status, response.read(MAX_REPLY), _find_pause(response)
         finally:
             connection.close()
+
+
+def _find_pause(response: http.client.HTTPResponse) -> float | None:
+    """The seconds to wait before a refused request is repeated; none when it need not be."""
+    asked = response.headers.get("Retry-After", "")
+    if response.status != HTTPStatus.SERVICE_UNAVAILABLE or not asked.isdecimal():
+        return None
+    return min(float(asked), MAX_PAUSE)
 
 
 def make_context(access: Access) -> ssl.SSLContext:

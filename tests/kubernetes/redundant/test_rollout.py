@@ -35,10 +35,15 @@ def patch(kubernetes: Kubernetes, arguments: Mapping[str, object]) -> None:
 
 
 def check_settled(kubernetes: Kubernetes) -> None:
-    """Assert that every API server is ready with its node's config."""
+    """Assert that every API server is ready with its node's config, as its kubelet and the API show it."""
     pods = kubernetes.get("pods", "-n", "kube-system", "--selector", "k8s-app=kube-apiserver")
     found = {pod["status"].get("hostIP"): pod for pod in pods}
-    for address in kubernetes.cluster.addresses[:NODES]:
+    for node in kubernetes.cluster.nodes[:NODES]:
+        address = str(node.address)
+        rows = kubernetes.cluster.rows("-n", address, "get", "staticpodstatus")
+        ready = {row["ID"]: row["READY"] for row in rows}
+        # The API keeps what a kubelet has shown before its node was restarted.
+        assert ready.get(f"kube-system/kube-apiserver-{node.name}") == "True", f"{address}: {ready}"
         (config,) = kubernetes.cluster.resource("-n", address, "apiserverconfig")
         metadata = cast("dict[str, object]", config["metadata"])
         pod = found.get(address)
@@ -112,6 +117,7 @@ def describe(absences: Absences, start: float) -> str:
 
 
 def test_api_servers_restart_one_after_another(redundant: Kubernetes) -> None:
+    wait_until_settled(redundant)
     start = time.monotonic()
     with ExitStack() as stack:
         absences = stack.enter_context(observed(redundant))
@@ -150,6 +156,7 @@ def find_broken(kubernetes: Kubernetes) -> Sequence[str]:
 @pytest.mark.soak
 def test_a_mistake_stops_at_the_first_node_until_it_is_mended(redundant: Kubernetes) -> None:
     """Slow: the kubelet starts what fails a few times before that is shown, and all nodes change twice."""
+    wait_until_settled(redundant)
     start = time.monotonic()
     with ExitStack() as stack:
         absences = stack.enter_context(observed(redundant))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import trio
@@ -19,6 +20,7 @@ from talos.kubed.rollout import (
     KEEP_EVERY,
     Changes,
     PodChange,
+    Progress,
     Turn,
     choose,
     find_progress,
@@ -123,9 +125,9 @@ class ControlPlanePodController(Controller):
         node, reason = nodename.spec.nodename, ""
         wanted = await self._make_pods(runtime)
         async with runtime.track_outputs():
-            changes = await _find_changes(runtime, wanted, node)
+            changes = await self._find_changes(runtime, wanted, node)
             await self._offer(runtime, changes, has_turn=False)
-            changes = await _find_changes(runtime, wanted, node)
+            changes = await self._find_changes(runtime, wanted, node)
             pending = [name for name, one in changes.items() if one.is_pending]
             underway = is_underway(changes, seconds=trio.current_time() - self._offered_at)
             if pending or underway:
@@ -135,6 +137,21 @@ class ControlPlanePodController(Controller):
             else:
                 await self._turn.give_back(node)
             return await self._report(runtime, pending, reason) if pending or underway else math.inf
+
+    async def _find_changes(
+        self, runtime: ControllerRuntime, wanted: Mapping[str, Mapping[str, Any]], node: str
+    ) -> Changes:
+        changes = await _read_changes(runtime, wanted, node)
+        server = changes.get(API_SERVER)
+        if (
+            server is not None
+            and server.is_pending
+            and not server.may_serve
+            and await self._is_ready(runtime)
+        ):
+            # The kubelet shows that some seconds later, and nothing at first when it starts again.
+            return {**changes, API_SERVER: replace(server, progress=Progress.READY)}
+        return changes
 
     async def _offer(self, runtime: ControllerRuntime, changes: Changes, *, has_turn: bool) -> None:
         """Write the pods whose wanted version may be offered; the others stay as they are."""
@@ -206,7 +223,7 @@ class ControlPlanePodController(Controller):
         return self._was_ready or await runtime.get_or_none(kinds.STATIC_POD, name) is not None
 
 
-async def _find_changes(
+async def _read_changes(
     runtime: ControllerRuntime, wanted: Mapping[str, Mapping[str, Any]], node: str
 ) -> dict[str, PodChange]:
     """How each pod is offered, and how far the kubelet is with it."""
