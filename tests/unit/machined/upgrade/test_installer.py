@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.unit.machined.api.conftest import FakeProcesses, make_upgrader
 
 from talos.api.definitions.block_pb2 import DiscoveredVolumeSpec, DiskSpec, SystemDiskSpec
 from talos.disks.layout import GIB, MINIMUM_SIZE
@@ -25,8 +26,6 @@ from talos.upgrade.layer import check_layer
 from talos.upgrade.manifest import parse_release
 from talos.upgrade.release import main
 from talos.upgrade.slot_folder import SlotFolder
-
-from .api.conftest import FakeProcesses, make_upgrader
 
 FILES = {
     "vmlinuz": b"kernel" * 5000,

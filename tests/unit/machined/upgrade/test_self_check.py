@@ -1,0 +1,193 @@
+"""What decides whether a trial is kept, and when a boot is confirmed."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import pytest
+import trio
+
+from talos.api.definitions.network_pb2 import StatusSpec
+from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
+from talos.machined.controllers.runtime.boot_confirmation import LIMIT as COME_UP_LIMIT
+from talos.machined.controllers.runtime.boot_confirmation import BootConfirmationController
+from talos.machined.controllers.runtime.self_check import LIMIT, STABLE, SelfCheckController, find_limit
+from talos.resource import ids, kinds
+from talos.resource.changes import put
+from talos.resource.controller.runtime import run_controllers
+from talos.resource.memory.state import MemoryState
+from talos.system.logging import Log
+from talos.testing.watchdog import MemoryWatchdog
+from talos.upgrade.state import IDLE, Phase
+
+from .machine import Machine
+
+
+async def _set_health(state: MemoryState, *, apid: bool, network: bool) -> None:
+    await put(state, kinds.SERVICE, "apid", ServiceSpec(running=True, healthy=apid))
+    await put(state, *ids.NETWORK_STATUS, StatusSpec(address_ready=network, connectivity_ready=True))
+
+
+async def answer(services: Sequence[str]) -> dict[str, str]:
+    """Of services that work."""
+    await trio.lowlevel.checkpoint()
+    assert services == ["apid"], "only services are asked"
+    return {}
+
+
+async def _wait(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - see below
+        await trio.sleep(0.5)  # no event: the mock clock moves on only while somebody sleeps
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("", LIMIT),
+        ("=600", 600),
+        ("=1", 30),
+        ("=99999999", 3600),
+        ("=nan", LIMIT),
+        ("=-5", LIMIT),
+        ("=\u0663", LIMIT),
+    ],
+)
+def test_the_limit_of_the_self_check_is_an_argument_of_the_kernel(text: str, limit: float) -> None:
+    assert find_limit(f"pti=on talos.trial talos.trial.limit{text} quiet") == limit
+
+
+@pytest.mark.parametrize(
+    ("apid", "network", "reason"),
+    [
+        (True, True, ""),
+        (False, True, "service apid is not healthy"),
+        (True, False, "the network is not ready"),
+        (False, False, "service apid is not healthy; the network is not ready"),
+    ],
+)
+async def test_the_self_check(
+    apid: bool, network: bool, reason: str, machine: Machine, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    await (await machine.boot()).roll_back()
+    upgrader = await machine.boot()
+    await _set_health(machine.state, apid=apid, network=network)
+    rebooted: list[float] = []
+    watchdog = MemoryWatchdog("/dev/watchdog0")
+    began = trio.current_time()
+
+    def reboot() -> None:
+        rebooted.append(trio.current_time() - began)
+
+    controller = SelfCheckController(
+        upgrader, reboot, answer, Log(write=machine.lines.append), lambda: watchdog
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_controllers, machine.state, [controller])
+        await _wait(lambda: upgrader.current.phase is not Phase.TRIAL)
+        took = trio.current_time() - began
+        await trio.sleep(1)
+        found = {one.id: one.spec for one in await machine.state.list(kinds.DIAGNOSTIC)}
+        nursery.cancel_scope.cancel()
+    if reason:
+        assert upgrader.current.reason == f"self-check: after {LIMIT:.0f} s: {reason}"
+        assert rebooted
+        assert rebooted[0] >= LIMIT  # the mock clock jumps while META is written, so there is no upper bound
+        assert list(found["upgrade-reverted"].details) == [upgrader.current.reason]
+        assert "/A/" in machine.slots.boot()
+        assert watchdog.armed, "it ends a reboot that hangs"
+    else:
+        assert upgrader.current.phase is Phase.BLESSED
+        assert (found, rebooted, machine.slots.default) == ({}, [], "B")
+        assert took >= STABLE
+        assert not watchdog.armed
+    assert watchdog.fed
+
+
+@pytest.mark.parametrize("silent", [1, 2, 1000])
+async def test_a_service_that_hangs_after_it_was_ready_is_not_blessed(
+    silent: int, machine: Machine, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    await (await machine.boot()).roll_back()
+    upgrader = await machine.boot()
+    # As the last check found it, which is made every 20 s only.
+    await _set_health(machine.state, apid=True, network=True)
+    asked: list[float] = []
+    rebooted = trio.Event()
+    began = trio.current_time()
+
+    async def ask(services: Sequence[str]) -> dict[str, str]:
+        await trio.lowlevel.checkpoint()
+        asked.append(trio.current_time() - began)
+        return dict.fromkeys(services, "no answer within 5.0 s") if len(asked) <= silent else {}
+
+    controller = SelfCheckController(upgrader, rebooted.set, ask, Log(write=machine.lines.append))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_controllers, machine.state, [controller])
+        await _wait(lambda: upgrader.current.phase is not Phase.TRIAL)
+        nursery.cancel_scope.cancel()
+    assert asked[0] >= STABLE
+    assert all(after - before >= STABLE for before, after in pairwise(asked))
+    if silent < len(asked):
+        assert (upgrader.current.phase, len(asked)) == (Phase.BLESSED, silent + 1)
+    else:
+        text = f"after {LIMIT:.0f} s: service apid does not answer: no answer within 5.0 s"
+        assert upgrader.current.reason == f"self-check: {text}"
+
+
+@pytest.mark.parametrize("healthy", [True, False])
+async def test_a_boot_is_confirmed_once_the_api_answers_or_after_a_while(
+    machine: Machine, autojump_clock: trio.testing.MockClock, *, healthy: bool
+) -> None:
+    del autojump_clock
+    upgrader, began = await machine.boot(), trio.current_time()
+    assert machine.slots.count == 1
+    controller = BootConfirmationController(upgrader, Log(write=machine.lines.append))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_controllers, machine.state, [controller])
+        await trio.sleep(5)
+        assert machine.slots.count == 1
+        await _set_health(machine.state, apid=healthy, network=False)
+        await _wait(lambda: machine.slots.count == 0)
+        nursery.cancel_scope.cancel()
+    took = trio.current_time() - began
+    assert took < COME_UP_LIMIT if healthy else took >= COME_UP_LIMIT
+
+
+async def test_a_trial_is_confirmed_by_its_self_check_only(
+    machine: Machine, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    await (await machine.boot()).roll_back()
+    upgrader = await machine.boot()
+    machine.slots.count = 2
+    await _set_health(machine.state, apid=True, network=False)
+    controller = BootConfirmationController(upgrader, Log(write=machine.lines.append))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_controllers, machine.state, [controller])
+        await trio.sleep(2 * COME_UP_LIMIT)
+        assert machine.slots.count == 2
+        await upgrader.bless()
+        await _wait(lambda: machine.slots.count == 0)
+        nursery.cancel_scope.cancel()
+    assert machine.slots.default == "B"
+
+
+async def test_a_trial_without_meta_goes_back(
+    machine: Machine, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    await (await machine.boot()).roll_back()
+    upgrader = await machine.boot()
+    upgrader.has_begun, upgrader.current = False, IDLE
+    watchdog, rebooted = MemoryWatchdog("/dev/watchdog0"), trio.Event()
+    log = Log(write=machine.lines.append)
+    controller = SelfCheckController(upgrader, rebooted.set, answer, log, lambda: watchdog)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_controllers, machine.state, [controller])
+        await rebooted.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        fed = watchdog.fed
+        await trio.sleep(LIMIT)
+        nursery.cancel_scope.cancel()
+    assert (watchdog.armed, watchdog.fed) == (True, fed)
