@@ -12,8 +12,8 @@ from driver.scenarios import (
     UPGRADE_SECONDS,
     UPGRADED,
     check_crash,
+    check_diagnostic,
     install_release,
-    read_diagnostics,
     read_version,
     wait_for_installed,
 )
@@ -75,7 +75,7 @@ def test(world: World) -> None:
         node.wait_for_console_text("the upgrade to v1.15.1 was reverted", UPGRADE_SECONDS)
     wait_for_installed(node)
     assert read_version(node) == OLD
-    assert re.search(REASON, read_diagnostics(node))
+    check_diagnostic(node, REASON)
     check_crash(node, "system image is corrupt")
     wait_for_count(node, boot, "")
     assert boot.find_start() == Start(first="A", second="B")

@@ -3,7 +3,14 @@
 from driver.client import at
 from driver.machine import Machine
 from driver.node import Disk, Node
-from driver.scenarios import apply_config, gibibytes, volumes, wait_for_installed
+from driver.scenarios import (
+    apply_config,
+    configure_if_needed,
+    gibibytes,
+    read_log,
+    volumes,
+    wait_for_installed,
+)
 from driver.world import World
 
 ASSETS = ("disk-image",)
@@ -12,7 +19,6 @@ BLANK = Disk(size="1G", bus="nvme")
 NODES = {"node": Node(boot="bios", disks={"system": IMAGE, "one": BLANK, "two": BLANK})}
 TAG = "0x0c"
 KEPT = "kept over restarts"
-LOG = "/var/log/machined.log"
 IMAGE_DIGEST = "/usr/install/rootfs.sqsh.sha256"
 """Of the system image, which the early init has just compared with it."""
 
@@ -30,19 +36,14 @@ def test(world: World) -> None:
 
     world.section("once more")
     node.start()
-    node.client.talosconfig = None
-    node.wait_for_port()
-    if node.client.run("version", insecure=True, check=False).code == 0:
-        apply_config(node, cluster)  # the config had not reached the disk
-    node.client.talosconfig = cluster.talosconfig
+    configure_if_needed(node, cluster)
     wait_for_installed(node)
     assert gibibytes(node, "EPHEMERAL") > 7, "EPHEMERAL was not grown to its disk"
     node.talosctl("meta", "write", TAG, KEPT)
     before = node.boot_id()
     machine_id = node.talosctl("read", "/etc/machine-id").stdout
     image = node.talosctl("read", IMAGE_DIGEST).stdout
-    log = node.talosctl("read", LOG).stdout.splitlines()
-    assert log, f"{LOG} is empty"
+    log = read_log(node)
 
     world.section("a partition and a whole disk for a user, at once; a disk that is in use is refused")
     node.talosctl("patch", "machineconfig", "--patch", make_volumes(WANTED | {"taken": REFUSED}))
@@ -58,7 +59,7 @@ def test(world: World) -> None:
     assert node.boot_id() != before
     assert node.talosctl("read", "/etc/machine-id").stdout == machine_id
     assert node.talosctl("read", IMAGE_DIGEST).stdout == image
-    assert log[0] in node.talosctl("read", LOG).stdout, "what was in /var is lost"
+    assert read_log(node) == log, "what was in /var is lost"
     assert KEPT in node.talosctl("get", "metakeys", "-o", "yaml").stdout
     node.wait_until("the user's volumes are there again", lambda: check_user_volumes(node))
     assert {name: at(volumes(node)[f"u-{name}"], "spec.uuid") for name in WANTED} == made
@@ -96,7 +97,7 @@ def check_user_volumes(node: Machine) -> None:
     found = volumes(node)
     places = {name: at(found.get(f"u-{name}", {}), "spec.location") for name in WANTED}
     disks = {str(at(disk, "spec.serial")): str(at(disk, "metadata.id")) for disk in node.get("disks")}
-    assert places == {"part": f"/dev/{disks['one']}p1", "whole": f"/dev/{disks['two']}"}, places
+    assert places == {"part": f"/dev/{disks.get('one')}p1", "whole": f"/dev/{disks.get('two')}"}, places
     check_mounts(node, {*WANTED})
 
 

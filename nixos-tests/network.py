@@ -217,17 +217,21 @@ def check_links(one: Machine) -> None:
     one.wait_until("a dummy", has(one, "dummy7", kind="dummy", operationalState="unknown"))
     one.wait_until("the tunnel", has(one, "wg0", kind="wireguard", wireguard__publicKey=KEYS["one"][1]))
     assert "privateKey" not in status(one, "wg0")["wireguard"]
-    [ethernet] = one.get("ethernetstatuses", LAN)
-    spec: Any = ethernet["spec"]
-    features = {str(item["name"]): str(item["status"]) for item in spec["features"]}
-    assert features["tx-tcp-segmentation"].startswith("off"), features["tx-tcp-segmentation"]
-    assert spec["rings"]["rx"] == 128
+    one.wait_until("the card's settings", lambda: check_card(one))
 
     def check_routes() -> None:
         routes = {str(at(route, "metadata.id")) for route in one.get("routes")}
         assert any(re.search(r"^100/.*10\.31\.0\.0/16", route) for route in routes), routes
 
     one.wait_until("a route in the VRF's table", check_routes)
+
+
+def check_card(machine: Machine) -> None:
+    [ethernet] = machine.get("ethernetstatuses", LAN)
+    spec: Any = ethernet["spec"]
+    features = {str(item["name"]): str(item["status"]) for item in spec["features"]}
+    assert features["tx-tcp-segmentation"].startswith("off"), features["tx-tcp-segmentation"]
+    assert spec["rings"]["rx"] == 128, spec["rings"]
 
 
 def check_rest(machine: Machine) -> None:

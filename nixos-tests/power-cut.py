@@ -1,7 +1,7 @@
 """Wherever the power is cut during an installation: the machine ends installed, or can be installed."""
 
 from driver.node import Disk, Node
-from driver.scenarios import apply_config, wait_for_installed
+from driver.scenarios import apply_config, configure_if_needed, wait_for_installed
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline")
@@ -23,10 +23,6 @@ def test(world: World) -> None:
         node.crash()
 
     world.section("nothing is cut, and the last cut may have come after the disk was marked as installed")
-    node.client.talosconfig = None
     node.start()
-    node.wait_for_port()
-    if node.client.run("version", insecure=True, check=False).code == 0:
-        apply_config(node, cluster)
-    node.client.talosconfig = cluster.talosconfig
+    configure_if_needed(node, cluster)
     wait_for_installed(node)

@@ -8,7 +8,7 @@ from driver.disks import make_disk
 from driver.machine import Machine
 from driver.node import Disk, Node
 from driver.process import run
-from driver.scenarios import apply_config, wait_for_installed
+from driver.scenarios import apply_config, read_log, wait_for_installed
 from driver.world import World
 
 ASSETS = ("disk-image", "kernel", "initramfs", "cmdline")
@@ -17,7 +17,6 @@ SPARE = Disk(size="400M", recorded=True)
 NODES = {"node": Node(boot="bios", disks={"system": IMAGE, "one": SPARE, "two": SPARE})}
 """The system is on vda; vdb and vdc have a filesystem each."""
 TAG, KEPT = "0x0c", "kept over a reset of other partitions"
-MARKER = "/var/log/machined.log"
 NEXT = "\x0e"
 """Control-N: the next line of GRUB's menu."""
 
@@ -65,7 +64,7 @@ def test(world: World) -> None:
     wait_for_installed(node)
     node.talosctl("meta", "write", TAG, KEPT)
     machine_id = node.client.run("read", "/etc/machine-id").stdout
-    log = node.client.run("read", MARKER).stdout.splitlines()[0]
+    log = read_log(node)
 
     node.wait_until("udevd knows the new partitions", lambda: check_devices(node))
 
@@ -92,7 +91,7 @@ def test(world: World) -> None:
     wait_for_installed(node)
     check_kept(node, machine_id)
     assert_empty(node.recorded["two"].path)
-    assert log not in node.client.run("read", MARKER).stdout, "EPHEMERAL is what it was"
+    assert read_log(node) != log, "EPHEMERAL is what it was"
 
     world.section("STATE and EPHEMERAL, from GRUB's menu")
     node.talosctl("reboot", "--wait=false")

@@ -15,8 +15,8 @@ from driver.recorder import EIO, LOST
 from driver.scenarios import (
     UPGRADE_SECONDS,
     UPGRADED,
+    check_diagnostic,
     install_release,
-    read_diagnostics,
     read_version,
     wait_for_installed,
 )
@@ -106,7 +106,7 @@ def test(world: World) -> None:
     node.start()
     node.wait_for_console_text("slot B is the default, but slot A was started", 300)
     wait_for_installed(node)
-    assert "slot B is the default, but slot A was started" in read_diagnostics(node)
+    check_diagnostic(node, "slot B is the default, but slot A was started")
     node.client.run("upgrade", "--image", second, "--no-reboot", seconds=UPGRADE_SECONDS)
     assert boot.find_start().first == "B"
     node.crash()

@@ -4,9 +4,9 @@ from driver.releases import ENDLESS_SYSTEM
 from driver.scenarios import (
     UPGRADE_SECONDS,
     UPGRADED,
+    check_diagnostic,
     check_revert,
     install_release,
-    read_diagnostics,
     read_version,
     wait_for_installed,
 )
@@ -46,4 +46,4 @@ def test(world: World) -> None:
     node.wait_for_console_text("the upgrade to v1.15.4 was reverted", 300)
     wait_for_installed(node)
     assert read_version(node) == "v1.15.0-alpha.0 in A"
-    assert "v1.15.4 in slot B did not start: its kernel left no trace" in read_diagnostics(node)
+    check_diagnostic(node, "v1.15.4 in slot B did not start: its kernel left no trace")

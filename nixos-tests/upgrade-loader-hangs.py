@@ -5,8 +5,8 @@ from driver.releases import Releases
 from driver.scenarios import (
     UPGRADE_SECONDS,
     UPGRADED,
+    check_diagnostic,
     install_release,
-    read_diagnostics,
     read_version,
     wait_for_installed,
 )
@@ -35,7 +35,7 @@ def check_reverted(node: Machine, version: str) -> None:
     node.wait_for_console_text(f"the upgrade to {version} was reverted", 300)
     wait_for_installed(node)
     assert read_version(node) == "v1.15.0-alpha.0 in A"
-    assert f"{version} in slot B did not start: its boot loader did not come up" in read_diagnostics(node)
+    check_diagnostic(node, f"{version} in slot B did not start: its boot loader did not come up")
 
 
 def test(world: World) -> None:

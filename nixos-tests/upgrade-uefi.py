@@ -11,9 +11,9 @@ from driver.node import Disk
 from driver.scenarios import (
     UPGRADE_SECONDS,
     UPGRADED,
+    check_diagnostic,
     check_revert,
     install_release,
-    read_diagnostics,
     read_version,
 )
 from driver.world import World
@@ -60,7 +60,7 @@ def test(world: World) -> None:
     assert result.code, f"talosctl takes a reverted upgrade for a success: {result.stderr}"
     reason = "v1.15.2 in slot A did not start: its boot loader did not come up"
     assert reason in result.stderr.splitlines()[-1], result.stderr
-    assert reason in read_diagnostics(node)
+    check_diagnostic(node, reason)
     assert read_version(node) == "v1.15.1 in B"
     node.wait_for_console_text("this boot loader returns an error")
     node.wait_until("the entry is gone", check_entries)

@@ -9,9 +9,9 @@ from driver.releases import NO_SYSTEM
 from driver.scenarios import (
     UPGRADE_SECONDS,
     UPGRADED,
+    check_diagnostic,
     check_revert,
     install_release,
-    read_diagnostics,
     read_version,
 )
 from driver.world import World
@@ -81,7 +81,7 @@ def test(world: World) -> None:
         assert result.code, "talosctl takes a reverted upgrade for a success"
     assert "did not start" in result.stderr, result.stderr
     assert read_version(node) == "v1.15.3 in B"
-    assert "the system image is corrupt" in read_diagnostics(node)
+    check_diagnostic(node, "the system image is corrupt")
     assert KEPT in node.talosctl("get", "metakeys", "-o", "yaml").stdout
     node.wait_for_console_text("the upgrade to v1.15.4 was reverted")
 

@@ -71,10 +71,11 @@ class Console:
             self._open = False
             self._changed.notify_all()
 
-    def mark(self) -> None:
-        """Ignore the output so far when waiting, not when looking for broken rules."""
+    def mark(self, at: float) -> None:
+        """Ignore the lines before this time when waiting, not when looking for broken rules."""
         with self._changed:
-            self._start = len(self._lines)
+            while self._start < len(self._lines) and self._lines[self._start].at < at:
+                self._start += 1
 
     def lines(self) -> list[Line]:
         """Everything since the machine was switched on or :meth:`mark`; the incomplete last line too."""

@@ -194,11 +194,14 @@ class Machine:
             raise NotYet("it is on")
 
     def wait_for_reset(self, seconds: float = 240) -> None:
-        """Wait until the machine restarts by itself; what is waited for later comes after that."""
+        """Wait until the machine restarts by itself; what is waited for later comes after that.
+
+        It may have restarted already, and have written to its console since.
+        """
         qmp = self.monitor
-        qmp.wait_for_event("RESET", self.patience.seconds(seconds), after=self._events_seen)
+        event = qmp.wait_for_event("RESET", self.patience.seconds(seconds), after=self._events_seen)
         self._events_seen = len(qmp.events)
-        self.console.mark()
+        self.console.mark(event.at)
         self._log("restarts")
 
     # Outside

@@ -15,6 +15,8 @@ PR_SET_PDEATHSIG = 1
 """linux/prctl.h"""
 GRACE = 5.0
 """Seconds between asking a program to end and ending it."""
+LOOK = 1.0
+"""Seconds between two looks at the clock, which is exact when it is asked often."""
 LIBC = ctypes.CDLL(None)
 
 
@@ -67,22 +69,37 @@ def run(
     seconds: float = 60,
     check: bool = True,
 ) -> Result:
-    """Run a command to its end; with ``check`` a failure shows its whole output."""
-    try:
-        done = subprocess.run(
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env=env,
-            cwd=cwd,
-            check=False,
-            timeout=seconds,
-        )
-        result = Result(code=done.returncode, stdout=done.stdout, stderr=done.stderr)
-    except subprocess.TimeoutExpired:
-        result = Result(code=-1, stdout="", stderr=f"gave no answer for {seconds:.0f} s")
+    """Run a command to its end; with ``check`` a failure shows its whole output.
+
+    ``seconds`` are counted by the clock of the programs under test, of which the command is one.
+    """
+    with subprocess.Popen(
+        list(argv),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env=env,
+        cwd=cwd,
+    ) as process:
+        CLOCK.watch(process.pid, lambda: process.returncode is None)
+        try:
+            result = _follow(process, seconds)
+        finally:
+            process.kill()
     if check and result.code:
         raise Failed(f"{' '.join(argv)}: exit code {result.code}\n{result.stdout}{result.stderr}")
     return result
+
+
+def _follow(process: subprocess.Popen[str], seconds: float) -> Result:
+    end = CLOCK.now() + seconds
+    while True:
+        try:
+            stdout, stderr = process.communicate(timeout=LOOK)
+        except subprocess.TimeoutExpired:
+            if CLOCK.now() >= end:
+                return Result(code=-1, stdout="", stderr=f"gave no answer for {seconds:.0f} s")
+        else:
+            return Result(code=process.returncode, stdout=stdout, stderr=stderr)

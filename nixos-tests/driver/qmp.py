@@ -5,15 +5,25 @@ import queue
 import socket
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from driver.clock import CLOCK
 from driver.failure import Failed, NotYet
 from driver.retry import Patience, retry
 
 type Json = dict[str, object]
 SECONDS = 30.0
 """That QEMU may take for an answer; it is a busy machine's problem when it takes that long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What QEMU told of its own accord, and when it came, by the test's monotonic clock."""
+
+    name: str
+    at: float
 
 
 class Qmp:
@@ -25,7 +35,7 @@ class Qmp:
         retry("QEMU listens", lambda: self._connect(path), patience=Patience(), seconds=SECONDS, pause=0.02)
         self._answers: queue.Queue[Json] = queue.Queue()
         self._changed = threading.Condition()
-        self.events: list[Json] = []
+        self.events: list[Event] = []
         threading.Thread(target=self._read, daemon=True).start()
         self.execute("qmp_capabilities")
 
@@ -41,7 +51,7 @@ class Qmp:
                 message = cast("Json", json.loads(line))
                 if "event" in message:
                     with self._changed:
-                        self.events.append({**message, "at": time.monotonic()})
+                        self.events.append(Event(name=str(message["event"]), at=time.monotonic()))
                         self._changed.notify_all()
                 elif "return" in message or "error" in message:
                     self._answers.put(message)
@@ -58,17 +68,22 @@ class Qmp:
             raise Failed(f"QEMU refuses {command}: {answer['error']}")
         return answer["return"]
 
-    def wait_for_event(self, name: str, seconds: float, *, after: int = 0) -> Json:
-        """Wait for an event; ``after`` is how many events of any name are too old."""
+    def wait_for_event(self, name: str, seconds: float, *, after: int = 0) -> Event:
+        """Wait for an event; ``after`` is how many events of any name are too old.
+
+        When it has come several times meanwhile, the last one is given back.
+        """
+        end = CLOCK.now() + seconds
         with self._changed:
-            found = self._changed.wait_for(
-                lambda: next((event for event in self.events[after:] if event["event"] == name), None),
-                timeout=seconds,
-            )
-        if found is None:
-            names = ", ".join(str(event["event"]) for event in self.events[after:]) or "nothing"
-            raise Failed(f"not within {seconds:.0f} s: {name} of QEMU; it sent {names}")
-        return found
+            while True:
+                for event in reversed(self.events[after:]):
+                    if event.name == name:
+                        return event
+                left = end - CLOCK.now()
+                if left <= 0:
+                    names = ", ".join(event.name for event in self.events[after:]) or "nothing"
+                    raise Failed(f"not within {seconds:.0f} s: {name} of QEMU; it sent {names}")
+                self._changed.wait(min(left, 1))
 
     def close(self) -> None:
         """Hang up."""

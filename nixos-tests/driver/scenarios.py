@@ -15,6 +15,7 @@ from driver.world import World
 
 VOLUMES = ("META", "STATE", "EPHEMERAL")
 DISK = "/dev/vda"
+LOG = "/var/log/machined.log"
 INSTALL_SECONDS = 300
 
 
@@ -23,6 +24,21 @@ def apply_config(machine: Machine, cluster: Cluster, *patches: str) -> None:
     config = cluster.config(*patches, disk=DISK)
     machine.talosctl("apply-config", "--file", str(config), insecure=True)
     machine.client.talosconfig = cluster.talosconfig
+
+
+def configure_if_needed(machine: Machine, cluster: Cluster) -> None:
+    """Give a machine a config, unless it has one on its disk: who may ask tells."""
+    machine.client.talosconfig = cluster.talosconfig
+
+    def is_configured() -> bool:
+        if machine.client.run("version", check=False).code == 0:
+            return True
+        machine.client.run("version", insecure=True)
+        return False
+
+    machine.wait_for_port()
+    if not machine.wait_until("it answers its cluster, or everybody", is_configured):
+        apply_config(machine, cluster)
 
 
 def install(machine: Machine, cluster: Cluster, *patches: str) -> None:
@@ -36,6 +52,17 @@ def wait_for_installed(machine: Machine) -> None:
     """The machine answers its cluster, and its volumes are there."""
     machine.wait_for_api(seconds=INSTALL_SECONDS)
     machine.wait_until("the volumes are ready", lambda: check_volumes(machine), INSTALL_SECONDS)
+
+
+def read_log(machine: Machine) -> str:
+    """The first line of the log that is kept on EPHEMERAL: its time is that of the first boot with it."""
+
+    def read() -> str:
+        lines = machine.client.run("read", LOG).stdout.splitlines()
+        assert lines, f"{LOG} is empty"
+        return lines[0]
+
+    return machine.wait_until("the logs are on the disk", read)
 
 
 def volumes(machine: Machine) -> dict[str, Document]:
@@ -114,7 +141,7 @@ def check_revert(machine: Machine, image: str, reason: str) -> str:
     assert re.search(reason, verdict), result.stderr
     assert version in verdict
     assert read_version(machine) == before
-    assert re.search(reason, read_diagnostics(machine))
+    check_diagnostic(machine, reason)
     machine.wait_for_console_text(f"the upgrade to {version} was reverted")
     wait_for_installed(machine)
     return check_crash(machine, reason)
@@ -143,6 +170,11 @@ def read_version(machine: Machine) -> str:
     return f"{tag} in {slot}"
 
 
-def read_diagnostics(machine: Machine) -> str:
-    """What the machine finds notable about its upgrades."""
-    return machine.talosctl("get", "diagnostics", "-o", "yaml").stdout
+def check_diagnostic(machine: Machine, reason: str) -> None:
+    """Assert that the machine finds this notable; ``reason`` is a pattern."""
+
+    def check() -> None:
+        found = machine.client.run("get", "diagnostics", "-o", "yaml").stdout
+        assert re.search(reason, found), found
+
+    machine.wait_until(f"a diagnostic says {reason}", check)

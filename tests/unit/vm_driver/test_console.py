@@ -36,10 +36,22 @@ def test_a_restart_hides_output_of_before() -> None:
     console.restart()
     with pytest.raises(Failed, match="not within 0 s: the console shows /ready/"):
         console.wait_for("ready", 0)
-    console.mark()
     console.feed(b"ready\n")
     assert console.wait_for("ready", 0)
     assert console.tail() == "ready\nready"
+
+
+def test_a_mark_hides_output_of_before_and_nothing_that_came_since() -> None:
+    time = 1.0
+    console = Console(now=lambda: time)
+    console.feed(b"before\n")
+    time = 3.0
+    console.feed(b"since\n")
+    console.mark(2.0)
+    assert [line.text for line in console.lines()] == ["since"]
+    console.mark(1.0)
+    with pytest.raises(Failed, match="not within 0 s: the console shows /before/"):
+        console.wait_for("before", 0)
 
 
 def test_a_machine_that_is_off_has_no_more_output() -> None:
