@@ -83,23 +83,25 @@ class TestEnds:
     async def test_deadlines_reach_the_backend_and_end_the_call(
         self, tmp_path: Path, method: str, target: str, pki: Pki
     ) -> None:
-        remaining: list[float | None] = []
+        remaining: list[float] = []
 
         async def backend(call: ServerCall) -> Status:
-            remaining.append(call.time_remaining())
-            await asyncio.Event().wait()
+            if (seconds := call.time_remaining()) is not None:
+                remaining.append(seconds)
+                await asyncio.Event().wait()
             return OK
 
         async with (
             two_nodes(tmp_path, pki, backend, backend) as (a, _),
             client(a, pki, pki.client("os:admin")) as channel,
         ):
+            ask = channel.stream_stream(method)
+            await ask(iter([b""]), metadata=(("node", target),)).code()  # connections take their time
             begin = time.monotonic()
-            rpc = channel.stream_stream(method)(iter([b""]), metadata=(("node", target),), timeout=1.0)
+            rpc = ask(iter([b""]), metadata=(("node", target),), timeout=1.0)
             assert await rpc.code() is grpc.StatusCode.DEADLINE_EXCEEDED
             assert 0.9 < time.monotonic() - begin < 5
-            assert remaining[0] is not None
-            assert 0.2 < remaining[0] <= 1.0
+            assert 0.2 < remaining[0] <= 1.1, "the client rounds up what it sends"
 
     async def test_requests_up_to_the_limit_of_their_method(self, tmp_path: Path, pki: Pki) -> None:
         async def echo(call: ServerCall) -> Status:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.unit.fleet.cluster import TICK
+from tests.unit.fleet.jumping import JumpingLoop
 
 from talos.api.machine.image_pb2 import ImageServicePullLayerProgress as Layer
 from talos.api.rpc import Code, RpcError
@@ -41,7 +42,7 @@ def test_a_lost_call_that_is_still_at_work_is_waited_for(monkeypatch: pytest.Mon
             raise error
         return "done"
 
-    assert asyncio.run(lose(call)) == "done"
+    assert asyncio.run(lose(call), loop_factory=JumpingLoop) == "done"
 
 
 def test_what_refuses_a_repeated_call_counts_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,4 +53,4 @@ def test_what_refuses_a_repeated_call_counts_in_the_end(monkeypatch: pytest.Monk
         raise lost.pop() if lost else RpcError(Code.FAILED_PRECONDITION, "not signed")
 
     with pytest.raises(RpcError, match="not signed"):
-        asyncio.run(lose(call))
+        asyncio.run(lose(call), loop_factory=JumpingLoop)

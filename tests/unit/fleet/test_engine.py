@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.unit.fleet.cluster import IMAGE, NEW, OLD, TICK, Cluster, Steps, make_cluster
+from tests.unit.fleet.jumping import JumpingLoop
 
 from talos.api.machine import machine_pb2
 from talos.fleet import calls, engine, plan
@@ -40,7 +41,7 @@ def upgrade(
         fleet = Fleet(calls=cluster, plan=plan, order=chosen, limits=limits or Limits(), watcher=Steps())
         return await fleet.run()
 
-    return asyncio.run(main())
+    return asyncio.run(main(), loop_factory=JumpingLoop)
 
 
 def results(progress: Progress) -> list[Step]:
@@ -177,7 +178,7 @@ def test_a_node_that_stays_away_says_why_until_it_is_back() -> None:
         order = Order(image=IMAGE, version=NEW)
         return await Fleet(calls=cluster, plan=chosen, order=order, limits=Limits(), watcher=Rescue()).run()
 
-    assert asyncio.run(main()).has_succeeded
+    assert asyncio.run(main(), loop_factory=JumpingLoop).has_succeeded
     assert seen[0] == "does not answer: 10.0.0.1 does not answer"
 
 
@@ -326,7 +327,7 @@ def test_an_interrupted_upgrade_says_what_it_left() -> None:
             await running
         return fleet.progress
 
-    progress = asyncio.run(main())
+    progress = asyncio.run(main(), loop_factory=JumpingLoop)
     assert progress.reason == "interrupted"
     assert results(progress) == [Step.FAILED, *[Step.NOT_STARTED] * 4]
     assert "nobody waited for its end" in progress.rows[0].detail

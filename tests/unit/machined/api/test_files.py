@@ -191,15 +191,19 @@ async def test_read_refuses_all_but_regular_files(caller: Any, tmp_path: Path) -
 
 async def test_a_reader_who_stops_reading_stops_the_work(caller: Any, tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(bytes(10_000_000))
-    sent = 0
+    sent, was_sent = 0, trio.Event()
 
     async def send(frame: Any) -> None:
         nonlocal sent
         sent += len(frame.bytes)
+        was_sent.set()
         await trio.sleep_forever()
 
-    with trio.move_on_after(0.05):
-        await caller.handler("Read")(pb.ReadRequest(path=str(tmp_path / "data")), None, send)
+    async with trio.open_nursery() as nursery:
+        request = pb.ReadRequest(path=str(tmp_path / "data"))
+        nursery.start_soon(caller.handler("Read"), request, None, send)
+        await was_sent.wait()
+        nursery.cancel_scope.cancel()
     assert 0 < sent <= 65536
     assert str(tmp_path / "data") not in list_open_files()
 

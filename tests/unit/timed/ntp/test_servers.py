@@ -82,7 +82,8 @@ def test_chrony_answers(tmp_path: Path) -> None:
     async def ask(daemon: Daemon) -> None:
         async with chrony(daemon, tmp_path):
             [sample] = await Servers(["127.0.0.1"], open_plain, KernelClock().now, daemon.log).ask()
-        assert abs(sample.offset) < 0.05
+        # It is one and the same clock: what is measured is how unevenly the answer was delayed.
+        assert abs(sample.offset) <= sample.distance
         assert 0 < sample.distance < 0.5
 
     run_in_namespace(ask)
