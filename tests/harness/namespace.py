@@ -14,7 +14,7 @@ from talos.daemon.run import Daemon, run
 from talos.system.logging import Log
 
 _CLONE_NEWNS, _CLONE_NEWNET = 0x20000, 0x40000000
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds in which a test's function has to end."""
 
 

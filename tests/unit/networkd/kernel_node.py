@@ -19,6 +19,9 @@ from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
 from talos.system.net.kernel_links import open_links
 
+LIMIT = 60.0
+"""Seconds that one change may take on a machine that others use, too."""
+
 
 class Node:
     """The controllers with the kernel of this namespace."""
@@ -31,7 +34,7 @@ class Node:
         await put(self.state, *ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=text.encode()))
 
     async def wait[S: Message](self, kind: Kind[S], id: str, check: Callable[[S], bool]) -> S:
-        with trio.move_on_after(20):
+        with trio.move_on_after(LIMIT):
             resource = await wait_for(self.state, kind, id, lambda found: check(found.spec))
             return resource.spec
         known = [found.id for found in await self.state.list(kind)]
@@ -39,7 +42,7 @@ class Node:
 
     async def wait_until(self, check: Callable[[list[str]], bool]) -> list[str]:
         """Wait for a set of addresses."""
-        with trio.move_on_after(20):
+        with trio.move_on_after(LIMIT):
             async with self.state.watch(kinds.ADDRESS_STATUS) as changes:
                 async for _ in changes:
                     found = [item.id for item in await self.state.list(kinds.ADDRESS_STATUS)]

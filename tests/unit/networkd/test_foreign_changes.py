@@ -39,7 +39,7 @@ name: "1000"
 src: 10.0.0.0/8
 table: "100"
 """
-REPAIR_SECONDS = 10.0
+REPAIR_SECONDS = 60.0
 """Of patience, on a machine that others use, too: nothing is looked at anew without a change."""
 DISTURBANCES = {
     "address": "address del 10.77.0.2/24 dev eth0",

@@ -2,10 +2,10 @@
 
 import random
 import re
-import time
 import tracemalloc
 
 import pytest
+from tests.harness.processor import at_most
 
 from talos.resource.pattern import Pattern, PatternError
 
@@ -73,10 +73,8 @@ def test_what_is_no_pattern_or_too_much(pattern: str) -> None:
 def test_what_is_too_large_costs_nothing() -> None:
     for pattern in ("a" * 1025, "a" * 30_000_000, f"[{'a' * 900_000}]", f"[{'a' * 257}]"):
         tracemalloc.start()
-        start = time.process_time()
-        with pytest.raises(PatternError, match=r"more than|too many"):
+        with at_most(0.05), pytest.raises(PatternError, match=r"more than|too many"):
             Pattern(pattern)
-        assert time.process_time() - start < 0.05
         assert tracemalloc.get_traced_memory()[1] < 100_000
         tracemalloc.stop()
 
@@ -95,6 +93,5 @@ def test_garbage_is_refused_in_an_orderly_way() -> None:
     "pattern", ["(a+)+$", "(a|a)*b", ".*.*.*.*.*.*.*.*x", "(a?){50}a{50}b", "(?:.{1,19}){10}xx"]
 )
 def test_no_pattern_takes_long(pattern: str) -> None:
-    start = time.process_time()
-    assert not Pattern(pattern).search("a" * 200 + "!")
-    assert time.process_time() - start < 1
+    with at_most(1):
+        assert not Pattern(pattern).search("a" * 200 + "!")
