@@ -3,6 +3,8 @@
 import base64
 import os
 import signal
+from contextlib import suppress
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, cast
@@ -49,9 +51,12 @@ def discovery_pids(cluster: Cluster) -> list[int]:
     launcher = launcher_of(ClusterFolder(cluster.info.directory))
     assert launcher is not None
     children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text(encoding="ascii").split()
-    return [
-        int(pid) for pid in children if b"talos.discovery.main" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
+    found: list[int] = []
+    for pid in children:
+        with suppress(FileNotFoundError, ProcessLookupError):  # one that has just ended
+            if b"talos.discovery.main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(int(pid))
+    return found
 
 
 def test_every_node_sees_every_member(cluster: Cluster) -> None:
@@ -74,8 +79,12 @@ def test_every_node_sees_every_member(cluster: Cluster) -> None:
 def test_the_control_plane_s_addresses_are_endpoints(cluster: Cluster) -> None:
     worker = cluster.addresses[2]
     eventually("the worker sees all", lambda: sees_all(cluster, worker))
-    (endpoint,) = cluster.resource("-e", worker, "-n", worker, "endpoints", "discovered")
-    assert spec_of(endpoint)["addresses"] == cluster.addresses[:2]
+
+    def are_endpoints() -> None:
+        (endpoint,) = cluster.resource("-e", worker, "-n", worker, "endpoints", "discovered")
+        assert spec_of(endpoint)["addresses"] == cluster.addresses[:2]
+
+    eventually("the worker has the endpoints", are_endpoints)
 
 
 def test_the_server_may_restart_and_nobody_is_forgotten(cluster: Cluster) -> None:
@@ -134,9 +143,14 @@ def test_a_node_with_another_secret_is_alone_until_it_has_the_right_one(cluster:
         assert members(cluster, worker).keys() == {cluster.nodes[2].name}
 
     eventually(own, is_alone)
-    for address in (first, worker):
+
+    def is_logged(address: str) -> None:
         log = cluster.talosctl("-e", address, "-n", address, "logs", "clusterd").stdout
         assert log.count("encrypted with another cluster's secret") == 1, log
+
+    # What the worker publishes reaches the others later than it is alone.
+    for address in (first, worker):
+        eventually(f"{address} names the reason", partial(is_logged, address))
     set_secret(cluster, worker, secret)
     eventually(own, lambda: sees_all(cluster, worker))
 

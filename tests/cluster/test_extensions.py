@@ -40,14 +40,18 @@ def check_state(cluster: Cluster, name: str, state: str, event: str) -> None:
 
 
 def test_extensions_and_their_parts_are_listed(cluster: Cluster) -> None:
-    rows = {row["NAME"]: row["ID"] for row in cluster.rows("get", "extensions")}
-    assert rows == {"qemu-guest-agent": "0", NAME: "1"}
+    def are_listed() -> None:
+        rows = {row["NAME"]: row["ID"] for row in cluster.rows("get", "extensions")}
+        assert rows == {"qemu-guest-agent": "0", NAME: "1"}
+        annotations = cluster.talosctl("get", "nodeannotationspecs", "-o", "yaml").stdout
+        assert "key: extensions.talos.dev/hello" in annotations, annotations
+        listed = cluster.talosctl("get", "sbom").stdout
+        assert "hello/coreutils" in listed
+        assert "qemu-guest-agent/libglib2.0-0t64" in listed
+
+    # The API answers before every daemon has started.
+    eventually("the extensions are listed", are_listed)
     assert "image: 001.hello.sqsh" in cluster.talosctl("read", "/etc/extensions.yaml").stdout
-    annotations = cluster.talosctl("get", "nodeannotationspecs", "-o", "yaml").stdout
-    assert "key: extensions.talos.dev/hello" in annotations, annotations
-    listed = cluster.talosctl("get", "sbom").stdout
-    assert "hello/coreutils" in listed
-    assert "qemu-guest-agent/libglib2.0-0t64" in listed
 
 
 def test_a_service_waits_for_what_it_depends_on(cluster: Cluster) -> None:

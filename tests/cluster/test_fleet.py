@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.cluster.test_upgrade import suspended, watch_trial
 from tests.harness.availability import ETCD_GAP, writing_to_etcd
 from tests.harness.cluster import Cluster, check_services, eventually, running_cluster
-from tests.harness.etcd import check_upgrade, end_upgrade, find_etcd
+from tests.harness.etcd import end_upgrade, find_etcd, take_upgrade_lock
 from tests.harness.releases import FIRST, Releases
 
 from talos.provision.cluster import MIRROR_PORT, NodeInfo
@@ -71,19 +71,14 @@ def test_all_nodes_by_one_command(cluster: Cluster, releases: Releases) -> None:
     assert list(rows) == [node.name for node in nodes], "control plane nodes come first"
     assert max(gaps) < ETCD_GAP, f"etcd took no write for {max(gaps):.1f} s"
     for node in nodes:
-        check_services(cluster, str(node.address))
+        eventually(f"{node.name} is well", partial(check_services, cluster, str(node.address)))
     # The lock was given back by the last one.
     first = cluster.nodes[0]
-    eventually("no node holds the lock", lambda: check_free(cluster, first))
+    take_upgrade_lock(cluster, first)
     end_upgrade(cluster, first)
     result, rows = upgrade(cluster, nodes, image)
     assert result.returncode == 0, result.stderr
     assert {row["result"] for row in rows.values()} == {"runs it already"}
-
-
-def check_free(cluster: Cluster, node: NodeInfo) -> None:
-    """Assert that a node may be upgraded; it has the lock then."""
-    assert check_upgrade(cluster, node) == ""
 
 
 def test_a_slow_member_ends_nothing_and_a_node_that_fails_does(

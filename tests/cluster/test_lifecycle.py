@@ -27,7 +27,7 @@ def check_clean(name: str, directory: Path) -> None:
         assert not left, left
 
     # The kernel takes namespaces apart a little later than their last process.
-    eventually("nothing is left behind", check, seconds=5)
+    eventually("nothing is left behind", check)
 
 
 def test_a_destroyed_cluster_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_launcher_that_crashed_is_cleaned_up_after(tmp_path: Path) -> None:
         def is_over() -> None:
             assert not Path(f"/proc/{init}").exists(), "the node outlived its launcher"
 
-        eventually("the node ends with its launcher", is_over, seconds=10)
+        eventually("the node ends with its launcher", is_over)
         info = show_cluster(cluster.name, tmp_path)
         assert (info.launcher, info.nodes[0].state) == (0, NodeState.STOPPED)
     check_clean(cluster.name, tmp_path)

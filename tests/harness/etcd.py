@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import grpc
 from google.protobuf.message import Message
-from tests.harness.cluster import Cluster
+from tests.harness.cluster import Cluster, eventually
 from tests.harness.credentials import secrets_of
 
 from talos.api.etcd import rpc_pb2 as pb
@@ -89,6 +89,15 @@ def open_keys(cluster: Cluster, node: NodeInfo, *, timeout: float = TIMEOUT) -> 
 def check_upgrade(cluster: Cluster, node: NodeInfo) -> str:
     """Why a node may not be upgraded now, as PID 1 asks before; empty when it may, and has the lock then."""
     return _ask_membership(cluster, node, "CheckUpgrade")
+
+
+def take_upgrade_lock(cluster: Cluster, node: NodeInfo) -> None:
+    """Have a node take the lock of upgrades, once every member is well and no other node has it."""
+
+    def is_taken() -> None:
+        assert check_upgrade(cluster, node) == ""
+
+    eventually(f"{node.name} may be upgraded", is_taken)
 
 
 def end_upgrade(cluster: Cluster, node: NodeInfo) -> None:
