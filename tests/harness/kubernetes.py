@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.harness.cluster import REPOSITORY, Cluster, eventually, running_cluster
+from tests.harness.cluster import PATIENCE, REPOSITORY, Cluster, eventually, running_cluster
 
+from talos.system.errors import UserError
 from talos.system.process import CommandResult, run_command
 
 KUBECTL = REPOSITORY / "build/bin/kubectl"
 READY_WITHIN = 180.0
 """Seconds for nodes to be ready, on a machine that others use, too."""
 ROLLOUT_SECONDS = 120
+UNREADY_TAINTS = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
+"""What keeps pods from a node up to five seconds longer than it is not ready."""
 
 
 def all_images() -> Path:
@@ -39,11 +42,14 @@ class Kubernetes:
     kubeconfig: Path
 
     def kubectl(
-        self, *argv: str, check: bool = True, seconds: float = 30.0, stdin: str | None = None
+        self, *argv: str, check: bool = True, seconds: float = PATIENCE, stdin: str | None = None
     ) -> CommandResult:
-        """Run kubectl; AssertionError with its output when it fails."""
+        """Run kubectl; AssertionError with its output when it fails, or has no end in time."""
         command = self.command(*argv)
-        result = run_command(command, env=dict(os.environ), check=False, timeout=seconds, input=stdin)
+        try:
+            result = run_command(command, env=dict(os.environ), check=False, timeout=seconds, input=stdin)
+        except UserError as error:  # an API server that is away may keep a call
+            result = CommandResult(returncode=-1, stdout="", stderr=str(error))
         if check:
             assert result.returncode == 0, f"kubectl {' '.join(argv)}: {result.stdout}{result.stderr}"
         return result
@@ -75,14 +81,15 @@ class Kubernetes:
         argv = ("rollout", "status", f"{kind}/{name}", f"--timeout={ROLLOUT_SECONDS}s")
         self.kubectl(*argv, seconds=ROLLOUT_SECONDS + 10)
 
-    def wait_for(self, what: str, condition: str) -> None:
+    def wait_for(self, what: str, condition: str, *, namespace: str = "default") -> None:
         """Until an object, as ``kind/name``, is in a condition."""
-        argv = ("wait", what, f"--for={condition}", f"--timeout={ROLLOUT_SECONDS}s")
+        argv = ("wait", what, f"--for={condition}", f"--timeout={ROLLOUT_SECONDS}s", "-n", namespace)
         self.kubectl(*argv, seconds=ROLLOUT_SECONDS + 10)
 
     def delete(self, *objects: str, wait: bool = False) -> None:
         """Remove objects, each as ``kind/name``."""
-        self.kubectl("delete", *objects, f"--wait={str(wait).lower()}")
+        seconds = ROLLOUT_SECONDS + 10 if wait else PATIENCE
+        self.kubectl("delete", *objects, f"--wait={str(wait).lower()}", seconds=seconds)
 
     def wait_until_ready(self) -> None:
         """Until every node is ready, and so are the pods that a cluster begins with."""
@@ -103,12 +110,14 @@ class Kubernetes:
         return "\n".join([self.cluster.diagnose(), *parts])
 
     def check_nodes(self) -> None:
-        """Assert that every node of the cluster is ready."""
+        """Assert that every node of the cluster is ready, and that the scheduler may choose it again."""
         nodes = self.get("nodes")
         assert len(nodes) == len(self.cluster.nodes), f"{len(nodes)} nodes are registered"
         for node in nodes:
             conditions = {one["type"]: one for one in node["status"]["conditions"]}
             assert conditions["Ready"]["status"] == "True", conditions["Ready"]["message"]
+            taints = {taint["key"] for taint in node["spec"].get("taints", ())}
+            assert not taints & UNREADY_TAINTS, f"{node['metadata']['name']} has {taints}"
 
     def check_pods(self) -> None:
         """Assert that every pod of the system is ready; those that have ended with their node stay."""

@@ -30,11 +30,22 @@ def at_most(seconds: float) -> Generator[None]:
 
 def processor_seconds(pid: int) -> float:
     """What a process has used since its start, in user and kernel mode, all its threads."""
-    # After the name, which may hold anything: fields 14 and 15 of proc(5).
-    fields = (
-        Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    )
+    fields = _read_stat(pid)
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def read_parent(pid: int) -> int:
+    """A process's parent; 0 when it has ended."""
+    try:
+        return int(_read_stat(pid)[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+
+
+def _read_stat(pid: int) -> list[str]:
+    """Fields of proc(5), from the third on: those after the name, which may hold anything."""
+    text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    return text.rpartition(")")[2].split()
 
 
 def find_processes(node: NodeInfo) -> list[tuple[str, int]]:

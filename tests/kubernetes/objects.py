@@ -6,6 +6,8 @@ from typing import Any
 IMAGE = "docker.io/library/busybox:1.37.0"
 SERVE_NAME = "hostname > /tmp/index.html; exec httpd -f -p 8080 -h /tmp"
 """A web server that answers with its pod's name."""
+READY_PROBE = {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1}
+"""Asks that web server."""
 SLEEP = "trap exit TERM; sleep infinity & wait"
 EVERYWHERE = [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}]
 """Tolerations of pods that go to control plane nodes, too; not to nodes that are cordoned."""

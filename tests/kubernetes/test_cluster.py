@@ -8,6 +8,7 @@ import yaml
 from tests.harness.cluster import REPOSITORY, eventually
 from tests.harness.kubernetes import Kubernetes
 from tests.kubernetes.objects import (
+    READY_PROBE,
     SERVE_NAME,
     make_container,
     make_deployment,
@@ -66,7 +67,8 @@ def test_a_kubeconfig_is_of_a_new_administrator(kubernetes: Kubernetes) -> None:
 
 def test_a_service_is_reached_by_name_on_all_pods_of_both_nodes(kubernetes: Kubernetes) -> None:
     kubernetes.apply(
-        make_deployment("web", 3, make_container(SERVE_NAME)),
+        # Without a probe a pod is ready before its server listens.
+        make_deployment("web", 3, make_container(SERVE_NAME, readinessProbe=READY_PROBE)),
         make_service("web", [{"port": 80, "targetPort": 8080}]),
     )
     kubernetes.roll_out("web")

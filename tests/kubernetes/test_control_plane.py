@@ -53,7 +53,9 @@ def test_requests_are_recorded_by_the_policy(kubernetes: Kubernetes) -> None:
     log = kubernetes.cluster.root() / AUDIT / "kube-apiserver.log"
 
     def check() -> None:
-        lines = [line for line in log.read_text(encoding="utf-8").splitlines() if '"recorded"' in line]
+        # What follows the last line's end is still being written.
+        written = log.read_text(encoding="utf-8").rpartition("\n")[0]
+        lines = [line for line in written.splitlines() if '"recorded"' in line]
         assert lines, "no record of it"
         event = json.loads(lines[-1])
         assert event["level"] == "Metadata"
@@ -124,7 +126,7 @@ def test_a_static_pod_that_is_not_valid_keeps_the_kubelet_from_that_one_alone(ku
     # After its start the kubelet knows nothing but what it reads then.
     kubernetes.cluster.talosctl("-n", node, "service", "kubelet", "restart")
     eventually("its state is a resource again", is_shown, seconds=SECONDS, pause=0.5)
-    kubernetes.check_pods()
+    eventually("all is well", kubernetes.check_pods, seconds=SECONDS, pause=0.5)
     patch(kubernetes, *({"kind": one["kind"], "name": one["name"], "$patch": "delete"} for one in documents))
 
     def is_gone() -> None:
@@ -156,7 +158,7 @@ def test_an_api_server_that_does_not_start_says_why(kubernetes: Kubernetes) -> N
     removal = {"no-such-flag": {"$patch": "delete"}}
     patch(kubernetes, {"kind": "KubeAPIServerConfig", "extraArgs": removal})
     eventually("all is well", kubernetes.check_pods, seconds=SECONDS, pause=1)
-    kubernetes.check_nodes()
+    eventually("every node is ready", kubernetes.check_nodes, seconds=SECONDS, pause=1)
 
 
 @pytest.mark.soak

@@ -36,8 +36,12 @@ def test_a_worker_has_the_labels_of_its_config_and_loses_them_with_it(kubernetes
     assert labels["theirs"] == "kept"
     assert REFUSED not in labels
     node = str(kubernetes.cluster.nodes[1].address)
-    log = kubernetes.cluster.talosctl("-n", node, "logs", "kubed").stdout
-    assert f"the label {REFUSED} is refused" in log
+
+    def check_refused() -> None:
+        log = kubernetes.cluster.talosctl("-n", node, "logs", "kubed").stdout
+        assert f"the label {REFUSED} is refused" in log
+
+    eventually("the label that a kubelet may not set is named", check_refused)
     removed = "$patch: delete"
     gone = f"labels: {{rack: {{{removed}}}, theirs: {{{removed}}}, {REFUSED}: {{{removed}}}}}"
     patch_worker(
@@ -93,6 +97,13 @@ def test_the_serving_certificate_of_a_kubelet_is_approved(kubernetes: Kubernetes
 
     eventually("the certificate is issued", check)
     eventually("the node is ready again", kubernetes.check_nodes, pause=0.5)
+
+    def check_served() -> None:
+        found = kubernetes.kubectl("get", "--raw", f"/api/v1/nodes/{name}/proxy/healthz", check=False)
+        assert found.stdout == "ok", found.stderr
+
+    # A kubelet that has asked for its certificate serves nothing until it has fetched it.
+    eventually("the kubelet serves with it", check_served, pause=0.5)
 
 
 def test_a_support_bundle_has_kubernetes_parts(kubernetes: Kubernetes, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.harness.cluster import Cluster
+from tests.harness.cluster import Cluster, eventually
 from tests.harness.kubernetes import Kubernetes, all_images, running_kubernetes
 from tests.kubernetes.objects import IMAGE
 
@@ -91,8 +91,8 @@ def test_the_api_is_reached_all_the_time_and_the_old_authority_is_refused(three:
     assert not is_reached(three, first)
     fetch(last)
     three.kubeconfig = last
-    three.check_nodes()
-    three.check_pods()
+    eventually("every node is ready", three.check_nodes, pause=1)
+    eventually("every pod is ready", three.check_pods, pause=1)
     authority = parse_certificate(
         base64.b64decode(
             yaml.safe_load(last.read_text())["clusters"][0]["cluster"]["certificate-authority-data"]
@@ -159,5 +159,5 @@ def test_a_rotation_begins_anew_where_another_was_interrupted(two: Kubernetes) -
     (only,) = next(iter(last))
     assert only != first
     two.kubeconfig.unlink()
-    two.check_nodes()
-    two.check_pods()
+    eventually("every node is ready", two.check_nodes, pause=1)
+    eventually("every pod is ready", two.check_pods, pause=1)

@@ -11,7 +11,7 @@ import pytest
 from tests.harness.availability import watched
 from tests.harness.cluster import check_services, eventually
 from tests.harness.kubernetes import Kubernetes
-from tests.harness.processor import find_processes
+from tests.harness.processor import find_processes, read_parent
 from tests.kubernetes.objects import (
     SERVE_NAME,
     SLEEP,
@@ -66,8 +66,12 @@ def check_health(kubernetes: Kubernetes) -> None:
 
 
 def find(node: NodeInfo, program: str) -> set[int]:
-    """The processes of a node that have a program's name."""
-    return {pid for name, pid in find_processes(node) if name == program}
+    """The processes of a node that run a program.
+
+    What one of them starts has its name, too, until it runs a program of its own.
+    """
+    found = {pid for name, pid in find_processes(node) if name == program}
+    return {pid for pid in found if read_parent(pid) not in found}
 
 
 def kill(node: NodeInfo, program: str) -> None:

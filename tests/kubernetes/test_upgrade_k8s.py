@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 from tests.harness.aliases import HOST, add_aliases
 from tests.harness.cluster import eventually
-from tests.harness.kubernetes import Kubernetes, all_images, running_kubernetes
+from tests.harness.kubernetes import ROLLOUT_SECONDS, Kubernetes, all_images, running_kubernetes
 from tests.kubernetes.test_manifests import change, inline, make_map
 
 VERSION = "1.37.1"
@@ -99,9 +99,14 @@ def test_objects_are_brought_to_what_the_manifests_say(kubernetes: Kubernetes) -
 def test_services_are_there_after_their_program_started_again(kubernetes: Kubernetes) -> None:
     """It finds the rules of the one before, as after each upgrade."""
     argv = ("-n", "kube-system", "-l", "k8s-app=kube-proxy")
-    for pod in kubernetes.get("pods", *argv):
-        kubernetes.kubectl("delete", "pod", "-n", "kube-system", pod["metadata"]["name"])
-    eventually("its pods are ready", kubernetes.check_pods, pause=0.5)
+    kubernetes.kubectl("delete", "pods", *argv, seconds=ROLLOUT_SECONDS)
+
+    def are_replaced() -> None:
+        pods = kubernetes.get("pods", *argv)
+        assert len(pods) == len(kubernetes.cluster.nodes), f"there are {len(pods)} pods"
+        kubernetes.check_pods()
+
+    eventually("its pods are ready", are_replaced, pause=0.5)
 
     def are_listed(name: str) -> None:
         listing = ("nft", "list", "map", "ip", "kube-proxy", "service-ips")
@@ -158,8 +163,8 @@ def test_a_cluster_is_upgraded_while_it_serves(three: Kubernetes) -> None:
     assert " < configured DaemonSet/kube-system/kube-proxy" in lines
     # Back to the first version, where the kubelets were all the time, now from another registry.
     assert sum("successfully updated" in line for line in more) == 9 + nodes
-    three.check_nodes()
-    three.check_pods()
+    eventually("every node is ready", three.check_nodes, pause=1)
+    eventually("every pod is ready", three.check_pods, pause=1)
     for info in three.cluster.nodes:
         (spec,) = three.cluster.resource("-n", str(info.address), "kubeletspec")
         assert HOST in str(spec["spec"])

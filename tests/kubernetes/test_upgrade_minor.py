@@ -175,7 +175,7 @@ def test_a_cluster_is_upgraded_to_the_next_minor_version_while_it_serves(previou
         # Kubelets that are a version behind are what is left, and what the next call finds.
         assert VERSION in server_version(previous)
         assert kubelet_versions(previous) == {f"v{PREVIOUS}"}
-        previous.check_nodes()
+        eventually("every node is ready", previous.check_nodes, seconds=READY_WITHIN, pause=1)
         more, _ = upgrade(previous, "--to", VERSION)
     sys.stderr.write(f"upgraded in {time.monotonic() - began:.0f} s, longest silences {silences}\n")
     assert f" > update kube-apiserver: {PREVIOUS} -> {VERSION}" in lines
@@ -183,7 +183,7 @@ def test_a_cluster_is_upgraded_to_the_next_minor_version_while_it_serves(previou
     assert kubelet_versions(previous) == {f"v{VERSION}"}
     assert max(seconds for _, seconds in silences) < LONGEST, silences
     assert restarts(previous) == before
-    previous.check_nodes()
+    eventually("every node is ready", previous.check_nodes, seconds=READY_WITHIN, pause=1)
     eventually("every pod is ready", previous.check_pods, seconds=READY_WITHIN, pause=1)
 
 

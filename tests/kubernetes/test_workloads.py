@@ -15,6 +15,7 @@ import pytest
 from tests.harness.cluster import eventually
 from tests.harness.kubernetes import Kubernetes
 from tests.kubernetes.objects import (
+    READY_PROBE,
     SERVE_NAME,
     SLEEP,
     make_container,
@@ -57,7 +58,10 @@ def test_a_pod_has_a_port_of_its_node_where_that_is_allowed(kubernetes: Kubernet
     assert 'violates PodSecurity "baseline:latest": hostPort' in refused.stderr
     pod["metadata"]["namespace"] = "privileged"
     label = {"pod-security.kubernetes.io/enforce": "privileged"}
-    kubernetes.apply(make_head("Namespace", "privileged", labels=label), pod)
+    kubernetes.apply(make_head("Namespace", "privileged", labels=label))
+    # A pod of a namespace whose account is not there yet is refused.
+    kubernetes.wait_for("serviceaccount/default", "create", namespace="privileged")
+    kubernetes.apply(pod)
     url = f"http://{worker.address}:{HOST_PORT}/"
     eventually("the pod answers at its node's address", partial(read_page, url), pause=0.2)
     assert read_page(url) == "port"
@@ -105,7 +109,8 @@ def test_a_pod_gets_settings_secrets_and_what_it_is(kubernetes: Kubernetes) -> N
 
 
 def test_probes_take_a_pod_out_of_its_service_and_restart_it(kubernetes: Kubernetes) -> None:
-    probe = {"periodSeconds": 1, "failureThreshold": 1}
+    # One failure counts: a command that a busy machine starts late is none.
+    probe = {"periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 60}
     container = make_container(
         SERVE_NAME,
         readinessProbe={**probe, "exec": {"command": ["test", "!", "-f", "/tmp/unready"]}},
@@ -123,7 +128,7 @@ def test_probes_take_a_pod_out_of_its_service_and_restart_it(kubernetes: Kuberne
         found = [end["conditions"]["ready"] for one in slices for end in one["endpoints"] or ()]
         assert found == [expected], found
 
-    is_ready(expected=True)
+    eventually("the service has the pod", partial(is_ready, expected=True), pause=0.2)
     kubernetes.kubectl("exec", name, "--", "touch", "/tmp/unready")
     eventually("the service leaves the pod out", partial(is_ready, expected=False), pause=0.2)
     kubernetes.kubectl("exec", name, "--", "rm", "/tmp/unready")
@@ -145,11 +150,11 @@ def test_a_rolling_update_loses_no_request(kubernetes: Kubernetes) -> None:
         container = make_container(
             "echo $VERSION > /tmp/index.html; exec httpd -f -p 8080 -h /tmp",
             env=[{"name": "VERSION", "value": version}],
-            readinessProbe={"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1},
-            # Nodes still send requests here until they have heard that the pod ends.
-            lifecycle={"preStop": {"sleep": {"seconds": 3}}},
+            readinessProbe=READY_PROBE,
+            # Nodes still send requests here until they have heard that the pod ends, late on a busy machine.
+            lifecycle={"preStop": {"sleep": {"seconds": 15}}},
         )
-        deployment = make_deployment("rolled", 2, container, terminationGracePeriodSeconds=6)
+        deployment = make_deployment("rolled", 2, container, terminationGracePeriodSeconds=20)
         deployment["spec"]["strategy"] = {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
         return deployment
 
@@ -267,9 +272,14 @@ def forwarded(kubernetes: Kubernetes, pod: str, port: int) -> Generator[int]:
 
 def test_kubectl_reaches_into_a_pod(kubernetes: Kubernetes, tmp_path: Path) -> None:
     worker = kubernetes.cluster.nodes[1]
-    kubernetes.apply(make_pod("reached", f"echo begins; {SERVE_NAME}", node=worker.name))
+    command = f"echo begins; {SERVE_NAME}"
+    kubernetes.apply(make_pod("reached", command, node=worker.name, readinessProbe=READY_PROBE))
     kubernetes.wait_for("pod/reached", "condition=Ready")
-    assert kubernetes.kubectl("logs", "reached").stdout == "begins\n"
+
+    def is_logged() -> None:
+        assert kubernetes.kubectl("logs", "reached").stdout == "begins\n"
+
+    eventually("its words are in its log", is_logged, pause=0.2)
     piped = kubernetes.kubectl("exec", "-i", "reached", "--", "cat", stdin="to and fro")
     assert piped.stdout == "to and fro"
     failed = kubernetes.kubectl("exec", "reached", "--", "sh", "-c", "exit 7", check=False)
