@@ -114,10 +114,12 @@ class Kubernetes:
         nodes = self.get("nodes")
         assert len(nodes) == len(self.cluster.nodes), f"{len(nodes)} nodes are registered"
         for node in nodes:
-            conditions = {one["type"]: one for one in node["status"]["conditions"]}
-            assert conditions["Ready"]["status"] == "True", conditions["Ready"]["message"]
+            name = node["metadata"]["name"]
+            conditions = {one["type"]: one for one in node["status"].get("conditions", ())}
+            ready = conditions.get("Ready", {})
+            assert ready.get("status") == "True", f"{name}: {ready.get('message', 'reports nothing')}"
             taints = {taint["key"] for taint in node["spec"].get("taints", ())}
-            assert not taints & UNREADY_TAINTS, f"{node['metadata']['name']} has {taints}"
+            assert not taints & UNREADY_TAINTS, f"{name} has {taints}"
 
     def check_pods(self) -> None:
         """Assert that every pod of the system is ready; those that have ended with their node stay."""

@@ -68,12 +68,12 @@ def test_the_state_shows_static_pods_kubelets_and_ready_machines(kubernetes: Kub
         assert ready == {f"kube-system/{name}-{control_plane.name}": "True" for name in names}
         for node in (control_plane, worker):
             argv = ("-n", str(node.address), "get")
-            (machine,) = kubernetes.cluster.rows(*argv, "machinestatus")
-            assert machine["READY"] == "true", kubernetes.cluster.resource("machinestatus", *argv[:2])
-            (status,) = kubernetes.cluster.rows(*argv, "nodestatus")
-            assert (status["ID"], status["READY"]) == (node.name, "true")
-            (kubelet,) = kubernetes.cluster.rows(*argv, "kubeletstatus")
-            assert "/kubelet:v1.37.1" in kubelet["IMAGE"]
+            machines = [row["READY"] for row in kubernetes.cluster.rows(*argv, "machinestatus")]
+            assert machines == ["true"], kubernetes.cluster.resource("machinestatus", *argv[:2])
+            statuses = [(row["ID"], row["READY"]) for row in kubernetes.cluster.rows(*argv, "nodestatus")]
+            assert statuses == [(node.name, "true")]
+            kubelets = [row["IMAGE"] for row in kubernetes.cluster.rows(*argv, "kubeletstatus")]
+            assert ["/kubelet:v1.37.1" in image for image in kubelets] == [True], kubelets
 
     eventually("the machines are ready", check)
 
