@@ -1,5 +1,6 @@
 """Images on a node: from a registry that its config names, into each of containerd's namespaces."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import override
@@ -15,6 +16,9 @@ from talos.api.machine.image_pb2 import ImageServiceImportRequest, ImageServiceI
 from talos.api.machine.machine_pb2 import ImageListRequest, ImageListResponse
 
 CONTENT = "var/lib/containerd/io.containerd.content.v1.content"
+SNAPSHOTS = "var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots"
+MORE, LEFT, SLACK = 384 << 20, 192 << 20, 16 << 20
+"""Bytes of a layer that shrinks to a thousandth, of the room for it, and of what else the node writes."""
 CONFIG = """\
 machine:
   registries:
@@ -133,6 +137,37 @@ def test_nothing_of_a_lie_is_kept(cluster: Cluster, registry: Registry) -> None:
         assert not (content / "blobs" / large.replace(":", "/")).exists()
 
     eventually("nothing is left", is_clean)
+
+
+def test_a_layer_that_outgrows_the_disk_is_refused(cluster: Cluster, registry: Registry) -> None:
+    registry.store.add_image("team/bomb:1", {"zeros": bytes(MORE)})
+    ephemeral = Path(cluster.root(), "var")
+    snapshots = Path(cluster.root(), SNAPSHOTS)
+    before, filler = set(snapshots.iterdir()), ephemeral / "filler"
+    try:
+        with filler.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, measure_free(ephemeral) - LEFT)
+        text = on_node(
+            cluster, "image", "pull", "images.example/team/bomb:1", "--namespace", "cri", check=False
+        )
+        assert text.count("\n") == 1
+        assert "image images.example/team/bomb:1: layer sha256:" in text
+        assert "takes more when unpacked than /var/lib/containerd/" in text
+        assert "images.example/team/bomb:1" not in list_names(cluster, "cri")
+
+        def is_given_back() -> None:
+            assert set(snapshots.iterdir()) == before
+            assert measure_free(ephemeral) > LEFT - SLACK
+
+        eventually("the space is given back", is_given_back)
+    finally:
+        filler.unlink()
+
+
+def measure_free(path: Path) -> int:
+    """Bytes that are free on the disk of a folder."""
+    disk = os.statvfs(path)
+    return disk.f_bavail * disk.f_frsize
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 The name comes last: until then all of it is held by a lease only, and a pull that fails leaves nothing.
 """
 
-import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from talos.machined.containerd.ingest import store_content
 from talos.machined.containerd.manifest import Manifest, find_form, parse_index, parse_manifest
 from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.registry.hosts import RegistryError, Sources
-from talos.machined.containerd.store import Image, read_image, unpack
+from talos.machined.containerd.store import Image, measure_room, read_image, unpack
 from talos.machined.node.resources import read_variables
 from talos.resource import ids
 from talos.resource.state import NotFoundError, State
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 PARALLEL = 3
 """Parts of one image that are fetched at a time."""
-RESERVE = 64 * 1024 * 1024
-"""Bytes of the disk that no image may take."""
 CONTENT_LABEL = "containerd.io/gc.ref.content"
 
 
@@ -125,14 +122,10 @@ async def pull_image(
 
 def check_room(size: int, root: str, where: str) -> None:
     """Refuse so many bytes when the disk has no room for them, before anything is fetched; UserError."""
-    try:
-        disk = os.statvfs(root)
-    except OSError:
-        return
-    free = disk.f_bavail * disk.f_frsize - RESERVE
-    if size > free:
+    room = measure_room(root)
+    if size > room:
         raise UserError(
-            f"it takes {size} bytes, of {max(free, 0)} that {root} has room for",
+            f"it takes {size} bytes, of {room} that {root} has room for",
             where=where,
             hint="remove images, or use a larger disk",
         )

@@ -1,11 +1,14 @@
 """Images in containerd: what their manifests say, and their layers unpacked."""
 
-from collections.abc import Mapping
+import math
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import trio
 from google.protobuf.empty_pb2 import Empty
 
-from talos.api.containerd import content_pb2, diff_pb2, images_pb2, snapshots_pb2
+from talos.api.containerd import content_pb2, diff_pb2, images_pb2, mount_pb2, snapshots_pb2
 from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.api.rpc import Code, RpcError
 from talos.machined.containerd.client import SNAPSHOTTER, TIMEOUT, Containerd
@@ -20,11 +23,26 @@ from talos.machined.containerd.manifest import (
 )
 from talos.system.errors import UserError
 
+RESERVE = 64 * 1024 * 1024
+"""Bytes of the disk that no image may take."""
+LOOK_INTERVAL = 0.1
+"""Seconds between two looks at the disk while a layer is unpacked: nothing has its size before."""
 UNPACK_LIMIT = 300.0
 LEAST_UNPACKED = 256 * 1024
 """A layer has to be unpacked within 300 s and a second for each so many bytes of it."""
+_UPPER = "upperdir="
+_NO_SPACE = "no space left on device"
 SNAPSHOT_LABEL = f"containerd.io/gc.ref.snapshot.{SNAPSHOTTER}"
 """On a config: the snapshot of its layers, which the collector of garbage then spares."""
+
+
+def measure_room(path: str) -> float:
+    """Bytes that an image may still take on the disk of a folder; infinite where there is no such folder."""
+    try:
+        disk = os.statvfs(path)
+    except OSError:
+        return math.inf
+    return max(disk.f_bavail * disk.f_frsize - RESERVE, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,13 +152,7 @@ async def _unpack_layer(
             raise
         return
     try:
-        applied = await containerd.call(
-            "diff.v1.Diff/Apply",
-            diff_pb2.ApplyRequest(diff=layer, mounts=prepared.mounts),
-            diff_pb2.ApplyResponse,
-            timeout=UNPACK_LIMIT + layer.size / LEAST_UNPACKED,
-        )
-        _check_digest(layer, applied.applied.digest, diff_id, where)
+        _check_digest(layer, await _apply(containerd, layer, prepared.mounts, where), diff_id, where)
         commit = snapshots_pb2.CommitSnapshotRequest(
             snapshotter=SNAPSHOTTER,
             name=chain_id,
@@ -155,6 +167,49 @@ async def _unpack_layer(
     except UserError:
         await remove_snapshot(containerd, key)
         raise
+
+
+async def _apply(
+    containerd: Containerd, layer: Descriptor, mounts: Iterable[mount_pb2.Mount], where: str
+) -> str:
+    """Unpack a layer; the digest of what it holds. UserError when the disk has no room for that."""
+    request = diff_pb2.ApplyRequest(diff=layer, mounts=mounts)
+    timeout = UNPACK_LIMIT + layer.size / LEAST_UNPACKED
+    applied: list[str] = []
+    failures: list[RpcError] = []
+
+    async def apply() -> None:
+        try:
+            reply = await containerd.call("diff.v1.Diff/Apply", request, diff_pb2.ApplyResponse, timeout)
+            applied.append(reply.applied.digest)
+        except RpcError as error:
+            failures.append(error)
+        nursery.cancel_scope.cancel()
+
+    folder = _find_folder(request.mounts)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(apply)
+        while measure_room(folder):  # noqa: ASYNC110 - a disk wakes nobody
+            await trio.sleep(LOOK_INTERVAL)
+        nursery.cancel_scope.cancel()
+    if applied:
+        return applied[0]
+    if failures and _NO_SPACE not in failures[0].message:
+        raise failures[0]
+    raise UserError(
+        f"layer {layer.digest}, {layer.size} bytes, takes more when unpacked than {folder} has room for",
+        where=where,
+        hint="remove images, use a larger disk, or don't trust the image",
+    )
+
+
+def _find_folder(mounts: Iterable[mount_pb2.Mount]) -> str:
+    """Where a layer is unpacked to: the upper folder of an overlay, or what is bound without one."""
+    for mount in mounts:
+        uppers = [option.removeprefix(_UPPER) for option in mount.options if option.startswith(_UPPER)]
+        if uppers or mount.type == "bind":
+            return next(iter(uppers), mount.source)
+    return ""
 
 
 def _check_digest(layer: Descriptor, unpacked: str, expected: str, where: str) -> None:

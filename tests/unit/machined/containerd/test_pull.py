@@ -11,7 +11,7 @@ from tests.unit.machined.containerd.twin import MemoryContainerd
 
 from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryEndpointConfig, RegistryMirrorConfig
 from talos.api.rpc import RpcError
-from talos.machined.containerd import pull
+from talos.machined.containerd import store
 from talos.machined.containerd.client import Containerd
 from talos.machined.containerd.pull import Admit, Progress, Step, admit_all, pull_image
 from talos.machined.containerd.registry.hosts import Sources
@@ -86,7 +86,6 @@ FAILING = (
     "Snapshots/Stat",
     "Snapshots/Prepare",
     "Snapshots/Commit",
-    "Diff/Apply",
     "Images/Create",
 )
 
@@ -99,6 +98,14 @@ async def test_nothing_stays_of_a_pull_that_fails(registry: Registry, failing: s
         await pull_from(registry, twin)
     assert (twin.images, twin.pending) == ({}, [])
     assert failing in twin.calls
+
+
+async def test_a_layer_for_which_containerd_has_no_room(registry: Registry) -> None:
+    twin = make_twin()
+    twin.failing = "Diff/Apply"
+    with pytest.raises(UserError, match=r"layer sha256:.*takes more when unpacked than .* has room for"):
+        await pull_from(registry, twin)
+    assert (twin.images, twin.pending) == ({}, [])
 
 
 async def test_nothing_stays_of_a_pull_that_is_cancelled(registry: Registry) -> None:
@@ -119,7 +126,7 @@ async def test_a_layer_that_unpacks_to_something_else(registry: Registry) -> Non
 
 
 async def test_an_image_that_does_not_fit(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pull, "RESERVE", 1 << 60)
+    monkeypatch.setattr(store, "RESERVE", 1 << 60)
     twin = make_twin()
     with pytest.raises(UserError, match=r"it takes [0-9]+ bytes, of 0 that / has room for"):
         await pull_from(registry, twin)
