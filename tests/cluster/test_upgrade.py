@@ -16,7 +16,7 @@ from tests.harness.availability import ETCD_GAP, counting_away, writing_to_etcd
 from tests.harness.cluster import Cluster, check_services, eventually, running_cluster
 from tests.harness.credentials import API_PORT, authority_of, credentials_of
 from tests.harness.elf import make_end
-from tests.harness.etcd import end_upgrade, find_etcd, take_upgrade_lock
+from tests.harness.etcd import end_earlier_upgrades, end_upgrade, find_etcd, take_upgrade_lock
 from tests.harness.machine import remains
 from tests.harness.releases import FIRST, Releases
 from tests.harness.squashfs import Tree, make_squashfs
@@ -196,12 +196,15 @@ def test_the_control_plane_is_upgraded_node_by_node(cluster: Cluster, releases: 
     image = releases.make("v1.15.1")
     with writing_to_etcd(cluster, nodes) as gaps, counting_away(nodes) as away:
         for node, call in zip(nodes, ("lifecycle", "legacy", "staged"), strict=True):
-            if call == "staged":
-                assert upgrade_staged(cluster, node, image)
-            else:
-                result = upgrade(cluster, node, image, *(("--legacy",) if call == "legacy" else ()))
-                assert result.returncode == 0, f"{call}: {result.stderr}"
-                assert "v1.15.1 is the default from now on" in result.stderr
+            match call:
+                case "lifecycle":
+                    upgrade_without_lock(cluster, node, nodes[-1], image)
+                case "legacy":
+                    result = upgrade(cluster, node, image, "--legacy")
+                    assert result.returncode == 0, result.stderr
+                    assert "v1.15.1 is the default from now on" in result.stderr
+                case _:
+                    assert upgrade_staged(cluster, node, image)
             eventually(f"{node.name} runs it", lambda at=node: check_blessed(cluster, at, "v1.15.1 in B"))
             eventually("its services are well", lambda at=node: check_services(cluster, str(at.address)))
     assert max(gaps) < ETCD_GAP, f"etcd took no write for {max(gaps):.1f} s"
@@ -218,6 +221,26 @@ def test_the_control_plane_is_upgraded_node_by_node(cluster: Cluster, releases: 
     eventually("the first is back", lambda: check_blessed(cluster, nodes[0], f"{FIRST} in A"))
     ask(cluster, nodes[1], "reboot")
     assert read_version(cluster, nodes[1]) == "v1.15.1 in B"
+
+
+def upgrade_without_lock(cluster: Cluster, node: NodeInfo, other: NodeInfo, image: str) -> None:
+    """Install a release, lose the lock, as after a while, and reboot: that waits for the new holder."""
+    result = upgrade(cluster, node, image, "--no-reboot")
+    assert result.returncode == 0, result.stderr
+    end_earlier_upgrades(cluster, node)
+    take_upgrade_lock(cluster, other)
+    waits = f"waiting for up to 30 s: {other.name} is being upgraded and holds the lock"
+    with ThreadPoolExecutor(1) as pool:
+        rebooting = pool.submit(ask, cluster, node, "reboot")
+        try:
+            eventually("the reboot waits", lambda: _assert_in(waits, cluster.consoles()[node.name]))
+        finally:
+            end_upgrade(cluster, other)
+        rebooting.result(SECONDS)
+
+
+def _assert_in(part: str, text: str) -> None:
+    assert part in text, text[-2000:]
 
 
 @contextmanager

@@ -212,8 +212,8 @@ class Fleet:
     async def _ask_to_boot(self, node: str, *, is_repeated: bool = False) -> bool:
         """Have a node boot the release; False when it is not known to do so.
 
-        The answer may be lost: the node is faster than it. A repetition is refused where the first call was
-        heard: by a node that reboots, or that still looks at the release, which may end with the lost call.
+        The answer may be lost: the node is faster than it. A repetition changes nothing on a node that
+        reboots, and is refused by one that still looks at the release, which may end with the lost call.
         """
         old = self.order.old
         try:
@@ -224,8 +224,6 @@ class Fleet:
         except RpcError as error:
             if error.code in LOST:
                 return False
-            if is_repeated and error.code is Code.FAILED_PRECONDITION and old is None:
-                return True
             if is_repeated and error.message == BUSY:
                 return False
             raise

@@ -1,6 +1,6 @@
 """Reboot, Shutdown and Reset."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
@@ -19,19 +19,15 @@ def handlers(node: Node) -> Mapping[str, Handler]:
             mode = RebootMode(request.mode)
         except ValueError:
             raise RpcError(Code.INVALID_ARGUMENT, f"unknown reboot mode {request.mode}") from None
-        try:
-            is_upgrade = node.upgrades.current.phase is Phase.STAGED
-            actor = node.power.reboot(mode=mode, is_upgrade=is_upgrade)
-        except SequenceLockedError:
-            raise _make_locked() from None
+        is_upgrade = node.upgrades.current.phase is Phase.STAGED
+        if is_upgrade and mode is not RebootMode.FORCE and not node.power.is_locked:
+            await _lock_upgrade(node)
+        actor = _begin(lambda: node.power.reboot(mode=mode, is_upgrade=is_upgrade))
         return pb.RebootResponse(messages=[pb.Reboot(actor_id=actor)])
 
     async def shutdown(request: pb.ShutdownRequest, call: Call) -> pb.ShutdownResponse:
         del call
-        try:
-            actor = node.power.shutdown(force=request.force)
-        except SequenceLockedError:
-            raise _make_locked() from None
+        actor = node.power.shutdown(force=request.force)
         return pb.ShutdownResponse(messages=[pb.Shutdown(actor_id=actor)])
 
     async def reset(request: pb.ResetRequest, call: Call) -> pb.ResetResponse:
@@ -39,13 +35,22 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         if request.mode not in pb.ResetRequest.WipeMode.values():
             raise RpcError(Code.INVALID_ARGUMENT, f"unknown wipe mode {request.mode}")
         plan = await _plan_reset(node, request)
-        try:
-            actor = node.power.reset(plan)
-        except SequenceLockedError:
-            raise _make_locked() from None
+        actor = _begin(lambda: node.power.reset(plan))
         return pb.ResetResponse(messages=[pb.Reset(actor_id=actor)])
 
     return {"Reboot": reboot, "Shutdown": shutdown, "Reset": reset}
+
+
+async def _lock_upgrade(node: Node) -> None:
+    """Before the node goes away to try a release: it may have been written hours ago."""
+    try:
+        await node.upgrade_lock.take(node.upgrades.log.info)
+    except RpcError as error:
+        text = (
+            f"{node.upgrades.current.version} can't be tried now: {error.message}; "
+            "talosctl reboot --mode force tries it all the same, talosctl rollback takes it back"
+        )
+        raise RpcError(Code.FAILED_PRECONDITION, text) from None
 
 
 async def _plan_reset(node: Node, request: pb.ResetRequest) -> ResetPlan:
@@ -64,5 +69,9 @@ async def _plan_reset(node: Node, request: pb.ResetRequest) -> ResetPlan:
     return plan
 
 
-def _make_locked() -> RpcError:
-    return RpcError(Code.FAILED_PRECONDITION, "another sequence is running, wait for it to end")
+def _begin(start: Callable[[], str]) -> str:
+    """Start a sequence; the actor id, under which the events have that another one is in its way."""
+    try:
+        return start()
+    except SequenceLockedError as locked:
+        return locked.actor

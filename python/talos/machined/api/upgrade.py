@@ -148,16 +148,17 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
                     )
                 release = await _load(instance, request.image, node)
             installer = await node.upgrades.prepare(release, force=request.force)
-            async with ending_upgrade(node):
-                if not (request.force or request.preserve):
-                    await node.upgrade_lock.take(node.upgrades.log.info)
-                try:
+            try:
+                async with ending_upgrade(node):
+                    if not (request.force or request.preserve):
+                        await node.upgrade_lock.take(node.upgrades.log.info)
                     actor = node.power.upgrade(
                         partial(installer, node.upgrades.log.info), staged=request.stage
                     )
-                except SequenceLockedError:
-                    raise _make_locked() from None
-            claim.pop_all()  # the machine ends, whatever becomes of the upgrade
+            except SequenceLockedError as locked:
+                actor = locked.actor
+            else:
+                claim.pop_all()  # the machine ends, whatever becomes of the upgrade
         found = machine_pb2.Upgrade(ack="Upgrade request received", actor_id=actor)
         return machine_pb2.UpgradeResponse(messages=[found])
 
@@ -231,7 +232,3 @@ async def _verify(
 def describe(release: Release) -> str:
     """A release for a person."""
     return f"{release.manifest.version}, commit {release.manifest.commit},"
-
-
-def _make_locked() -> RpcError:
-    return RpcError(Code.FAILED_PRECONDITION, "another sequence is running, wait for it to end")

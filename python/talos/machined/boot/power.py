@@ -90,6 +90,11 @@ class PowerSequences:
         self._shut_kubelet_down = shut_kubelet_down
         self._stop_all_pods = stop_pods
 
+    @property
+    def is_locked(self) -> bool:
+        """Whether a sequence runs that does not give way to another one."""
+        return self._sequencer.is_locked
+
     def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT, is_upgrade: bool = False) -> str:
         """Start to reboot; the actor id. SequenceLockedError.
 

@@ -58,13 +58,24 @@ class Sequencer:
         """The name of the sequence that runs, if one does."""
         return self._running
 
+    @property
+    def is_locked(self) -> bool:
+        """Whether the sequence that runs does not give way to another one."""
+        return bool(self._running) and self._running not in YIELDING
+
     def reserve(self, name: str, *, takeover: bool = False) -> str:
         """Reserve the sequencer for this sequence; its actor id. SequenceLockedError."""
-        if self._running and not takeover and self._running not in YIELDING:
-            raise SequenceLockedError(f"the sequence {self._running} is running")
+        actor_id = str(uuid.uuid4())
+        if self.is_locked and not takeover:
+            text = f"sequence not started: locked, {self._running} is running"
+            error = CommonError(code=CommonCode.LOCKED, message=text)
+            event = pb.SequenceEvent(sequence=name, action=pb.SequenceEvent.NOOP, error=error)
+            self._events.publish(event, actor_id=actor_id)
+            self._log.warning(f"sequence {name}: not started", running=self._running)
+            raise SequenceLockedError(actor_id)
         self._scope.cancel()
         self._running = name
-        return str(uuid.uuid4())
+        return actor_id
 
     async def run(self, name: str, phases: Sequence[Phase], *, actor_id: str = "") -> None:
         """Run a sequence to its end; TaskFailedError, SequenceReplacedError."""

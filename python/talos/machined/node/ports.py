@@ -242,11 +242,20 @@ class RebootMode(enum.IntEnum):
 
 
 class SequenceLockedError(Exception):
-    """Another sequence runs."""
+    """Another sequence runs. The events of ``actor``, who is answered with that, have it already."""
+
+    def __init__(self, actor: str) -> None:
+        super().__init__(actor)
+        self.actor = actor
 
 
 class Power(Protocol):
     """The sequences that end this boot. Each runs in the background."""
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether a sequence runs that does not give way to another one."""
+        ...
 
     def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT, is_upgrade: bool = False) -> str:
         """Start to reboot; the actor id (UUID) under which its events appear. SequenceLockedError.
@@ -256,7 +265,7 @@ class Power(Protocol):
         ...
 
     def shutdown(self, *, force: bool = False) -> str:
-        """Start to shut down, the actor id likewise. SequenceLockedError."""
+        """Start to shut down, taking over from any other sequence; the actor id likewise."""
         ...
 
     def reset(self, plan: ResetPlan) -> str:

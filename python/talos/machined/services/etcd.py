@@ -20,7 +20,7 @@ from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.containerd.store import find_image
 from talos.machined.controllers.etcd.pki import DIRECTORY as SECRETS
-from talos.machined.node.etcd import MEMBERSHIP, BootstrapOrder
+from talos.machined.node.etcd import MEMBERSHIP, BootstrapOrder, ask_member
 from talos.machined.node.ports import Services
 from talos.machined.services import etcd_data
 from talos.machined.services.conditions import ResourceReady
@@ -133,9 +133,7 @@ async def _restore(context: ServiceContext, plan: PlanResponse) -> None:
 
 async def check_leave(connect: Connect) -> None:
     """RpcError when a cluster needs this node's member; a node without data has none."""
-    if await trio.to_thread.run_sync(etcd_data.has_data):
-        async with connect(CLUSTERD.socket) as transport:
-            await transport.unary(MEMBERSHIP + "CheckLeave", Empty(), Empty)
+    await ask_member(connect, "CheckLeave", Empty(), Empty)
 
 
 async def leave_etcd(connect: Connect, services: Services) -> None:

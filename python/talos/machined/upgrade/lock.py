@@ -7,10 +7,8 @@ from google.protobuf.empty_pb2 import Empty
 
 from talos.api.internal.membership_pb2 import LockUpgradeResponse, UpgradeLock
 from talos.api.rpc import Code, RpcError
-from talos.daemon.daemons import CLUSTERD
 from talos.etcd.lock import make_lease
-from talos.machined.node.etcd import MEMBERSHIP
-from talos.machined.services import etcd_data
+from talos.machined.node.etcd import ask_member
 from talos.machined.services.health import Connect
 from talos.system.logging import Log
 
@@ -28,18 +26,22 @@ _PASSING = frozenset({Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.ABORTED})
 class EtcdLock:
     """The lock. A node without etcd's data has no member, so that nobody is asked.
 
-    It is taken under a lease of this boot: what an earlier boot has taken is given back apart from that.
+    An upgrade takes it when the release is written, which may never be tried, and anew before this boot ends.
+    It does so under a lease of this boot: what an earlier boot has taken is given back apart from that, and
+    so is what this one takes for its own trial.
     """
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
         self._request = UpgradeLock(lease=make_lease())
+        self._trial = UpgradeLock(lease=make_lease())
 
     async def take(self, report: Callable[[str], None]) -> None:
         """Let no other node upgrade; RpcError when etcd would not survive that this one is down now.
 
-        What may pass is asked again for :data:`GRACE`, and reported meanwhile. After an error the lock may be
-        taken nevertheless: :meth:`free` follows.
+        It lasts for 20 minutes from then on, also when it was taken before. What may pass is asked again for
+        :data:`GRACE`, and reported meanwhile. After an error the lock may be taken nevertheless: :meth:`free`
+        follows.
         """
         end = trio.current_time() + GRACE
         shown = ""
@@ -64,31 +66,38 @@ class EtcdLock:
 
         Nothing else is in a rollback's way: what it goes back from may be what keeps etcd from answering.
         """
-        if not await trio.to_thread.run_sync(etcd_data.has_data):
-            return
         reason = "no answer in time"
         with trio.move_on_after(ROLLBACK_TIMEOUT):
             try:
-                async with self._connect(CLUSTERD.socket) as transport:
-                    path = MEMBERSHIP + "LockUpgrade"
-                    reply = await transport.unary(path, self._request, LockUpgradeResponse)
+                refusal = await self._lock(self._request)
             except (RpcError, OSError) as error:
                 reason = str(error)
             else:
-                if reply.refusal:
-                    raise RpcError(Code.FAILED_PRECONDITION, reply.refusal)
+                if refusal:
+                    raise RpcError(Code.FAILED_PRECONDITION, refusal)
                 return
         log.warning("rolling back without the lock of upgrades, which etcd does not give", reason=reason)
+
+    async def hold_on_trial(self) -> None:
+        """Let no other node upgrade for the next 20 minutes; RpcError, OSError.
+
+        The boot before may have held it for too short a time, or not at all: a power cut asks nobody.
+        """
+        if refusal := await self._lock(self._trial):
+            raise RpcError(Code.ABORTED, refusal)
 
     async def free(self) -> None:
         """Give back what this boot has taken. RpcError, OSError while etcd does not take that."""
         await self._ask("EndUpgrade")
 
     async def free_earlier(self) -> None:
-        """The same for what this node has taken in earlier boots."""
+        """The same for what this node has taken in earlier boots, and on trial."""
         await self._ask("EndEarlierUpgrades")
 
     async def _ask(self, method: str) -> None:
-        if await trio.to_thread.run_sync(etcd_data.has_data):
-            async with self._connect(CLUSTERD.socket) as transport:
-                await transport.unary(MEMBERSHIP + method, self._request, Empty)
+        await ask_member(self._connect, method, self._request, Empty)
+
+    async def _lock(self, request: UpgradeLock) -> str:
+        """Take it however the members are; the reason when another node has it."""
+        reply = await ask_member(self._connect, "LockUpgrade", request, LockUpgradeResponse)
+        return reply.refusal if reply else ""

@@ -180,6 +180,10 @@ async def _stream(chunks: Sequence[bytes], *, forever: bool) -> AsyncGenerator[b
         await trio.sleep_forever()
 
 
+LOCKED_ACTOR = "7d1b4f0e-93d2-4b52-9d0c-0d5c0f9f7a21"
+"""Whose sequence does not begin."""
+
+
 class FakePower:
     """Runs nothing; remembers."""
 
@@ -187,6 +191,10 @@ class FakePower:
         self.begun: list[str] = []
         self.plan = ResetPlan()
         self.locked = False
+
+    @property
+    def is_locked(self) -> bool:
+        return self.locked
 
     def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT, is_upgrade: bool = False) -> str:
         return self._begin(f"reboot {mode.name}{' into another release' if is_upgrade else ''}")
@@ -204,7 +212,7 @@ class FakePower:
 
     def _begin(self, what: str) -> str:
         if self.locked:
-            raise SequenceLockedError
+            raise SequenceLockedError(LOCKED_ACTOR)
         self.begun.append(what)
         return "2f0c2f6e-6d32-4a4b-9d5f-3c1c1d3c0e5b"
 

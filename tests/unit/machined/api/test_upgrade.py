@@ -20,7 +20,7 @@ from talos.system.errors import UserError
 from talos.upgrade.state import BUSY, IDLE, Upgrade, stage
 from talos.upgrade.state import start as begin_trial
 
-from .conftest import Caller, FakePower
+from .conftest import LOCKED_ACTOR, Caller, FakePower
 
 
 async def stream(failure: Exception | None = None, lines: int = 2) -> tuple[list[str], int]:
@@ -129,6 +129,40 @@ async def test_a_reboot_into_a_release_is_one_of_an_upgrade(metal: Caller) -> No
     await metal.ask("Reboot", machine_pb2.RebootRequest())
     assert isinstance(metal.node.power, FakePower)
     assert metal.node.power.begun == ["reboot DEFAULT", "reboot DEFAULT into another release"]
+
+
+async def test_a_node_takes_the_lock_before_it_goes_away_to_try_a_release(
+    metal: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when it had it: the release may have been written hours ago."""
+    refusals: list[Exception | None] = []
+
+    async def take(report: Callable[[str], None]) -> None:
+        del report
+        await trio.lowlevel.checkpoint()
+        if failure := refusals.pop(0):
+            raise failure
+
+    monkeypatch.setattr(metal.node.upgrade_lock, "take", take)
+    power = metal.node.power
+    assert isinstance(power, FakePower)
+    await metal.ask("Reboot", machine_pb2.RebootRequest())
+    assert len(power.begun) == 1, "a reboot into the same system asks nobody"
+    metal.node.upgrades.current = STAGED
+    refusals[:] = [RpcError(Code.FAILED_PRECONDITION, "cp-1 is being upgraded and holds the lock"), None]
+    with pytest.raises(
+        RpcError, match=r"v1\.15\.1 can't be tried now: cp-1 is being .* --mode force"
+    ) as refused:
+        await metal.ask("Reboot", machine_pb2.RebootRequest())
+    assert refused.value.code is Code.FAILED_PRECONDITION
+    assert len(power.begun) == 1
+    await metal.ask("Reboot", machine_pb2.RebootRequest())
+    assert refusals == []
+    await metal.ask("Reboot", machine_pb2.RebootRequest(mode=machine_pb2.RebootRequest.FORCE))
+    power.locked = True
+    [message] = (await metal.ask("Reboot", machine_pb2.RebootRequest())).messages
+    assert message.actor_id == LOCKED_ACTOR, "etcd is stopped by the sequence that runs"
+    assert power.begun[1:] == ["reboot DEFAULT into another release", "reboot FORCE into another release"]
 
 
 @pytest.mark.parametrize("failure", [None, UserError("is not signed", where="release signature")])

@@ -15,6 +15,8 @@ from talos.resource.memory.state import MemoryState
 from talos.resource.resource import make_resource
 from talos.system.errors import UserError
 
+from .conftest import LOCKED_ACTOR
+
 
 async def make_state(state: MemoryState) -> MemoryState:
     for name, parent in (
@@ -105,8 +107,8 @@ async def test_a_machine_is_reset(caller: Any, metal: Any) -> None:
     with pytest.raises(UserError, match="there is no disk"):
         await metal.ask("Reset", ResetRequest(user_disks_to_wipe=["/dev/vdz"]))
     caller.node.power.locked = True
-    with pytest.raises(RpcError, match="another sequence is running"):
-        await metal.ask("Reset", ResetRequest())
+    [message] = (await metal.ask("Reset", ResetRequest())).messages
+    assert message.actor_id == LOCKED_ACTOR
 
 
 async def test_the_remedy_of_a_volume_that_failed_works() -> None:

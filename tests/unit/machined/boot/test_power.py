@@ -131,7 +131,7 @@ async def test_reboot(autojump_clock: trio.testing.MockClock) -> None:
         machine = Machine(nursery, Services())
         actor = machine.power.reboot(mode=RebootMode.DEFAULT)
         assert machine.stage.value == enums.MACHINE_STAGE_REBOOTING
-        with pytest.raises(SequenceLockedError):
+        with pytest.raises(SequenceLockedError) as locked:
             machine.power.reboot()
     assert machine.switch.pressed == [PowerAction.REBOOT]
     assert machine.switch.flushed == 1
@@ -139,7 +139,7 @@ async def test_reboot(autojump_clock: trio.testing.MockClock) -> None:
     assert machine.services.denied
     assert machine.services.kept == [SYSTEM]
     async with machine.events.follow(tail=-1) as events:
-        assert (await anext(events)).actor_id == actor
+        assert [(await anext(events)).actor_id for _ in range(2)] == [locked.value.actor, actor]
 
 
 @pytest.mark.parametrize("begin", BEGINNINGS.values(), ids=BEGINNINGS)

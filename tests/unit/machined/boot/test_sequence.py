@@ -4,6 +4,7 @@ import pytest
 import trio
 import trio.testing
 
+from talos.api.common import common_pb2
 from talos.api.machine import machine_pb2 as pb
 from talos.machined.boot.sequence import Phase, Sequencer, SequenceReplacedError, Task, TaskFailedError
 from talos.machined.node.events import EventLog
@@ -86,7 +87,7 @@ async def test_a_boot_that_waits_yields_to_a_reboot() -> None:
         nursery.start_soon(boot)
         await trio.testing.wait_all_tasks_blocked()
         sequencer.reserve("reboot")
-        with pytest.raises(SequenceLockedError, match="reboot is running"):
+        with pytest.raises(SequenceLockedError):
             sequencer.reserve("reset")
 
 
@@ -104,9 +105,16 @@ async def test_takeover() -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(install)
         await trio.testing.wait_all_tasks_blocked()
-        with pytest.raises(SequenceLockedError, match="install is running"):
+        assert sequencer.is_locked
+        with pytest.raises(SequenceLockedError) as locked:
             sequencer.reserve("reboot")
         sequencer.reserve("shutdown", takeover=True)
         await sequencer.run("shutdown", (Phase("only", (Task("two", succeed),)),))
+        async with events.follow(tail=-1, actor_id=locked.value.actor) as refusals:
+            refusal = (await anext(refusals)).payload
+    error = common_pb2.Error(
+        code=common_pb2.LOCKED, message="sequence not started: locked, install is running"
+    )
+    assert refusal == pb.SequenceEvent(sequence="reboot", action=pb.SequenceEvent.NOOP, error=error)
     assert ended == ["install"]
     assert (await events_of(events))[-1] == "shutdown STOP"

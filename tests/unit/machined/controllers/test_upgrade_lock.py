@@ -1,4 +1,4 @@
-"""When a node gives back the lock that an earlier boot took: without a trial or after it, with etcd well."""
+"""When a node holds the lock of upgrades, on trial, and gives back what an earlier boot took: after it."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -8,7 +8,7 @@ import trio
 
 from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
 from talos.api.rpc import Code, RpcError
-from talos.machined.controllers.runtime.upgrade_lock import RETRY, UpgradeLockController
+from talos.machined.controllers.runtime.upgrade_lock import RENEWAL, RETRY, UpgradeLockController
 from talos.resource import kinds
 from talos.resource.changes import put
 from talos.resource.controller.runtime import run_controllers
@@ -24,7 +24,7 @@ class World:
     """A node with etcd, which may refuse for a while."""
 
     def __init__(self) -> None:
-        self.state, self.ended, self.refusals = MemoryState(), 0, 0
+        self.state, self.ended, self.refusals, self.held = MemoryState(), 0, 0, 0
         self.listeners: list[Any] = []
         self.upgrader = SimpleNamespace(current=IDLE, has_begun=True, listen=self.listeners.append)
         self.controller = UpgradeLockController(
@@ -38,6 +38,13 @@ class World:
             raise RpcError(Code.UNAVAILABLE, "no leader")
         self.ended += 1
 
+    async def hold_on_trial(self) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.refusals:
+            self.refusals -= 1
+            raise RpcError(Code.ABORTED, "another node holds the lock")
+        self.held += 1
+
     async def set_etcd(self, *, healthy: bool) -> None:
         await put(self.state, kinds.SERVICE, "etcd", ServiceSpec(running=True, healthy=healthy))
 
@@ -48,6 +55,27 @@ class World:
             listener()
         await trio.sleep(10 * RETRY)
         return self.ended
+
+
+async def test_a_trial_holds_it_until_the_verdict(autojump_clock: trio.testing.MockClock) -> None:
+    """Whatever the boot before had: a power cut takes no lock, and a lease may have come to its end."""
+    del autojump_clock
+    world = World()
+    world.refusals = 3
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_controllers, world.state, [world.controller])
+        await trio.testing.wait_all_tasks_blocked()
+        await world.move(TRIAL)
+        assert (world.refusals, world.held) == (3, 0), "etcd is not asked before it is well"
+        await world.set_etcd(healthy=True)
+        await world.move(TRIAL)
+        assert (world.refusals, world.held) == (0, 1)
+        await trio.sleep(RENEWAL)
+        assert world.held == 2
+        assert await world.move(bless(TRIAL)) == 1
+        await trio.sleep(2 * RENEWAL)
+        assert world.held == 2
+        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("verdict", [bless(TRIAL), revert(TRIAL, "no network")])

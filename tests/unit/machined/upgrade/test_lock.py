@@ -82,6 +82,15 @@ async def test_a_node_without_a_member_asks_nobody(monkeypatch: pytest.MonkeyPat
     assert clusterd.asked == []
 
 
+async def test_a_trial_does_not_take_the_lock_of_another_node() -> None:
+    clusterd = Clusterd(LockUpgradeResponse())
+    await EtcdLock(clusterd.connect).hold_on_trial()
+    clusterd.answer = LockUpgradeResponse(refusal=LOCKED)
+    with pytest.raises(RpcError, match=LOCKED):
+        await EtcdLock(clusterd.connect).hold_on_trial()
+    assert len(clusterd.asked) == 2
+
+
 class Guard:
     """Clusterd with an answer for each question of an upgrade; the last one is repeated."""
 

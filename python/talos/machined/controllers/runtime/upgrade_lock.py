@@ -1,4 +1,6 @@
-"""The end of an upgrade in the cluster: another control plane node may begin its own."""
+"""The lock of upgrades while this system is on trial, and its end: another control plane node may begin."""
+
+from math import inf
 
 import trio
 
@@ -8,17 +10,20 @@ from talos.machined.upgrade.upgrader import Upgrader
 from talos.resource import kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input
 from talos.system.logging import Log
-from talos.upgrade.state import PENDING
+from talos.upgrade.state import PENDING, Phase
 
 RETRY = 5.0
 """Seconds until etcd is asked again."""
+RENEWAL = 300.0
+"""Seconds after which a trial takes the lock anew, which lasts for 1,200: a self-check may take an hour."""
 _ETCD = "etcd"
 
 
 class UpgradeLockController(Controller):
-    """Service → the lock of upgrades that an earlier boot took is given back, once there is a verdict.
+    """Service → the lock of upgrades is held during a trial, and given back once there is a verdict.
 
-    What this boot takes is not touched: a new upgrade may begin meanwhile, and lasts beyond this boot.
+    So is what an earlier boot took. What this one takes for an upgrade is not touched: that may begin
+    meanwhile, and lasts beyond this boot.
     """
 
     name = "runtime.UpgradeLockController"
@@ -33,7 +38,8 @@ class UpgradeLockController(Controller):
         """Wait until this boot is off its trial and etcd is well, give the lock back, and wait for ever."""
         self._upgrader.listen(runtime.queue_reconcile)
         while not (self._has_verdict() and await self._is_well(runtime)):
-            await runtime.wait_for_round()
+            with trio.move_on_after(await self._hold(runtime)):
+                await runtime.wait_for_round()
         await self._free()
         await trio.sleep_forever()
 
@@ -43,6 +49,17 @@ class UpgradeLockController(Controller):
     async def _is_well(self, runtime: ControllerRuntime) -> bool:
         service = await runtime.get_or_none(kinds.SERVICE, _ETCD)
         return service is not None and service.spec.healthy
+
+    async def _hold(self, runtime: ControllerRuntime) -> float:
+        """Hold the lock during a trial; the seconds until it is to be tried again."""
+        if self._upgrader.current.phase is not Phase.TRIAL or not await self._is_well(runtime):
+            return inf
+        try:
+            await self._lock.hold_on_trial()
+        except (RpcError, OSError) as error:
+            self._log.once("on trial without the lock of upgrades", reason=str(error))
+            return RETRY
+        return RENEWAL
 
     async def _free(self) -> None:
         while True:
