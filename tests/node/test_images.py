@@ -50,6 +50,12 @@ def registry(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
         text = CONFIG.format(good=f"{gateway}:{good.port}", bad=f"{gateway}:{bad.port}")
         patch.write_text(text, encoding="utf-8")
         on_node(cluster, "patch", "mc", "--patch", f"@{patch}")
+
+        def is_known() -> None:
+            [found] = cluster.resource("registryconfigs.cri.talos.dev")
+            assert "worse.example" in str(found["spec"]), found
+
+        eventually("the registries are known", is_known)
         yield good
 
 

@@ -43,13 +43,16 @@ def in_network(cluster: Cluster) -> Generator[ThreadPoolExecutor]:
 
 
 def ask(server: str, name: str, kind: int = 1) -> tuple[int, bytes]:
-    """The code of an answer, and the last record's data."""
+    """The code of an answer, and the last record's data. AssertionError when there is none."""
     query = struct.pack("!6H", 7, 0x0100, 1, 0, 0, 0) + encode_name(name) + struct.pack("!HH", kind, 1)
     family = socket.AF_INET6 if ":" in server else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as udp:
         udp.settimeout(5)
         udp.sendto(query, (server, 53))
-        answer = udp.recv(4096)
+        try:
+            answer = udp.recv(4096)
+        except TimeoutError:
+            raise AssertionError(f"no answer from {server}") from None
     return answer[3] & 15, answer[-4:]
 
 
@@ -86,14 +89,17 @@ def test_the_resolver_serves_the_host_and_its_pods(cluster: Cluster, names: Path
     def check_upstream() -> None:
         upstreams = [(row["ADDRESS"], row["HEALTHY"]) for row in cluster.rows("get", "dnsupstream")]
         assert upstreams == [("198.51.100.53:53", "true")]
+        assert {row["STATUS"] for row in cluster.rows("get", "dnsresolvecache")} == {"running"}
+
+    def check_files() -> None:
+        host = cluster.talosctl("read", "/etc/resolv.conf").stdout
+        assert host == "nameserver 127.0.0.53\nsearch lab.example\n"
+        pods = cluster.talosctl("read", "/system/resolved/resolv.conf").stdout
+        assert pods == "nameserver 169.254.116.108\nsearch lab.example\n"
+        assert "192.0.2.7 static static.example\n" in cluster.talosctl("read", "/etc/hosts").stdout
 
     eventually("the server is asked", check_upstream)
-    assert (
-        cluster.talosctl("read", "/etc/resolv.conf").stdout == "nameserver 127.0.0.53\nsearch lab.example\n"
-    )
-    pods = cluster.talosctl("read", "/system/resolved/resolv.conf").stdout
-    assert pods == "nameserver 169.254.116.108\nsearch lab.example\n"
-    assert {row["STATUS"] for row in cluster.rows("get", "dnsresolvecache")} == {"running"}
+    eventually("the resolver is that of programs", check_files)
     with in_network(cluster) as network:
         for server in ("127.0.0.53", "169.254.116.108", "fd54:616c:6f73::204f:5320:444e:531"):
             assert network.submit(ask, server, "A.example").result() == (0, bytes([192, 0, 2, 1])), server
@@ -104,7 +110,6 @@ def test_the_resolver_serves_the_host_and_its_pods(cluster: Cluster, names: Path
     log = cluster.talosctl("logs", "dns-resolve-cache").stdout
     assert cluster.talosctl("logs", "dnsd").stdout.startswith(log), "both are names of one log, which grows"
     assert "listening on 127.0.0.53:53" in log
-    assert "192.0.2.7 static static.example\n" in cluster.talosctl("read", "/etc/hosts").stdout
 
 
 def test_a_member_is_found_by_its_name(cluster: Cluster, names: Path) -> None:

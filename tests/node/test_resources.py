@@ -13,11 +13,16 @@ ROWS = list(csv.DictReader(TABLE.read_text(encoding="utf-8").splitlines(), delim
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["type"])
 def test_resources_of_a_control_plane_node(cluster: Cluster, row: dict[str, str]) -> None:
-    found = [cast("dict[str, object]", resource["metadata"]) for resource in cluster.resource(row["type"])]
-    by_id = {str(metadata["id"]): metadata.get("owner") or "" for metadata in found}
-    wanted = row["ids"].split(",")
-    assert set(wanted) <= by_id.keys(), sorted(by_id)
-    assert {by_id[name] for name in wanted} == {row["owner"]}
+    def check() -> None:
+        found = [
+            cast("dict[str, object]", resource["metadata"]) for resource in cluster.resource(row["type"])
+        ]
+        by_id = {str(metadata["id"]): metadata.get("owner") or "" for metadata in found}
+        wanted = row["ids"].split(",")
+        assert set(wanted) <= by_id.keys(), sorted(by_id)
+        assert {by_id[name] for name in wanted} == {row["owner"]}
+
+    eventually("they are there", check)
 
 
 def test_the_bill_of_materials_has_its_short_name(cluster: Cluster) -> None:

@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from tests.harness.cluster import Cluster
+from tests.harness.cluster import PATIENCE, Cluster
 
 from talos.system.process import start_command
 
@@ -82,7 +82,7 @@ def test_a_log_is_followed(cluster: Cluster) -> None:
     reader = threading.Thread(target=lambda: lines.extend(stream))
     reader.start()
     try:
-        end = time.monotonic() + 10
+        end = time.monotonic() + PATIENCE
         while not lines and time.monotonic() < end:
             time.sleep(0.05)
         assert lines, "nothing came"
@@ -123,7 +123,7 @@ def test_the_dashboard_shows_the_node_in_a_terminal(cluster: Cluster) -> None:
     screen = b""
     try:
         wanted = (cluster.nodes[0].name.encode(), b"machined", b"healthy")
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE
         while not all(text in screen for text in wanted):
             assert select.select([ours], [], [], max(end - time.monotonic(), 0))[0], screen
             screen += os.read(ours, 65536)
@@ -132,7 +132,7 @@ def test_the_dashboard_shows_the_node_in_a_terminal(cluster: Cluster) -> None:
         with contextlib.suppress(OSError):
             while os.read(ours, 65536):
                 pass
-        assert process.wait(10) == 0
+        assert process.wait(PATIENCE) == 0
     finally:
         process.kill()
         process.wait()
