@@ -52,14 +52,22 @@ class StaticPodStatusController(Controller):
         self._changed_at = 0.0
 
     async def run(self, runtime: ControllerRuntime) -> None:
-        """Look at every change, and then again and again."""
+        """Look at every change, when the kubelet has joined, and then again and again."""
         self._began = self._changed_at = trio.current_time()
-        async for _ in runtime.events():
-            pause = await self._update(runtime)
-            runtime.reset_backoff()
-            with trio.move_on_after(pause):
-                await runtime.wait_for_round()
-                self._changed_at = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._follow_identity, runtime)
+            async for _ in runtime.events():
+                pause = await self._update(runtime)
+                runtime.reset_backoff()
+                with trio.move_on_after(pause):
+                    await runtime.wait_for_round()
+                    self._changed_at = trio.current_time()
+                runtime.queue_reconcile()
+
+    async def _follow_identity(self, runtime: ControllerRuntime) -> None:
+        while True:
+            await self._kubelet.changed.wait()
+            self._began = trio.current_time()
             runtime.queue_reconcile()
 
     async def _update(self, runtime: ControllerRuntime) -> float:
