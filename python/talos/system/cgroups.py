@@ -1,5 +1,6 @@
 """Control groups: one tree of version 2, or a hierarchy per controller of version 1."""
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,15 +77,24 @@ def read_memory_limit(root: Path = ROOT) -> int | None:
     return None
 
 
-def has_pod_group(uid: str, root: Path = ROOT) -> bool:
-    """Whether the kubelet has a group for a pod, which it removes once the pod has ended."""
+class PodGroup(enum.Enum):
+    """How far the end of a pod is, by its group."""
+
+    BUSY = enum.auto()
+    """There are containers."""
+    EMPTY = enum.auto()
+    GONE = enum.auto()
+
+
+def find_pod_group(uid: str, root: Path = ROOT) -> PodGroup:
+    """The group that the kubelet has for a pod, and removes once the pod has ended."""
     hierarchies = (root, *root.glob("*"))
     classes = ("", "burstable", "besteffort")
-    return any(
-        (hierarchy / "kubepods" / name / f"pod{uid}").exists()
-        for hierarchy in hierarchies
-        for name in classes
-    )
+    paths = [hierarchy / "kubepods" / name / f"pod{uid}" for hierarchy in hierarchies for name in classes]
+    groups = [path for path in paths if path.exists()]
+    if any(any(group.glob("*/")) for group in groups):
+        return PodGroup.BUSY
+    return PodGroup.EMPTY if groups else PodGroup.GONE
 
 
 class UnifiedGroups(Groups):

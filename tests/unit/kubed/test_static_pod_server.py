@@ -21,6 +21,7 @@ from talos.api.definitions.k8s_pb2 import (
 from talos.config.static_pods import API_SERVER
 from talos.kubed.controllers.static_pod_server import (
     END_LIMIT,
+    LIST_SECONDS,
     LOOK_EVERY,
     SETTLE,
     Replacements,
@@ -32,6 +33,7 @@ from talos.resource.changes import put
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
 from talos.resource.objects import to_struct
+from talos.system.cgroups import PodGroup
 from talos.system.logging import Log
 
 
@@ -96,8 +98,8 @@ async def test_a_new_version_waits_until_the_old_one_has_ended(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     one, two = {"server": make_offer("one")}, {"server": make_offer("two")}
-    running, uids = {"u1"}, {"server": "u1"}
-    replacements = Replacements(running.__contains__)
+    groups, uids = {"u1": PodGroup.BUSY}, {"server": "u1"}
+    replacements = Replacements(groups.__getitem__)
     assert replacements.choose(one, {}) == [one["server"]]
     assert replacements.choose(one, uids) == [one["server"]]
     assert replacements.pause == math.inf
@@ -105,7 +107,11 @@ async def test_a_new_version_waits_until_the_old_one_has_ended(
     assert replacements.pause == LOOK_EVERY
     autojump_clock.jump(END_LIMIT / 2)
     assert replacements.choose(two, uids) == []
-    running.clear()
+    groups["u1"] = PodGroup.EMPTY
+    assert replacements.choose(two, uids) == []
+    autojump_clock.jump(LIST_SECONDS + 1)
+    assert replacements.choose(two, uids) == []
+    groups["u1"] = PodGroup.GONE
     # The kubelet has not let go of it yet.
     assert replacements.choose(two, uids) == []
     autojump_clock.jump(SETTLE + 0.01)
@@ -113,11 +119,25 @@ async def test_a_new_version_waits_until_the_old_one_has_ended(
     assert replacements.pause == math.inf
 
 
+async def test_a_new_version_waits_until_the_kubelet_has_listed_containers(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Its group may be removed before."""
+    one, two = {"server": make_offer("one")}, {"server": make_offer("two")}
+    replacements = Replacements(lambda _uid: PodGroup.GONE)
+    assert replacements.choose(one, {"server": "u1"}) == [one["server"]]
+    assert replacements.choose(two, {"server": "u1"}) == []
+    autojump_clock.jump(LIST_SECONDS - 0.1)
+    assert replacements.choose(two, {"server": "u1"}) == []
+    autojump_clock.jump(SETTLE)
+    assert replacements.choose(two, {"server": "u1"}) == [two["server"]]
+
+
 async def test_a_version_that_does_not_end_in_time_is_left_to_the_kubelet(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     one, two = {"server": make_offer("one")}, {"server": make_offer("two")}
-    replacements = Replacements(lambda _uid: True)
+    replacements = Replacements(lambda _uid: PodGroup.BUSY)
     assert replacements.choose(one, {"server": "u1"}) == [one["server"]]
     assert replacements.choose(two, {"server": "u1"}) == []
     autojump_clock.jump(END_LIMIT + 0.01)
@@ -126,14 +146,14 @@ async def test_a_version_that_does_not_end_in_time_is_left_to_the_kubelet(
 
 async def test_a_pod_that_the_kubelet_has_not_shown_is_replaced_at_once() -> None:
     one, two = {"server": make_offer("one")}, {"server": make_offer("two")}
-    replacements = Replacements(lambda _uid: True)
+    replacements = Replacements(lambda _uid: PodGroup.BUSY)
     assert replacements.choose(one, {}) == [one["server"]]
     assert replacements.choose(two, {}) == [two["server"]]
 
 
 async def test_the_server_leaves_out_what_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    running = {"u1"}
-    replacements = Replacements(running.__contains__)
+    groups = {"u1": PodGroup.BUSY}
+    replacements = Replacements(groups.__getitem__)
     monkeypatch.setattr("talos.kubed.controllers.static_pod_server.Replacements", lambda: replacements)
     state, name = MemoryState(), "kube-system/server-node"
     await put(state, *ids.NODENAME, NodenameSpec(nodename="node"))
@@ -144,7 +164,7 @@ async def test_the_server_leaves_out_what_has_to_wait(monkeypatch: pytest.Monkey
         await put(state, kinds.STATIC_POD, API_SERVER, StaticPodSpec(pod=to_struct(make_offer("two"))))
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert await ask(port) == []
-        running.clear()
+        groups["u1"] = PodGroup.GONE
         with trio.fail_after(20):
             while await ask(port) != ["server"]:  # noqa: ASYNC110 - only asking shows it
                 await trio.sleep(0.05)

@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from talos.system.cgroups import MIB, Limits, find_groups, has_pod_group, make_weight, read_memory_limit
+from talos.system.cgroups import (
+    MIB,
+    Limits,
+    PodGroup,
+    find_groups,
+    find_pod_group,
+    make_weight,
+    read_memory_limit,
+)
 
 
 def test_unified_groups(tmp_path: Path) -> None:
@@ -69,10 +77,14 @@ def test_weight() -> None:
 
 
 @pytest.mark.parametrize("place", ["kubepods/burstable", "kubepods", "pids/kubepods/besteffort"])
-def test_a_pod_has_a_group_until_it_has_ended(tmp_path: Path, place: str) -> None:
+def test_the_group_of_a_pod_that_ends(tmp_path: Path, place: str) -> None:
     group = tmp_path / place / "podu1"
-    group.mkdir(parents=True)
-    assert has_pod_group("u1", tmp_path)
-    assert not has_pod_group("u2", tmp_path)
+    (group / "container").mkdir(parents=True)
+    (group / "cgroup.procs").touch()
+    assert find_pod_group("u1", tmp_path) is PodGroup.BUSY
+    assert find_pod_group("u2", tmp_path) is PodGroup.GONE
+    (group / "container").rmdir()
+    assert find_pod_group("u1", tmp_path) is PodGroup.EMPTY
+    (group / "cgroup.procs").unlink()
     group.rmdir()
-    assert not has_pod_group("u1", tmp_path)
+    assert find_pod_group("u1", tmp_path) is PodGroup.GONE

@@ -23,7 +23,7 @@ from talos.kubed.rollout import POD_UID, make_status_id
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.resource.objects import to_plain
-from talos.system.cgroups import has_pod_group
+from talos.system.cgroups import PodGroup, find_pod_group
 from talos.system.logging import Log
 
 REQUEST_SECONDS = 60.0
@@ -34,7 +34,10 @@ HOST = "127.0.0.1"
 END_LIMIT = 60.0
 """Seconds for the old version to end; after this the kubelet has both."""
 SETTLE = 0.3
-"""Seconds from its end until the kubelet has let go of it."""
+"""Seconds from the end of its group until the kubelet has let go of it."""
+LIST_SECONDS = 1.3
+"""Seconds from the end of its containers until then, at least: the kubelet lets go only after it has listed
+the containers anew, each second, although what tidies up may have removed the group before."""
 LOOK_EVERY = 0.2
 """Seconds between two looks whether it has ended. The kubelet itself is not asked: it asks the API server
 whether it may answer, which may be the very pod."""
@@ -48,13 +51,15 @@ class _Ending:
 
     uid: str
     until: float
+    stopped_at: float | None = None
+    """When it had no container any more."""
 
 
 class Replacements:
     """New versions of pods, which wait until the old ones have ended."""
 
-    def __init__(self, is_running: Callable[[str], bool] = has_pod_group) -> None:
-        self._is_running = is_running
+    def __init__(self, find_group: Callable[[str], PodGroup] = find_pod_group) -> None:
+        self._find_group = find_group
         self._offered: Mapping[str, Pod] = {}
         self._endings: dict[str, _Ending] = {}
 
@@ -65,8 +70,11 @@ class Replacements:
             if self._offered.get(name, offered[name]) != offered[name]:
                 self._endings[name] = _Ending(uids[name], now + END_LIMIT)
         for ending in self._endings.values():
-            if not self._is_running(ending.uid):
-                ending.until = min(ending.until, now + SETTLE)
+            group = self._find_group(ending.uid)
+            if ending.stopped_at is None and group is not PodGroup.BUSY:
+                ending.stopped_at = now
+            if ending.stopped_at is not None and group is PodGroup.GONE:
+                ending.until = min(ending.until, max(now + SETTLE, ending.stopped_at + LIST_SECONDS))
         self._offered = offered
         self._endings = {
             name: ending for name, ending in self._endings.items() if name in offered and ending.until > now
