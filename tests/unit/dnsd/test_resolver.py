@@ -97,6 +97,7 @@ def one_address(query: bytes) -> Sequence[bytes]:
 async def test_an_answer_is_passed_on_kept_and_grows_old() -> None:
     asked: list[bytes] = []
     async with serving(one_address, asked) as upstream, resolving(upstream) as (resolver, client):
+        began = trio.current_time()
         first = await client.udp(make_question("a.example", number=0x1234))
         assert (first[:2], code(first), counts(first)) == (b"\x124", 0, (1, 1, 0, 0))
         assert first.endswith(ADDRESS)
@@ -106,7 +107,8 @@ async def test_an_answer_is_passed_on_kept_and_grows_old() -> None:
         assert counts(second) == (1, 1, 0, 1)
         await trio.sleep(1.1)
         third = await client.udp(make_question("a.example"))
-        assert struct.unpack("!I", third[-10:-6]) == (59,)
+        (left,) = struct.unpack("!I", third[-10:-6])
+        assert 59 - (trio.current_time() - began) <= left <= 59
         [answer] = await client.tcp(make_question("a.example"))
         assert answer.endswith(ADDRESS)
         assert len(asked) == 1

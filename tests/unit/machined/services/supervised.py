@@ -106,7 +106,7 @@ class Bench:
         return Supervisor(specs, context, self.events, self.state)
 
 
-async def until(predicate: Callable[[], bool], seconds: float = 10) -> None:
+async def until(predicate: Callable[[], bool], seconds: float = 60) -> None:
     """Wait for a condition that has no event."""
     with trio.fail_after(seconds):
         while not predicate():  # noqa: ASYNC110 - see above
