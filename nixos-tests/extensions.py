@@ -26,7 +26,7 @@ def test(world: World) -> None:
     url = world.web.serve("/config.yaml", config)
     node.start(node=replace(node.node, arguments=(f"talos.config={url}",)))
     node.wait_for_api()
-    check_extension(node)
+    node.wait_until("the extension is shown", lambda: check_extension(node))
     check_agent(node)
 
     world.section("a release is installed through the API")
@@ -46,7 +46,7 @@ def test(world: World) -> None:
     node.start(node=replace(node.node, boot="bios"))
     wait_for_installed(node)
     assert read_version(node) == "v1.15.2 in A"
-    check_extension(node)
+    node.wait_until("the extension is shown", lambda: check_extension(node))
     check_agent(node)
 
     world.section("a release without the extension is refused")
@@ -66,8 +66,9 @@ def test(world: World) -> None:
 
 def check_extension(node: Machine) -> None:
     """Assert that the system has the extension, in the API and in what it lists as its parts."""
-    (layer,) = node.get("extensions")
-    assert at(layer, "metadata.id") == "0"
+    layers = node.get("extensions")
+    assert [at(layer, "metadata.id") for layer in layers] == ["0"], layers
+    (layer,) = layers
     assert at(layer, "spec.image") == f"000.{NAME}.sqsh"
     assert at(layer, "spec.metadata.name") == NAME
     assert NAME in node.talosctl("read", "/etc/extensions.yaml").stdout
