@@ -101,7 +101,7 @@ def test_writes_go_on_after_the_leader_was_killed(cluster: Cluster) -> None:
 def test_a_node_that_reboots_is_the_same_member(cluster: Cluster) -> None:
     node, other = cluster.nodes[1], cluster.nodes[0]
     before = members(cluster, other)
-    cluster.talosctl("-n", str(node.address), "reboot")
+    cluster.talosctl("-n", str(node.address), "reboot", seconds=JOINS)
     wait_until_well(cluster)
     assert members(cluster, node) == before
 
@@ -117,7 +117,7 @@ def test_a_node_leaves_and_joins_anew(cluster: Cluster) -> None:
         os.kill(find_etcd(one), signal.SIGKILL)
     # Those that are away for the moment are in the way of another cluster, too.
     assert "bootstrap only one node" in refused(cluster, node, "bootstrap")
-    cluster.talosctl("-n", str(node.address), "reboot")
+    cluster.talosctl("-n", str(node.address), "reboot", seconds=JOINS)
 
     def is_back() -> None:
         after = members(cluster, other)

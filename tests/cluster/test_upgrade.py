@@ -63,7 +63,7 @@ def find_node(cluster: Cluster, name: str) -> NodeInfo:
 
 def ask(cluster: Cluster, node: NodeInfo, *argv: str) -> str:
     """What talosctl prints when it asks a node directly."""
-    return cluster.talosctl("-e", str(node.address), "-n", str(node.address), *argv).stdout
+    return cluster.talosctl("-e", str(node.address), "-n", str(node.address), *argv, seconds=SECONDS).stdout
 
 
 def read_version(cluster: Cluster, node: NodeInfo) -> str:

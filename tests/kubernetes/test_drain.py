@@ -129,7 +129,7 @@ def test_a_reboot_lets_pods_end(kubernetes: Kubernetes) -> None:
 def test_a_reboot_with_a_drain_is_given_up_when_the_budget_refuses(kubernetes: Kubernetes) -> None:
     node = kubernetes.cluster.nodes[2]
     kubernetes.apply(*make_guarded())
-    kubernetes.kubectl("rollout", "status", "deployment/guarded", "--timeout=60s", seconds=70)
+    kubernetes.roll_out("guarded")
     argv = ("-n", str(node.address), "reboot", "--drain", "--drain-timeout", "3s")
     result = kubernetes.cluster.talosctl(*argv, check=False)
     assert result.returncode == 1
@@ -152,8 +152,12 @@ def test_a_shutdown_waits_for_the_budget_and_then_for_the_pods(kubernetes: Kuber
     (node,) = kubernetes.get("node", going.name)
     assert node["spec"]["unschedulable"]
     assert node["metadata"]["annotations"][CORDONED] == "true"
-    (status,) = kubernetes.cluster.resource("nodestatus", going.name, "-n", str(going.address))
-    assert "'unschedulable': True" in str(status["spec"])
+
+    def check_shown() -> None:
+        (status,) = kubernetes.cluster.resource("nodestatus", going.name, "-n", str(going.address))
+        assert "'unschedulable': True" in str(status["spec"])
+
+    eventually("the node shows that it takes no pods", check_shown)
     kubernetes.kubectl("delete", "poddisruptionbudget", "guarded")
 
     def check_moved() -> None:
