@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 from google.protobuf.message import Message
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
 
-from talos.api.common.common_pb2 import Data
+from talos.api.common.common_pb2 import LOCKED, Data, Error
 from talos.api.cosi.resource_pb2 import Resource
 from talos.api.cosi.state_pb2 import ListRequest, ListResponse
 from talos.api.definitions.runtime_pb2 import MetaKeySpec
 from talos.api.machine import image_pb2, lifecycle_pb2, machine_pb2
+from talos.talosctl.client import track
 from talos.talosctl.commands import upgrade
-from talos.upgrade.state import IDLE, Upgrade, bless, format_state, revert, stage, start
+from talos.upgrade.state import BUSY, IDLE, Upgrade, bless, format_state, revert, stage, start
 
 from .conftest import Client
 from .fake import FakeNode
@@ -108,6 +111,93 @@ def test_without_reboot_or_wait_there_is_no_verdict(talosctl: Client, node: Fake
         result = talosctl(*ARGV, flag)
         assert result.code == 0, result.err
         assert "default from now on" not in result.err
+
+
+BUSY_CALL = GRPCError(Status.FAILED_PRECONDITION, BUSY)
+
+
+@pytest.mark.parametrize(
+    ("boots", "answers"),
+    [
+        (["one", "two"], []),
+        (["one", "one"], [machine_pb2.UpgradeResponse(messages=[machine_pb2.Upgrade(actor_id="actor-2")])]),
+        (["one", "one", "one", "two"], [BUSY_CALL, BUSY_CALL]),
+    ],
+    ids=["heard", "not heard", "heard and still at work"],
+)
+def test_a_lost_answer_of_the_older_call_ends_nothing(
+    talosctl: Client,
+    node: FakeNode,
+    monkeypatch: pytest.MonkeyPatch,
+    boots: list[str],
+    answers: list[Message | GRPCError],
+) -> None:
+    monkeypatch.setattr(track, "PATIENCE", 0.05)
+    serve(node, [TRIAL, bless(TRIAL)])
+    left, ids = [GRPCError(Status.UNAVAILABLE, "closed"), *answers], iter([*boots, *["two"] * 99])
+    read = "/machine.MachineService/Read"
+    node.on(
+        read,
+        machine_pb2.ReadRequest,
+        lambda _request, _metadata: [Data(bytes=next(ids).encode())],
+        stream=True,
+    )
+    node.on(
+        "/machine.MachineService/Upgrade", machine_pb2.UpgradeRequest, lambda _request, _metadata: left.pop(0)
+    )
+    result = talosctl(*ARGV, "--legacy")
+    assert result.code == 0, result.err
+    assert left == []
+    assert "no answer: closed" in result.err
+    assert result.err.endswith("10.0.0.2: v1.15.1 is the default from now on\n")
+
+
+def test_a_second_call_that_is_refused_is_a_failure(
+    talosctl: Client, node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(track, "PATIENCE", 0.05)
+    serve(node, [IDLE])
+    refusal = GRPCError(Status.INVALID_ARGUMENT, "is not signed")
+    left = [GRPCError(Status.UNAVAILABLE, "closed"), refusal]
+    read = "/machine.MachineService/Read"
+    node.on(read, machine_pb2.ReadRequest, [Data(bytes=b"one")], stream=True)
+    node.on(
+        "/machine.MachineService/Upgrade", machine_pb2.UpgradeRequest, lambda _request, _metadata: left.pop(0)
+    )
+    result = talosctl(*ARGV, "--legacy")
+    assert (result.code, left) == (1, [])
+    assert "is not signed" in result.err
+
+
+def test_a_reboot_whose_answer_was_lost_is_in_its_own_way(
+    talosctl: Client, node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(track, "PATIENCE", 0.05)
+    serve(node, [IDLE])
+    reply = machine_pb2.RebootResponse(messages=[machine_pb2.Reboot(actor_id="actor-2")])
+    left, ids = [GRPCError(Status.UNAVAILABLE, "closed"), reply], iter(["one", "one", *["two"] * 99])
+    read = "/machine.MachineService/Read"
+    node.on(
+        read,
+        machine_pb2.ReadRequest,
+        lambda _request, _metadata: [Data(bytes=next(ids).encode())],
+        stream=True,
+    )
+    node.on(
+        "/machine.MachineService/Reboot", machine_pb2.RebootRequest, lambda _request, _metadata: left.pop(0)
+    )
+    error = Error(code=LOCKED, message="sequence not started: locked, reboot is running")
+    locked = machine_pb2.SequenceEvent(sequence="reboot", action=machine_pb2.SequenceEvent.NOOP, error=error)
+    event = machine_pb2.Event()
+    event.data.type_url = "talos/runtime/machine.SequenceEvent"
+    event.data.value = locked.SerializeToString()
+    node.on("/machine.MachineService/Events", machine_pb2.EventsRequest, [event], stream=True)
+    result = talosctl("reboot", "-n", "10.0.0.2")
+    assert (result.code, left) == (0, []), result.err
+    left[:] = [reply]
+    result = talosctl("reboot", "-n", "10.0.0.2")
+    assert result.code == 1
+    assert "sequence error: sequence not started: locked, reboot is running" in result.err
 
 
 @pytest.mark.parametrize("flag", ["--wait", "--stage"])

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
-from talos.api.common.common_pb2 import Data
+from talos.api.common.common_pb2 import LOCKED, Data
 from talos.api.machine.machine_pb2 import (
     Event,
     EventsRequest,
@@ -24,11 +24,16 @@ from talos.talosctl.client.events import unpack_event
 from talos.talosctl.client.logs import read_kernel_log
 from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
+from talos.upgrade.state import BUSY
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 POLL_INTERVAL = 1.0
+PATIENCE = 10.0
+"""Seconds until a node is asked again whose answer was lost: one that goes down is faster than that."""
 _DOWN = frozenset({Code.UNAVAILABLE, Code.CANCELLED, Code.INTERNAL, Code.UNKNOWN, Code.DEADLINE_EXCEEDED})
 """What a call may end with when its node goes down."""
+_LOST = frozenset({Code.UNAVAILABLE, Code.CANCELLED, Code.DEADLINE_EXCEEDED})
+"""What one ends with that the node may have heard, or not."""
 
 type Act = Callable[[Session, str], Awaitable[str]]
 
@@ -54,11 +59,12 @@ async def act_and_track(
     try:
         async with asyncio.timeout(seconds or None):
             report("waiting for actor ID")
-            actor = await act(session, node)
+            actor, was_lost = await _begin(session, report, act, boot_id)
             report(f"actor ID: {actor}")
             if is_debug:
                 kernel_log = asyncio.create_task(_show_kernel_log(session, report))
-            await _follow(session, report, actor)
+            if actor:
+                await _follow(session, report, actor, was_lost=was_lost)
             report("events check condition met")
             if is_reboot:
                 await _wait_for_boot(session, report, boot_id)
@@ -70,6 +76,33 @@ async def act_and_track(
         if kernel_log:
             kernel_log.cancel()
     return actor
+
+
+async def _begin(session: Session, report: "Report", act: Act, boot_id: str) -> tuple[str, bool]:
+    """Start the action: the actor id, and whether an answer was lost.
+
+    A node that goes down may be faster than its answer. It is asked again while it is in the same boot; in
+    the next one there is no actor id.
+    """
+    try:
+        return await act(session, report.node), False
+    except RpcError as error:
+        if not boot_id or error.code not in _LOST:
+            raise
+        report(f"no answer: {error.message or error.code.name}")
+    while True:
+        await asyncio.sleep(PATIENCE)
+        try:
+            # A fresh connection, as below.
+            async with open_session(session.target) as fresh:
+                if await read_boot_id(fresh, report.node) != boot_id:
+                    return "", True
+                report("asked again")
+                return await act(fresh, report.node), True
+        except RpcError as error:
+            # The call that was lost may still be at work on the node.
+            if error.code not in _DOWN and error.message != BUSY:
+                raise
 
 
 class Report:
@@ -87,12 +120,12 @@ class Report:
             self._last = text
 
 
-async def _follow(session: Session, report: Report, actor: str) -> None:
+async def _follow(session: Session, report: Report, actor: str, *, was_lost: bool) -> None:
     request = EventsRequest(tail_events=-1, with_actor_id=actor)
     try:
         async with session.stream(report.node, "/machine.MachineService/Events", request, Event) as events:
             async for event in events:
-                if _is_end(report, unpack_event(event)):
+                if _is_end(report, unpack_event(event), was_lost=was_lost):
                     return
     except RpcError as error:
         if error.code not in _DOWN:
@@ -100,9 +133,14 @@ async def _follow(session: Session, report: Report, actor: str) -> None:
         report("unavailable: the node went down")
 
 
-def _is_end(report: Report, message: object) -> bool:
-    """Show an event; whether the action is done. One that failed raises."""
+def _is_end(report: Report, message: object, *, was_lost: bool) -> bool:
+    """Show an event; whether the action is done. One that failed raises.
+
+    What is in the way of an action whose first answer was lost is that action, which goes on.
+    """
     if isinstance(message, SequenceEvent) and message.HasField("error"):
+        if was_lost and message.error.code == LOCKED:
+            return True
         raise RpcError(Code.ABORTED, f"sequence error: {message.error.message}")
     if line := _progress(message):
         report(line)
