@@ -46,6 +46,8 @@ async def _lock_upgrade(node: Node) -> None:
     try:
         await node.upgrade_lock.take(node.upgrades.log.info)
     except RpcError as error:
+        if not node.power.is_locked:  # by another call that took it
+            await node.upgrade_lock.let_go()
         text = (
             f"{node.upgrades.current.version} can't be tried now: {error.message}; "
             "talosctl reboot --mode force tries it all the same, talosctl rollback takes it back"

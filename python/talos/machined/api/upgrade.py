@@ -1,7 +1,7 @@
 """LifecycleService/Install and Upgrade, and the older MachineService/Upgrade and Rollback."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 
 import trio
@@ -20,8 +20,6 @@ from talos.machined.upgrade.steps import Steps
 from talos.system.errors import UserError
 from talos.upgrade.state import BUSY, PENDING
 
-END_LIMIT = 10.0
-"""Seconds for giving the lock of upgrades back, which expires otherwise."""
 LINES = 64
 """Lines that wait for a slow client."""
 INVALID, DEPENDENCY, IO_FAILED = 2, 5, 6
@@ -189,8 +187,7 @@ async def ending_upgrade(node: Node) -> AsyncGenerator[None]:
     except BaseException:
         if node.upgrades.current.phase in PENDING:
             raise
-        with trio.move_on_after(END_LIMIT, shield=True), suppress(RpcError, OSError):
-            await node.upgrade_lock.free()
+        await node.upgrade_lock.let_go()
         raise
 
 

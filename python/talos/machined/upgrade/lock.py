@@ -1,6 +1,7 @@
 """The lock in etcd that lets one control plane node upgrade at a time, as this boot of the node takes it."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import trio
 from google.protobuf.empty_pb2 import Empty
@@ -14,6 +15,8 @@ from talos.system.logging import Log
 
 ROLLBACK_TIMEOUT = 10.0
 """Seconds that a rollback waits for etcd."""
+FREE_LIMIT = 10.0
+"""Seconds for giving the lock back where it expires otherwise."""
 GRACE = 30.0
 """Seconds for what refuses an upgrade to pass: a new leader takes etcd 1 to 2 s, a member on a busy machine
 longer, and the node that was upgraded before gives the lock back a moment after it is done.
@@ -40,8 +43,8 @@ class EtcdLock:
         """Let no other node upgrade; RpcError when etcd would not survive that this one is down now.
 
         It lasts for 20 minutes from then on, also when it was taken before. What may pass is asked again for
-        :data:`GRACE`, and reported meanwhile. After an error the lock may be taken nevertheless: :meth:`free`
-        follows.
+        :data:`GRACE`, and reported meanwhile. After an error the lock may be taken nevertheless:
+        :meth:`let_go` follows.
         """
         end = trio.current_time() + GRACE
         shown = ""
@@ -90,8 +93,13 @@ class EtcdLock:
         """Give back what this boot has taken. RpcError, OSError while etcd does not take that."""
         await self._ask("EndUpgrade")
 
+    async def let_go(self) -> None:
+        """The same where nothing depends on it: it expires otherwise."""
+        with trio.move_on_after(FREE_LIMIT, shield=True), suppress(RpcError, OSError):
+            await self.free()
+
     async def free_earlier(self) -> None:
-        """The same for what this node has taken in earlier boots, and on trial."""
+        """Give back what this node has taken in earlier boots, and on trial. RpcError, OSError likewise."""
         await self._ask("EndEarlierUpgrades")
 
     async def _ask(self, method: str) -> None:

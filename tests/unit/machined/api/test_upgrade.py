@@ -143,7 +143,14 @@ async def test_a_node_takes_the_lock_before_it_goes_away_to_try_a_release(
         if failure := refusals.pop(0):
             raise failure
 
+    freed: list[None] = []
+
+    async def free() -> None:
+        await trio.lowlevel.checkpoint()
+        freed.append(None)
+
     monkeypatch.setattr(metal.node.upgrade_lock, "take", take)
+    monkeypatch.setattr(metal.node.upgrade_lock, "free", free)
     power = metal.node.power
     assert isinstance(power, FakePower)
     await metal.ask("Reboot", machine_pb2.RebootRequest())
@@ -155,9 +162,9 @@ async def test_a_node_takes_the_lock_before_it_goes_away_to_try_a_release(
     ) as refused:
         await metal.ask("Reboot", machine_pb2.RebootRequest())
     assert refused.value.code is Code.FAILED_PRECONDITION
-    assert len(power.begun) == 1
+    assert (len(power.begun), len(freed)) == (1, 1), "it is in no other node's way"
     await metal.ask("Reboot", machine_pb2.RebootRequest())
-    assert refusals == []
+    assert (refusals, len(freed)) == ([], 1)
     await metal.ask("Reboot", machine_pb2.RebootRequest(mode=machine_pb2.RebootRequest.FORCE))
     power.locked = True
     [message] = (await metal.ask("Reboot", machine_pb2.RebootRequest())).messages
