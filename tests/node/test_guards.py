@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -113,26 +114,51 @@ def test_a_uid_lists_what_its_daemon_is_granted(cluster: Cluster, daemon: Daemon
     assert listed == whole | granted.owners.keys()
 
 
-def find_descriptors(pid: int) -> dict[int, str]:
-    """What a process has open; nothing of one that has ended, and without what was closed meanwhile."""
-    found: dict[int, str] = {}
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """What a process has open, and on which mount, by the number that the kernel gives each."""
+
+    number: int
+    target: str
+    mount: int
+
+
+def find_descriptors(pid: int) -> list[Descriptor]:
+    """All but standard input and output; nothing of what ends or is closed meanwhile."""
+    found: list[Descriptor] = []
     with suppress(FileNotFoundError, ProcessLookupError):
         for entry in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(FileNotFoundError, ProcessLookupError):
-                found[int(entry.name)] = str(entry.readlink())
-    return found
+                target = str(entry.readlink())
+                info = Path(f"/proc/{pid}/fdinfo/{entry.name}").read_text(encoding="ascii")
+                mount = info.partition("mnt_id:")[2].split()[0]
+                found.append(Descriptor(int(entry.name), target, int(mount)))
+    return [descriptor for descriptor in found if descriptor.number > 2]
+
+
+def find_mounts(pid: int) -> set[int]:
+    """The numbers of the mounts that a process sees; none of one that has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/mountinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return set()
+    return {int(line.split()[0]) for line in lines}
 
 
 def test_no_descriptor_of_the_creator_reaches_the_node(cluster: Cluster) -> None:
-    def is_inside(target: str) -> bool:
-        return not target.startswith("/") or (cluster.root() / target.lstrip("/")).exists()
+    def is_inside(descriptor: Descriptor, mounts: set[int]) -> bool:
+        """A file that was removed while it is open has a mount, but no path."""
+        target = descriptor.target
+        is_path = target.startswith("/")
+        return not is_path or (cluster.root() / target[1:]).exists() or descriptor.mount in mounts
 
     def check() -> None:
-        # A file of the node's own may be removed while it is open; what was inherited stays open.
-        for name, pids in cluster.processes().items():
+        # What was opened or mounted between two looks is looked at again: what was inherited stays open.
+        processes = cluster.processes()
+        mounts = {mount for pids in processes.values() for pid in pids for mount in find_mounts(pid)}
+        for name, pids in processes.items():
             for pid in pids:
-                found = {number: target for number, target in find_descriptors(pid).items() if number > 2}
-                foreign = {number: target for number, target in found.items() if not is_inside(target)}
+                foreign = [found for found in find_descriptors(pid) if not is_inside(found, mounts)]
                 assert not foreign, (name, foreign)
 
     eventually("what is open is the node's own", check)
