@@ -78,6 +78,11 @@ def place_areas(areas: tuple[Area, ...] = INSTALLED) -> tuple[Placed, ...]:
     return tuple(placed)
 
 
+def place_area(area: Area) -> Placed:
+    """One of the partitions that the installer makes."""
+    return next(placed for placed in place_areas() if placed.area is area)
+
+
 def make_table(places: Sequence[Placed], *, sector_size: int, ids: Mapping[str, UUID] | None = None) -> str:
     """A script for ``sfdisk``. Without ``ids`` (by label, and the disk's own) they are random."""
     ids = ids or {}

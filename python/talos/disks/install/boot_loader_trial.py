@@ -21,7 +21,7 @@ from talos.disks.install.boot_loader import EFI_PATH
 from talos.disks.install.grub_environment import TRIAL_LOADER
 from talos.disks.install.slots import Slots
 from talos.disks.install.target import Target
-from talos.disks.layout import EFI, Placed, place_areas
+from talos.disks.layout import EFI, place_area
 from talos.system.efi_variables import EfiVariables
 from talos.system.errors import UserError
 from talos.system.files import replace_durably
@@ -35,6 +35,7 @@ _NEXT, _ORDER = "BootNext", "BootOrder"
 _NAME = re.compile(r"Boot([0-9A-F]{4})")
 _NUMBER = struct.Struct("<H")
 _NUMBERS = 1 << 16
+_PLACE = place_area(EFI)
 
 
 def has_failed(root: Path, efi: bytes) -> bool:
@@ -174,6 +175,3 @@ def _is_trial(value: bytes | None) -> bool:
 
 def _make_digest(efi: bytes) -> bytes:
     return hashlib.sha256(efi).hexdigest().encode()
-
-
-_PLACE: Placed = next(placed for placed in place_areas() if placed.area is EFI)

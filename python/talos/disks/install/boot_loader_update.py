@@ -22,7 +22,7 @@ from talos.disks.install.boot_loader import (
 )
 from talos.disks.install.boot_loader_trial import has_failed
 from talos.disks.install.target import Target
-from talos.disks.layout import BIOS, EFI, Area, Placed, place_areas
+from talos.disks.layout import BIOS, EFI, place_area
 from talos.system.block.wipe import drop_cache
 from talos.system.errors import UserError
 from talos.system.files import flush_folder, replace_durably
@@ -44,7 +44,7 @@ def update_boot_loader(target: Target, images: BootImages, report: Callable[[str
 
 
 def _update_efi(target: Target, images: BootImages, report: Callable[[str], None]) -> None:
-    place = _find(EFI)
+    place = place_area(EFI)
     with target.mount(place, read_only=True) as root:
         path = root / EFI_PATH
         before = _read(path)
@@ -90,7 +90,7 @@ def _take_name(new: Path, path: Path) -> None:
 def _update_bios(target: Target, images: BootImages, report: Callable[[str], None]) -> None:
     if check_bios(target.sector_size):
         return
-    bios = _find(BIOS)
+    bios = place_area(BIOS)
     half = bios.area.size // 2
     with target.open() as file:
         disk = file.fileno()
@@ -138,10 +138,6 @@ def _write(disk: int, data: bytes, place: int) -> None:
     os.pwrite(disk, data, place)
     os.fsync(disk)
     drop_cache(disk)
-
-
-def _find(area: Area) -> Placed:
-    return next(placed for placed in place_areas() if placed.area is area)
 
 
 def _read(path: Path) -> bytes | None:

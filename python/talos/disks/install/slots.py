@@ -20,7 +20,7 @@ from talos.disks.install.grub_environment import (
     parse_environment,
 )
 from talos.disks.install.target import Target
-from talos.disks.layout import BOOT, Placed, place_areas
+from talos.disks.layout import BOOT, place_area
 from talos.system.errors import UserError
 from talos.system.files import flush_folder, hash_file, replace_durably
 from talos.system.kernel import exchange
@@ -29,6 +29,7 @@ NEW, OLD = ".new", ".old"
 """Endings of a slot's folder while another takes its place."""
 NEW_CONFIG = f"{PATH}{NEW}"
 """Within BOOT: the next config, and then the last one."""
+_BOOT = place_area(BOOT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +60,9 @@ class Slots:
     def __init__(self, target: Target) -> None:
         self._target = target
 
-    @property
-    def _boot(self) -> Placed:
-        return next(placed for placed in place_areas() if placed.area.label == BOOT.label)
-
     def read(self) -> BootState:
         """All of it; UserError when GRUB's config is not the installer's."""
-        with self._target.mount(self._boot, read_only=True) as root:
+        with self._target.mount(_BOOT, read_only=True) as root:
             entries, default = _read_config(root)
             environment, damage = _read_environment(root)
             complete = {entry.slot: entry for entry in entries if _is_complete(root / entry.slot)}
@@ -75,15 +72,15 @@ class Slots:
         """Put a system into its slot. When this raises, the slot has what it had before."""
         slot = content.entry.slot
         report(f"writing slot {slot}")
-        with self._target.mount(self._boot) as root:
+        with self._target.mount(_BOOT) as root:
             _, default = _read_config(root)
             if default == slot:
                 raise UserError(f"slot {slot} is the default, it is not overwritten", where="upgrade")
             self._copy(root / f"{slot}{NEW}", content)
         report(f"reading slot {slot} back")
-        with self._target.mount(self._boot, read_only=True) as root:
+        with self._target.mount(_BOOT, read_only=True) as root:
             damaged = _find_damaged(root / f"{slot}{NEW}", content)
-        with self._target.mount(self._boot) as root:
+        with self._target.mount(_BOOT) as root:
             if damaged:
                 shutil.rmtree(root / f"{slot}{NEW}", ignore_errors=True)
                 raise UserError(
@@ -115,12 +112,12 @@ class Slots:
 
         ``by_trial_loader`` leaves that to the GRUB that is on trial.
         """
-        with self._target.mount(self._boot) as root:
+        with self._target.mount(_BOOT) as root:
             _write_environment(root, Environment(next_slot=slot, by_trial_loader=by_trial_loader))
 
     def reset_boot_count(self) -> None:
         """Have GRUB count starts anew. What is booted once stays, if there is anything."""
-        with self._target.mount(self._boot) as root:
+        with self._target.mount(_BOOT) as root:
             environment, _ = _read_environment(root)
             _write_environment(root, replace(environment, count=0))
 
@@ -147,11 +144,11 @@ class Slots:
         which only the folder's inode has, and that is one sector. The old one stays: an inode that is freed
         in the same write might be gone before the name is another's.
         """
-        with self._target.mount(self._boot) as root:
+        with self._target.mount(_BOOT) as root:
             entries, default = choose(root)
             data = make_config(sorted(entries, key=lambda entry: entry.slot), default).encode()
             replace_durably(root / NEW_CONFIG, [data], mode=0o600)
-        with self._target.mount(self._boot) as root:
+        with self._target.mount(_BOOT) as root:
             if (root / PATH).exists():
                 exchange(str(root / NEW_CONFIG), str(root / PATH))
             else:

@@ -200,7 +200,7 @@ class DiskSlots(Slots):
         try:
             return (await self._state.get(*ids.SYSTEM_DISK)).spec
         except NotFoundError:
-            raise UserError("there is no system disk", where="upgrade") from None
+            raise UserError("there is no system disk", where="upgrade", hint="install it first") from None
 
     def open_target(self, path: str, sector_size: int) -> "BlockTarget":
         """A disk that a system is written to."""

@@ -274,7 +274,11 @@ class Upgrader:
         async with self.lock():
             versions = await self._keep_running()
             if slot not in versions:
-                raise UserError(f"slot {slot} holds no system to go back to", where="rollback")
+                raise UserError(
+                    f"slot {slot} holds no system to go back to",
+                    where="rollback",
+                    hint="upgrade to the release that shall run",
+                )
             await self._stage(versions[slot], await self.list_checks())
 
     async def _forget_staged(self) -> None:

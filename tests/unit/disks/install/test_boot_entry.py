@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from talos.disks.install.boot_entry import BootEntry, Partition, format_entry, parse_entry, read_partition
-from talos.disks.layout import EFI, MIB, place_areas
+from talos.disks.layout import EFI, MIB, place_area
 from talos.system.errors import UserError
 
 from .world import FolderTarget
@@ -32,7 +32,7 @@ BY_NAME = bytes.fromhex(
     "85 0e e2 1a 52 2c 59 b2"
 )
 """``Boot0000`` of the same board, for a whole device, which its firmware made."""
-PLACE = next(placed for placed in place_areas() if placed.area is EFI)
+PLACE = place_area(EFI)
 
 
 def test_an_entry_is_what_others_write() -> None:

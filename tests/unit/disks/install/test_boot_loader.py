@@ -15,10 +15,10 @@ from talos.disks.install.boot_loader import (
     make_first_sector,
     write_bios,
 )
-from talos.disks.layout import BIOS, MIB, place_areas
+from talos.disks.layout import BIOS, MIB, place_area
 from talos.system.errors import UserError
 
-PLACE = next(placed for placed in place_areas() if placed.area is BIOS)
+PLACE = place_area(BIOS)
 
 
 def make_images(core: int = 100_000) -> BootImages:

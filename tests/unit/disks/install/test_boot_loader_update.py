@@ -18,12 +18,12 @@ from talos.disks.install.boot_loader import (
     write_bios,
 )
 from talos.disks.install.boot_loader_update import NEW_NAMES, update_boot_loader
-from talos.disks.layout import BIOS, MIB, place_areas
+from talos.disks.layout import BIOS, MIB, place_area
 from talos.system.errors import UserError
 
 from .world import BOOT, FolderTarget
 
-PLACE = next(placed for placed in place_areas() if placed.area is BIOS)
+PLACE = place_area(BIOS)
 NEW = replace(BOOT, boot=b"\xeb\x63" + b"N" * 510, core=b"n" * 170_151, efi=b"MZ new")
 TABLE = b"\0" * 440 + bytes(range(6)) + b"\x80" + b"\xee" * 63 + b"\x55\xaa"
 
