@@ -59,7 +59,8 @@ class Balancer:
                     await exchange.run(upstream)
                 if not exchange.may_move:
                     return
-                self._note(server, healthy=False)
+                if exchange.unanswered:  # else the server may have grown tired of a silent client
+                    self._note(server, healthy=False)
 
     async def _connect(self, server: _Server) -> trio.SocketStream | None:
         stream: trio.SocketStream | None = None

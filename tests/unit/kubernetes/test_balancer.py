@@ -125,6 +125,12 @@ async def test_a_client_that_ends_first_is_no_fault_of_a_server() -> None:
         assert health == {0: True}
 
 
+async def test_a_client_that_says_nothing_is_no_fault_of_a_server() -> None:
+    async with balancing(trio.SocketStream.aclose, trio.SocketStream.aclose) as (client, health):
+        assert await client.receive_some() == b""
+        assert health == {0: True, 1: True}
+
+
 async def test_what_no_server_answers_ends() -> None:
     async with balancing(leave, leave) as (client, health):
         await client.send_all(b"x")
