@@ -276,7 +276,7 @@ class Machine:
 
         def check() -> None:
             if not self.is_on:
-                raise Failed(f"{self.name} went off\n{self.console.tail()}")
+                raise Failed(f"{self.name} went off\n{self.diagnose()}")
             knock(self.client.port)
 
         self._wait(f"{self.name}'s API listens", check, limit)
@@ -361,7 +361,8 @@ class Machine:
                         if not result.code:
                             parts.append(f"--- {self.name}: {' '.join(argv)}\n{result.stdout.rstrip()}")
         else:
-            parts.append(f"--- {self.name} is off")
+            code = f", QEMU ended with code {self._process.returncode}" if self._process else ""
+            parts.append(f"--- {self.name} is off{code}")
         log = self.folder / "qemu.log"
         if log.exists() and (output := log.read_text(errors="replace").strip()):
             parts.append(f"--- {self.name}: QEMU\n{output}")
