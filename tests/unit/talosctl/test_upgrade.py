@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
@@ -66,6 +67,8 @@ def serve(node: FakeNode, states: Sequence[Upgrade], *, code: int = 0) -> None:
     node.on("/machine.MachineService/Reboot", machine_pb2.RebootRequest, reply)
     node.on("/machine.MachineService/Events", machine_pb2.EventsRequest, [], stream=True)
     node.on("/cosi.resource.State/List", ListRequest, list_resources, stream=True)
+    version = machine_pb2.Version(version=machine_pb2.VersionInfo(tag="v1.15.0"))
+    node.on("/machine.MachineService/Version", Empty, machine_pb2.VersionResponse(messages=[version]))
 
 
 @pytest.fixture(autouse=True)
@@ -111,6 +114,16 @@ def test_without_reboot_or_wait_there_is_no_verdict(talosctl: Client, node: Fake
         result = talosctl(*ARGV, flag)
         assert result.code == 0, result.err
         assert "default from now on" not in result.err
+
+
+def test_an_older_call_that_installed_nothing_is_a_failure(talosctl: Client, node: FakeNode) -> None:
+    """Its failure is an event of a node that goes down, which not every client sees."""
+    serve(node, [IDLE])
+    reply = machine_pb2.UpgradeResponse(messages=[machine_pb2.Upgrade(actor_id="actor-1")])
+    node.on("/machine.MachineService/Upgrade", machine_pb2.UpgradeRequest, reply)
+    result = talosctl(*ARGV, "--legacy")
+    assert result.code == 1
+    assert "it came back with v1.15.0, as before: nothing was installed" in result.err
 
 
 BUSY_CALL = GRPCError(Status.FAILED_PRECONDITION, BUSY)
@@ -202,7 +215,7 @@ def test_a_reboot_whose_answer_was_lost_is_in_its_own_way(
 
 @pytest.mark.parametrize("flag", ["--wait", "--stage"])
 def test_a_release_comes_from_a_file(talosctl: Client, node: FakeNode, tmp_path: Path, flag: str) -> None:
-    serve(node, [bless(TRIAL)])
+    serve(node, [IDLE, bless(TRIAL)])
     name = image_pb2.ImageServiceImportResponse(name="name/of:archive")
     node.on("/machine.ImageService/Import", image_pb2.ImageServiceImportRequest, name, uploads=True)
     reply = machine_pb2.UpgradeResponse(messages=[machine_pb2.Upgrade(actor_id="actor-1")])

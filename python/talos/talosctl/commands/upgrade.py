@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+from google.protobuf.empty_pb2 import Empty
+
 from talos.api.common.common_pb2 import ContainerdInstance, ContainerdNamespace, ContainerDriver
 from talos.api.machine.lifecycle_pb2 import (
     InstallArtifactsSource,
@@ -16,6 +18,7 @@ from talos.api.machine.machine_pb2 import (
     Upgrade,
     UpgradeRequest,
     UpgradeResponse,
+    VersionResponse,
 )
 from talos.api.rpc import Code, RpcError
 from talos.config.contract import INSTALLER_IMAGE
@@ -44,6 +47,8 @@ LEGACY_FLAGS = ("force", "legacy", "preserve", "stage")
 FLEET_FLAGS = ("parallel", "max-unavailable", "output")
 POLL_INTERVAL = 2.0
 """Seconds between two looks at a node that is on trial."""
+type _Running = tuple[str, UpgradeState | None]
+"""The version that a node runs, and its record of the last upgrade."""
 BEFORE_REBOOT = (
     "it was not told to reboot: its next reboot boots what is installed by now, rollback takes that back"
 )
@@ -68,6 +73,7 @@ def run_upgrade(invocation: Invocation) -> int:
         return run_fleet(invocation, containerd, REBOOT_MODES[mode], old)
     image = flags.text("image")
     names: dict[str, str] = {}
+    before: dict[str, _Running] = {}
 
     async def act(session: Session, node: str) -> str:
         if old is not None:
@@ -84,13 +90,14 @@ def run_upgrade(invocation: Invocation) -> int:
         if archive:
             names[node] = await send_archive(session, node, containerd, archive)
         if old is not None:
+            before[node] = await _read_version(session, node), await _read_state(session, node)
             return True
         name = names.get(node) or await pull(session, node, containerd, image)
         await _install(session, node, containerd, name)
         return not flags.is_set("no-reboot")
 
     async def finish(session: Session, node: str) -> None:
-        await _wait_for_verdict(session, node, seconds=flags.seconds("timeout"))
+        await _wait_for_verdict(session, node, before.get(node), seconds=flags.seconds("timeout"))
 
     return run_power(invocation, act, is_reboot=True, prepare=install, finish=finish, before=BEFORE_REBOOT)
 
@@ -152,8 +159,11 @@ async def _install(session: Session, node: str, containerd: ContainerdInstance, 
                 console.note(f"{node}: {progress.message.rstrip()}")
 
 
-async def _wait_for_verdict(session: Session, node: str, *, seconds: float) -> None:
-    """Wait until the new system is off its trial; RpcError when it was reverted. Others have no trial."""
+async def _wait_for_verdict(session: Session, node: str, before: _Running | None, *, seconds: float) -> None:
+    """Wait until the new system is off its trial; RpcError when it was reverted. Others have no trial.
+
+    A node that runs what it ran ``before``, if that is known, was not upgraded: RpcError.
+    """
     shown = ""
     try:
         async with asyncio.timeout(seconds or None):
@@ -167,8 +177,17 @@ async def _wait_for_verdict(session: Session, node: str, *, seconds: float) -> N
     if state.phase is Phase.REVERTED:
         text = f"the upgrade to {state.version} was reverted, {state.previous_version} runs: {state.reason}"
         raise RpcError(Code.ABORTED, text)
+    if before and before == (await _read_version(session, node), state):
+        raise RpcError(Code.ABORTED, f"it came back with {before[0]}, as before: nothing was installed")
     if state.phase is Phase.BLESSED:
         console.note(f"{node}: {state.version} is the default from now on")
+
+
+async def _read_version(session: Session, node: str) -> str:
+    """The version that a node runs; RpcError."""
+    path = "/machine.MachineService/Version"
+    reply = await FreshCalls(session.target).unary(node, path, Empty(), VersionResponse)
+    return reply.messages[0].version.tag if reply.messages else ""
 
 
 async def _read_state(session: Session, node: str) -> UpgradeState | None:
