@@ -6,12 +6,19 @@ SUBNET ?= 10.5.0.0/24
 PYTHON ?= python3
 SYSTEM := x86_64-linux
 
-# Nix as a plain program: no daemon, no build users, no binary cache.
-define NIX_CONFIG
-experimental-features = nix-command flakes
+# Where Nix is not configured it is a plain program: no daemon, no build users, no binary cache. Else its settings hold,
+# such as caches and tokens, and only what flakes need is added.
+USERS_NIX_CONFIG := $(NIX_CONFIG)
+CONFIGURED := $(USERS_NIX_CONFIG)$(wildcard /etc/nix/nix.conf $(HOME)/.config/nix/nix.conf /nix/var/nix/daemon-socket/socket)
+define NIX_DEFAULTS
 build-users-group =
 sandbox = true
 substituters =
+endef
+define NIX_CONFIG
+$(USERS_NIX_CONFIG)
+extra-experimental-features = nix-command flakes
+$(if $(CONFIGURED),,$(NIX_DEFAULTS))
 endef
 export NIX_CONFIG
 
@@ -39,7 +46,7 @@ VM_TESTS := $(filter-out $(SLOW_VM_TESTS),$(basename $(notdir $(wildcard nixos-t
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
 .PHONY: images-previous kubernetes-upgrade-tests
-.PHONY: extended help release upgrade-controller peers grants tools fetch lock build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test lint types unit node cluster-tests soak bench reproducible clean
+.PHONY: reach extended help release upgrade-controller peers grants tools fetch locks mirror build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test check lint types conformance unit root-unit node cluster-tests soak bench reproducible clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 28
@@ -47,11 +54,14 @@ help: ## Show this list
 tools: ## Install what the builds are started with: Nix, pip, git
 	@sh pkgs/tools.sh $(PYTHON)
 
-fetch: tools ## Bring what the locks name into the Nix store; LOCKED=1 refuses newer versions
-	@$(PYTHON) pkgs/fetch
+fetch: tools ## Bring what the locks name into the Nix store; ROOTS=machines or ALL=1 brings more, LOCKED=1 refuses newer versions
+	@$(PYTHON) pkgs/fetch fetch $(if $(ALL),--all,$(ROOTS))
 
-lock: tools ## Resolve pkgs/roots.toml anew and rewrite pkgs/locks
+locks: tools ## Resolve pkgs/roots.toml anew, rewrite pkgs/locks and show the table of versions
 	@$(PYTHON) pkgs/fetch lock
+
+mirror: tools ## Copy all locked inputs into the folder DIR; FETCH_MIRROR=DIR make … takes them from there
+	@$(PYTHON) pkgs/fetch mirror $(DIR)
 
 build: fetch $(KEY) ## Build the image and talosctl
 	@mkdir -p build/bin
@@ -87,7 +97,7 @@ size: fetch ## Show what the image is made of, largest first
 	@nix build .#size --out-link build/size-report
 	@cat build/size-report
 
-kernel: tools ## Build the kernel, which takes the better part of an hour
+kernel: tools ## Build the kernel, about 25 minutes on two processors
 	@$(PYTHON) pkgs/fetch fetch kernel kernel-source
 	nix build .#kernel --print-build-logs --out-link build/kernel
 	@ls -lL build/kernel/vmlinuz | awk '{ printf "build/kernel/vmlinuz: %.1f MB\n", $$5 / 1000000 }'
@@ -117,6 +127,9 @@ kernel-hardening: tools ## Score the kernel with kernel-hardening-checker; every
 grants: ## Write the table of what daemons may read and write in the State, from their controllers
 	@PYTHONPATH=python $(DEV) tests/lint/grants.py
 
+reach: build images api devenv peers ## Write the tables of docs/security.md of what an attacker in a daemon reaches, as root
+	UPDATE_REACH=1 $(PYTEST) tests/node/test_reach.py
+
 api: fetch ## Generate the modules of the .proto files into the work tree, for editors and for running from it
 	@nix build .#api --out-link build/api
 	@cp -r --no-preserve=mode build/api/talos python/
@@ -141,20 +154,38 @@ machines: build assets ## Start a cluster of NODES virtual machines on this mach
 destroy: ## Remove the cluster
 	$(TALOSCTL) cluster destroy --name $(CLUSTER)
 
-test: lint types unit kernel-hardening node cluster-tests kubernetes-tests vm-tests netboot-tests ## Run everything: linters, types, unit tests, tests on nodes
+# The host's own Python without what is installed for it: nothing is built yet.
+RUN := $(PYTHON) -B -E -S -m tests.run
 
-lint: fetch ## ruff, its formatter, the import floors, the table of grants, every daemon from its own package
-	nix build $(CHECK).lint $(CHECK).format $(CHECK).floors $(CHECK).grants $(CHECK).daemons --no-link --print-build-logs
+test: tools ## Run everything: linters, types, unit tests, tests on nodes and machines; ONLY="lint node" some of it, FRESH=1 what passed before, too
+	@$(RUN) $(if $(FRESH),--fresh) --without "$(SLOW_VM_TESTS:%=vm-%)" $(ONLY)
+
+check: fetch ## Linters, types and the unit tests of what was changed since the last push, or since BASE=commit: two minutes
+	@$(RUN) --changed $(if $(BASE),--base $(BASE))
+
+# All that tests are built from, at once: the jobs of `make test` run beside each other.
+.PHONY: test-inputs
+test-inputs: tools
+	@$(PYTHON) pkgs/fetch fetch judges kubernetes machines peers
+
+lint: fetch ## ruff, its formatter, the import floors, the table of grants, the words, every daemon from its own package
+	nix build $(CHECK).closures $(CHECK).lint $(CHECK).format $(CHECK).floors $(CHECK).grants $(CHECK).words $(CHECK).daemons --no-link --print-build-logs
 
 types: fetch ## basedpyright in strict mode
 	nix build $(CHECK).types --no-link --print-build-logs
 
-unit: fetch ## Unit tests, without root
-	@nix build $(CHECK).unit --no-link --print-build-logs
-	@nix log $(CHECK).unit | tail -n 3
+conformance: tools ## An outside suite of HTTP/2 against the daemons' code; docs/conformance.md
+	@$(PYTHON) pkgs/fetch fetch judges
+	nix build $(CHECK).conformance --no-link --print-build-logs
 
-node: build images api devenv peers ## Tests on one running container node, as root
-	$(PYTEST) -m root tests/unit
+unit: fetch ## Unit tests, without root
+	@nix build $(CHECK).unit-1 $(CHECK).unit-2 $(CHECK).unit-docs --no-link --print-build-logs
+	@for check in unit-1 unit-2 unit-docs; do nix log $(CHECK).$$check | tail -n 1; done
+
+root-unit: api devenv peers ## Those unit tests that need root
+	$(PYTEST) -m root $$(grep -rlF mark.root --include='test_*.py' tests/unit)
+
+node: build images api devenv peers root-unit ## Tests on one running container node, as root
 	$(PYTEST) tests/node
 
 cluster-tests: build images extended api devenv peers ## Tests on several nodes, as root

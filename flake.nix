@@ -7,6 +7,7 @@
       system = "x86_64-linux";
       pkgs = import ./pkgs {
         rev = self.rev or "dirty";
+        time = toString (self.lastModified or 0);
         # The public half of a machine's development key: pure builds, which see no environment, trust committed keys only.
         key = builtins.getEnv "TALOS_RELEASE_KEY";
       };

@@ -1,5 +1,5 @@
 # What a node image consists of.
-{ inputs, buildRoot, roots, python, kernel, go, version, rev, keys }:
+{ inputs, buildRoot, roots, python, kernel, go, version, rev, time, keys }:
 let
   build = buildRoot.runIn roots.build;
   run = script: modules: [ "python3.13" "${builtins.path {
@@ -25,21 +25,48 @@ rec {
     cni = go.cni;
   };
 
-  # What the base is made of, for `talosctl get sbom` and scanners.
-  sbom = build {
-    name = "talos.spdx.json";
-    command = [ "python3.13" ./sbom/make.py ];
+  # What a system is made of, for `talosctl get sbom` and scanners: the base, and what is beside it on a machine. Kernel
+  # and boot loader are named by the locks, so that an image for nodes that are containers needs neither of them here.
+  bill = {
+    command = [ "python3.13" "${./sbom}/make.py" ];
     inherit base version;
     product = "Talos";
     debs = inputs.debs.image;
     lock = ../pkgs/locks/debian.json;
-    wheels_lock = ../pkgs/locks/wheels-image.txt;
+    go_lock = ../pkgs/locks/go.json;
+    wheels = inputs.wheels.image;
+    sets = [ "cni" ];
+    modules = modulesOf [ "cni" ];
+    parts = [
+      "linux=linux-source-6.12=GPL-2.0-only"
+      "grub=grub-pc-bin=GPL-3.0-or-later"
+      "musl=musl-dev=MIT"
+    ];
   };
+  modulesOf = sets: map (module: module.zip) (builtins.concatMap (set: inputs.modules.${set}) sets);
+  sbom = build (bill // { name = "talos.spdx.json"; });
 
-  # What Python would generate while our modules load.
+  # The same with the texts of the licences.
+  licenses = build (bill // { name = "talos-${version}-licenses"; licenses = true; });
+
+  # And of Kubernetes' images: the modules of all programs, and the packages that their few other programs are chosen
+  # from, which are those of the base.
+  sbomImages = let sets = [ "coredns" "etcd" "flannel" "kubernetes" ]; in build (bill // {
+    name = "talos-${version}-images-licenses";
+    product = "Talos-images";
+    wheels = [ ];
+    inherit sets;
+    modules = builtins.concatStringsSep "\n" (modulesOf sets);
+    passAsFile = [ "modules" ];
+    parts = [ "busybox=busybox-static=GPL-2.0-only" "musl=musl-dev=MIT" ];
+    licenses = true;
+  });
+
+  # What Python would generate while our modules load. Not with -I, which would ignore PYTHONHASHSEED: some of it follows
+  # the order of a set.
   generated = build {
     name = "generated";
-    command = [ "${python.workstation}/bin/python3.13" "-IB" ] ++ builtins.tail (run "record.py" [ ]);
+    command = [ "${python.client}/bin/python3.13" "-PsB" ] ++ builtins.tail (run "record.py" [ ]);
     packages = builtins.attrValues python.packages;
   };
 
@@ -95,12 +122,14 @@ rec {
 
   # Who a release is, and whose releases it accepts: the last archive of an initramfs. Nothing else knows the commit,
   # so that a commit that changes nothing rebuilds nothing, and the tests on virtual machines boot without it.
-  stamp = build {
+  stamp = makeStamp keys;
+
+  makeStamp = keys: build {
     name = "talos-${version}-stamp";
     command = [ "python3.13" ./initramfs/stamp.py ];
     PYTHONPATH = "${python.folders.upgrade}:${python.folders.system}";
     inherit keys;
-    os_release = builtins.toFile "os-release" (import ./rootfs/os-release.nix { inherit version; } + "BUILD_ID=${rev}\n");
+    os_release = builtins.toFile "os-release" (import ./rootfs/os-release.nix { inherit version; } + "BUILD_ID=${rev}\nCOMMIT_TIME=${time}\n");
   };
 
   join = parts: if builtins.length parts == 1 then builtins.head parts else build {
@@ -121,13 +150,33 @@ rec {
       initramfs = whole;
       squashfs = if extensions == [ ] then squashfs else make.squashfs extensions;
     } // import ./media {
-      inherit buildRoot roots python kernel grub version rev;
+      inherit buildRoot roots python kernel grub version rev time;
       initramfs = whole;
       layers = if extensions == [ ] then "" else make.layers extensions;
     };
 
   media = makeImage { stamps = [ ]; };
-  image = { extensions ? [ ] }: makeImage { inherit extensions; };
+
+  # `lib.image`: its options are checked, and an error names the option.
+  image = options:
+    let
+      known = {
+        extensions = { ok = builtins.isList; is = "a list of extensions"; };
+        keys = { ok = value: builtins.isList value && value != [ ]; is = "a list of files with the public keys whose releases are accepted"; };
+      };
+      names = builtins.attrNames options;
+      unknown = builtins.filter (name: !(known ? ${name})) names;
+      wrong = builtins.filter (name: !(known.${name}.ok options.${name})) names;
+    in
+    if !(builtins.isAttrs options) then throw "lib.image: its argument is a set of options, not a ${builtins.typeOf options}"
+    else if unknown != [ ] then throw "lib.image: there is no option ${builtins.head unknown}; known: ${builtins.concatStringsSep ", " (builtins.attrNames known)}"
+    else if wrong != [ ] then
+      let name = builtins.head wrong;
+      in throw "lib.image: ${name} is ${known.${name}.is}, not a ${builtins.typeOf options.${name}}${if options.${name} == [ ] then " without members" else ""}"
+    else makeImage {
+      extensions = options.extensions or [ ];
+      stamps = [ (if options ? keys then makeStamp options.keys else stamp) ];
+    };
 
   # What it is made of: `make size`.
   size = build {

@@ -9,7 +9,7 @@ from driver.grub import CONFIG, ENVIRONMENT, HEADER, SIZE, BootDisk, Start
 from driver.machine import Machine
 from driver.node import Disk
 from driver.scenarios import (
-    UPGRADE_SECONDS,
+    UPGRADE_TIMEOUT,
     UPGRADED,
     check_crash,
     check_diagnostic,
@@ -55,7 +55,7 @@ def test(world: World) -> None:
     path = node.recorded["system"].path
     boot = BootDisk(world.programs, path)
     releases = install_release(world, node)
-    node.client.run("upgrade", "--image", releases.make("v1.15.1"), seconds=UPGRADE_SECONDS)
+    node.client.run("upgrade", "--image", releases.make("v1.15.1"), seconds=UPGRADE_TIMEOUT)
     assert read_version(node) == NEW
 
     world.section("a boot is counted until it has come up")
@@ -72,7 +72,7 @@ def test(world: World) -> None:
     assert damage(path, data, start=boot.find_place("B/initramfs") + PLACE, size=4096) == 1
     with node.console.expect("Kernel panic"):
         node.start()
-        node.wait_for_console_text("the upgrade to v1.15.1 was reverted", UPGRADE_SECONDS)
+        node.wait_for_console_text("the upgrade to v1.15.1 was reverted", UPGRADE_TIMEOUT)
     wait_for_installed(node)
     assert read_version(node) == OLD
     check_diagnostic(node, REASON)

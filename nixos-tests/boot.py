@@ -19,8 +19,8 @@ def test(world: World) -> None:
     cluster = world.cluster()
     config = cluster.config().read_text()
 
-    world.section("maintenance mode: it answers unauthenticated callers")
-    node.start()
+    world.section("maintenance mode, with two processors: it answers unauthenticated callers")
+    node.start(node=replace(plain, processors=2))
     node.wait_for_api(insecure=True)
     node.talosctl("get", "disks", insecure=True)
     node.crash()

@@ -2,7 +2,7 @@
 # `vm-name`, which runs in the build sandbox, and an app.
 { buildRoot, roots, python, assets, iso }:
 let
-  entries = removeAttrs (builtins.readDir ./.) [ "driver" "faults" "bench" ];
+  entries = removeAttrs (builtins.readDir ./.) [ "driver" "faults" ];
   isTest = name: entries.${name} == "directory" || builtins.match ".*[.]py" name != null;
   nameOf = entry: builtins.head (builtins.match "([^.]+)([.]py)?" entry);
   tests = builtins.filter isTest (builtins.attrNames entries);
@@ -26,7 +26,7 @@ let
 
   # The argv that runs a module of the driver with these assets.
   run = assets: module: names:
-    [ "${python.workstation}/bin/python3.13" "-B" "-m" module "--talosctl" "${python.unstamped}/bin/talosctl" ]
+    [ "${python.client}/bin/python3.13" "-B" "-m" module "--talosctl" "${python.unstamped}/bin/talosctl" ]
     ++ [ "--root" "${roots.vm}" "--root" "${roots.media}" ]
     ++ builtins.concatMap (name: [ "--asset" "${name}=${assets.${name}}" ]) names;
 

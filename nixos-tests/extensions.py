@@ -6,7 +6,7 @@ from driver.client import at
 from driver.disks import pack_file
 from driver.lifecycle import install
 from driver.machine import Machine
-from driver.scenarios import DISK, UPGRADE_SECONDS, UPGRADED, check_volumes, read_version, wait_for_installed
+from driver.scenarios import DISK, UPGRADE_TIMEOUT, UPGRADED, check_volumes, read_version, wait_for_installed
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "extensions", "boot-loader")
@@ -50,7 +50,7 @@ def test(world: World) -> None:
     check_agent(node)
 
     world.section("a release without the extension is refused")
-    result = node.client.run("upgrade", "--image", plain, check=False, seconds=UPGRADE_SECONDS)
+    result = node.client.run("upgrade", "--image", plain, check=False, seconds=UPGRADE_TIMEOUT)
     assert result.code, "the release was accepted"
     assert f"lacks what this machine uses: extension.{NAME}" in result.stderr, result.stderr
     node.crash()

@@ -14,7 +14,7 @@ ASSETS = ("kernel", "initramfs", "cmdline")
 NODES = {"one": Node(lan=True, memory=1280), "two": Node(lan=True, memory=1280)}
 LAN = "enp0s4"
 """The card on the network that the machines share."""
-REST_SECONDS, REST_SHARE = 10.0, 0.05
+IDLE_DURATION, MAX_IDLE_SHARE = 10.0, 0.05  # seconds
 """An emulated processor takes 20 times as long; what is asked of the node while it is watched is among it."""
 NO_DISK = "sequence install: did not end well .*no disk matches"
 KEYS = {
@@ -237,10 +237,10 @@ def check_card(machine: Machine) -> None:
 def check_rest(machine: Machine) -> None:
     """For a while nothing is written and networkd uses no processor, though it has links of every kind."""
     before, used = snapshot(machine), processor_seconds(machine)
-    time.sleep(REST_SECONDS)
+    time.sleep(IDLE_DURATION)
     assert snapshot(machine) == before, "something is written though nothing happens"
-    share = (processor_seconds(machine) - used) / REST_SECONDS
-    assert share < REST_SHARE, f"networkd takes {share:.1%} of an emulated processor"
+    share = (processor_seconds(machine) - used) / IDLE_DURATION
+    assert share < MAX_IDLE_SHARE, f"networkd takes {share:.1%} of an emulated processor"
 
 
 def snapshot(machine: Machine) -> set[tuple[str, str]]:

@@ -16,7 +16,7 @@ from driver.node import Disk
 from driver.programs import Programs
 from driver.releases import Releases
 from driver.replay import Cut, Replay, choose_cuts, list_tears
-from driver.scenarios import UPGRADE_SECONDS, UPGRADED, install_release, read_version, wait_for_installed
+from driver.scenarios import UPGRADE_TIMEOUT, UPGRADED, install_release, read_version, wait_for_installed
 from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline", "release-tool")
@@ -93,7 +93,7 @@ def test(world: World) -> None:
     copy_sparse(disk.path, base)
     disk.record()
     node.monitor.execute("cont")
-    node.client.run("upgrade", "--image", image, seconds=UPGRADE_SECONDS)
+    node.client.run("upgrade", "--image", image, seconds=UPGRADE_TIMEOUT)
     assert read_version(node) == NEW
     node.crash()
     disk.stop()
@@ -147,6 +147,6 @@ def test(world: World) -> None:
         world.show(f"{what}: {version}")
         if cut is first:
             assert version == OLD
-            node.client.run("upgrade", "--image", image, seconds=UPGRADE_SECONDS)
+            node.client.run("upgrade", "--image", image, seconds=UPGRADE_TIMEOUT)
             assert read_version(node) == NEW, "a machine whose upgrade was cut is not upgraded"
         node.crash()

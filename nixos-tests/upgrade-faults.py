@@ -13,7 +13,7 @@ from driver.process import end_process, start_process
 from driver.programs import Programs
 from driver.recorder import EIO, LOST
 from driver.scenarios import (
-    UPGRADE_SECONDS,
+    UPGRADE_TIMEOUT,
     UPGRADED,
     check_diagnostic,
     install_release,
@@ -40,7 +40,7 @@ def refuse(programs: Programs, node: Machine, image: str, reason: str) -> None:
     """The upgrade fails with this reason on one line; the machine and its slots are what they were."""
     disk = BootDisk(programs, node.recorded["system"].path)
     before = disk.find_start()
-    result = node.client.run("upgrade", "--image", image, check=False, seconds=UPGRADE_SECONDS)
+    result = node.client.run("upgrade", "--image", image, check=False, seconds=UPGRADE_TIMEOUT)
     assert result.code, "the upgrade did not fail"
     assert any(reason in line for line in result.stderr.splitlines()), result.stderr
     assert "Traceback" not in result.stderr
@@ -80,16 +80,16 @@ def test(world: World) -> None:
     assert read_version(node) == OLD
 
     world.section("an upgrade, while /var can't be let go")
-    node.talosctl("image", "pull", "--namespace", "cri", first, seconds=UPGRADE_SECONDS)
+    node.talosctl("image", "pull", "--namespace", "cri", first, seconds=UPGRADE_TIMEOUT)
     argv = node.client.argv(["copy", CONTENT, "-"], insecure=False)
     holder = start_process(argv, log=world.folder / "copy.log", stdout=PIPE)
     assert holder.stdout is not None
     assert holder.stdout.read(1), "nothing is copied"
-    node.client.run("upgrade", "--legacy", "--image", first, "--wait=false", seconds=UPGRADE_SECONDS)
+    node.client.run("upgrade", "--legacy", "--image", first, "--wait=false", seconds=UPGRADE_TIMEOUT)
     node.wait_for_console_text(r"still in use .*/var.*held_by.*\(PID 1\): /var/lib/containerd", 300)
     end_process(holder)
-    node.wait_for_reset(UPGRADE_SECONDS)
-    node.wait_for_console_text("v1.15.1 in slot B is the default from now on", UPGRADE_SECONDS)
+    node.wait_for_reset(UPGRADE_TIMEOUT)
+    node.wait_for_console_text("v1.15.1 in slot B is the default from now on", UPGRADE_TIMEOUT)
     assert read_version(node) == "v1.15.1 in B"
 
     world.section("a full disk")
@@ -107,7 +107,7 @@ def test(world: World) -> None:
     node.wait_for_console_text("slot B is the default, but slot A was started", 300)
     wait_for_installed(node)
     check_diagnostic(node, "slot B is the default, but slot A was started")
-    node.client.run("upgrade", "--image", second, "--no-reboot", seconds=UPGRADE_SECONDS)
+    node.client.run("upgrade", "--image", second, "--no-reboot", seconds=UPGRADE_TIMEOUT)
     assert boot.find_start().first == "B"
     node.crash()
 
@@ -124,7 +124,7 @@ def test(world: World) -> None:
     assert read_version(node) == OLD
     node.talosctl("rollback")
     node.wait_for_reset()
-    node.wait_for_console_text("v1.15.2 in slot B is the default from now on", UPGRADE_SECONDS)
+    node.wait_for_console_text("v1.15.2 in slot B is the default from now on", UPGRADE_TIMEOUT)
     node.crash()
 
     world.section("neither slot boots")
@@ -135,5 +135,5 @@ def test(world: World) -> None:
     node.crash()
     node.start(node=replace(node.node, boot="pvh"))
     wait_for_installed(node)
-    refused = node.client.run("upgrade", "--image", second, check=False, seconds=UPGRADE_SECONDS)
+    refused = node.client.run("upgrade", "--image", second, check=False, seconds=UPGRADE_TIMEOUT)
     assert "was not started from a slot" in refused.stderr, refused.stderr

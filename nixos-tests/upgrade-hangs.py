@@ -2,7 +2,7 @@
 
 from driver.releases import ENDLESS_SYSTEM
 from driver.scenarios import (
-    UPGRADE_SECONDS,
+    UPGRADE_TIMEOUT,
     UPGRADED,
     check_diagnostic,
     check_revert,
@@ -37,7 +37,7 @@ def test(world: World) -> None:
 
     world.section("a kernel that hangs before it has a detector: the next reset is the end of its trial")
     image = releases.make("v1.15.4", kernel=make_kernel(hangs=True))
-    node.client.run("upgrade", "--image", image, "--no-reboot", seconds=UPGRADE_SECONDS)
+    node.client.run("upgrade", "--image", image, "--no-reboot", seconds=UPGRADE_TIMEOUT)
     node.talosctl("reboot", "--wait=false")
     node.wait_for_reset()
     node.wait_for_console_text("BOOT_IMAGE=/B/vmlinuz .*talos.trial", 300)

@@ -3,7 +3,7 @@
 from driver.machine import Machine
 from driver.releases import Releases
 from driver.scenarios import (
-    UPGRADE_SECONDS,
+    UPGRADE_TIMEOUT,
     UPGRADED,
     check_diagnostic,
     install_release,
@@ -14,7 +14,7 @@ from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "boot-loader")
 NODES = {"node": UPGRADED}
-FIRMWARE_SECONDS = 300
+FIRMWARE_TIMEOUT = 300
 """Of its watchdog, from the start of a boot entry on (UEFI specification 2.10, section 3.1.2).
 
 It counts its own ticks, of which a busy emulator loses some: 337 s at a load of 12.
@@ -25,7 +25,7 @@ def boot_hanging_loader(node: Machine, releases: Releases, version: str, line: s
     """Upgrade to a release whose GRUB hangs, and reboot until that has written its line."""
     boot = releases.make_boot_loader(f"hangs-{version}", line, hangs=True)
     image = releases.make(version, boot=boot)
-    node.client.run("upgrade", "--image", image, "--no-reboot", seconds=UPGRADE_SECONDS)
+    node.client.run("upgrade", "--image", image, "--no-reboot", seconds=UPGRADE_TIMEOUT)
     node.talosctl("reboot", "--wait=false")
     node.wait_for_reset()
     node.wait_for_console_text(line)
@@ -44,7 +44,7 @@ def test(world: World) -> None:
 
     world.section("the firmware's watchdog resets the machine")
     boot_hanging_loader(node, releases, "v1.15.1", "this boot loader hangs")
-    node.wait_for_reset(3 * FIRMWARE_SECONDS)
+    node.wait_for_reset(3 * FIRMWARE_TIMEOUT)
     check_reverted(node, "v1.15.1")
 
     world.section("a power cut")

@@ -9,7 +9,7 @@ from driver.boot_loader import age_boot_loader, read_boot_loader
 from driver.machine import Machine
 from driver.node import Disk
 from driver.scenarios import (
-    UPGRADE_SECONDS,
+    UPGRADE_TIMEOUT,
     UPGRADED,
     check_diagnostic,
     check_revert,
@@ -45,7 +45,7 @@ def test(world: World) -> None:
 
     world.section("an upgrade, which begins with its GRUB")
     image = releases.make("v1.15.1", boot=world.assets.path("boot-loader"))
-    result = node.client.run("upgrade", "--image", image, seconds=UPGRADE_SECONDS)
+    result = node.client.run("upgrade", "--image", image, seconds=UPGRADE_TIMEOUT)
     assert "the release's boot loader is tried once, by the firmware's entry Boot" in result.stderr
     assert read_version(node) == "v1.15.1 in B"
     node.wait_for_console_text(STARTED)
@@ -56,7 +56,7 @@ def test(world: World) -> None:
     world.section("a GRUB that does not start: the old one starts the old version, which says why")
     broken = releases.make_boot_loader("broken", "this boot loader returns an error")
     image = releases.make("v1.15.2", boot=broken)
-    result = node.client.run("upgrade", "--image", image, check=False, seconds=UPGRADE_SECONDS)
+    result = node.client.run("upgrade", "--image", image, check=False, seconds=UPGRADE_TIMEOUT)
     assert result.code, f"talosctl takes a reverted upgrade for a success: {result.stderr}"
     reason = "v1.15.2 in slot A did not start: its boot loader did not come up"
     assert reason in result.stderr.splitlines()[-1], result.stderr

@@ -6,7 +6,7 @@ from driver.world import World
 
 ASSETS = ("kernel", "initramfs", "faulty-initramfs", "cmdline", "release-tool")
 NODES = {"node": UPGRADED}
-LIMIT = 60
+TRIAL_TIMEOUT = 60
 """Seconds for the self-check of these releases."""
 
 
@@ -16,13 +16,13 @@ def test(world: World) -> None:
 
     world.section("an apid that never answers")
     image = _make(releases, "v1.15.1", asset="faulty-initramfs")
-    log = check_revert(node, image, f"self-check: after {LIMIT} s: service apid is not healthy(?!;)")
+    log = check_revert(node, image, f"self-check: after {TRIAL_TIMEOUT} s: service apid is not healthy(?!;)")
     assert "talos.trial" in log, "the log is not that of the trial"
 
     world.section("no network")
     image = _make(releases, "v1.15.2", "initcall_blacklist=virtio_net_driver_init")
-    check_revert(node, image, f"self-check: after {LIMIT} s: .*the network is not ready")
+    check_revert(node, image, f"self-check: after {TRIAL_TIMEOUT} s: .*the network is not ready")
 
 
 def _make(releases: Releases, version: str, arguments: str = "", asset: str = "initramfs") -> str:
-    return releases.make(version, asset=asset, arguments=f"talos.trial.limit={LIMIT} {arguments}")
+    return releases.make(version, asset=asset, arguments=f"talos.trial.limit={TRIAL_TIMEOUT} {arguments}")

@@ -7,7 +7,7 @@ from driver.boot_loader import age_boot_loader, read_boot_loader
 from driver.node import Disk
 from driver.releases import NO_SYSTEM
 from driver.scenarios import (
-    UPGRADE_SECONDS,
+    UPGRADE_TIMEOUT,
     UPGRADED,
     check_diagnostic,
     check_revert,
@@ -35,14 +35,14 @@ def test(world: World) -> None:
         ("v1.15.2", "has the digest", releases.make("v1.15.2", altered=True)),
         ("v1.17.0", "minor versions are skipped", releases.make("v1.17.0")),
     ):
-        result = node.client.run("upgrade", "--image", image, check=False, seconds=UPGRADE_SECONDS)
+        result = node.client.run("upgrade", "--image", image, check=False, seconds=UPGRADE_TIMEOUT)
         assert result.code, f"{version} was accepted"
         assert reason in result.stderr, result.stderr
     assert "0x40" not in node.talosctl("get", "metakeys").stdout
 
     world.section("an upgrade")
     image = releases.make("v1.15.3")
-    result = node.client.run("upgrade", "--image", image, seconds=UPGRADE_SECONDS)
+    result = node.client.run("upgrade", "--image", image, seconds=UPGRADE_TIMEOUT)
     world.show(result.stderr)
     assert "v1.15.3 is the default" in result.stderr
     assert read_version(node) == "v1.15.3 in B"
@@ -55,9 +55,9 @@ def test(world: World) -> None:
     world.section("by the call of older nodes, to an older release: services stop, then the slot is written")
     older = releases.make("v1.15.3-rc.1")
     words = ("--reboot-mode", "powercycle", "--image", older)
-    result = node.client.run("upgrade", "--legacy", *words, check=False, seconds=UPGRADE_SECONDS)
+    result = node.client.run("upgrade", "--legacy", *words, check=False, seconds=UPGRADE_TIMEOUT)
     assert "is older than the running v1.15.3" in result.stderr, result.stderr
-    result = node.client.run("upgrade", "--force", *words, seconds=UPGRADE_SECONDS)
+    result = node.client.run("upgrade", "--force", *words, seconds=UPGRADE_TIMEOUT)
     assert "v1.15.3-rc.1 is the default" in result.stderr, result.stderr
     assert read_version(node) == "v1.15.3-rc.1 in A"
     node.wait_for_reset()
@@ -76,7 +76,7 @@ def test(world: World) -> None:
     broken = releases.make("v1.15.4", more=NO_SYSTEM)
     with node.console.expect("Kernel panic"):
         result = node.client.run(
-            "upgrade", "--stage", "--preserve", "--image", broken, check=False, seconds=UPGRADE_SECONDS
+            "upgrade", "--stage", "--preserve", "--image", broken, check=False, seconds=UPGRADE_TIMEOUT
         )
         assert result.code, "talosctl takes a reverted upgrade for a success"
     assert "did not start" in result.stderr, result.stderr

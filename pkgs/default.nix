@@ -1,5 +1,5 @@
-# The package set. Everything is a function of the locks, the sources, `rev`, and the file with a further release key.
-{ rev, key }:
+# The package set. Everything is a function of the locks, the sources, `rev` and its `time`, and the file with a further release key.
+{ rev, time, key }:
 let
   # Whose releases images accept: the committed keys, and one of this machine's, which only an impure build names.
   keys = map (name: ./keys + "/${name}") (builtins.filter (name: builtins.match ".*[.]pub" name != null) (builtins.attrNames (builtins.readDir ./keys)))
@@ -13,12 +13,13 @@ let
   go = import ./go { inherit inputs buildRoot roots; };
   images = import ./images { inherit inputs buildRoot roots go upgrade-controller version; inherit (python) wheels; inherit (modules) base; };
   kernel = import ../kernel { inherit buildRoot roots; };
-  modules = import ../modules { inherit inputs buildRoot roots python kernel go version rev keys; };
+  modules = import ../modules { inherit inputs buildRoot roots python kernel go version rev time keys; };
   pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ] [ ];
   release = name: python.program name "talos.upgrade.release" [ ] [ ];
   discovery = python.program "discovery" "talos.discovery.main" [ ] [ ];
   upgrade-controller = python.program "upgrade-controller" "talos.upgrade_controller.main" [ ] [ ];
   image = modules.image { };
+  built = import ./checks { inherit buildRoot roots python go; } // { kernel-hardening = kernel.hardening; } // vms.checks;
   hello = modules.extensions.debianService {
     name = "hello";
     debian = roots.checks;
@@ -42,7 +43,7 @@ let
     };
   };
 in
-{
+rec {
   # Images of one's own: `lib.image { extensions = [ … ]; }`, docs/extensions.md.
   lib = {
     inherit (modules) image;
@@ -50,7 +51,8 @@ in
   };
   packages = python.packages // {
     inherit (python) api talosctl workstation;
-    inherit (modules) rootfs squashfs stamp sbom size;
+    inherit (modules) rootfs squashfs stamp sbom licenses size;
+    sbom-images = modules.sbomImages;
     inherit (modules.extensions) qemu-guest-agent;
     # For tests: a node with two extensions, one of them without a condition that a container lacks.
     extended = (modules.image { extensions = [ modules.extensions.qemu-guest-agent hello ]; }).squashfs;
@@ -61,7 +63,7 @@ in
     upgrade-controller-image = images.controller;
     images-previous = images.previous;
     kubectl = go.kubernetes.kubectl;
-    inherit (go) cni coredns etcd flannel kubernetes;
+    inherit (go) cni coredns etcd flannel h2spec kubernetes;
     root-vm = roots.vm;
     root-peers = roots.peers;
     kernel-config = kernel.config;
@@ -69,7 +71,7 @@ in
     image = modules.squashfs;
     default = modules.squashfs;
   };
-  checks = import ./checks { inherit buildRoot roots python; } // { kernel-hardening = kernel.hardening; } // vms.checks;
+  checks = built // { closures = import ./closures { inherit buildRoot roots packages apps; inherit (modules) image; checks = built; }; };
   apps = vms.apps // {
     discovery = { type = "app"; program = "${discovery}/bin/discovery"; };
     upgrade-controller = { type = "app"; program = "${upgrade-controller}/bin/upgrade-controller"; };

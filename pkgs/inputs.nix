@@ -5,11 +5,30 @@ let
   # pkgs/fetch/locks.py `legal` gives the files the same names.
   legal = builtins.replaceStrings [ "%3a" "~" "/" ] [ "-" "-" "-" ];
 
-  fixed = { name, sha256, mode ? "flat" }: derivation {
+  asked = builtins.fromTOML (builtins.readFile ./roots.toml);
+
+  # The command that brings what is in these roots or sets of Go programs; one of them suffices.
+  remedy = names:
+    let
+      onDemand = name: (asked.debian.roots.${name} or goSets.${name} or { }).on_demand or false;
+      grouped = group: builtins.any (name: builtins.elem name names) asked.groups.${group};
+      groups = builtins.filter grouped (builtins.attrNames asked.groups);
+    in
+    if !(builtins.all onDemand names) then "make fetch"
+    else "make fetch ROOTS=${builtins.head (groups ++ names)}";
+  goSets = builtins.mapAttrs (_: set: asked.go.sets.${set.like or ""} or { } // set) asked.go.sets;
+
+  # By member, the names of the lists that have it.
+  holders = lists: builtins.mapAttrs (_: map (found: found.list)) (builtins.groupBy (found: found.member)
+    (builtins.concatLists (builtins.attrValues (builtins.mapAttrs (list: map (member: { inherit list member; })) lists))));
+  rootsOf = holders lock.roots;
+  setsOf = holders (removeAttrs go.sets [ "toolchain" ]);
+
+  fixed = { name, sha256, mode ? "flat", command ? "make fetch" }: derivation {
     inherit name;
     system = "x86_64-linux";
     # Runs only when the file is not in the store, and fails with a message that names the remedy.
-    builder = "/missing input, run 'make fetch': ${name}";
+    builder = "/missing input ${name}: run `${command}`, or `make fetch ALL=1` for everything";
     outputHashAlgo = "sha256";
     outputHashMode = mode;
     outputHash = sha256;
@@ -17,7 +36,7 @@ let
 
   deb = name:
     let entry = lock.packages.${name};
-    in fixed { name = legal entry.file; inherit (entry) sha256; };
+    in fixed { name = legal entry.file; inherit (entry) sha256; command = remedy rootsOf.${name}; };
 
   wheelsOf = set:
     let
@@ -33,7 +52,8 @@ let
       parts = builtins.match "(.+)@(.+)" name;
       path = builtins.elemAt parts 0;
       version = builtins.elemAt parts 1;
-      file = kind: fixed { name = legal "${path}-${version}.${kind}"; sha256 = go.modules.${name}.${kind}; };
+      command = if setsOf ? ${name} then remedy setsOf.${name} else "make fetch"; # the compiler, which all need
+      file = kind: fixed { name = legal "${path}-${version}.${kind}"; sha256 = go.modules.${name}.${kind}; inherit command; };
     in
     { inherit path version; zip = file "zip"; mod = file "mod"; };
 in
@@ -45,6 +65,6 @@ in
   debs = builtins.mapAttrs (_: map deb) lock.roots;
   # By package.
   versions = builtins.mapAttrs (_: entry: entry.version) lock.packages;
-  wheels = { image = wheelsOf "image"; tools = wheelsOf "tools"; };
+  wheels = builtins.mapAttrs (set: _: wheelsOf set) asked.wheels.sets;
   busybox = "${fixed { name = "bootstrap"; inherit (lock.bootstrap) sha256; mode = "recursive"; }}/busybox";
 }

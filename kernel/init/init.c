@@ -25,7 +25,7 @@
 #define LAYERS "/layers"
 #define MAX_EXTENSIONS 32
 #define ROOT "/root"
-#define INSTALL ROOT "/usr/install" /* what this system came from, for whoever writes it to a disk */
+#define INSTALL ROOT "/usr/install" /* what this system came from, for installations to a disk */
 #define PREFIX "[talos] [initramfs] "
 #define TRIAL "talos.trial" /* the argument of a system that the boot loader starts once */
 #define TRIAL_TIMEOUT 60    /* seconds until PID 1 has to give the watchdog its own time-out */

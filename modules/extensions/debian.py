@@ -45,7 +45,7 @@ def main() -> None:
         "product": f"talos-extension-{service}",
         "out": str(spdx / f"{service}.spdx.json"),
     }
-    subprocess.run([sys.executable, os.environ["sbom"]], env=environment, check=True)
+    subprocess.run([sys.executable, f"{os.environ['sbom']}/make.py"], env=environment, check=True)
 
 
 main()

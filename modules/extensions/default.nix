@@ -43,7 +43,7 @@ rec {
     PYTHONPATH = builtins.path { path = ../rootfs; name = "elf"; filter = path: _: baseNameOf path == "elf.py"; };
     inherit debian debs;
     lock = ../../pkgs/locks/debian.json;
-    sbom = ../sbom/make.py;
+    sbom = ../sbom;
   };
 
   qemu-guest-agent = debianService {

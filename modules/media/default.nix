@@ -1,5 +1,5 @@
 # What machines are started from: a disk image, an ISO, files for network boot; and what they are upgraded with.
-{ buildRoot, roots, python, kernel, grub, initramfs, layers, version, rev }:
+{ buildRoot, roots, python, kernel, grub, initramfs, layers, version, rev, time }:
 let
   build = { name, script, ... }@attributes: buildRoot.runIn roots.media (removeAttrs attributes [ "script" ] // {
     name = "talos-${version}-${name}";
@@ -22,10 +22,11 @@ in
   # What upgrades are made with, unsigned: `nix run .#sign` signs the finished file.
   release = buildRoot.runIn roots.workstation {
     name = "talos-${version}-release.tar";
-    command = [ "${python.workstation}/bin/python3.13" ./release.py ];
+    command = [ "${python.client}/bin/python3.13" ./release.py ];
     PYTHONPATH = builtins.concatStringsSep ":" (map (name: python.folders.${name}) [ "upgrade" "config" "pki" "resource" "api" "system" ]);
     inherit (kernel) kernel;
     inherit initramfs layers version rev;
+    commit_time = time;
     boot = grub.disk;
   };
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from talos.upgrade.release import main
 
 boot = os.environ["boot"]
-argv = ["make", "--version", os.environ["version"], "--commit", os.environ["rev"], "--out", os.environ["out"]]
+argv = ["make", "--version", os.environ["version"], "--commit", os.environ["rev"]]
+argv += ["--commit-time", os.environ["commit_time"], "--out", os.environ["out"]]
 for image in sorted(Path(os.environ["layers"]).glob("*.sqsh")) if os.environ["layers"] else ():
     argv += ["--extension", image.stem.partition(".")[2]]
 argv += ["--named", f"initramfs={os.environ['initramfs']}", f"{os.environ['kernel']}/vmlinuz"]

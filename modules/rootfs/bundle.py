@@ -1,4 +1,4 @@
-"""Write the modules of a node's start into one file; python/talos/daemon/bundle.py has the reason.
+"""Write the modules of a node's start into one file; python/talos/startup/bundle.py has the reason.
 
 The modules' own files go: the bundle takes their place.
 """

@@ -9,7 +9,7 @@ DT_NULL, DT_NEEDED, DT_STRTAB = 0, 1, 5
 
 
 def is_elf(path: Path) -> bool:
-    """Tell whether a file is an ELF file of the image's machine."""
+    """Whether a file is an ELF file of the image's machine."""
     with path.open("rb") as stream:
         return stream.read(len(MAGIC)) == MAGIC
 

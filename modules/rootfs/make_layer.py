@@ -9,7 +9,7 @@ from bytecode import copy_tree
 
 LEFT_OUT = ("*.proto", "*.pyi", "*_pb2.py")
 """What no traceback quotes."""
-READER = "talos.daemon.bundle"
+READER = "talos.startup.bundle"
 """What reads bundles can't be in one."""
 
 

@@ -19,7 +19,7 @@ START = (
 def main() -> None:
     """Go through the $packages; the one file of a module is in any of them."""
     sys.path[:0] = [f"{package}/lib" for package in os.environ["packages"].split()]
-    recorded = importlib.import_module("talos.daemon.generated").record()
+    recorded = importlib.import_module("talos.startup.generated").record()
     names = {
         ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
         for folder in map(Path, sys.path[: len(os.environ["packages"].split())])

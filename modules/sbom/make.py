@@ -1,24 +1,33 @@
-"""Write the bill of materials of an image or an extension: an SPDX 2.3 document of the packages in it.
+"""Write the bill of materials of a composition, and the licences' texts beside it.
 
-A function of the locks and of what is in the base; no time, no place of the build gets in.
+$product and $version name it. What it is made of: of the packages $debs those of which a file is in the
+folder $base; $wheels; the Go modules of $sets in the Go lock, whose archives are $modules; and $parts,
+"NAME=PACKAGE=LICENSE" words of what is made of a package of the Debian lock that is no input here.
+
+Without $licenses, $out is the document; else $out is a folder with it and the texts, a file for each package.
 """
 
 import hashlib
 import json
 import os
-import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
+from licenses import of_copyright, of_module, of_wheel, read_copyrights
+from spdx import describe, describe_locked, make_document
+
 AR_MAGIC = b"!<arch>\n"
 AR_HEADER = 60
 MERGED = {"ca-certificates": "its certificates are one file in the image"}
 """Packages whose files are in the image under no name of their own."""
-WHEEL = re.compile(r"^([^=#\s]+)==(\S+) --hash=sha256:([0-9a-f]+)", re.MULTILINE)
-CREATED = "1970-01-01T00:00:00Z"
+STATED = dict.fromkeys(
+    ("libpython3.13-minimal", "libpython3.13-stdlib", "python3.13-minimal"), "PSF-2.0"
+) | dict.fromkeys(("libgcc-s1", "libstdc++6"), "GPL-3.0-or-later WITH GCC-exception-3.1")
+"""Licences of what has a copyright file that only people can read."""
+TOOLCHAIN = "golang.org/toolchain@v0.0.1-go"
 
 
 def open_data(deb: BinaryIO) -> tarfile.TarFile:
@@ -53,79 +62,101 @@ def store_name(name: str) -> str:
     return name.replace("%3a", "-").replace("~", "-")
 
 
-def describe(name: str, version: str, purl: str, sha256: str = "") -> dict[str, Any]:
-    """One package of the document."""
-    package: dict[str, Any] = {
-        "SPDXID": f"SPDXRef-Package-{re.sub('[^A-Za-z0-9.-]', '-', name)}",
-        "name": name,
-        "versionInfo": version,
-        "downloadLocation": "NOASSERTION",
-        "filesAnalyzed": False,
-        "licenseConcluded": "NOASSERTION",
-        "licenseDeclared": "NOASSERTION",
-        "copyrightText": "NOASSERTION",
-        "externalRefs": [
-            {"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": purl}
-        ],
-    }
-    if sha256:
-        package["checksums"] = [{"algorithm": "SHA256", "checksumValue": sha256}]
-    return package
-
-
-def describe_debian(lock: dict[str, Any], debs: list[Path], base: frozenset[str]) -> Iterator[dict[str, Any]]:
-    """The Debian packages of which a file is in the image."""
-    by_file = {store_name(entry["file"]): (name, entry) for name, entry in lock["packages"].items()}
+def read_all_copyrights(debs: list[Path]) -> dict[str, str]:
+    """The copyright files of packages, by package, where one may be another's."""
+    found: dict[str, str] = {}
     for deb in debs:
-        name, entry = by_file[deb.name.split("-", 1)[1]]
-        if name in MERGED or any(path in base for path in list_files(deb)):
-            version = entry["version"]
-            query = f"arch={entry['arch']}&distro={entry['suite']}"
-            purl = f"pkg:deb/debian/{quote(name, safe='')}@{quote(version, safe='')}?{query}"
-            yield describe(name, version, purl, entry["sha256"])
+        with deb.open("rb") as file, open_data(file) as archive:
+            found |= read_copyrights(archive)
+    for name, text in found.items():
+        seen = {name}
+        while text.startswith("-> ") and (target := text.removeprefix("-> ")) not in seen:
+            seen.add(target)
+            text = found.get(target, "")
+        found[name] = "" if text.startswith("-> ") else text
+    return found
 
 
-def describe_wheels(text: str) -> Iterator[dict[str, Any]]:
-    """The wheels of the image's set, all of which are in it."""
-    for name, version, sha256 in WHEEL.findall(text):
-        yield describe(name, version, f"pkg:pypi/{name}@{quote(version, safe='')}", sha256)
+class Bill:
+    """What was found, and the texts of its licences by package."""
 
+    def __init__(self) -> None:
+        self.packages: list[dict[str, Any]] = []
+        self.texts: dict[str, str] = {}
 
-def make_document(product: str, version: str, packages: list[dict[str, Any]]) -> dict[str, Any]:
-    """The document, with the product itself as the package that contains the others."""
-    name = product.lower()
-    own = describe(product, version, f"pkg:generic/{name}@{quote(version, safe='')}")
-    digest = hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()
-    document = "SPDXRef-DOCUMENT"
-    links = [(document, "DESCRIBES", own["SPDXID"])]
-    links += [(own["SPDXID"], "CONTAINS", package["SPDXID"]) for package in packages]
-    return {
-        "spdxVersion": "SPDX-2.3",
-        "dataLicense": "CC0-1.0",
-        "SPDXID": document,
-        "name": f"{name}-{version}",
-        "documentNamespace": f"https://spdx.org/spdxdocs/{name}-{version}-{digest}",
-        "creationInfo": {"created": CREATED, "creators": ["Tool: talos-sbom"]},
-        "packages": [own, *packages],
-        "relationships": [
-            {"spdxElementId": element, "relationshipType": kind, "relatedSpdxElement": related}
-            for element, kind, related in links
-        ],
-    }
+    def add_debian(self, lock: dict[str, Any], debs: list[Path], base: frozenset[str]) -> None:
+        """Add the Debian packages of which a file is in the image."""
+        by_file = {store_name(entry["file"]): (name, entry) for name, entry in lock["packages"].items()}
+        copyrights = read_all_copyrights(debs)
+        for deb in debs:
+            name, entry = by_file[deb.name.split("-", 1)[1]]
+            if name in MERGED or any(path in base for path in list_files(deb)):
+                self.texts[name] = copyrights.get(name, "")
+                found = STATED.get(name) or of_copyright(self.texts[name])
+                self.packages.append(describe_locked(name, entry, found))
+
+    def add_wheels(self, wheels: list[Path]) -> None:
+        """Add wheels, all of which are in the image."""
+        for wheel in wheels:
+            name, version = wheel.name.split("-", 1)[1].split("-")[:2]
+            name = name.lower().replace("_", "-")
+            found, self.texts[name] = of_wheel(wheel)
+            purl = f"pkg:pypi/{name}@{quote(version, safe='')}"
+            sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
+            self.packages.append(describe(name, version, purl, sha256=sha256, license=found, kind="pypi-"))
+
+    def add_go(self, lock: dict[str, Any], sets: list[str], archives: list[Path]) -> None:
+        """Add the modules that Go programs are compiled from, and the compiler's own library."""
+        by_name = {path.name.partition("-")[2]: path for path in archives}
+        names = {name for each in sets for name in lock["sets"][each]}
+        for name in sorted(names):
+            path, version = name.split("@")
+            purl = f"pkg:golang/{quote(path)}@{quote(version, safe='')}"
+            sha256 = lock["modules"][name]["zip"]
+            archive = by_name[store_name(f"{path}-{version}.zip".replace("/", "-"))]
+            found, self.texts[f"{path}@{version}".replace("/", "_")] = of_module(archive)
+            self.packages.append(describe(path, version, purl, sha256=sha256, license=found, kind="go-"))
+        if names:
+            (toolchain,) = lock["sets"]["toolchain"]
+            version = toolchain.removeprefix(TOOLCHAIN).partition(".linux")[0]
+            purl = f"pkg:golang/stdlib@{version}"
+            self.packages.append(describe("stdlib", version, purl, license="BSD-3-Clause", kind="go-"))
+
+    def add_parts(self, lock: dict[str, Any], words: list[str]) -> None:
+        """Add what is made of packages that are no inputs here."""
+        for word in words:
+            shown, name, found = word.split("=")
+            self.packages.append(describe_locked(name, lock["packages"][name], found, shown))
 
 
 def main() -> None:
-    """Write $out about $product from $base, $debs and the locks."""
+    """Write $out."""
     lock = json.loads(Path(os.environ["lock"]).read_text(encoding="utf-8"))
+    bill = Bill()
     debs = [Path(path) for path in os.environ["debs"].split()]
-    base = list_base(Path(os.environ["base"]))
-    packages = [*describe_debian(lock, debs, base)]
-    if "wheels_lock" in os.environ:
-        packages += describe_wheels(Path(os.environ["wheels_lock"]).read_text(encoding="utf-8"))
-    packages.sort(key=lambda package: package["name"])
-    document = make_document(os.environ["product"], os.environ["version"], packages)
-    text = json.dumps(document, indent=2, sort_keys=True) + "\n"
-    Path(os.environ["out"]).write_text(text, encoding="utf-8")
+    bill.add_debian(lock, debs, list_base(Path(os.environ["base"])))
+    bill.add_wheels([Path(path) for path in os.environ.get("wheels", "").split()])
+    if sets := os.environ.get("sets", "").split():
+        modules = (
+            Path(os.environ["modulesPath"]).read_text()
+            if "modulesPath" in os.environ
+            else os.environ["modules"]
+        )
+        archives = [Path(path) for path in modules.split()]
+        bill.add_go(json.loads(Path(os.environ["go_lock"]).read_text(encoding="utf-8")), sets, archives)
+    bill.add_parts(lock, os.environ.get("parts", "").split())
+    product, version = os.environ["product"], os.environ["version"]
+    text = json.dumps(make_document(product, version, bill.packages), indent=2, sort_keys=True) + "\n"
+    out = Path(os.environ["out"])
+    if "licenses" not in os.environ:
+        out.write_text(text, encoding="utf-8")
+        return
+    (out / "licenses").mkdir(parents=True)
+    (out / f"{product.lower()}.spdx.json").write_text(text, encoding="utf-8")
+    for name, found in bill.texts.items():
+        if found:
+            (out / "licenses" / f"{name}.txt").write_text(found, encoding="utf-8")
 
 
-main()
+if __name__ == "__main__":
+    main()

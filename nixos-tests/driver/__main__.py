@@ -4,13 +4,11 @@ import argparse
 import code
 import sys
 import tempfile
-import time
-import traceback
 from pathlib import Path
 
 from driver.accelerator import find_accelerator
 from driver.assets import Assets
-from driver.failure import Failed
+from driver.attempts import run_test
 from driver.programs import Programs
 from driver.script import Script, load_script
 from driver.world import World
@@ -38,27 +36,6 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def run_script(script: Script, world: World, source: Path) -> bool:
-    """Run the test; True when it passed."""
-    began = time.monotonic()
-    try:
-        script.test(world)
-        world.check()
-    except Failed as error:
-        world.show(f"FAILED {script.name}: {error}")
-        for frame in traceback.extract_tb(error.__traceback__):
-            if Path(frame.filename).is_relative_to(source):
-                world.show(f"  line {frame.lineno} of the test: {frame.line}")
-        return False
-    except Exception:  # noqa: BLE001 - the machines' state belongs to the report of any failure
-        world.show(f"FAILED {script.name}\n{traceback.format_exc()}")
-        for machine in world.values():
-            world.show(machine.diagnose())
-        return False
-    world.show(f"passed {script.name} in {time.monotonic() - began:.0f} s")
-    return True
-
-
 def interact(script: Script, world: World, folder: Path) -> None:
     """Give the machines to a person, or to what is piped in."""
     names = {name.replace("-", "_"): machine for name, machine in world.items()}
@@ -81,25 +58,28 @@ def main() -> int:
         sys.stdout.write(
             f"{script.title}\nprocessors: {accelerator.name}, times x {accelerator.factor:.1f}\n"
         )
-        world = World(
-            script.nodes,
-            programs=programs,
-            assets=assets,
-            accelerator=accelerator,
-            folder=folder,
-            talosctl=arguments.talosctl,
-        )
-        try:
-            if arguments.interactive:
+
+        def make_world(attempt: int) -> World:
+            return World(
+                script.nodes,
+                programs=programs,
+                assets=assets,
+                accelerator=accelerator,
+                folder=folder / f"attempt-{attempt}" if attempt > 1 else folder,
+                talosctl=arguments.talosctl,
+            )
+
+        if arguments.interactive:
+            world = make_world(1)
+            try:
                 interact(script, world, folder)
-                return 0
-            if not run_script(script, world, arguments.test):
-                return 1
-            if arguments.report:
-                arguments.report.write_text("passed\n")
+            finally:
+                world.close()
             return 0
-        finally:
-            world.close()
+        outcome = run_test(script, make_world, arguments.test)
+        if outcome.passed and arguments.report:
+            arguments.report.write_text(outcome.report())
+        return 0 if outcome.passed else 1
 
 
 sys.exit(main())

@@ -12,13 +12,13 @@ from driver.programs import Programs
 SECTOR = (b"\xb0\x10\xe6\xf4\xf4").ljust(510, b"\x00") + b"\x55\xaa"
 ANSWER = (0x10 << 1) | 1
 """QEMU's exit code when a guest writes 0x10 to its isa-debug-exit device."""
-KVM_SECONDS = 20.0
-TCG_SECONDS = 120.0
+KVM_TIMEOUT = 20.0  # seconds
+TCG_TIMEOUT = 120.0  # seconds
 TCG_USUAL = 1.5
 """Seconds that the trivial guest takes on the machines that the tests' times were found on."""
 KVM_FACTOR = 0.3
 """Part of the emulated time that a test waits with KVM: most of it is still ours to wait for."""
-MOST = 4.0
+MAX_FACTOR = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +30,22 @@ class Accelerator:
     factor: float
     arguments: tuple[str, ...] = ()
     """For kernels that no boot loader starts."""
+    is_emulated: bool = False
+    """Whether a thread of QEMU plays the processor: its timers may be lost, which those of KVM are not."""
 
 
 KVM_ARGUMENTS = ("-accel", "kvm", "-cpu", "host")
 TCG_ARGUMENTS = ("-accel", "tcg,thread=multi", "-cpu", "max")
 
 
+TICK_ARGUMENTS = ("nohz=off", "highres=off")
+"""A periodic tick: when an emulated processor loses an event of its timer, the next one comes by itself,
+while a timer that is set for one event is set again only in that event."""
+
+
 def scale(seconds: float) -> float:
     """The factor on emulated processors, from the seconds of the trivial guest; never less than 1."""
-    return min(MOST, max(1.0, seconds / TCG_USUAL))
+    return min(MAX_FACTOR, max(1.0, seconds / TCG_USUAL))
 
 
 def has_flags(cpuinfo: str) -> bool:
@@ -87,12 +94,13 @@ def find_accelerator(
 ) -> Accelerator:
     """KVM when the processor has it and a guest answers, else emulation."""
     may_work = has_flags(cpuinfo.read_text(encoding="ascii", errors="replace")) and Path("/dev/kvm").exists()
-    if may_work and try_guest(programs, KVM_ARGUMENTS, folder, KVM_SECONDS) is not None:
+    if may_work and try_guest(programs, KVM_ARGUMENTS, folder, KVM_TIMEOUT) is not None:
         return Accelerator(name="KVM", argv=KVM_ARGUMENTS, factor=KVM_FACTOR)
-    seconds = try_guest(programs, TCG_ARGUMENTS, folder, TCG_SECONDS)
+    seconds = try_guest(programs, TCG_ARGUMENTS, folder, TCG_TIMEOUT)
     return Accelerator(
         name="emulation",
         argv=TCG_ARGUMENTS,
-        factor=MOST if seconds is None else scale(seconds),
-        arguments=clock_arguments(cpuinfo.read_text(encoding="ascii", errors="replace")),
+        factor=MAX_FACTOR if seconds is None else scale(seconds),
+        arguments=(*clock_arguments(cpuinfo.read_text(encoding="ascii", errors="replace")), *TICK_ARGUMENTS),
+        is_emulated=True,
     )

@@ -57,6 +57,8 @@ class Client:
         """``home`` keeps talosctl away from the user's own files."""
         self.program, self.port, self._home = program, port, home
         self.talosconfig: Path | None = None
+        self.calls = 0
+        """Commands that were run."""
 
     def argv(self, arguments: Sequence[str], *, insecure: bool) -> list[str]:
         """The command, as one may paste it."""
@@ -68,6 +70,7 @@ class Client:
 
     def run(self, *arguments: str, insecure: bool = False, check: bool = True, seconds: float = 60) -> Result:
         """Run talosctl; with ``check`` a failure shows its whole output."""
+        self.calls += 1
         environment = {"HOME": str(self._home), "PATH": os.environ.get("PATH", ""), "NO_COLOR": "1"}
         argv = self.argv(arguments, insecure=insecure)
         return run(argv, env=environment, check=check, seconds=seconds)

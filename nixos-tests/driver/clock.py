@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-LEAST = 0.25
+MIN_RATE = 0.25
 """How fast the clock runs at least, compared to the wall's: so every wait ends."""
 NANOSECONDS = 1e-9
 
@@ -50,7 +50,7 @@ class Clock:
         with self._lock:
             wall = self._now()
             passed, self._last = wall - self._last, wall
-            self._time += max(passed * LEAST, passed - self._count_delay())
+            self._time += max(passed * MIN_RATE, passed - self._count_delay())
             return self._time
 
     def _count_delay(self) -> float:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from driver.clock import CLOCK
-from driver.failure import Failed
-from driver.rules import broken_rule
+from driver.failure import Failed, Stalled
+from driver.rules import LOST_TIMER, broken_rule, is_stall
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?=]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>c]|\r|\x00")
 """What terminals swallow: firmware and GRUB draw their menus with it."""
@@ -35,8 +35,13 @@ class Console:
         show: Callable[[str], None] = _show_nothing,
         now: Callable[[], float] = time.monotonic,
         clock: Callable[[], float] = CLOCK.now,
+        *,
+        is_emulated: bool = False,
     ) -> None:
-        """``show`` gets each complete line; ``clock`` is what limits are counted by."""
+        """``show`` gets each complete line; ``clock`` is what limits are counted by.
+
+        Of an emulated processor the kernel's reports of stalls are kept.
+        """
         self._show, self._now, self._clock = show, now, clock
         self._lines: list[Line] = []
         self._rest = ""
@@ -44,6 +49,10 @@ class Console:
         self._open = True
         self._broken: list[str] = []
         self._allowed: list[re.Pattern[str]] = []
+        self._is_emulated = is_emulated
+        self.stalls: list[str] = []
+        """Lines with which the kernel reports that its emulated processor stood still."""
+        self._lost_timer = ""
         self._changed = threading.Condition()
 
     def feed(self, data: bytes) -> None:
@@ -55,15 +64,23 @@ class Console:
                 self._lines.append(Line(at=self._now(), text=line))
                 if (rule := broken_rule(line)) and not any(known.search(line) for known in self._allowed):
                     self._broken.append(f"{rule}: {line.strip()}")
+                if self._is_emulated and is_stall(line):
+                    self._note_stall(line.strip())
             self._rest = rest
             self._changed.notify_all()
         for line in complete:
             self._show(line)
 
+    def _note_stall(self, line: str) -> None:
+        self.stalls.append(line)
+        if LOST_TIMER.search(line):
+            self._lost_timer = line
+
     def restart(self) -> None:
         """The machine is switched on: what is waited for from now on comes after this."""
         with self._changed:
             self._start, self._rest, self._open = len(self._lines), "", True
+            self._lost_timer = ""
 
     def close(self) -> None:
         """The machine is off."""
@@ -103,7 +120,9 @@ class Console:
             self._allowed.remove(known)
 
     def check(self) -> None:
-        """Fail when a rule was broken at any time."""
+        """Fail when a rule was broken at any time; Stalled when the processor has lost a timer."""
+        if self._lost_timer:
+            raise Stalled(f"the emulated processor has lost a timer: {self._lost_timer}")
         if self._broken:
             raise Failed("the console shows " + "; ".join(self._broken))
 

@@ -108,7 +108,7 @@ def pack_file(name: str, data: bytes) -> bytes:
 
 
 def pack_fifo(name: str) -> bytes:
-    """The same with a pipe: whoever opens it to read waits for ever."""
+    """The same with a pipe: a process that opens it to read waits for ever."""
     return _entry(name, b"", FIFO_MODE, links=1) + _entry(TRAILER, b"", 0, links=1)
 
 

@@ -7,3 +7,7 @@ class Failed(AssertionError):
 
 class NotYet(AssertionError):
     """What is waited for has not come yet; the text has what is there instead."""
+
+
+class Stalled(Failed):
+    """A timer of the emulated processor is lost: the machine crawls from now on, whatever it runs."""

@@ -20,7 +20,7 @@ _FALLBACK = re.compile(r"^set fallback=(\d)$", re.MULTILINE)
 """By its place in the menu: GRUB does not find a title with blanks in it."""
 _ENTRY = re.compile(r'^menuentry "([^"]*)" \{\n  .*\n  .*\n  linux (\S+).*\n  initrd (\S+)\n\}', re.MULTILINE)
 _BRANCH = re.compile(r'^(?:el)?if \[ "\$boot_count" = "(\d)" \]; then\n((?:  .*\n)*)', re.MULTILINE)
-"""What is done at a count of starts that nobody confirmed."""
+"""What is done at a count of starts that were not confirmed."""
 _CHOICE = re.compile(r'^  set default="([^"]*)"\n  set fallback=(\d)$', re.MULTILINE)
 _NEXT = re.compile(r'"\$next_entry" = "([AB])"')
 

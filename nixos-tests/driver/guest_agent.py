@@ -9,8 +9,8 @@ from typing import cast
 from driver.failure import NotYet
 
 PORT = "org.qemu.guest_agent.0"
-SECONDS = 10.0
-"""For one answer; nothing tells whether somebody listens in the machine."""
+ANSWER_TIMEOUT = 10.0
+"""Seconds for one answer; nothing shows whether a program listens in the machine."""
 _DELIMITER = b"\xff"
 
 
@@ -21,7 +21,7 @@ def ask(path: Path, command: str) -> object:
     it in the machine, which gives an error, and comes before the answer to the synchronization.
     """
     with socket.socket(socket.AF_UNIX) as line:
-        line.settimeout(SECONDS)
+        line.settimeout(ANSWER_TIMEOUT)
         try:
             line.connect(str(path))
             mark = secrets.randbelow(1 << 31)

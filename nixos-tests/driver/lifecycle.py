@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from driver.client import Client
 
 if TYPE_CHECKING:
-    from talos.talosctl.client.session import Session
+    from talos.client.session import Session
 
-SECONDS = 900.0
+UPGRADE_TIMEOUT = 900.0  # seconds
 
 
-def install(client: Client, image: str, disk: str, seconds: float = SECONDS) -> tuple[Sequence[str], int]:
+def install(
+    client: Client, image: str, disk: str, seconds: float = UPGRADE_TIMEOUT
+) -> tuple[Sequence[str], int]:
     """Pull a release and install it: the installer's lines, and its exit code."""
     sys.path.append(str(client.program.resolve().parent.parent / "lib"))
     return asyncio.run(asyncio.wait_for(_install(client, image, disk), seconds))
@@ -21,10 +23,10 @@ def install(client: Client, image: str, disk: str, seconds: float = SECONDS) -> 
 
 async def _install(client: Client, image: str, disk: str) -> tuple[Sequence[str], int]:
     from talos.api.common.common_pb2 import NS_SYSTEM, ContainerdInstance
+    from talos.client.endpoint import parse_endpoint
+    from talos.client.session import open_session
+    from talos.client.target import Target
     from talos.config.talosconfig.places import open_talosconfig
-    from talos.talosctl.client.endpoint import parse_endpoint
-    from talos.talosctl.client.session import open_session
-    from talos.talosctl.client.target import Target
     from talos.talosctl.commands.image import pull
 
     assert client.talosconfig is not None

@@ -16,14 +16,14 @@ from driver.assets import Assets
 from driver.client import Client, Document, at, knock
 from driver.console import Console
 from driver.disks import add_to_initramfs, make_disk, parse_size
-from driver.failure import Failed, NotYet
+from driver.failure import Failed, NotYet, Stalled
 from driver.guest_agent import ask
 from driver.node import Node, slow_seconds
 from driver.process import Result, end_process, start_process
 from driver.programs import Programs
 from driver.qmp import Qmp
 from driver.recorder import RecordedDisk
-from driver.retry import PAUSE, Patience, retry
+from driver.retry import POLL_INTERVAL, Patience, retry
 
 CHUNK = 1 << 16
 SHOWN = 20
@@ -52,7 +52,9 @@ class Machine:
         self.name, self.node, self._around, self._index = name, node, around, index
         self.folder = around.folder / name
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.console = Console(lambda line: around.show(f"{name} | {line}"))
+        self.console = Console(
+            lambda line: around.show(f"{name} | {line}"), is_emulated=around.accelerator.is_emulated
+        )
         self.client = Client(around.talosctl, port, self.folder)
         self.lan: Path | None = None
         self.cdrom: Path | None = around.assets.path(node.cdrom) if node.cdrom else None
@@ -69,9 +71,15 @@ class Machine:
             if node.disks[disk].recorded
         }
         """The disks that the test serves itself."""
-        for disk in node.disks:
-            if disk not in self.recorded and not self.disk(disk).exists():
-                make_disk(around.programs, around.assets, node.disks[disk], self.disk(disk))
+        self.started_anew = ""
+        """The stall for which it was switched off and on again."""
+        self._starts = 0
+        self._make_disks()
+
+    def _make_disks(self) -> None:
+        for name, disk in self.node.disks.items():
+            if name not in self.recorded and not self.disk(name).exists():
+                make_disk(self._around.programs, self._around.assets, disk, self.disk(name))
 
     # Power
 
@@ -92,6 +100,7 @@ class Machine:
             self.node, self._files(), name=self.name, index=self._index, port=self.client.port
         )
         self._log("start")
+        self._starts += 1
         self.console.restart()
         self.started_at = time.monotonic()
         self._process = start_process(
@@ -199,7 +208,9 @@ class Machine:
         It may have restarted already, and have written to its console since.
         """
         qmp = self.monitor
-        event = qmp.wait_for_event("RESET", self.patience.seconds(seconds), after=self._events_seen)
+        event = qmp.wait_for_event(
+            "RESET", self.patience.seconds(seconds), after=self._events_seen, check=self.console.check
+        )
         self._events_seen = len(qmp.events)
         self.console.mark(event.at)
         self._log("restarts")
@@ -252,7 +263,9 @@ class Machine:
     def _log(self, what: str) -> None:
         self._around.show(f"{self.name} : {what}")
 
-    def _wait[T](self, what: str, attempt: Callable[[], T], seconds: float, pause: float = PAUSE) -> T:
+    def _wait[T](
+        self, what: str, attempt: Callable[[], T], seconds: float, pause: float = POLL_INTERVAL
+    ) -> T:
         def checked() -> T:
             self.console.check()
             return attempt()
@@ -279,8 +292,27 @@ class Machine:
                 raise Failed(f"{self.name} went off\n{self.diagnose()}")
             knock(self.client.port)
 
-        self._wait(f"{self.name}'s API listens", check, limit)
+        try:
+            self._wait(f"{self.name}'s API listens", check, limit)
+        except Stalled as error:
+            if not self._is_untouched():
+                raise
+            self._start_anew(error)
+            self._wait(f"{self.name}'s API listens", check, limit)
         return time.monotonic() - self.started_at
+
+    def _is_untouched(self) -> bool:
+        """Whether it was switched on once, with disks that can be made anew, and its API was not called."""
+        return self._starts == 1 and not self.recorded and not self.client.calls
+
+    def _start_anew(self, error: Stalled) -> None:
+        self.started_anew = str(error)
+        self._log(f"STARTED ANEW, with new disks: {error}")
+        self._end(is_power_cut=True)
+        for name in self.node.disks:
+            self.disk(name).unlink()
+        self._make_disks()
+        self.start()
 
     def wait_for_api(self, *, insecure: bool = False, seconds: float | None = None) -> float:
         """Wait until the API answers; the seconds since the machine was switched on."""

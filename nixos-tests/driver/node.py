@@ -32,7 +32,8 @@ class Node:
     boot: Boot = "pvh"
     memory: int = 1536
     """MiB."""
-    processors: int = 2
+    processors: int = 1
+    """More are emulated by threads that wait for one another: see docs/vm-tests.md."""
     arguments: tuple[str, ...] = ()
     """Kernel arguments on top of ours, for machines that boot by ``pvh``."""
     without: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from driver.failure import Failed
 
 PR_SET_PDEATHSIG = 1
 """linux/prctl.h"""
-GRACE = 5.0
+KILL_DELAY = 5.0
 """Seconds between asking a program to end and ending it."""
 LOOK = 1.0
 """Seconds between two looks at the clock, which is exact when it is asked often."""
@@ -46,7 +46,7 @@ def end_process(process: subprocess.Popen[bytes], *, is_power_cut: bool = False)
         if not is_power_cut:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE)
+                process.wait(KILL_DELAY)
         if process.poll() is None:
             process.kill()
         process.wait()

@@ -5,7 +5,9 @@ import queue
 import socket
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -14,13 +16,13 @@ from driver.failure import Failed, NotYet
 from driver.retry import Patience, retry
 
 type Json = dict[str, object]
-SECONDS = 30.0
-"""That QEMU may take for an answer; it is a busy machine's problem when it takes that long."""
+ANSWER_TIMEOUT = 30.0
+"""Seconds that QEMU may take for an answer; it is a busy machine's problem when it takes that long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What QEMU told of its own accord, and when it came, by the test's monotonic clock."""
+    """What QEMU sent of its own accord, and when it came, by the test's monotonic clock."""
 
     name: str
     at: float
@@ -32,7 +34,8 @@ class Qmp:
     def __init__(self, path: Path) -> None:
         """Connect, as soon as QEMU listens."""
         self._socket = socket.socket(socket.AF_UNIX)
-        retry("QEMU listens", lambda: self._connect(path), patience=Patience(), seconds=SECONDS, pause=0.02)
+        connect = partial(self._connect, path)
+        retry("QEMU listens", connect, patience=Patience(), seconds=ANSWER_TIMEOUT, pause=0.02)
         self._answers: queue.Queue[Json] = queue.Queue()
         self._changed = threading.Condition()
         self.events: list[Event] = []
@@ -61,17 +64,20 @@ class Qmp:
         fields = {name.replace("_", "-"): value for name, value in arguments.items()}
         self._socket.sendall(json.dumps({"execute": command, "arguments": fields}).encode() + b"\n")
         try:
-            answer = self._answers.get(timeout=SECONDS)
+            answer = self._answers.get(timeout=ANSWER_TIMEOUT)
         except queue.Empty:
-            raise Failed(f"QEMU did not answer to {command} within {SECONDS:.0f} s") from None
+            raise Failed(f"QEMU did not answer to {command} within {ANSWER_TIMEOUT:.0f} s") from None
         if "error" in answer:
             raise Failed(f"QEMU refuses {command}: {answer['error']}")
         return answer["return"]
 
-    def wait_for_event(self, name: str, seconds: float, *, after: int = 0) -> Event:
+    def wait_for_event(
+        self, name: str, seconds: float, *, after: int = 0, check: Callable[[], None] = lambda: None
+    ) -> Event:
         """Wait for an event; ``after`` is how many events of any name are too old.
 
-        When it has come several times meanwhile, the last one is given back.
+        When it has come several times meanwhile, the last one is given back. ``check`` is called again and
+        again.
         """
         end = CLOCK.now() + seconds
         with self._changed:
@@ -83,6 +89,7 @@ class Qmp:
                 if left <= 0:
                     names = ", ".join(event.name for event in self.events[after:]) or "nothing"
                     raise Failed(f"not within {seconds:.0f} s: {name} of QEMU; it sent {names}")
+                check()
                 self._changed.wait(min(left, 1))
 
     def close(self) -> None:

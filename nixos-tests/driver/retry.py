@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from driver.clock import CLOCK
 from driver.failure import Failed
 
-PAUSE = 0.5
+POLL_INTERVAL = 0.5
 """Seconds between two tries."""
 
 
@@ -31,7 +31,7 @@ def retry[T](
     patience: Patience,
     seconds: float,
     diagnose: Callable[[], str] = str,
-    pause: float = PAUSE,
+    pause: float = POLL_INTERVAL,
 ) -> T:
     """Repeat until the attempt raises no AssertionError; any other error ends it at once.
 

@@ -64,7 +64,11 @@ def main() -> int:
     programs = Programs(tuple(arguments.root))
     firmware: Boot = arguments.firmware
     node = Node(
-        boot=firmware, cdrom="iso", memory=arguments.memory, disks={"system": Disk(size=arguments.disk)}
+        boot=firmware,
+        cdrom="iso",
+        memory=arguments.memory,
+        processors=2,
+        disks={"system": Disk(size=arguments.disk)},
     )
     port = choose_port(arguments.port)
     over = threading.Event()

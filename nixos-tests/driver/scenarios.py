@@ -16,7 +16,7 @@ from driver.world import World
 VOLUMES = ("META", "STATE", "EPHEMERAL")
 DISK = "/dev/vda"
 LOG = "/var/log/machined.log"
-INSTALL_SECONDS = 300
+INSTALL_TIMEOUT = 300  # seconds
 
 
 def apply_config(machine: Machine, cluster: Cluster, *patches: str) -> None:
@@ -27,7 +27,7 @@ def apply_config(machine: Machine, cluster: Cluster, *patches: str) -> None:
 
 
 def configure_if_needed(machine: Machine, cluster: Cluster) -> None:
-    """Give a machine a config, unless it has one on its disk: who may ask tells."""
+    """Give a machine a config, unless it has one on its disk: the clients that it accepts show that."""
     machine.client.talosconfig = cluster.talosconfig
 
     def is_configured() -> bool:
@@ -45,13 +45,13 @@ def install(machine: Machine, cluster: Cluster, *patches: str) -> None:
     """From maintenance mode until the machine restarts from its disk."""
     machine.wait_for_api(insecure=True)
     apply_config(machine, cluster, *patches)
-    machine.wait_for_reset(INSTALL_SECONDS)
+    machine.wait_for_reset(INSTALL_TIMEOUT)
 
 
 def wait_for_installed(machine: Machine) -> None:
     """The machine answers its cluster, and its volumes are there."""
-    machine.wait_for_api(seconds=INSTALL_SECONDS)
-    machine.wait_until("the volumes are ready", lambda: check_volumes(machine), INSTALL_SECONDS)
+    machine.wait_for_api(seconds=INSTALL_TIMEOUT)
+    machine.wait_until("the volumes are ready", lambda: check_volumes(machine), INSTALL_TIMEOUT)
 
 
 def read_log(machine: Machine) -> str:
@@ -88,7 +88,7 @@ def gibibytes(machine: Machine, volume: str) -> float:
 
 UPGRADED = Node(hands_over_kernel=True, watchdog=True, memory=2048, disks={"system": Disk(size="8G")})
 """A machine that :func:`install_release` installs."""
-UPGRADE_SECONDS = 900
+UPGRADE_TIMEOUT = 900  # seconds
 CRASHES = "/var/log/crash"
 
 
@@ -119,7 +119,7 @@ def install_release(
     machine.start()
     machine.wait_for_api(insecure=True)
     apply_config(machine, cluster, releases.patch, *fix_kernel(machine))
-    machine.wait_for_console_text("sequence install: done|reboot now", INSTALL_SECONDS)
+    machine.wait_for_console_text("sequence install: done|reboot now", INSTALL_TIMEOUT)
     machine.wait_for_reset()
     machine.crash()
     prepare()
@@ -134,7 +134,7 @@ def check_revert(machine: Machine, image: str, reason: str) -> str:
     ``reason`` is a pattern.
     """
     before, version = read_version(machine), image.rpartition(":")[2]
-    seconds = machine.patience.seconds(UPGRADE_SECONDS)
+    seconds = machine.patience.seconds(UPGRADE_TIMEOUT)
     result = machine.client.run("upgrade", "--image", image, check=False, seconds=seconds)
     assert result.code, f"talosctl takes a reverted upgrade for a success: {result.stderr}"
     verdict = result.stderr.splitlines()[-1]

@@ -1,5 +1,5 @@
 # What `nix flake check` runs, each check a derivation of its own that sees only what it needs.
-{ buildRoot, roots, python }:
+{ buildRoot, roots, python, go }:
 let
   # The parts of the repository named, and the folders above them.
   tree = parts: builtins.path {
@@ -16,13 +16,23 @@ let
   code = [ "python" "tests/unit" "tests/data" "tests/lint" "tests/conftest.py" "pyproject.toml" "VERSION" ];
   everything = [ "nixos-tests" "tests" "pkgs" "modules" "kernel" ];
 
-  check = name: more: argv: buildRoot.runIn roots.checks {
+  check = name: more: argv: checkWith { } name more argv;
+  checkWith = variables: name: more: argv: buildRoot.runIn roots.checks ({
     name = "check-${name}";
     command = [ "${python.workstation}/bin/python3.13" "${./run.py}" ] ++ argv;
     tree = tree (code ++ more);
     generated = python.api;
     inherit (python) workstation;
-  };
+  } // variables);
+
+  # Two checks of about the same length, for two processors: these folders, and all others.
+  heavy = [ "fuzz" "provision" "talosctl" ];
+  pageTests = "tests/unit/networkd/test_docs.py";
+  folders = builtins.attrNames (removeAttrs (builtins.readDir ../../tests/unit) [ "conftest.py" ]);
+  pytest = [ "python3.13" "-m" "pytest" "--durations=60" "--durations-min=1" ];
+  unit = name: folders: check name
+    [ "tests/bench/timeline.py" "tests/run" "tests/harness" "modules/rootfs/files" "nixos-tests/driver" "docs/examples" "pkgs/fetch" "pkgs/roots.toml" "pkgs/locks" "kernel/hardening" "modules/sbom" ]
+    (pytest ++ [ "--ignore=${pageTests}" ] ++ map (folder: "tests/unit/${folder}") folders);
 in
 {
   lint = check "lint" everything [ "ruff" "check" ];
@@ -35,6 +45,12 @@ in
   };
   floors = check "floors" [ "docs/architecture.md" ] [ "python3.13" "tests/lint/floors.py" ];
   grants = check "grants" [ ] [ "python3.13" "tests/lint/grants.py" "--check" ];
-  types = check "types" [ "nixos-tests" "tests" "pkgs/fetch" "kernel/hardening" ] [ "python3.13" "-m" "basedpyright" "--pythonpath" "${python.workstation}/bin/python3.13" ];
-  unit = check "unit" [ "tests/bench/timeline.py" "tests/harness" "modules/rootfs/files" "nixos-tests/driver" "docs" "pkgs/fetch" "pkgs/roots.toml" "pkgs/locks" "kernel/hardening" ] [ "python3.13" "-m" "pytest" "tests/unit" ];
+  words = check "words" [ "docs" "kernel" "modules" "nixos-tests" "pkgs" "tests" "CHANGELOG.md" "CONTRIBUTING.md" "README.md" "Makefile" ] [ "python3.13" "tests/lint/words.py" ];
+  types = check "types" [ "nixos-tests" "tests" "pkgs/fetch" "kernel/hardening" "modules/sbom" ] [ "python3.13" "-m" "basedpyright" "--pythonpath" "${python.workstation}/bin/python3.13" ];
+  # A suite of others, against the daemons' code.
+  conformance = checkWith { H2SPEC = "${go.h2spec}/bin/h2spec"; } "conformance" [ "tests/conformance" "docs/conformance.md" ] (pytest ++ [ "tests/conformance" ]);
+  unit-1 = unit "unit-1" heavy;
+  unit-2 = unit "unit-2" (builtins.filter (folder: !(builtins.elem folder heavy)) folders);
+  # What reads pages of the documentation, which is no input of other tests.
+  unit-docs = check "unit-docs" [ "docs" ] (pytest ++ [ pageTests ]);
 }

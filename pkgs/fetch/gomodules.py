@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -11,14 +10,17 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from locks import GO_SETS, SCRATCH, GoLock, GoModule, read_roots
+import download
+from locks import GO_SETS, SCRATCH, GoLock, GoModule, Input, read_roots
 from report import FetchError, batches, log, run
 from store import add_files, check_sha256, missing, real_path, store_path
 from trim import FOLDER, unpack_trimmed
 
 WORK = SCRATCH / "go"
 BATCH = 20
+PROXY = "GOPROXY"
 STAGING_LINE = re.compile(r"^\s+(\S+) => \./staging/", re.MULTILINE)
 
 
@@ -50,7 +52,7 @@ def toolchain_module() -> str:
     return f"golang.org/toolchain@v0.0.1-go{read_roots()['go']['toolchain']}.linux-amd64"
 
 
-def download(modules: Iterable[str]) -> dict[str, GoModule]:
+def download_modules(modules: Iterable[str]) -> dict[str, GoModule]:
     """Download modules (`path@version`) into the scratch cache; return each with its files' hashes."""
     WORK.mkdir(parents=True, exist_ok=True)
     found: dict[str, GoModule] = {}
@@ -61,26 +63,65 @@ def download(modules: Iterable[str]) -> dict[str, GoModule]:
         found[f"{entry['Path']}@{entry['Version']}"] = GoModule(
             path=entry["Path"],
             version=entry["Version"],
-            zip=sha256(Path(entry["Zip"])),
-            mod=sha256(Path(entry["GoMod"])),
+            zip=download.sha256(Path(entry["Zip"])),
+            mod=download.sha256(Path(entry["GoMod"])),
         )
     return found
 
 
 def fetch(lock: GoLock, sets: Iterable[str]) -> None:
-    """Bring the missing files of these sets into the store."""
+    """Bring the missing files of these sets into the store.
+
+    From the user's mirror, by the go command where the machine has it, else by HTTP from GOPROXY.
+    """
     wanted = lock.modules_of(sets)
-    absent = set(missing(item for module in wanted for item in module.inputs()))
-    names = [module.name for module in wanted if absent.intersection(module.inputs())]
+    left = missing(item for module in wanted for item in module.inputs())
+    if left:
+        download.fetch(download.mirrored(left), "Go modules, mirrored,")
+        left = missing(left)
+    if left and shutil.which("go"):
+        by_client([module for module in wanted if set(left).intersection(module.inputs())])
+    elif left:
+        by_http(wanted, left)
+
+
+def by_client(modules: list[GoModule]) -> None:
+    """Have the go command download modules, with the settings that it has on this machine."""
     done = 0
-    for batch in batches(names, BATCH):
-        log(f"fetch: Go modules {done + 1}-{done + len(batch)} of {len(names)}: {batch[0]} …")
-        download(batch)
-        for name in batch:
-            add(lock.modules[name], WORK / "cache")
+    for batch in batches(modules, BATCH):
+        log(f"fetch: Go modules {done + 1}-{done + len(batch)} of {len(modules)}: {batch[0].name} …")
+        download_modules(module.name for module in batch)
+        for module in batch:
+            add(module, WORK / "cache")
         done += len(batch)
-    if names:
-        shutil.rmtree(WORK / "cache")
+    shutil.rmtree(WORK / "cache")
+
+
+def by_http(modules: list[GoModule], left: list[Input]) -> None:
+    """Get the two files of each module from the first proxy that has them."""
+    places = {
+        item: cache_file(Path(), module, suffix).relative_to("cache/download").as_posix()
+        for module in modules
+        for item, suffix in zip(module.inputs(), (".zip", ".mod"), strict=True)
+    }
+    for proxy in proxies():
+        if left:
+            left = download.fetch(
+                [download.Download(i, f"{proxy}/{quote(places[i])}") for i in left], "Go modules"
+            )
+    if left:
+        raise FetchError(f"no proxy of {PROXY} has {left[0].store_name}")
+
+
+def proxies() -> list[str]:
+    """List the proxies of the go command's own variable; without that command there is no default."""
+    words = re.split("[,|]", os.environ.get(PROXY, ""))
+    found = [word.strip().rstrip("/") for word in words if word.strip() not in {"", "direct", "off"}]
+    if not found:
+        raise FetchError(
+            f"there is no go command on this machine; set {PROXY}=<URI of a proxy>, or install it"
+        )
+    return found
 
 
 def add(module: GoModule, cache: Path) -> None:
@@ -106,7 +147,7 @@ def cache_file(cache: Path, module: GoModule, suffix: str) -> Path:
 def resolve() -> GoLock:
     """Write each set's go.mod and go.sum, and lock the modules that its programs are compiled from."""
     asked = read_roots()["go"]
-    compiler = download([toolchain_module()])
+    compiler = download_modules([toolchain_module()])
     modules, sets = dict(compiler), {"toolchain": sorted(compiler)}
     for module in compiler.values():
         add(module, WORK / "cache")
@@ -148,11 +189,11 @@ def tidy(client: Path, name: str, wanted: Mapping[str, Any], folder: Path) -> No
     lines += [f"tool {package}" for package in wanted["programs"].values()]
     lines += [f"require {path} {version}" for path, version in required.items()]
     if staging := wanted.get("staging"):
-        (upstream,) = download([f"{staging['of']}@{required[staging['of']]}"]).values()
+        (upstream,) = download_modules([f"{staging['of']}@{required[staging['of']]}"]).values()
         text = cache_file(WORK / "cache", upstream, ".mod").read_text()
         lines += [f"replace {path} => {path} {staging['version']}" for path in STAGING_LINE.findall(text)]
     if trim := wanted.get("trim"):
-        (whole,) = download([trim["module"]]).values()
+        (whole,) = download_modules([trim["module"]]).values()
         unpack_trimmed(cache_file(WORK / "cache", whole, ".zip"), trim, folder)
         lines += [f"replace {whole.path} => ./{FOLDER}"]
     folder.mkdir(parents=True, exist_ok=True)
@@ -180,7 +221,7 @@ def find_needed(client: Path, wanted: Mapping[str, Any], folder: Path) -> list[G
     names = [find_name(file.relative_to(cache)) for file in sorted(cache.rglob("*.zip"))]
     if trim := wanted.get("trim"):
         names.append(trim["module"])
-    return list(download(names).values())
+    return list(download_modules(names).values())
 
 
 def find_name(file: Path) -> str:
@@ -196,9 +237,3 @@ def read_json_stream(text: str) -> list[dict[str, Any]]:
         found.append(value)
         at = end + len(text[end:]) - len(text[end:].lstrip())
     return found
-
-
-def sha256(file: Path) -> str:
-    """Hash a file."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -18,12 +18,12 @@ SCRATCH = REPOSITORY / "build" / "fetch"
 DEBIAN = PKGS / "locks" / "debian.json"
 GO = PKGS / "locks" / "go.json"
 GO_SETS = PKGS / "locks" / "go"  # a folder for each set, with its go.mod and go.sum
-WHEELS = {name: PKGS / "locks" / f"wheels-{name}.txt" for name in ("image", "tools")}
+WHEELS = {name: PKGS / "locks" / f"wheels-{name}.txt" for name in ("image", "client", "build", "dev")}
 
 WHEEL_LINE = re.compile(
     r"(?P<name>[^=\s]+)==(?P<version>\S+) --hash=sha256:(?P<sha256>[0-9a-f]{64})  # (?P<file>\S+)"
 )
-WHEEL_HEAD = "# Written by `make lock` from roots.toml. The comment is the file's name.\n"
+WHEEL_HEAD = "# Written by `make locks` from roots.toml. The comment is the file's name.\n"
 
 
 @dataclass(frozen=True)
@@ -140,12 +140,22 @@ def write_go(lock: GoLock) -> None:
     GO.write_text(json.dumps({"modules": modules, "sets": dict(sorted(lock.sets.items()))}, indent=1) + "\n")
 
 
-def check_known(on_demand: Iterable[str]) -> None:
-    """Refuse the name of a root or of a set of Go programs that roots.toml does not have."""
+def expand(names: Iterable[str]) -> list[str]:
+    """Replace groups by their roots and sets of Go programs; refuse a name that roots.toml does not have."""
     asked = read_roots()
-    known = asked["debian"]["roots"].keys() | asked["go"]["sets"].keys()
-    if unknown := set(on_demand) - known:
-        raise FetchError(f"no such root: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}")
+    groups: dict[str, list[str]] = asked["groups"]
+    roots = asked["debian"]["roots"].keys() | asked["go"]["sets"].keys()
+    if unknown := set(names) - roots - groups.keys():
+        known = ", ".join(sorted(roots | groups.keys()))
+        raise FetchError(f"no such root: {', '.join(sorted(unknown))}; known: {known}")
+    return sorted({root for name in names for root in groups.get(name, [name])})
+
+
+def on_demand_names() -> list[str]:
+    """Name every root and set of Go programs that is only fetched when it is asked for."""
+    asked = read_roots()
+    each = {**asked["debian"]["roots"], **asked["go"]["sets"]}
+    return sorted(name for name, wanted in each.items() if wanted.get("on_demand"))
 
 
 def packages_of(lock: dict[str, Any], on_demand: Iterable[str]) -> list[str]:

@@ -6,6 +6,9 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")  # the host's Python may be 3.11
 
 
 class FetchError(Exception):
@@ -34,6 +37,6 @@ def run(
     return done.stdout
 
 
-def batches(items: Sequence[str], size: int) -> list[Sequence[str]]:
+def batches(items: Sequence[T], size: int) -> list[Sequence[T]]:  # noqa: UP047 - Python 3.11
     """Cut a sequence into pieces, so that progress can be shown between them."""
     return [items[start : start + size] for start in range(0, len(items), size)]

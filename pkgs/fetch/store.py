@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from deb import read_file
 from locks import SCRATCH, Input, legal, write_debian
 from report import FetchError, batches, log, run
 
@@ -55,21 +56,22 @@ def check_sha256(file: Path, expected: str) -> None:
     with file.open("rb") as stream:
         actual = hashlib.file_digest(stream, "sha256").hexdigest()
     if actual != expected:
-        raise FetchError(f"{file.name}: sha256 is {actual}, not {expected}; if that is right run `make lock`")
+        raise FetchError(
+            f"{file.name}: sha256 is {actual}, not {expected}; if that is right run `make locks`"
+        )
 
 
 def add_bootstrap(lock: dict[str, Any], *, may_relock: bool) -> None:
     """Add the first executable: the sandbox starts empty, only a store path with its x bit runs there."""
     if not missing([Input("bootstrap", lock["bootstrap"]["sha256"], recursive=True)]):
         return
-    package = lock["packages"]["busybox-static"]
-    unpacked, folder = SCRATCH / "unpacked", SCRATCH / "bootstrap"
-    for old in (unpacked, folder):
-        shutil.rmtree(old, ignore_errors=True)
-    archive = store_path(Input(legal(package["file"]), package["sha256"]))
-    run(["dpkg-deb", "--extract", real_path(archive), unpacked])
-    folder.mkdir()
-    shutil.copy(unpacked / lock["bootstrap"]["member"], folder / "busybox")  # it looks at its own name
+    package, folder = lock["packages"]["busybox-static"], SCRATCH / "bootstrap"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    program = folder / "busybox"  # it looks at its own name
+    archive = real_path(store_path(Input(legal(package["file"]), package["sha256"])))
+    program.write_bytes(read_file(archive, lock["bootstrap"]["member"]))
+    program.chmod(0o755)
     sha256 = run(["nix-hash", "--type", "sha256", folder]).strip()
     if sha256 != lock["bootstrap"]["sha256"]:
         if not may_relock:

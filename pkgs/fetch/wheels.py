@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import html
+import importlib.util
 import json
+import os
+import re
 import sys
 from pathlib import Path
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote, urljoin, urlparse
 
-from locks import SCRATCH, Input, Wheel, read_roots
-from report import batches, log, run
+import download
+from locks import SCRATCH, WHEELS, Input, Wheel, read_roots
+from report import FetchError, batches, log, run
 from store import add_files, check_sha256, missing
 
 BATCH = 8
+INDEX = "PIP_INDEX_URL"
+LINK = re.compile(r"""<a\s[^>]*?href\s*=\s*["']([^"']+)["']""", re.IGNORECASE)
 GLIBC_FLOORS = (41, 39, 34, 31, 28, 27, 24, 17, 12, 5)  # manylinux tags that Debian 13's libc satisfies
 
 
@@ -29,15 +36,15 @@ def target() -> list[str]:
 
 
 def resolve() -> dict[str, list[Wheel]]:
-    """Close each set over its dependencies; what the image has, the tools use too."""
+    """Close each set over its dependencies; what the sets before it have, a set uses too."""
     asked = read_roots()["wheels"]["sets"]
-    image = report(asked["image"]["packages"])
-    log(f"lock: wheels image: {len(image)}")
-    both = report([*(f"{wheel.name}=={wheel.version}" for wheel in image), *asked["tools"]["packages"]])
-    names = {wheel.name for wheel in image}
-    tools = [wheel for wheel in both if wheel.name not in names]
-    log(f"lock: wheels tools: {len(tools)}")
-    return {"image": image, "tools": tools}
+    sets: dict[str, list[Wheel]] = {}
+    for name in WHEELS:
+        before = {wheel.name: wheel for wheels in sets.values() for wheel in wheels}
+        pinned = [f"{wheel.name}=={wheel.version}" for wheel in before.values()]
+        sets[name] = [w for w in report([*pinned, *asked[name]["packages"]]) if w.name not in before]
+        log(f"lock: wheels {name}: {len(sets[name])}")
+    return sets
 
 
 def report(requirements: list[str]) -> list[Wheel]:
@@ -63,33 +70,66 @@ def report(requirements: list[str]) -> list[Wheel]:
 
 
 def fetch(sets: dict[str, list[Wheel]]) -> None:
-    """Bring missing wheels into the store."""
-    by_name = {wheel.file: wheel for wheels in sets.values() for wheel in wheels}
-    wanted = sorted(item.store_name for item in missing(Input(w.file, w.sha256) for w in by_name.values()))
+    """Bring missing wheels into the store: from the user's mirror, by pip, or without it by HTTP."""
+    by_item = {Input(w.file, w.sha256): w for wheels in sets.values() for w in wheels}
+    left = missing(by_item)
+    if left:
+        download.fetch(download.mirrored(left), "wheels, mirrored,")
+        left = missing(left)
+    wanted = sorted((by_item[item] for item in left), key=lambda wheel: wheel.file)
+    if wanted and has_pip():
+        by_pip(wanted)
+    elif wanted:
+        by_http(wanted)
+
+
+def has_pip() -> bool:
+    """Whether the Python that runs has pip."""
+    return importlib.util.find_spec("pip") is not None
+
+
+def by_http(wanted: list[Wheel]) -> None:
+    """Get wheels by HTTP: the index's page of a project names its files."""
+    base = os.environ.get(INDEX, "").rstrip("/")
+    if not base:
+        raise FetchError(f"{sys.executable} has no pip; install it, or set {INDEX}=<URI of an index>")
+    downloads: list[download.Download] = []
+    page = SCRATCH / "index"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    for wheel in wanted:
+        address = f"{base}/{wheel.name}/"
+        if not download.get(address, page):
+            raise FetchError(f"{download.without_password(address)}: the index has no such project")
+        uri = find_file(page.read_text(encoding="utf-8"), address, wheel.file)
+        downloads.append(download.Download(Input(wheel.file, wheel.sha256), uri))
+    if absent := download.fetch(downloads, "wheels"):
+        raise FetchError(f"the index lists {absent[0].store_name} and does not have it")
+
+
+def find_file(page: str, address: str, file: str) -> str:
+    """Find a file's URI on an index's page of links; names in links are quoted."""
+    for link in map(html.unescape, LINK.findall(page)):
+        uri = urljoin(address, link).partition("#")[0]
+        if unquote(uri).rpartition("/")[2] == file:
+            return uri
+    raise FetchError(f"{download.without_password(address)}: the index no longer has {file}")
+
+
+def by_pip(wanted: list[Wheel]) -> None:
+    """Have pip download wheels, with the configuration that it has on this machine."""
     folder = SCRATCH / "wheels"
     folder.mkdir(parents=True, exist_ok=True)
+    requirements = folder / "requirements.txt"
     done = 0
     for batch in batches(wanted, BATCH):
-        log(f"fetch: wheels {done + 1}-{done + len(batch)} of {len(wanted)}: {by_name[batch[0]].name} …")
-        lines = [
-            f"{by_name[file].name}=={by_name[file].version} --hash=sha256:{by_name[file].sha256}\n"
-            for file in batch
-        ]
-        requirements = folder / "requirements.txt"
-        requirements.write_text("".join(lines))
-        options = [
-            "--require-hashes",
-            "--no-deps",
-            "--quiet",
-            "--dest",
-            str(folder),
-            "--requirement",
-            str(requirements),
-        ]
+        log(f"fetch: wheels {done + 1}-{done + len(batch)} of {len(wanted)}: {batch[0].name} …")
+        requirements.write_text("".join(f"{w.name}=={w.version} --hash=sha256:{w.sha256}\n" for w in batch))
+        options = ["--require-hashes", "--no-deps", "--quiet", "--dest", str(folder)]
+        options += ["--requirement", str(requirements)]
         run([sys.executable, "-m", "pip", "download", *options, *target()])
-        files = [folder / file for file in batch]
-        for file in files:
-            check_sha256(file, by_name[file.name].sha256)
+        files = [folder / wheel.file for wheel in batch]
+        for file, wheel in zip(files, batch, strict=True):
+            check_sha256(file, wheel.sha256)
         add_files(files)
         for file in files:
             file.unlink()

@@ -9,7 +9,7 @@ sys.path[:] = [LIB, STDLIB, f"{STDLIB}/lib-dynload", WHEELS]
 # Where time zones are would else be asked of build settings, which nodes do not have.
 os.environ["PYTHONTZPATH"] = "/usr/share/zoneinfo"
 
-from talos.daemon import bundle  # noqa: E402 - found by the path above
+from talos.startup import bundle  # noqa: E402 - found by the path above
 
 bundle.install([f"{folder}/start.bundle" for folder in (STDLIB, WHEELS)])
 

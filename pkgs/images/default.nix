@@ -137,7 +137,7 @@ rec {
       "/usr/lib/python3.13" = { tree = "${base}/usr/lib/python3.13"; };
       "/usr/lib/python3" = { tree = "${base}/usr/lib/python3"; };
       "/usr/lib/talos" = { tree = "${upgrade-controller}/lib"; };
-    } // builtins.listToAttrs (map (name: { name = "/usr/lib/talos/${name}"; value = { tree = "${wheels.tools}/site/${name}"; }; }) [ "h2" "hpack" "hyperframe" ]) // {
+    } // builtins.listToAttrs (map (name: { name = "/usr/lib/talos/${name}"; value = { tree = "${wheels.client}/site/${name}"; }; }) [ "h2" "hyperframe" ]) // {
       "/usr/bin/upgrade-controller.py" = ./controller.py;
       "/usr/share/zoneinfo" = { tree = "${roots.image}/usr/share/zoneinfo"; };
       "/etc/ssl/certs/ca-certificates.crt" = "${base}/etc/ssl/certs/ca-certificates.crt";

@@ -43,7 +43,7 @@ rec {
     name = "talos-api";
     command = run "make_api.py" [ ];
     source = source "api";
-    PYTHONPATH = "${wheels.tools}/site:${wheels.image}/site";
+    PYTHONPATH = "${wheels.build}/site:${wheels.image}/site";
   };
 
   # Every folder of the node as the image holds it, by name.
@@ -64,12 +64,16 @@ rec {
     command = run "make_package.py" [ "bytecode.py" ];
   };
 
-  # The workstation's interpreter with every wheel: runs talosctl, tests, linters, generators.
-  workstation = build {
-    name = "python-workstation";
+  # The workstation's interpreters: one with what talosctl and the other programs need, and one with every wheel, for
+  # tests and linters. Nothing but checks is made with that one.
+  client = makeInterpreter "client" [ "image" "client" ];
+  workstation = makeInterpreter "workstation" [ "image" "client" "build" "dev" ];
+
+  makeInterpreter = name: sets: build {
+    name = "python-${name}";
     command = run "make_workstation.py" [ "bytecode.py" "fix_wheels.py" ];
     debian = roots.workstation;
-    wheels = [ wheels.image wheels.tools ];
+    wheels = map (set: wheels.${set}) sets;
   };
 
   # A program of the workstation: `settings` are "NAME=VALUE" entries of its environment, `preload` modules that most
@@ -77,7 +81,7 @@ rec {
   program = makeProgram "unknown";
 
   makeProgram = rev: name: module: settings: preload: build {
-    inherit name module settings preload workstation version rev;
+    inherit name module settings preload client version rev;
     command = run "make_program.py" [ "bytecode.py" ];
     sources = map (folder: "${folder}=${source folder}") (on "workstation");
     generated = api;

@@ -10,14 +10,14 @@ from pathlib import Path
 from bytecode import compile_tree, copy_tree
 
 # -I and -S: neither the environment nor a working directory adds to the path, and start-up stays short.
-LAUNCHER = """#!{workstation}/usr/bin/python3.13 -IS
+LAUNCHER = """#!{client}/usr/bin/python3.13 -IS
 import os
 import sys
 
 sys.path[:] = [{lib!r}, {stdlib!r}, {stdlib!r} + "/lib-dynload", {wheels!r}]
 os.environ["PATH"] = {tools!r} + os.pathsep + os.environ.get("PATH", "")
 {settings}
-from talos.daemon import bundle
+from talos.startup import bundle
 
 bundle.install([{bundle!r}])
 
@@ -45,7 +45,7 @@ for name, module in sorted(sys.modules.items()):
 
 
 def make_bundle(out: Path, preload: list[str], path: list[str]) -> None:
-    """Put the bytecode of modules and of what they import into one file; talos/daemon/bundle.py reads it."""
+    """Put the bytecode of modules and of what they import into one file; talos/startup/bundle.py reads it."""
     listing = subprocess.run(
         [sys.executable, "-IS", "-c", LIST.format(preload=preload, path=path)],
         check=True,
@@ -74,7 +74,7 @@ def main() -> None:
     What $settings has as "NAME=VALUE" words, the program finds in its environment. $preload names modules
     that most runs import: they load faster from one file.
     """
-    out, workstation = Path(os.environ["out"]), os.environ["workstation"]
+    out, client = Path(os.environ["out"]), os.environ["client"]
     lib = out / "lib"
     for word in os.environ["sources"].split():
         folder, source = word.split("=", 1)
@@ -84,18 +84,18 @@ def main() -> None:
     compile_tree(lib, runtime=str(lib), keep_source=True)
     launcher = out / "bin" / os.environ["name"]
     launcher.parent.mkdir()
-    python = f"{workstation}/usr/lib"
+    python = f"{client}/usr/lib"
     stdlib, wheels = f"{python}/python3.13", f"{python}/python3/dist-packages"
     path = [str(lib), stdlib, f"{stdlib}/lib-dynload", wheels]
     make_bundle(lib / BUNDLE, os.environ["preload"].split(), path)
     launcher.write_text(
         LAUNCHER.format(
-            workstation=workstation,
+            client=client,
             lib=str(lib),
             stdlib=stdlib,
             wheels=wheels,
             bundle=str(lib / BUNDLE),
-            tools=f"{workstation}/sbin",
+            tools=f"{client}/sbin",
             module=os.environ["module"],
             settings="".join(
                 f"os.environ[{name!r}] = {value!r}\n"

@@ -1,4 +1,4 @@
-"""Build the workstation's interpreter: Debian's own, with every wheel, bound to its own loader and libraries.
+"""Build an interpreter of the workstation: Debian's own, with $wheels, bound to its own loader and libraries.
 
 Such programs run on any host, whatever its libc, because nothing of the host's is loaded.
 """
@@ -47,7 +47,7 @@ def bind(program: Path, out: Path) -> None:
 
 
 def is_program(path: Path) -> bool:
-    """Tell whether a file is an ELF program, by asking for its interpreter."""
+    """Whether a file is an ELF program, by asking for its interpreter."""
     with path.open("rb") as stream:
         if stream.read(4) != b"\x7fELF":
             return False

@@ -16,7 +16,7 @@ from talos.api.machine import machine_pb2
 
 RUNS = 10
 BUDGET = Budget(limit=500, unit="ms")
-PATIENCE = 60.0
+BOOT_TIMEOUT = 60.0  # seconds
 METHOD = "/machine.MachineService/Version"
 
 
@@ -31,7 +31,7 @@ def wait_for_port(address: str, end: float) -> None:
 
 def ask_version(measured: Measured) -> str:
     """The node's tag, as soon as it answers."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + BOOT_TIMEOUT
     wait_for_port(measured.cluster.addresses[0], end)
     while True:
         with grpc.secure_channel(measured.targets[0], measured.credentials) as channel:

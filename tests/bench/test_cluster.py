@@ -1,4 +1,4 @@
-"""How long a cluster takes to be well: when it is made, when its leader is killed, when a node is replaced.
+"""Seconds until a cluster is healthy: when it is made, when its leader is killed, when a node is replaced.
 
 Well means that every service but the kubelet, whose image is not there, is up on every node, and that every
 member of etcd names the same members, all of which vote. It is asked every 50 ms by commands that take 0.1 s.
@@ -21,8 +21,8 @@ from talos.provision.local import reboot_node
 SIZES = (1, 3, 5)
 KILLS = 5
 REPLACEMENTS = 3
-PATIENCE = 300.0
-"""Seconds: nothing fails on time here, but a cluster that is never well."""
+CLUSTER_TIMEOUT = 300.0
+"""Seconds: nothing fails on time here, but a cluster that is never healthy."""
 WRITE_TIMEOUT = 1.0
 """Seconds of one attempt to write."""
 
@@ -37,7 +37,7 @@ def read_members(cluster: Cluster, address: str) -> dict[str, str]:
 
 
 def check_well(cluster: Cluster) -> dict[str, str]:
-    """Assert that the cluster is well; its members."""
+    """Assert that the cluster is healthy; its members."""
     for address in cluster.addresses:
         check_services(cluster, address)
     views = [read_members(cluster, address) for address in cluster.addresses]
@@ -46,7 +46,7 @@ def check_well(cluster: Cluster) -> dict[str, str]:
 
 
 def wait_until_well(cluster: Cluster) -> dict[str, str]:
-    return eventually("all is well", lambda: check_well(cluster), seconds=PATIENCE)
+    return eventually("all is well", lambda: check_well(cluster), seconds=CLUSTER_TIMEOUT)
 
 
 def find_leader(cluster: Cluster) -> NodeInfo:
@@ -56,7 +56,7 @@ def find_leader(cluster: Cluster) -> NodeInfo:
 
 
 def bootstrap(measured: Measured) -> None:
-    eventually("etcd is bootstrapped", measured.cluster.bootstrap, seconds=PATIENCE)
+    eventually("etcd is bootstrapped", measured.cluster.bootstrap, seconds=CLUSTER_TIMEOUT)
 
 
 def test_a_cluster_is_created(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def kill_leader(cluster: Cluster) -> float:
 
 
 def replace_node(cluster: Cluster) -> float:
-    """Seconds from a restart of a node that has lost its data to a cluster that is well with it."""
+    """Seconds from a restart of a node that has lost its data to a cluster that is healthy with it."""
     node, before = cluster.nodes[-1], read_members(cluster, cluster.addresses[0])
     shutil.rmtree(cluster.root(node) / "var/lib/etcd/member")
     began = time.monotonic()
@@ -97,7 +97,7 @@ def replace_node(cluster: Cluster) -> float:
     def is_replaced() -> None:
         assert check_well(cluster)[node.name] != before[node.name]
 
-    eventually("the node is replaced", is_replaced, seconds=PATIENCE)
+    eventually("the node is replaced", is_replaced, seconds=CLUSTER_TIMEOUT)
     return time.monotonic() - began
 
 

@@ -18,8 +18,8 @@ from talos.api.machine import machine_pb2 as machine
 SIZES = [int(size) for size in os.environ.get("BENCH_NODES", "3,10").split(",")]
 CALLS = 30
 COMMANDS = 5
-TIMEOUT = 30.0
-PATIENCE = 300.0
+TIMEOUT = 30.0  # seconds
+CLUSTER_TIMEOUT = 300.0  # seconds
 METHOD = "/machine.MachineService/Version"
 
 
@@ -61,7 +61,7 @@ def test_fan_out(tmp_path: Path) -> None:
         with run_nodes(folder, workers=size - 1) as measured:
             cluster = measured.cluster
             eventually(
-                "all nodes answer", lambda cluster=cluster: check_all_answer(cluster), seconds=PATIENCE
+                "all nodes answer", lambda cluster=cluster: check_all_answer(cluster), seconds=CLUSTER_TIMEOUT
             )
             with grpc.secure_channel(measured.targets[0], measured.credentials) as channel:
                 table.add(f"{size} nodes, one call", *spread(measure_calls(channel, cluster.addresses), 1))

@@ -14,7 +14,7 @@ WINDOW = 60.0
 """Seconds over which the nodes are watched."""
 SETTLING = 15.0
 """Seconds after the last change."""
-PATIENCE = 300.0
+CLUSTER_TIMEOUT = 300.0  # seconds
 
 
 def test_idle(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_idle(tmp_path: Path) -> None:
         bootstrap(measured)
         for address in cluster.addresses:
             check = lambda node=address: check_services(cluster, node)  # noqa: E731
-            eventually(f"{address} is up", check, seconds=PATIENCE)
+            eventually(f"{address} is up", check, seconds=CLUSTER_TIMEOUT)
         time.sleep(SETTLING)
         nodes = {node.name.partition("-")[2]: find_processes(node) for node in cluster.nodes}
         used = {pid: processor_seconds(pid) for found in nodes.values() for _, pid in found}

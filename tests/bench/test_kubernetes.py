@@ -23,7 +23,7 @@ from tests.kubernetes.objects import SLEEP, make_pod
 from talos.kubernetes.client import Access, KubernetesClient, KubernetesError, make_context, parse_kubeconfig
 from talos.provision.cluster import Role
 
-PATIENCE = 300.0
+CLUSTER_TIMEOUT = 300.0  # seconds
 SETTLING, WINDOW = 60.0, 60.0
 """Seconds after the last change, and over which an idle node is watched."""
 CLIENTS, RATE, LOAD_SECONDS = 4, 20.0, 20.0
@@ -50,12 +50,12 @@ def watch(measured: Measured, kubernetes: Kubernetes) -> list[Milestone]:
             except (KubernetesError, KeyError, IndexError) as error:
                 raise AssertionError(str(error)) from None
 
-        eventually(name, is_reached, seconds=PATIENCE, pause=0.02)
+        eventually(name, is_reached, seconds=CLUSTER_TIMEOUT, pause=0.02)
         found.append(Milestone(name, time.monotonic() - measured.launched))
 
-    eventually("etcd is bootstrapped", measured.cluster.bootstrap, seconds=PATIENCE)
+    eventually("etcd is bootstrapped", measured.cluster.bootstrap, seconds=CLUSTER_TIMEOUT)
     found.append(Milestone("etcd is bootstrapped", time.monotonic() - measured.launched))
-    access = parse_kubeconfig(eventually("a kubeconfig", kubernetes.read_kubeconfig, seconds=PATIENCE))
+    access = parse_kubeconfig(eventually("a kubeconfig", kubernetes.read_kubeconfig, seconds=CLUSTER_TIMEOUT))
     client, nodes = KubernetesClient(access), len(measured.cluster.nodes)
 
     def count_ready(path: str) -> int:

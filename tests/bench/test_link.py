@@ -22,7 +22,7 @@ from google.protobuf.message import Message
 from tests.bench.lean_client import connect
 from tests.bench.machine import Measured, run_nodes
 from tests.bench.report import Table, spread
-from tests.harness.cluster import PATIENCE, eventually
+from tests.harness.cluster import NODE_TIMEOUT, eventually
 from tests.harness.dnsmasq import run_dnsmasq
 from tests.harness.peer import Peer
 
@@ -36,7 +36,7 @@ WATCH, VERSION = "/cosi.resource.State/Watch", "/machine.MachineService/Version"
 GATEWAY = "10.37.0.1"
 STATIC = "apiVersion: v1alpha1\nkind: LinkConfig\nname: {link}\naddresses: [{{address: {address}/24}}]\n"
 DHCP = "apiVersion: v1alpha1\nkind: DHCPv4Config\nname: {link}\n"
-# Without --no-ping dnsmasq itself looks for three seconds whether anybody has the address. It offers no
+# Without --no-ping dnsmasq itself looks for three seconds whether a machine has the address. It offers no
 # router: the node keeps the one of its first link.
 SERVER = (
     "--port=0", "--interface=far", "--except-interface=lo", "--bind-interfaces", "--no-ping",
@@ -89,7 +89,7 @@ class Watch[S: Message]:
         watch = channel.unary_stream(WATCH, response_deserializer=state_pb2.WatchResponse.FromString)
         self._events = (
             event
-            for response in watch(request.SerializeToString(), timeout=PATIENCE)
+            for response in watch(request.SerializeToString(), timeout=NODE_TIMEOUT)
             for event in response.event
         )
         self._kind, self._check = kind, check
@@ -139,7 +139,7 @@ def other_machine(cable: Cable) -> Generator[Peer]:
 
 def ask_version(measured: Measured, address: str) -> float:
     """When the call is answered; called where the other machine is."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + NODE_TIMEOUT
     while time.monotonic() < end:
         with (
             suppress(OSError),

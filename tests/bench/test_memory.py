@@ -16,7 +16,7 @@ from tests.bench.report import MEBIBYTE, Budget, Table
 BUDGET = Budget(limit=110, unit="MiB")
 OURS = ("machined", "zygote", "apid", "routerd", "trustd", "networkd", "timed", "clusterd", "dnsd", "udevd")
 PARTS = ("Pss", "Pss_Anon", "Pss_File", "Rss")
-REST_SECONDS = 5.0
+SETTLE_DELAY = 5.0  # seconds
 """In which what was needed for the start only is given back."""
 
 
@@ -48,7 +48,7 @@ def name_processes(node: Measured) -> dict[str, list[int]]:
 def test_memory(node: Measured) -> None:
     for argv in (("version",), ("memory",), ("get", "addresses"), ("dmesg",)):
         node.cluster.talosctl(*argv)
-    time.sleep(REST_SECONDS)
+    time.sleep(SETTLE_DELAY)
     table = Table("Memory of one control plane node, MiB", ("PSS", "heaps", "files", "RSS"))
     totals = dict.fromkeys(PARTS, 0.0)
     rows = [(name, read_memory(pid)) for name, pids in name_processes(node).items() for pid in pids]

@@ -20,7 +20,7 @@ from talos.dnsd.message import encode_name
 SERVER, PLACE = "198.51.100.53", ("198.51.100.53/32", "dev", "lo")
 CONFIG = f"apiVersion: v1alpha1\nkind: ResolverConfig\nnameservers: [{{address: {SERVER}}}]\n"
 RESOLVER = "127.0.0.53"
-ONE_BY_ONE, IN_FLIGHT, SECONDS = 5000, 32, 3.0
+ONE_BY_ONE, IN_FLIGHT, DURATION = 5000, 32, 3.0  # seconds
 QUERY = struct.pack("!6H", 7, 0x0100, 1, 0, 0, 0) + encode_name("a.example") + struct.pack("!HH", 1, 1)
 
 
@@ -48,7 +48,7 @@ def measure_rate(server: str) -> float:
             udp.send(QUERY)
             selector.register(udp, selectors.EVENT_READ)
         begin = time.perf_counter()
-        while time.perf_counter() - begin < SECONDS:
+        while time.perf_counter() - begin < DURATION:
             for key, _ in selector.select(1):
                 udp = key.fileobj
                 assert isinstance(udp, socket.socket)

@@ -17,8 +17,8 @@ from tests.bench.report import Table
 from tests.harness.namespace import run_in_namespace, unshare_network
 
 from talos.api.resource.config_pb2 import MachineConfigSpec
-from talos.daemon.run import Daemon
 from talos.networkd.main import make_controllers
+from talos.process.run import Daemon
 from talos.resource import ids
 from talos.resource.changes import modify
 from talos.resource.controller.runtime import run_controllers

@@ -22,7 +22,7 @@ from tests.harness.cluster import check_services, eventually
 from tests.harness.credentials import API_PORT, authority_of, credentials_of, resident
 
 DAEMONS = ("apid", "routerd", "trustd")
-SECONDS = 12.0
+ATTACK_DURATION = 12.0  # seconds
 """How long each attack lasts."""
 
 MEMORY = Budget(limit=128, unit="MiB")
@@ -89,7 +89,7 @@ def test_pressure(node: Measured) -> None:
         grown = 0.0
         took: list[float] = []
         with under_attack(attack, target):
-            end = time.monotonic() + SECONDS
+            end = time.monotonic() + ATTACK_DURATION
             while time.monotonic() < end:
                 # A connection of its own each time: a new client must get in.
                 with grpc.secure_channel(

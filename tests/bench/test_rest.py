@@ -8,7 +8,7 @@ from tests.bench.report import Budget, Table
 from tests.harness.processor import processor_seconds
 from tests.node.test_rest import LINKS
 
-from talos.daemon.daemons import BY_NAME
+from talos.process.daemons import BY_NAME
 
 BUDGET = Budget(limit=1, unit="%")
 """Of one processor, all our daemons of a node together."""

@@ -20,18 +20,18 @@ from tests.harness.namespace import run_in_namespace
 from tests.harness.peers import find_peer
 from tests.unit.timed.chrony import chrony
 
-from talos.daemon.run import Daemon
+from talos.process.run import Daemon
 from talos.system.clock import KernelClock
 from talos.system.logging import Log
 from talos.timed.ntp.select import select
 from talos.timed.ntp.servers import Servers, open_plain
 
 SERVER = "127.0.0.1"
-SECONDS, POLL = 60.0, 1
+DURATION, POLL = 60.0, 1
 """How long both ask, and log2 of the seconds between two questions."""
-PATIENCE = SECONDS + 60
+SYNC_TIMEOUT = DURATION + 60
 # Fields of `chronyc -c tracking`, as chronyc.c prints them: what the clock lacks, root delay and dispersion.
-_CORRECTION, _ROOT_DELAY, _ROOT_DISPERSION, _FIELDS = 4, 10, 11, 14
+_CORRECTION, _ROOT_DELAY, _ROOT_DISPERSION, _FIELDS = 4, 10, 11, 14  # seconds
 _MICRO = 1e6
 
 
@@ -85,7 +85,7 @@ async def compare(daemon: Daemon, folder: Path) -> tuple[Estimates, Estimates]:
     servers = Servers([SERVER], open_plain, KernelClock().now, Log(write=lambda _: None))
     async with chrony(daemon, folder), trio.open_nursery() as nursery:
         client = await start_client(folder / "client", nursery)
-        end = trio.current_time() + SECONDS
+        end = trio.current_time() + DURATION
         while trio.current_time() < end:
             samples = await servers.ask()
             estimate = select(samples)
@@ -112,7 +112,7 @@ def describe(found: Sequence[float]) -> tuple[str, str, str, str]:
 @pytest.mark.root
 def test_time() -> None:
     columns = ("last", "median", "max", "deviation", "estimates")
-    table = Table(f"Estimates of a clock's offset from the same server for {SECONDS:g} s, us", columns)
+    table = Table(f"Estimates of a clock's offset from the same server for {DURATION:g} s, us", columns)
     with TemporaryDirectory() as folder:
         report = Path(folder) / "report"
 
@@ -121,7 +121,7 @@ def test_time() -> None:
             lists = [ours.offsets, ours.distances, theirs.offsets, theirs.distances]
             await trio.Path(report).write_text(json.dumps(lists))
 
-        run_in_namespace(run, patience=PATIENCE)
+        run_in_namespace(run, timeout=SYNC_TIMEOUT)
         found: list[list[float]] = json.loads(report.read_text())
     names = ("timed, offset", "timed, root distance", "chrony, offset", "chrony, root distance")
     for name, values in zip(names, found, strict=True):

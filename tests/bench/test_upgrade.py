@@ -1,4 +1,4 @@
-"""An upgrade of one node as a timeline, how long its API is away, what it writes; and three nodes in turn."""
+"""An upgrade of one node as a timeline, how long its API is down, what it writes; and three nodes in turn."""
 
 import re
 import socket
@@ -18,7 +18,7 @@ from tests.harness.releases import Releases
 
 from talos.provision.cluster import NodeInfo
 
-PROBE_INTERVAL = 0.02
+PROBE_INTERVAL = 0.02  # seconds
 STAGED = "read back, boot once"
 MILESTONES = (
     ("release pulled", r": pulled "),

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 from cryptography import x509
-from tests.harness.cluster import PATIENCE, Cluster, eventually
+from tests.harness.cluster import NODE_TIMEOUT, Cluster, eventually
 
 from talos.system.process import start_command
 
@@ -33,15 +33,15 @@ def following(cluster: Cluster, address: str) -> Generator["subprocess.Popen[byt
     """Follow apid's log over apid itself."""
     command = cluster.command("-e", address, "-n", address, "logs", "apid", "-f")
     process = start_command(command, stdout=subprocess.PIPE, env=cluster.environment)
-    patience = threading.Timer(PATIENCE, process.kill)
-    patience.start()
+    timer = threading.Timer(NODE_TIMEOUT, process.kill)
+    timer.start()
     try:
         # Leaving closes its output.
         with process:
             yield process
             process.kill()
     finally:
-        patience.cancel()
+        timer.cancel()
         process.kill()
 
 

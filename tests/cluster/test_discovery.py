@@ -87,7 +87,7 @@ def test_the_control_plane_s_addresses_are_endpoints(cluster: Cluster) -> None:
     eventually("the worker has the endpoints", are_endpoints)
 
 
-def test_the_server_may_restart_and_nobody_is_forgotten(cluster: Cluster) -> None:
+def test_the_server_may_restart_and_no_member_is_forgotten(cluster: Cluster) -> None:
     worker = cluster.addresses[2]
     eventually("the worker sees all", lambda: sees_all(cluster, worker))
     (before,) = discovery_pids(cluster)

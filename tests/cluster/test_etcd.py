@@ -115,7 +115,7 @@ def test_a_node_leaves_and_joins_anew(cluster: Cluster) -> None:
     assert "runs on" in refused(cluster, node, "bootstrap")
     for one in cluster.nodes[:2]:
         os.kill(find_etcd(one), signal.SIGKILL)
-    # Those that are away for the moment are in the way of another cluster, too.
+    # Those that are down for the moment are in the way of another cluster, too.
     assert "bootstrap only one node" in refused(cluster, node, "bootstrap")
     cluster.talosctl("-n", str(node.address), "reboot", seconds=JOINS)
 
@@ -171,7 +171,7 @@ def test_one_control_plane_node_is_upgraded_at_a_time(cluster: Cluster) -> None:
     first, second = cluster.nodes[:2]
     for node, other in ((first, second), (second, first)):
         take_upgrade_lock(cluster, node)
-        take_upgrade_lock(cluster, node)  # its own is in nobody's way
+        take_upgrade_lock(cluster, node)  # its own refuses no upgrade
         assert f"{node.name} is being upgraded and holds the lock" in check_upgrade(cluster, other)
         end_upgrade(cluster, other)
         end_earlier_upgrades(cluster, other)

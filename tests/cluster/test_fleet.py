@@ -27,7 +27,7 @@ from talos.upgrade.archive import REPOSITORY
 from talos.upgrade.signature import format_public
 from talos.upgrade_controller.window import DAYS
 
-SECONDS = 300.0
+UPGRADE_TIMEOUT = 300.0  # seconds
 """For a whole upgrade."""
 type Rows = dict[str, dict[str, Any]]
 
@@ -43,7 +43,7 @@ def cluster(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 def upgrade(cluster: Cluster, nodes: list[NodeInfo], image: str, *argv: str) -> tuple[CommandResult, Rows]:
     """Upgrade nodes as users do; what was printed, and what became of each node by its name."""
-    result = cluster.talosctl(*make_argv(cluster, nodes, image, *argv), check=False, seconds=SECONDS)
+    result = cluster.talosctl(*make_argv(cluster, nodes, image, *argv), check=False, seconds=UPGRADE_TIMEOUT)
     return result, read_rows(result.stdout)
 
 
@@ -94,9 +94,10 @@ def test_a_slow_member_ends_nothing_and_a_node_that_fails_does(
     ):
         with suspended(find_etcd(second)):
             started = partial(run, command, env=cluster.environment, stdout=PIPE, stderr=stderr, text=True)
-            running = pool.submit(started, timeout=SECONDS)
+            running = pool.submit(started, timeout=UPGRADE_TIMEOUT)
             text = f"waiting for up to 30 s: etcd member {second.name} is not healthy"
-            eventually("the upgrade waits for the member", partial(check_text, path, text), seconds=SECONDS)
+            shown = partial(check_text, path, text)
+            eventually("the upgrade waits for the member", shown, seconds=UPGRADE_TIMEOUT)
         result = running.result()
     rows, printed = read_rows(result.stdout), path.read_text()
     assert result.returncode == 1
@@ -118,12 +119,12 @@ def test_what_speaks_against_it_is_found_before_the_first_node(cluster: Cluster)
     assert (result.returncode, rows) == (1, {})
     assert "the release v1.14.0 is older than the running v1.15.1; force allows it" in result.stderr
     assert "nothing has been changed" in result.stderr
-    nobody = cluster.info.subnet[-2]  # there is the mirror, and no node
+    unused = cluster.info.subnet[-2]  # there is the mirror, and no node
     result = cluster.talosctl(
-        "-n", f"{nodes[4].address},{nobody}", "upgrade", "--image", f"{REPOSITORY}:v1.15.2", check=False
+        "-n", f"{nodes[4].address},{unused}", "upgrade", "--image", f"{REPOSITORY}:v1.15.2", check=False
     )
     assert result.returncode == 1
-    assert f"{nobody}: " in result.stderr
+    assert f"{unused}: " in result.stderr
     assert "nothing has been changed" in result.stderr
 
 
@@ -148,7 +149,7 @@ class Controller:
             "talosconfig": talosconfig.name,
             "nodes": {"roles": ["worker"]},
             "parallel": 2,
-            "allowUnwell": True,  # the kubelets have no image here
+            "allowUnhealthy": True,  # the kubelets have no image here
             "status": "status.json",
         }
 
@@ -169,7 +170,7 @@ class Controller:
             "--config",
             str(self.path),
         ]
-        return run_command(command, env=self.cluster.environment, check=False, timeout=SECONDS)
+        return run_command(command, env=self.cluster.environment, check=False, timeout=UPGRADE_TIMEOUT)
 
 
 def test_a_controller_upgrades_within_its_window(

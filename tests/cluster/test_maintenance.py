@@ -3,7 +3,8 @@
 import asyncio
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -16,9 +17,9 @@ from tests.harness.cluster import Unconfigured, eventually, unconfigured_node
 from talos.api.machine.machine_pb2 import RebootRequest, RebootResponse
 from talos.api.methods import methods
 from talos.api.rpc import Code, RpcError
+from talos.client.session import open_session
+from talos.client.target import Target
 from talos.system.process import CommandResult
-from talos.talosctl.client.session import open_session
-from talos.talosctl.client.target import Target
 
 IFA_F_NODAD = 0x02
 """linux/if_addr.h: the address is used at once."""
@@ -80,11 +81,21 @@ def test_methods_without_a_certificate(node: Unconfigured) -> None:
     assert asyncio.run(find_wrong(node.address)) == []
 
 
-def join_link(address: str, own: str) -> None:
-    """Give this machine an address in the network in which it reaches another; both end with the cluster."""
+@contextmanager
+def siderolink(pid: int, network: str) -> Generator[None]:
+    """A link between this machine, with the network's first address, and a node's `siderolink`."""
+    name = f"sl{secrets.token_hex(4)}"
     with IPRoute() as netlink:
-        (route,) = netlink.route("get", dst=address)
-        netlink.addr("add", index=route.get("RTA_OIF"), address=own, prefixlen=64, flags=IFA_F_NODAD)
+        peer: dict[str, object] = {"ifname": "siderolink", "net_ns_pid": pid}
+        netlink.link("add", ifname=name, kind="veth", peer=peer)
+        try:
+            (index,) = netlink.link_lookup(ifname=name)
+            netlink.addr("add", index=index, address=f"{network}:1", prefixlen=64, flags=IFA_F_NODAD)
+            netlink.link("set", index=index, state="up")
+            yield
+        finally:
+            for index in netlink.link_lookup(ifname=name):  # none when the node's end has gone with the node
+                netlink.link("del", index=index)
 
 
 async def reboot(address: str) -> None:
@@ -100,21 +111,21 @@ def test_the_manager_at_the_end_of_siderolink_is_the_administrator(
     network = f"fd{first}:{second}:{third}:{fourth}03:"  # the eighth byte is SideroLink's
     path = tmp_path / "siderolink.yaml"
     path.write_text(
-        "apiVersion: v1alpha1\nkind: LinkConfig\nname: eth0\n"
-        f'addresses: [{{address: "{network}:2/64"}}, {{address: "{node.address}/24"}}]\n'
+        "apiVersion: v1alpha1\nkind: LinkConfig\nname: siderolink\nup: true\n"
+        f'addresses: [{{address: "{network}:2/64"}}]\n'
     )
-    join_link(node.address, f"{network}:1")
-    node.insecure("apply-config", "--file", str(path))
+    (before,) = node.cluster.nodes
 
     def answers() -> None:
         result = node.cluster.talosctl("version", "--insecure", "-n", f"{network}:2", check=False)
         assert result.returncode == 0, output_of(result)
 
-    eventually("it has the address", answers)
-    assert asyncio.run(find_wrong(f"{network}:2", "os:admin")) == []
-    assert asyncio.run(find_wrong(node.address)) == [], "everybody else is a reader"
-    (before,) = node.cluster.nodes
-    asyncio.run(reboot(f"{network}:2"))
+    with siderolink(before.pid, network):
+        node.insecure("apply-config", "--file", str(path))
+        eventually("it has the address", answers)
+        assert asyncio.run(find_wrong(f"{network}:2", "os:admin")) == []
+        assert asyncio.run(find_wrong(node.address)) == [], "everybody else is a reader"
+        asyncio.run(reboot(f"{network}:2"))
 
     def is_back() -> None:
         (after,) = node.cluster.nodes

@@ -1,4 +1,4 @@
-"""The CA of three nodes is rotated there and back again while somebody calls all of them without a pause."""
+"""The CA of three nodes is rotated there and back again while a client calls all of them without a pause."""
 
 import asyncio
 import threading
@@ -12,11 +12,11 @@ from tests.harness.cluster import Cluster
 
 from talos.api.machine.machine_pb2 import VersionResponse
 from talos.api.rpc import RpcError
+from talos.client.endpoint import parse_endpoint
+from talos.client.session import open_session
+from talos.client.target import Target
 from talos.config.talosconfig.text import parse_talosconfig
 from talos.system.errors import UserError
-from talos.talosctl.client.endpoint import parse_endpoint
-from talos.talosctl.client.session import open_session
-from talos.talosctl.client.target import Target
 
 
 def read_target(path: Path) -> Target:

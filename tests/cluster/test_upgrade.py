@@ -27,7 +27,7 @@ from talos.provision.store import ClusterFolder
 from talos.system.process import CommandResult
 from talos.upgrade.slot_folder import SlotFolder
 
-SECONDS = 300.0
+UPGRADE_TIMEOUT = 300.0  # seconds
 """For one upgrade with its verdict."""
 CONFIG = "/system/state/config.yaml"
 SYSTEM: Tree = {**{name: {} for name in ("dev", "proc", "sys", "system", "var")}, "usr": {"install": {}}}
@@ -63,7 +63,8 @@ def find_node(cluster: Cluster, name: str) -> NodeInfo:
 
 def ask(cluster: Cluster, node: NodeInfo, *argv: str) -> str:
     """What talosctl prints when it asks a node directly."""
-    return cluster.talosctl("-e", str(node.address), "-n", str(node.address), *argv, seconds=SECONDS).stdout
+    address = str(node.address)
+    return cluster.talosctl("-e", address, "-n", address, *argv, seconds=UPGRADE_TIMEOUT).stdout
 
 
 def read_version(cluster: Cluster, node: NodeInfo) -> str:
@@ -82,7 +83,7 @@ def find_slots(cluster: Cluster, node: NodeInfo) -> SlotFolder:
 def upgrade(cluster: Cluster, node: NodeInfo, image: str, *argv: str) -> CommandResult:
     """Upgrade a node and wait for the verdict. The way to it leads over the first node."""
     command = ("-n", str(node.address), "upgrade", "--image", image, *argv)
-    return cluster.talosctl(*command, check=False, seconds=SECONDS)
+    return cluster.talosctl(*command, check=False, seconds=UPGRADE_TIMEOUT)
 
 
 def upgrade_staged(cluster: Cluster, node: NodeInfo, image: str) -> str:
@@ -95,7 +96,7 @@ def upgrade_staged(cluster: Cluster, node: NodeInfo, image: str) -> str:
             request_serializer=machine_pb2.UpgradeRequest.SerializeToString,
             response_deserializer=machine_pb2.UpgradeResponse.FromString,
         )
-        reply = call(machine_pb2.UpgradeRequest(image=image, stage=True), timeout=SECONDS)
+        reply = call(machine_pb2.UpgradeRequest(image=image, stage=True), timeout=UPGRADE_TIMEOUT)
     return reply.messages[0].actor_id
 
 
@@ -215,7 +216,7 @@ def test_the_control_plane_is_upgraded_node_by_node(cluster: Cluster, releases: 
     refused = cluster.talosctl("-n", str(nodes[0].address), "rollback", check=False)
     assert f"{others[0].name} is being upgraded and holds the lock" in refused.stderr, refused.stderr
     end_upgrade(cluster, others[0])
-    # A rollback is a rescue: without a quorum there is nobody to ask, and it goes on.
+    # A rollback is a rescue: without a quorum no member is asked, and it goes on.
     with suspended(*map(find_etcd, others)):
         ask(cluster, nodes[0], "rollback")
     eventually("the first is back", lambda: check_blessed(cluster, nodes[0], f"{FIRST} in A"))
@@ -236,7 +237,7 @@ def upgrade_without_lock(cluster: Cluster, node: NodeInfo, other: NodeInfo, imag
             eventually("the reboot waits", lambda: _assert_in(waits, cluster.consoles()[node.name]))
         finally:
             end_upgrade(cluster, other)
-        rebooting.result(SECONDS)
+        rebooting.result(UPGRADE_TIMEOUT)
 
 
 def _assert_in(part: str, text: str) -> None:
@@ -311,7 +312,7 @@ def test_the_extensions_of_a_release_are_layers_below_its_system(
 
 def test_a_failed_self_check_is_reverted(cluster: Cluster, stalled: list[Future[CommandResult]]) -> None:
     node = list_nodes(cluster, Role.WORKER)[1]
-    result = stalled[0].result(SECONDS)
+    result = stalled[0].result(UPGRADE_TIMEOUT)
     assert result.returncode, "talosctl takes a reverted upgrade for a success"
     assert "self-check: after 120 s: service apid" in result.stderr, result.stderr
     assert "self-check: after 120 s: service apid" in diagnose(cluster, node)
@@ -320,7 +321,7 @@ def test_a_failed_self_check_is_reverted(cluster: Cluster, stalled: list[Future[
 
 def test_a_system_that_hangs_is_reverted(cluster: Cluster, stalled: list[Future[CommandResult]]) -> None:
     node = list_nodes(cluster, Role.WORKER)[2]
-    result = stalled[1].result(SECONDS)
+    result = stalled[1].result(UPGRADE_TIMEOUT)
     assert result.returncode, "talosctl takes a reverted upgrade for a success"
     assert "it hung, and its launcher killed it" in result.stderr, result.stderr
     assert read_version(cluster, node) == f"{FIRST} in A"

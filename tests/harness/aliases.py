@@ -1,4 +1,4 @@
-"""Images under further names, as a registry of somebody's own has them, or with another program."""
+"""Images under further names, as a user's own registry has them, or with another program."""
 
 import hashlib
 import io

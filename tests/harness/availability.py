@@ -19,7 +19,7 @@ from talos.kubernetes.client import Access, KubernetesClient, KubernetesError, p
 from talos.provision.cluster import NodeInfo
 
 KUBE_PRISM = "https://127.0.0.1:7445"
-PAUSE = 0.2
+POLL_INTERVAL = 0.2
 """Seconds between the end of a question and the next one."""
 ETCD_GAP = 10.0
 """Seconds without a write that succeeds: an election, and a client's way to another member."""
@@ -68,7 +68,7 @@ def watched(kubernetes: Kubernetes, node: NodeInfo | None = None) -> Generator[W
 def _watch(access: Access, node: NodeInfo | None, seen: Watched, stop: threading.Event) -> None:
     client = KubernetesClient(access)
     last = time.monotonic()
-    while not stop.wait(PAUSE):
+    while not stop.wait(POLL_INTERVAL):
         try:
             if node is None:
                 client.call_now("GET", "/api/v1/namespaces/kube-system")

@@ -8,14 +8,14 @@ import uuid
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from ipaddress import IPv4Network
 from pathlib import Path
+
+from tests.harness.subnets import free_subnet
 
 from talos.config.talosconfig.places import save
 from talos.provision import provider
 from talos.provision.cluster import ClusterInfo, NodeInfo, Role
 from talos.provision.configs import ConfigOptions, generate_configs
-from talos.provision.host.checks import suggest_subnet
 from talos.provision.local import CreateOptions, create_cluster, destroy_cluster, show_cluster
 from talos.provision.plan import ClusterOptions, make_request
 from talos.provision.progress import Silent
@@ -26,7 +26,7 @@ REPOSITORY = Path(__file__).parents[2]
 IMAGE_VARIABLE = "TALOS_IMAGE"
 IMAGES_VARIABLE = "TALOS_IMAGES"
 # A slow machine may take its time; only what is measured has a tight limit.
-PATIENCE = 60.0
+NODE_TIMEOUT = 60.0  # seconds
 KUBELET = "kubelet"
 
 
@@ -44,13 +44,9 @@ def image_archives() -> Path:
     return path.resolve()
 
 
-def free_subnet() -> str:
-    """A subnet that nothing on this machine uses."""
-    routes = Path("/proc/net/route").read_text(encoding="ascii")
-    return str(suggest_subnet(IPv4Network("10.5.0.0/24"), routes))
-
-
-def eventually[T](what: str, check: Callable[[], T], *, seconds: float = PATIENCE, pause: float = 0.05) -> T:
+def eventually[T](
+    what: str, check: Callable[[], T], *, seconds: float = NODE_TIMEOUT, pause: float = 0.05
+) -> T:
     """Repeat a check until it raises no AssertionError; in the end raise what it raised last."""
     end = time.monotonic() + seconds
     while True:
@@ -94,7 +90,7 @@ class Cluster:
         """The environment of such a command."""
         return {**os.environ, "TALOSCONFIG": str(self.talosconfig), "PYTHONPATH": os.pathsep.join(sys.path)}
 
-    def talosctl(self, *argv: str, check: bool = True, seconds: float = PATIENCE) -> CommandResult:
+    def talosctl(self, *argv: str, check: bool = True, seconds: float = NODE_TIMEOUT) -> CommandResult:
         """Run talosctl; AssertionError with its whole output when it fails, or has no end in time."""
         try:
             result = run_command(self.command(*argv), env=self.environment, check=False, timeout=seconds)
@@ -213,7 +209,7 @@ def running_cluster(
 
 
 def check_services(cluster: Cluster, address: str, *, without: Collection[str] = ()) -> None:
-    """Assert that every service of a node, ``without`` some, is well or skipped.
+    """Assert that every service of a node, ``without`` some, is healthy or skipped.
 
     Only tests of Kubernetes have its images: elsewhere the kubelet waits for its own.
     """

@@ -14,8 +14,8 @@ from tests.harness.credentials import secrets_of
 
 from talos.api.etcd import rpc_pb2 as pb
 from talos.api.internal.membership_pb2 import UpgradeLock
-from talos.daemon.daemons import CLUSTERD
 from talos.pki.authority import CertificateAuthority, Usage
+from talos.process.daemons import CLUSTERD
 from talos.provision.cluster import NodeInfo
 
 TIMEOUT = 10.0
@@ -92,7 +92,7 @@ def check_upgrade(cluster: Cluster, node: NodeInfo) -> str:
 
 
 def take_upgrade_lock(cluster: Cluster, node: NodeInfo) -> None:
-    """Have a node take the lock of upgrades, once every member is well and no other node has it."""
+    """Have a node take the lock of upgrades, once every member is healthy and no other node has it."""
 
     def is_taken() -> None:
         assert check_upgrade(cluster, node) == ""

@@ -69,7 +69,7 @@ class _Zone:
 
 
 def check_linearizability(operations: Iterable[Operation]) -> list[str]:
-    """What no register could have answered; empty when all is well."""
+    """What no register could have answered; empty when every answer is possible."""
     keys: dict[str, list[Operation]] = {}
     for operation in operations:
         keys.setdefault(operation.key, []).append(operation)
@@ -102,7 +102,7 @@ def _check_key(key: str, operations: list[Operation]) -> list[str]:
             max(one.begin for one in (writes[value], *reads)),
         )
         for value, reads in by_value.items()
-        # What was never read and perhaps never written is in nobody's way.
+        # What was never read and perhaps never written conflicts with nothing.
         if reads or writes[value].end < math.inf
     ]
     return problems + [

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.harness.cluster import PATIENCE, REPOSITORY, Cluster, eventually, running_cluster
+from tests.harness.cluster import NODE_TIMEOUT, REPOSITORY, Cluster, eventually, running_cluster
 
 from talos.system.errors import UserError
 from talos.system.process import CommandResult, run_command
 
 KUBECTL = REPOSITORY / "build/bin/kubectl"
-READY_WITHIN = 180.0
+READY_TIMEOUT = 180.0
 """Seconds for nodes to be ready, on a machine that others use, too."""
-ROLLOUT_SECONDS = 120
+ROLLOUT_TIMEOUT = 120  # seconds
 UNREADY_TAINTS = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
 """What keeps pods from a node up to five seconds longer than it is not ready."""
 
@@ -42,13 +42,13 @@ class Kubernetes:
     kubeconfig: Path
 
     def kubectl(
-        self, *argv: str, check: bool = True, seconds: float = PATIENCE, stdin: str | None = None
+        self, *argv: str, check: bool = True, seconds: float = NODE_TIMEOUT, stdin: str | None = None
     ) -> CommandResult:
         """Run kubectl; AssertionError with its output when it fails, or has no end in time."""
         command = self.command(*argv)
         try:
             result = run_command(command, env=dict(os.environ), check=False, timeout=seconds, input=stdin)
-        except UserError as error:  # an API server that is away may keep a call
+        except UserError as error:  # an API server that is down may keep a call
             result = CommandResult(returncode=-1, stdout="", stderr=str(error))
         if check:
             assert result.returncode == 0, f"kubectl {' '.join(argv)}: {result.stdout}{result.stderr}"
@@ -78,23 +78,23 @@ class Kubernetes:
 
     def roll_out(self, name: str, *, kind: str = "deployment") -> None:
         """Until every pod of a deployment is one of its latest version, and ready."""
-        argv = ("rollout", "status", f"{kind}/{name}", f"--timeout={ROLLOUT_SECONDS}s")
-        self.kubectl(*argv, seconds=ROLLOUT_SECONDS + 10)
+        argv = ("rollout", "status", f"{kind}/{name}", f"--timeout={ROLLOUT_TIMEOUT}s")
+        self.kubectl(*argv, seconds=ROLLOUT_TIMEOUT + 10)
 
     def wait_for(self, what: str, condition: str, *, namespace: str = "default") -> None:
         """Until an object, as ``kind/name``, is in a condition."""
-        argv = ("wait", what, f"--for={condition}", f"--timeout={ROLLOUT_SECONDS}s", "-n", namespace)
-        self.kubectl(*argv, seconds=ROLLOUT_SECONDS + 10)
+        argv = ("wait", what, f"--for={condition}", f"--timeout={ROLLOUT_TIMEOUT}s", "-n", namespace)
+        self.kubectl(*argv, seconds=ROLLOUT_TIMEOUT + 10)
 
     def delete(self, *objects: str, wait: bool = False) -> None:
         """Remove objects, each as ``kind/name``."""
-        seconds = ROLLOUT_SECONDS + 10 if wait else PATIENCE
+        seconds = ROLLOUT_TIMEOUT + 10 if wait else NODE_TIMEOUT
         self.kubectl("delete", *objects, f"--wait={str(wait).lower()}", seconds=seconds)
 
     def wait_until_ready(self) -> None:
         """Until every node is ready, and so are the pods that a cluster begins with."""
-        eventually("every node is ready", self.check_nodes, seconds=READY_WITHIN, pause=1)
-        eventually("every pod is ready", self.check_pods, seconds=READY_WITHIN, pause=1)
+        eventually("every node is ready", self.check_nodes, seconds=READY_TIMEOUT, pause=1)
+        eventually("every pod is ready", self.check_pods, seconds=READY_TIMEOUT, pause=1)
 
     def diagnose(self) -> str:
         """What to look at when a test has failed."""

@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 
 import trio
 
-from talos.daemon.run import Daemon, run
+from talos.process.run import Daemon, run
 from talos.system.logging import Log
 
 _CLONE_NEWNS, _CLONE_NEWNET = 0x20000, 0x40000000
-PATIENCE = 180.0
+TEST_TIMEOUT = 180.0
 """Seconds in which a test's function has to end."""
 
 
@@ -28,8 +28,8 @@ def unshare_network() -> None:
     library.mount(b"sysfs", b"/sys", b"sysfs", 0, None)
 
 
-def run_in_namespace(function: Callable[[Daemon], Awaitable[None]], *, patience: float = PATIENCE) -> None:
-    """Run a test's function in a new network; what fails there fails here. ``patience`` in seconds."""
+def run_in_namespace(function: Callable[[Daemon], Awaitable[None]], *, timeout: float = TEST_TIMEOUT) -> None:
+    """Run a test's function in a new network; what fails there fails here. ``timeout`` in seconds."""
     with TemporaryDirectory() as folder:
         report = Path(folder) / "error"
         child = os.fork()
@@ -43,7 +43,7 @@ def run_in_namespace(function: Callable[[Daemon], Awaitable[None]], *, patience:
 
                 async def limited(daemon: Daemon) -> None:
                     try:
-                        with trio.fail_after(patience):
+                        with trio.fail_after(timeout):
                             await function(daemon)
                     except BaseException:
                         report.write_text(traceback.format_exc())

@@ -12,10 +12,10 @@ from typing import Any
 
 from pyroute2 import AsyncIPRoute
 
-from talos.daemon.run import Daemon
+from talos.process.run import Daemon
 
 _CLONE_NEWNET = 0x40000000
-PATIENCE = 0.4
+PACKET_TIMEOUT = 0.4
 """Seconds after which a packet without an answer was dropped; in a namespace an answer takes 0.1 ms."""
 OPEN, REFUSED, DROPPED = "open", "refused", "dropped"
 
@@ -64,7 +64,7 @@ class Peer:
 
         def attempt() -> str:
             with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as client:
-                client.settimeout(PATIENCE)
+                client.settimeout(PACKET_TIMEOUT)
                 if source:
                     client.bind((source, 0))
                 try:
@@ -83,7 +83,7 @@ class Peer:
         def attempt() -> int:
             answers = 0
             with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as raw:
-                raw.settimeout(PATIENCE)
+                raw.settimeout(PACKET_TIMEOUT)
                 raw.connect((host, 0))
                 for number in range(count):
                     body = struct.pack(">BBHHH12x", kind, 0, 0, number, 0)
@@ -92,6 +92,26 @@ class Peer:
                     while answers < count:
                         raw.recv(2048)
                         answers += 1
+                except TimeoutError:
+                    pass
+            return answers
+
+        return self.run(attempt)
+
+    def solicit(self, host: str, *, hop_limit: int = 255, count: int = 1) -> int:
+        """The number of answers to neighbour solicitations of ICMPv6."""
+
+        def attempt() -> int:
+            answers = 0
+            with socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6) as raw:
+                raw.settimeout(PACKET_TIMEOUT)
+                raw.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, hop_limit)
+                body = struct.pack(">BBHI", 135, 0, 0, 0) + socket.inet_pton(socket.AF_INET6, host)
+                for _ in range(count):
+                    raw.sendto(body, (host, 0))
+                try:
+                    while answers < count:
+                        answers += raw.recv(2048)[0] == 136
                 except TimeoutError:
                     pass
             return answers

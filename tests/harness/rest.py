@@ -23,9 +23,9 @@ from talos.resource.resource import Phase, Resource
 from talos.resource.state import FROM_NOW, Event, EventStream, StateError, WatchOptions
 from talos.system.wakeup import Signal
 
-PATIENCE = 20.0
+REST_TIMEOUT = 20.0
 """Seconds in which controllers have to come to rest."""
-QUIET = 0.1
+QUIET_DELAY = 0.1
 """Seconds for which nothing may be runnable: threads may be at work."""
 
 
@@ -153,12 +153,12 @@ async def check_rest(
     """
     failures = _Failures()
     logging.getLogger(LOGGER).addHandler(failures)
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(REST_TIMEOUT):
         async with trio.open_nursery() as nursery:
             for task in beside:
                 nursery.start_soon(task)
             await nursery.start(run_controllers, state, controllers)
-            await trio.testing.wait_all_tasks_blocked(QUIET)
+            await trio.testing.wait_all_tasks_blocked(QUIET_DELAY)
             assert state.writes, "the controllers have written nothing at all"
             count = state.watches
             for _ in range(2):
@@ -167,7 +167,7 @@ async def check_rest(
                 disturb()
                 await trio.testing.wait_all_tasks_blocked()
                 await state.wait_for_watches(count)
-                await trio.testing.wait_all_tasks_blocked(QUIET)
+                await trio.testing.wait_all_tasks_blocked(QUIET_DELAY)
                 assert not state.writes, "written though nothing has changed:\n" + "\n".join(state.writes)
             nursery.cancel_scope.cancel()
     logging.getLogger(LOGGER).removeHandler(failures)

@@ -1,4 +1,4 @@
-"""A server behind the API server: what it is asked, by whom, and that nobody else can ask it."""
+"""A server behind the API server: what it is asked, by whom, and that no other client can ask it."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ from talos.pki.keys import KeyType
 
 GROUP, VERSION, NAME = "tests.talos.dev", "v1", "aggregated"
 PATH = f"/apis/{GROUP}/{VERSION}"
-SECONDS = 60.0
+READY_TIMEOUT = 60.0  # seconds
 
 
 class Answers(BaseHTTPRequestHandler):
@@ -112,7 +112,7 @@ def test_another_server_answers_behind_the_api_server(kubernetes: Kubernetes, po
         assert result.returncode == 0, result.stderr
         return json.loads(result.stdout)
 
-    found = eventually("it is asked", ask, seconds=SECONDS, pause=0.5)
+    found = eventually("it is asked", ask, seconds=READY_TIMEOUT, pause=0.5)
     assert found["certificate"] == {"commonName": "front-proxy-client"}
     assert found["user"] == ["admin"]
     assert "system:masters" in found["groups"]
@@ -124,7 +124,7 @@ def test_another_server_answers_behind_the_api_server(kubernetes: Kubernetes, po
     assert "system:masters" in acted["groups"]
     kubernetes.wait_for(f"apiservice/{VERSION}.{GROUP}", "condition=Available")
 
-    # Nobody else has the certificate that it wants.
+    # No other client has the certificate that it requires.
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with (

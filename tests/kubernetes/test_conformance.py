@@ -10,7 +10,7 @@ from tests.harness.cluster import eventually
 from tests.harness.kubernetes import Kubernetes
 from tests.kubernetes.runners import runner
 
-SECONDS = 240
+RUN_TIMEOUT = 240  # seconds
 
 
 def command(kubernetes: Kubernetes, *argv: str) -> list[str]:
@@ -34,7 +34,7 @@ def after(lines: Sequence[str], *wanted: str) -> None:
 
 def test_both_passes_run_and_leave_their_results(kubernetes: Kubernetes, tmp_path: Path) -> None:
     argv = command(kubernetes, "--image", runner("passes"), "--results", str(tmp_path / "results"))
-    lines = kubernetes.cluster.talosctl(*argv, seconds=SECONDS).stdout.splitlines()
+    lines = kubernetes.cluster.talosctl(*argv, seconds=RUN_TIMEOUT).stdout.splitlines()
     after(
         lines,
         r"running tests: \[Conformance\]",
@@ -54,7 +54,7 @@ def test_both_passes_run_and_leave_their_results(kubernetes: Kubernetes, tmp_pat
 
 def test_a_failure_is_the_verdict(kubernetes: Kubernetes, tmp_path: Path) -> None:
     argv = command(kubernetes, "--image", runner("fails"), "--results", str(tmp_path), "--mode", "certified")
-    result = kubernetes.cluster.talosctl(*argv, check=False, seconds=SECONDS)
+    result = kubernetes.cluster.talosctl(*argv, check=False, seconds=RUN_TIMEOUT)
     assert result.returncode == 1
     assert "tests failed: code 3" in result.stderr
     after(result.stdout.splitlines(), "one of them fails", f"results are in {tmp_path}/certified")
@@ -94,23 +94,23 @@ def test_what_was_made_is_removed_after_an_interrupt(
             def begins() -> None:
                 assert "it begins" in output.read_text(), output.read_text()
 
-            eventually("the runner runs", begins, seconds=SECONDS)
+            eventually("the runner runs", begins, seconds=RUN_TIMEOUT)
             client.send_signal(number)
-            assert client.wait(SECONDS) != 0
+            assert client.wait(RUN_TIMEOUT) != 0
         finally:
             client.kill()
     assert "Traceback" not in output.read_text()
     check_gone(kubernetes)
 
 
-def test_a_namespace_of_somebody_elses_stays(kubernetes: Kubernetes) -> None:
+def test_a_namespace_of_another_owner_stays(kubernetes: Kubernetes) -> None:
     kubernetes.kubectl("create", "namespace", "conformance")
     try:
         result = kubernetes.cluster.talosctl(*command(kubernetes), check=False)
         assert "namespace conformance: it is not of an earlier run of the tests" in result.stderr
         kubernetes.kubectl("get", "namespace", "conformance")
     finally:
-        kubernetes.kubectl("delete", "namespace", "conformance", seconds=SECONDS)
+        kubernetes.kubectl("delete", "namespace", "conformance", seconds=RUN_TIMEOUT)
 
 
 def test_a_mode_that_is_none_is_refused(kubernetes: Kubernetes) -> None:

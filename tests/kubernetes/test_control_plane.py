@@ -14,7 +14,7 @@ from tests.kubernetes.objects import make_head, make_pod_spec
 from talos.kubernetes.client import KubernetesClient, parse_kubeconfig
 
 AUDIT = "var/log/audit/kube"
-SECONDS = 240.0
+CHANGE_TIMEOUT = 240.0
 """For the kubelet to replace an API server: it gives up asking the one that is gone after a minute."""
 REQUESTS = 100
 """At once, by ten threads: a record of each has about a kilobyte."""
@@ -120,20 +120,20 @@ def test_a_static_pod_that_is_not_valid_keeps_the_kubelet_from_that_one_alone(ku
         for name in ("invalid", "unlabelled"):
             assert f'pod "default/{name}-{kubernetes.cluster.nodes[0].name}" is not running' in machine
 
-    eventually("its state is a resource", is_shown, seconds=SECONDS, pause=0.5)
-    eventually("those that don't run are named", is_named, seconds=SECONDS, pause=0.5)
+    eventually("its state is a resource", is_shown, seconds=CHANGE_TIMEOUT, pause=0.5)
+    eventually("those that don't run are named", is_named, seconds=CHANGE_TIMEOUT, pause=0.5)
     check_services(kubernetes.cluster, node)
     # After its start the kubelet knows nothing but what it reads then.
     kubernetes.cluster.talosctl("-n", node, "service", "kubelet", "restart")
-    eventually("its state is a resource again", is_shown, seconds=SECONDS, pause=0.5)
-    eventually("all is well", kubernetes.check_pods, seconds=SECONDS, pause=0.5)
+    eventually("its state is a resource again", is_shown, seconds=CHANGE_TIMEOUT, pause=0.5)
+    eventually("all is well", kubernetes.check_pods, seconds=CHANGE_TIMEOUT, pause=0.5)
     patch(kubernetes, *({"kind": one["kind"], "name": one["name"], "$patch": "delete"} for one in documents))
 
     def is_gone() -> None:
         rows = kubernetes.cluster.rows("-n", node, "get", "staticpodstatus")
         assert not any(row["ID"].startswith("default/") for row in rows), rows
 
-    eventually("it is gone", is_gone, seconds=SECONDS, pause=0.5)
+    eventually("it is gone", is_gone, seconds=CHANGE_TIMEOUT, pause=0.5)
 
 
 @pytest.mark.soak
@@ -145,7 +145,7 @@ def test_an_api_server_that_does_not_start_says_why(kubernetes: Kubernetes) -> N
     def is_shown() -> None:
         assert "CrashLoopBackOff" in read_state(kubernetes)
 
-    eventually("its state is a resource", is_shown, seconds=SECONDS, pause=1)
+    eventually("its state is a resource", is_shown, seconds=CHANGE_TIMEOUT, pause=1)
 
     def is_logged() -> None:
         rows = cluster.rows("-n", node, "containers", "-k")
@@ -153,12 +153,12 @@ def test_an_api_server_that_does_not_start_says_why(kubernetes: Kubernetes) -> N
         logs = [cluster.talosctl("-n", node, "logs", "-k", name, check=False).stdout for name in names]
         assert any("unknown flag: --no-such-flag" in text for text in logs), logs
 
-    eventually("the reason is in its log", is_logged, seconds=SECONDS, pause=1)
+    eventually("the reason is in its log", is_logged, seconds=CHANGE_TIMEOUT, pause=1)
     check_services(cluster, node)
     removal = {"no-such-flag": {"$patch": "delete"}}
     patch(kubernetes, {"kind": "KubeAPIServerConfig", "extraArgs": removal})
-    eventually("all is well", kubernetes.check_pods, seconds=SECONDS, pause=1)
-    eventually("every node is ready", kubernetes.check_nodes, seconds=SECONDS, pause=1)
+    eventually("all is well", kubernetes.check_pods, seconds=CHANGE_TIMEOUT, pause=1)
+    eventually("every node is ready", kubernetes.check_nodes, seconds=CHANGE_TIMEOUT, pause=1)
 
 
 @pytest.mark.soak
@@ -170,7 +170,7 @@ def test_the_records_of_requests_are_put_aside(kubernetes: Kubernetes) -> None:
         assert "--audit-log-maxsize=1" in pod["spec"]["containers"][0]["command"]
         kubernetes.check_pods()
 
-    eventually("the API server has the new size", is_replaced, seconds=SECONDS, pause=1)
+    eventually("the API server has the new size", is_replaced, seconds=CHANGE_TIMEOUT, pause=1)
     client = KubernetesClient(parse_kubeconfig(kubernetes.read_kubeconfig()))
     folder = kubernetes.cluster.root() / AUDIT
     ask = partial(client.call_now, "GET", "/api/v1/namespaces/kube-system")
@@ -181,8 +181,8 @@ def test_the_records_of_requests_are_put_aside(kubernetes: Kubernetes) -> None:
                 answer.result()
         assert len(list(folder.iterdir())) > 1
 
-    eventually("a record is put aside", is_rotated, seconds=SECONDS)
+    eventually("a record is put aside", is_rotated, seconds=CHANGE_TIMEOUT)
     patch(
         kubernetes, {"kind": "KubeAPIServerConfig", "extraArgs": {"audit-log-maxsize": {"$patch": "delete"}}}
     )
-    eventually("all is well", kubernetes.check_pods, seconds=SECONDS, pause=1)
+    eventually("all is well", kubernetes.check_pods, seconds=CHANGE_TIMEOUT, pause=1)

@@ -12,7 +12,7 @@ from tests.harness.kubernetes import Kubernetes
 from tests.harness.serving import serving
 
 HEADER, TOKEN = "X-Token", "secret"
-BEGINNING = ("00-kubelet-bootstrapping-token", "05-flannel", "10-kube-proxy", "11-core-dns")
+BEGINNING = ("05-flannel", "10-kube-proxy", "11-core-dns")
 
 
 def make_map(name: str, value: str) -> str:

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.kubernetes.objects import SLEEP, make_pod
 
 from talos.provision.cluster import NodeInfo
 
-SECONDS = 120.0
+EVICTION_TIMEOUT = 120.0
 """The kubelet looks every 10 s, and evicts one pod at a time."""
 SETTING, SHORT, USUAL = "evictionPressureTransitionPeriod", "30s", "5m0s"
 """How long a node stays under pressure after its cause is gone: not so short that it isn't reported."""
@@ -47,8 +48,8 @@ def change(
         found = read_kubelet(kubernetes, node, "configz")["kubeletconfig"]
         assert {name: found.get(name) for name in results} == results
 
-    eventually("the kubelet has its settings", is_used, seconds=SECONDS, pause=0.5)
-    eventually("the nodes are ready", kubernetes.check_nodes, seconds=SECONDS, pause=0.5)
+    eventually("the kubelet has its settings", is_used, seconds=EVICTION_TIMEOUT, pause=0.5)
+    eventually("the nodes are ready", kubernetes.check_nodes, seconds=EVICTION_TIMEOUT, pause=0.5)
 
 
 def read_kubelet(kubernetes: Kubernetes, node: NodeInfo, path: str) -> dict[str, Any]:
@@ -88,7 +89,8 @@ def check_condition(kubernetes: Kubernetes, node: NodeInfo, condition: str, stat
 def wait_for_condition(kubernetes: Kubernetes, node: NodeInfo, condition: str, status: str) -> None:
     """Until the node reports a condition."""
     what = f"{node.name} has {condition} {status}"
-    eventually(what, lambda: check_condition(kubernetes, node, condition, status), seconds=SECONDS, pause=0.5)
+    check = partial(check_condition, kubernetes, node, condition, status)
+    eventually(what, check, seconds=EVICTION_TIMEOUT, pause=0.5)
 
 
 def wait_for_eviction(kubernetes: Kubernetes, name: str, resource: str) -> None:
@@ -99,7 +101,7 @@ def wait_for_eviction(kubernetes: Kubernetes, name: str, resource: str) -> None:
         assert pod["status"].get("reason") == "Evicted", pod["status"]
         assert f"low on resource: {resource}" in pod["status"]["message"]
 
-    eventually(f"{name} is evicted", is_evicted, seconds=SECONDS, pause=0.5)
+    eventually(f"{name} is evicted", is_evicted, seconds=EVICTION_TIMEOUT, pause=0.5)
 
 
 def run_proof(kubernetes: Kubernetes, node: NodeInfo) -> None:
@@ -112,10 +114,10 @@ def run_proof(kubernetes: Kubernetes, node: NodeInfo) -> None:
         result = kubernetes.kubectl(*argv, check=False)
         assert result.returncode == 0, kubernetes.kubectl("get", "pod", "proof", "-o", "yaml").stdout
 
-    eventually("a new pod runs", is_placed, seconds=SECONDS)
+    eventually("a new pod runs", is_placed, seconds=EVICTION_TIMEOUT)
     kubernetes.kubectl("delete", "pods", "--field-selector=status.phase=Failed")
     kubernetes.delete("pod/proof", wait=True)
-    eventually("the system's pods are ready", kubernetes.check_pods, seconds=SECONDS, pause=0.5)
+    eventually("the system's pods are ready", kubernetes.check_pods, seconds=EVICTION_TIMEOUT, pause=0.5)
     check_services(kubernetes.cluster, str(node.address))
 
 

@@ -25,7 +25,7 @@ from tests.kubernetes.test_manifests import change
 from talos.provision.cluster import NodeInfo
 from talos.system.proc.sockets import parse_sockets
 
-SECONDS = 120.0
+HEALING_TIMEOUT = 120.0
 """For a program to be back; the kubelet waits ten seconds before it starts one again that ended twice."""
 PROGRAMS = (
     "kube-scheduler",
@@ -58,7 +58,7 @@ def read_restarts(kubernetes: Kubernetes) -> dict[str, int]:
 
 
 def check_health(kubernetes: Kubernetes) -> None:
-    """Assert that nodes, their services and the pods of the system are well."""
+    """Assert that nodes, their services and the pods of the system are healthy."""
     for address in kubernetes.cluster.addresses:
         check_services(kubernetes.cluster, address)
     kubernetes.check_nodes()
@@ -86,7 +86,7 @@ def kill(node: NodeInfo, program: str) -> None:
         assert not found & killed
         assert len(found) >= len(killed), f"{len(found)} of {len(killed)} run"
 
-    eventually(f"{program} runs again", is_back, seconds=SECONDS, pause=0.2)
+    eventually(f"{program} runs again", is_back, seconds=HEALING_TIMEOUT, pause=0.2)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -95,7 +95,7 @@ def test_a_killed_program_comes_back_and_pods_go_on(kubernetes: Kubernetes, prog
     before, server = read_restarts(kubernetes), find(node, "kube-apiserver")
     with watched(kubernetes) as endpoint, watched(kubernetes, kubernetes.cluster.nodes[1]) as prism:
         kill(node, program)
-        eventually("all is well", partial(check_health, kubernetes), seconds=SECONDS, pause=0.5)
+        eventually("all is well", partial(check_health, kubernetes), seconds=HEALING_TIMEOUT, pause=0.5)
     if program not in OUTAGES:
         assert not endpoint.failures + prism.failures
     assert read_restarts(kubernetes) == before
@@ -114,14 +114,15 @@ def test_the_kubelet_goes_on_when_its_source_of_static_pods_starts_again(kuberne
     pods = kubernetes.cluster.resource("staticpods", "kube-apiserver")
     kill(node, "kubed")
     well = partial(check_services, kubernetes.cluster, kubernetes.cluster.addresses[0])
-    eventually("the services are well", well, seconds=SECONDS, pause=0.2)
+    eventually("the services are well", well, seconds=HEALING_TIMEOUT, pause=0.2)
     port = urlsplit(cast("dict[str, str]", before["spec"])["url"]).port
 
     def is_connected() -> None:
         sockets = parse_sockets(Path(f"/proc/{min(kubelet)}/net/tcp").read_text(encoding="ascii"), "tcp")
         assert any((one.remote_port, one.state) == (port, ESTABLISHED) for one in sockets)
 
-    eventually("the kubelet asks for the control plane's pods", is_connected, seconds=SECONDS, pause=0.2)
+    what = "the kubelet asks for the control plane's pods"
+    eventually(what, is_connected, seconds=HEALING_TIMEOUT, pause=0.2)
     # The user's come on another way.
     pod = {"apiVersion": "v1alpha1", "kind": "KubeStaticPodConfig", "name": "proof"}
     spec = {"containers": [make_container(SLEEP)], "terminationGracePeriodSeconds": 1}
@@ -131,7 +132,7 @@ def test_the_kubelet_goes_on_when_its_source_of_static_pods_starts_again(kuberne
     def is_shown() -> None:
         assert kubernetes.kubectl("get", "pod", f"proof-{node.name}", check=False).returncode == 0
 
-    eventually("the static pod is there", is_shown, seconds=SECONDS, pause=0.5)
+    eventually("the static pod is there", is_shown, seconds=HEALING_TIMEOUT, pause=0.5)
     kubernetes.wait_for(f"pod/proof-{node.name}", "condition=Ready")
     change(kubernetes, {**pod, "$patch": "delete"})
     assert find(node, "kubelet") == kubelet

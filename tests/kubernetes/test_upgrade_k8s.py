@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 from tests.harness.aliases import HOST, add_aliases
 from tests.harness.cluster import eventually
-from tests.harness.kubernetes import ROLLOUT_SECONDS, Kubernetes, all_images, running_kubernetes
+from tests.harness.kubernetes import ROLLOUT_TIMEOUT, Kubernetes, all_images, running_kubernetes
 from tests.kubernetes.test_manifests import change, inline, make_map
 
 VERSION = "1.37.1"
@@ -99,7 +99,7 @@ def test_objects_are_brought_to_what_the_manifests_say(kubernetes: Kubernetes) -
 def test_services_are_there_after_their_program_started_again(kubernetes: Kubernetes) -> None:
     """It finds the rules of the one before, as after each upgrade."""
     argv = ("-n", "kube-system", "-l", "k8s-app=kube-proxy")
-    kubernetes.kubectl("delete", "pods", *argv, seconds=ROLLOUT_SECONDS)
+    kubernetes.kubectl("delete", "pods", *argv, seconds=ROLLOUT_TIMEOUT)
 
     def are_replaced() -> None:
         pods = kubernetes.get("pods", *argv)

@@ -15,15 +15,15 @@ from urllib.request import urlopen
 
 import pytest
 from tests.harness.cluster import REPOSITORY, eventually
-from tests.harness.kubernetes import READY_WITHIN, Kubernetes, all_images, running_kubernetes
+from tests.harness.kubernetes import READY_TIMEOUT, Kubernetes, all_images, running_kubernetes
 from tests.kubernetes.objects import SERVE_NAME, make_container, make_deployment, make_service
 from tests.kubernetes.test_upgrade_k8s import VERSION, upgrade
 
 PREVIOUS = "1.36.4"
 CONTROL_PLANES = int(os.environ.get("UPGRADE_CONTROL_PLANES", "1"))
 NODE_PORT = 30082
-LONGEST = 3.0
-"""Seconds for which a page may be away on a busy machine: no container is stopped, rules change at once."""
+MAX_UNAVAILABLE = 3.0
+"""Seconds for which a page may be down on a busy machine: no container is stopped, rules change at once."""
 
 pytestmark = pytest.mark.soak
 
@@ -133,7 +133,7 @@ def test_what_the_next_version_has_no_more_is_found(previous: Kubernetes) -> Non
         previous.check_pods()
 
     patch(f"feature-gates: '{gates}', runtime-config: '{served}'")
-    seconds = READY_WITHIN * CONTROL_PLANES
+    seconds = READY_TIMEOUT * CONTROL_PLANES
     settled = partial(check_settled, wanted=True)
     eventually("the API servers have the gate", settled, seconds=seconds, pause=1)
     # Each API server counts what it is asked for itself.
@@ -175,16 +175,16 @@ def test_a_cluster_is_upgraded_to_the_next_minor_version_while_it_serves(previou
         # Kubelets that are a version behind are what is left, and what the next call finds.
         assert VERSION in server_version(previous)
         assert kubelet_versions(previous) == {f"v{PREVIOUS}"}
-        eventually("every node is ready", previous.check_nodes, seconds=READY_WITHIN, pause=1)
+        eventually("every node is ready", previous.check_nodes, seconds=READY_TIMEOUT, pause=1)
         more, _ = upgrade(previous, "--to", VERSION)
     sys.stderr.write(f"upgraded in {time.monotonic() - began:.0f} s, longest silences {silences}\n")
     assert f" > update kube-apiserver: {PREVIOUS} -> {VERSION}" in lines
     assert f"automatically detected the lowest Kubernetes version {PREVIOUS}" in more
     assert kubelet_versions(previous) == {f"v{VERSION}"}
-    assert max(seconds for _, seconds in silences) < LONGEST, silences
+    assert max(seconds for _, seconds in silences) < MAX_UNAVAILABLE, silences
     assert restarts(previous) == before
-    eventually("every node is ready", previous.check_nodes, seconds=READY_WITHIN, pause=1)
-    eventually("every pod is ready", previous.check_pods, seconds=READY_WITHIN, pause=1)
+    eventually("every node is ready", previous.check_nodes, seconds=READY_TIMEOUT, pause=1)
+    eventually("every pod is ready", previous.check_pods, seconds=READY_TIMEOUT, pause=1)
 
 
 def restarts(kubernetes: Kubernetes) -> dict[str, tuple[int, str]]:

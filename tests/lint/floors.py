@@ -45,7 +45,7 @@ def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def may_import(folder: str, other: str) -> bool:
-    """Tell whether code in one folder may import another's."""
+    """Whether code in one folder may import another's."""
     row, below = FLOORS[folder], FLOORS[other]
     if folder == other or other in row.get("beside", ()):
         return True
@@ -76,7 +76,7 @@ def check_imports(name: Path, tree: ast.AST) -> Iterator[str]:
 
 
 def is_far_from_kernel(folder: str, module: str) -> bool:
-    """Tell whether a folder has to leave such modules to talos.system; the workstation's are free."""
+    """Whether a folder has to leave such modules to talos.system; the workstation's are free."""
     on_node = "node" in FLOORS[folder]["on"] and folder != "system"
     return on_node and not module.startswith(MESSAGE_FORMATS)
 

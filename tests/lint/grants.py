@@ -6,11 +6,11 @@ from typing import Any, cast
 
 from talos.clusterd import main as clusterd
 from talos.clusterd.controllers.virtual_address import VirtualAddressController
-from talos.daemon.grants import COLUMNS, TABLE, find_held, make_rows
 from talos.dnsd import main as dnsd
 from talos.kubed import main as kubed
 from talos.kubed.node_access import KubeletIdentity, NodeAccess
 from talos.networkd import main as networkd
+from talos.process.grants import COLUMNS, TABLE, find_held, make_rows
 from talos.resource.controller.controller import Controller
 from talos.timed import main as timed
 from talos.udevd import controllers as udevd
@@ -26,7 +26,7 @@ def make_controllers() -> Mapping[str, Sequence[Controller]]:
             _NO_PORT, _NO_PORT, VirtualAddressController(_NO_PORT, _NO_PORT), _NO_PORT
         ),
         "dnsd": dnsd.make_controllers(_NO_PORT),
-        "kubed": kubed.make_controllers(_NO_PORT, NodeAccess(KubeletIdentity()), _NO_PORT),
+        "kubed": kubed.make_controllers(_NO_PORT, NodeAccess(KubeletIdentity()), _NO_PORT, _NO_PORT),
         "networkd": networkd.make_controllers(_NO_PORT, _NO_PORT),
         "timed": timed.make_controllers(_NO_PORT, _NO_PORT, _NO_PORT),
         "udevd": udevd.make_controllers(_NO_PORT, _NO_PORT),

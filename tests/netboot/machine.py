@@ -11,7 +11,7 @@ from tests.harness.cluster import REPOSITORY
 from tests.netboot.segment import TAPS, Segment
 
 OURS = "10.78.0.1/24"
-BOOT_SECONDS = 150
+BOOT_TIMEOUT = 150  # seconds
 """From power on to maintenance mode."""
 MAINTENANCE = r"apply-config --insecure --nodes (\d+\.\d+\.\d+\.\d+) "
 """What the console says then."""
@@ -31,7 +31,7 @@ def dhcp(programs: Programs, *options: str) -> list[str]:
 def machine(programs: Programs, accelerator: Accelerator, *more: str, memory: int = 1536) -> list[str]:
     """A machine with ``memory`` in MiB, and with what else it has."""
     return [
-        *(*programs.qemu, *accelerator.argv, "-machine", "q35", "-smp", "2", "-m", str(memory)),
+        *(*programs.qemu, *accelerator.argv, "-machine", "q35", "-smp", "1", "-m", str(memory)),
         *("-nodefaults", "-display", "none", "-device", "virtio-rng-pci"),
         *("-chardev", "stdio,id=serial,signal=off", "-serial", "chardev:serial"),
         *("-netdev", f"tap,id=net,ifname={TAPS[0]},script=no,downscript=no"),

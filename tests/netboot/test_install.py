@@ -19,7 +19,7 @@ from pyroute2 import IPRoute
 from tests.harness.cluster import REPOSITORY, eventually
 from tests.harness.releases import Releases
 from tests.netboot.conftest import BUILD
-from tests.netboot.machine import BOOT_SECONDS, MAINTENANCE, OURS, ask, dhcp, kernel, machine
+from tests.netboot.machine import BOOT_TIMEOUT, MAINTENANCE, OURS, ask, dhcp, kernel, machine
 from tests.netboot.segment import TAPS, Segment, make_segment
 from tests.netboot.watched import watch
 from tests.unit.upgrade.releases import make_release
@@ -27,10 +27,10 @@ from tests.unit.upgrade.releases import make_release
 from talos.api.common.common_pb2 import NS_SYSTEM, ContainerdInstance
 from talos.api.machine.machine_pb2 import RebootRequest, RebootResponse
 from talos.api.rpc import Code, RpcError
+from talos.client.session import open_session
+from talos.client.target import Target
 from talos.provision.host.checks import tool_path
 from talos.system.process import run_command
-from talos.talosctl.client.session import open_session
-from talos.talosctl.client.target import Target
 from talos.talosctl.commands.image import send_archive
 from talos.upgrade.archive import add_signature, read_annotations, read_archive
 from talos.upgrade.signature import sign
@@ -49,18 +49,23 @@ MANAGER, ADDRESS = f"{NETWORK}:1", IPv6Address(f"{NETWORK}:2")
 IFA_F_NODAD = 0x02
 """linux/if_addr.h: the address is used at once."""
 VERSION = "v1.15.1"
-CALL_SECONDS, INSTALL_SECONDS, FIRMWARE_SECONDS = 60, 600, 300
+CALL_TIMEOUT, INSTALL_TIMEOUT, FIRMWARE_TIMEOUT = 60, 600, 300  # seconds
 MEMORY = 2048
 GIB = 1 << 30
 LINK = """\
 apiVersion: v1alpha1
-kind: LinkConfig
-name: {name}
+kind: BridgeConfig
+name: siderolink
+links: [{name}]
 addresses: [{{address: "{address}/64"}}]
 ---
 apiVersion: v1alpha1
-kind: DHCPv4Config
+kind: LinkConfig
 name: {name}
+---
+apiVersion: v1alpha1
+kind: DHCPv4Config
+name: siderolink
 """
 CONTAINERD = ContainerdInstance(namespace=NS_SYSTEM)
 
@@ -114,7 +119,7 @@ async def install(archive: Path, disk: str, address: str) -> tuple[Sequence[str]
     """Send a release and install it: the installer's lines, and its exit code."""
     async with open_session(Target(endpoints=(), nodes=(address,), insecure=True)) as session:
         image = await send_archive(session, address, CONTAINERD, archive)
-        return await asyncio.wait_for(run_installer(session, address, image, disk), INSTALL_SECONDS)
+        return await asyncio.wait_for(run_installer(session, address, image, disk), INSTALL_TIMEOUT)
 
 
 async def fail(image: str, address: str) -> RpcError:
@@ -155,7 +160,7 @@ def make_link(segment: Segment, address: IPv4Address, seconds: float, folder: Pa
 def test_a_machine_without_a_config_is_installed_by_its_manager(
     assets: Path, programs: Programs, accelerator: Accelerator, releases: Releases, tmp_path: Path
 ) -> None:
-    disks, seconds = make_disks(tmp_path), CALL_SECONDS * accelerator.factor
+    disks, seconds = make_disks(tmp_path), CALL_TIMEOUT * accelerator.factor
     initramfs = tmp_path / "initramfs"
     initramfs.write_bytes((assets / "initramfs").read_bytes() + releases.stamp("v1.15.0").read_bytes())
     first = machine(
@@ -166,7 +171,7 @@ def test_a_machine_without_a_config_is_installed_by_its_manager(
     )
     with make_segment(OURS) as segment, watch("dnsmasq", dhcp(programs), segment, tmp_path):
         with watch("waiting", first, segment, tmp_path) as waiting:
-            address = IPv4Address(waiting.wait_for(MAINTENANCE, BOOT_SECONDS * accelerator.factor))
+            address = IPv4Address(waiting.wait_for(MAINTENANCE, BOOT_TIMEOUT * accelerator.factor))
             eventually("the API answers", lambda: ask(segment, address, "version"), seconds=seconds)
             make_link(segment, address, seconds, tmp_path)
             with segment.inside():
@@ -181,7 +186,7 @@ def test_a_machine_without_a_config_is_installed_by_its_manager(
             waiting.process.wait(seconds)
         second = machine(programs, accelerator, *disks, *firmware(programs, tmp_path), memory=MEMORY)
         with watch("installed", second, segment, tmp_path) as installed:
-            installed.wait_for(r"BOOT_IMAGE=\S*/A/vmlinuz", FIRMWARE_SECONDS * accelerator.factor)
+            installed.wait_for(r"BOOT_IMAGE=\S*/A/vmlinuz", FIRMWARE_TIMEOUT * accelerator.factor)
             check_installed(segment, address, accelerator, tmp_path)
 
 
@@ -203,7 +208,7 @@ def firmware(programs: Programs, folder: Path) -> list[str]:
 
 
 def check_refused(releases: Releases, address: IPv4Address, folder: Path) -> None:
-    """Whoever is not the manager, a release that is not signed or lacks GRUB, and disks that won't do."""
+    """A client that is no manager, a release that is not signed or lacks GRUB, and disks that won't do."""
     stranger = asyncio.run(fail("installer", str(address)))
     assert stranger.code is Code.PERMISSION_DENIED, stranger
     unsigned = make_release(folder / "unsigned", version=VERSION)
@@ -224,7 +229,7 @@ def check_refused(releases: Releases, address: IPv4Address, folder: Path) -> Non
 
 def check_installed(segment: Segment, address: IPv4Address, accelerator: Accelerator, folder: Path) -> None:
     """It waits for a config; with one it has its volumes, and what runs is what was installed."""
-    seconds = BOOT_SECONDS * accelerator.factor
+    seconds = BOOT_TIMEOUT * accelerator.factor
     eventually("the API answers", lambda: ask(segment, address, "version"), seconds=seconds)
     cluster = Cluster(REPOSITORY / "build/bin/talosctl", folder / "cluster")
     ask(segment, address, "apply-config", "--file", str(cluster.config(disk="/dev/vda")))

@@ -12,7 +12,7 @@ from talos.provision.progress import Silent
 from talos.provision.qemu.programs import ROOT_VARIABLE
 
 BUILD = Path(__file__).parents[2] / "build"
-CREATE_SECONDS, BOOT_SECONDS = 420.0, 150.0
+CREATE_TIMEOUT, BOOT_TIMEOUT = 420.0, 150.0  # seconds
 """On emulated processors; the first until the system is installed and runs."""
 
 
@@ -34,7 +34,7 @@ def test_machines_install_themselves_and_keep_their_disks(
     root: Path, iso: Path, accelerator: Accelerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(ROOT_VARIABLE, str(root))
-    seconds = CREATE_SECONDS * accelerator.factor
+    seconds = CREATE_TIMEOUT * accelerator.factor
     cluster = Cluster(f"t{uuid.uuid4().hex[:8]}", tmp_path / "clusters", tmp_path / "talosconfig")
     place = ("--name", cluster.name, "--state", str(cluster.directory))
     try:
@@ -54,7 +54,7 @@ def test_machines_install_themselves_and_keep_their_disks(
         first = boot_id(cluster)
         # A machine that is switched off and on starts from its disk, with its config.
         cluster.talosctl("cluster", "reboot", *place)
-        limit = BOOT_SECONDS * accelerator.factor
+        limit = BOOT_TIMEOUT * accelerator.factor
         eventually("it is another boot", lambda: check_rebooted(cluster, first), seconds=limit, pause=1)
         eventually("its services run", lambda: check_services(cluster), seconds=limit, pause=1)
     except BaseException:

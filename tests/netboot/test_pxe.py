@@ -28,12 +28,12 @@ URL = "http://10.77.0.1:8080"
 FIRST, LAST = IPv4Address("10.77.0.50"), IPv4Address("10.77.0.90")
 MEMORY = 1536
 """MiB."""
-SERVER_SECONDS = 30
-LOAD_SECONDS = 180
+SERVER_TIMEOUT = 30  # seconds
+LOAD_TIMEOUT = 180  # seconds
 """Firmware and iPXE, on emulated processors."""
-BOOT_SECONDS = 150
+BOOT_TIMEOUT = 150
 """From the kernel's first line to the API."""
-API_SECONDS = 60
+API_TIMEOUT = 60
 """From the line with the machine's address until it can be reached."""
 MAINTENANCE = r"apply-config --insecure --nodes (\d+\.\d+\.\d+\.\d+) "
 CONFIG = "apiVersion: v1alpha1\nkind: StaticHostConfig\nname: 10.77.0.99\nhostnames: [from-the-server]\n"
@@ -108,10 +108,10 @@ def stage(
 def check_maintenance(stage: Stage, segment: Segment, server: Watched, machine: Watched) -> IPv4Address:
     """The machine loads our system and answers; its address."""
     for name in ("vmlinuz", "initramfs"):
-        server.wait_for(f"has loaded {name}", stage.seconds(LOAD_SECONDS))
-    address = IPv4Address(machine.wait_for(MAINTENANCE, stage.seconds(BOOT_SECONDS)))
+        server.wait_for(f"has loaded {name}", stage.seconds(LOAD_TIMEOUT))
+    address = IPv4Address(machine.wait_for(MAINTENANCE, stage.seconds(BOOT_TIMEOUT)))
     assert FIRST <= address <= LAST
-    eventually("its API answers", lambda: check_api(segment, address), seconds=stage.seconds(API_SECONDS))
+    eventually("its API answers", lambda: check_api(segment, address), seconds=stage.seconds(API_TIMEOUT))
     return address
 
 
@@ -128,12 +128,12 @@ def test_bios_gets_address_and_config_from_us(stage: Stage) -> None:
     card = ("-device", f"virtio-net-pci,netdev=tap0,mac={MAC},bootindex=1")
     argv = ("--mode", "full", "--range", f"{FIRST},{LAST}", "--configs", str(configs))
     with make_segment(OURS) as segment, stage.serve(segment, *argv) as server:
-        server.wait_for(f"web server: {URL}", SERVER_SECONDS)
+        server.wait_for(f"web server: {URL}", SERVER_TIMEOUT)
         with stage.boot(segment, *card) as machine:
-            assert server.wait_for(f"{MAC}: has address (.*)", stage.seconds(LOAD_SECONDS))
+            assert server.wait_for(f"{MAC}: has address (.*)", stage.seconds(LOAD_TIMEOUT))
             address = check_maintenance(stage, segment, server, machine)
-            server.wait_for(rf"{address}: is mac={MAC} uuid=", SERVER_SECONDS)
-            server.wait_for(f"{address}: has loaded {file.name}", SERVER_SECONDS)
+            server.wait_for(rf"{address}: is mac={MAC} uuid=", SERVER_TIMEOUT)
+            server.wait_for(f"{address}: has loaded {file.name}", SERVER_TIMEOUT)
 
 
 def test_uefi_gets_address_from_another_server(stage: Stage) -> None:
@@ -147,7 +147,7 @@ def test_uefi_gets_address_from_another_server(stage: Stage) -> None:
         stage.serve_addresses(segment),
         stage.serve(segment) as server,
     ):
-        server.wait_for(f"web server: {URL}", SERVER_SECONDS)
+        server.wait_for(f"web server: {URL}", SERVER_TIMEOUT)
         with stage.boot(segment, *stage.uefi(), *argv) as machine:
-            server.wait_for("has loaded snponly.efi", stage.seconds(LOAD_SECONDS))
+            server.wait_for("has loaded snponly.efi", stage.seconds(LOAD_TIMEOUT))
             check_maintenance(stage, segment, server, machine)

@@ -10,7 +10,7 @@ from driver.accelerator import Accelerator
 from driver.programs import Programs
 from tests.harness.cluster import eventually
 from tests.harness.peers import find_peer
-from tests.netboot.machine import BOOT_SECONDS, MAINTENANCE, OURS, ask, dhcp, kernel, machine
+from tests.netboot.machine import BOOT_TIMEOUT, MAINTENANCE, OURS, ask, dhcp, kernel, machine
 from tests.netboot.segment import Segment, make_segment
 from tests.netboot.watched import watch
 
@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 SERVER = OURS.partition("/")[0]
-SYNC_SECONDS = 60
+SYNC_TIMEOUT = 60  # seconds
 CHRONY = """\
 local stratum 1
 allow all
@@ -52,8 +52,8 @@ def test_a_clock_of_1970_is_set_by_the_server_of_the_lease(
         watch("chrony", chrony(tmp_path), segment, tmp_path),
         watch("machine", argv, segment, tmp_path) as booted,
     ):
-        address = IPv4Address(booted.wait_for(MAINTENANCE, BOOT_SECONDS * accelerator.factor))
-        check_clock(segment, address, SYNC_SECONDS * accelerator.factor)
+        address = IPv4Address(booted.wait_for(MAINTENANCE, BOOT_TIMEOUT * accelerator.factor))
+        check_clock(segment, address, SYNC_TIMEOUT * accelerator.factor)
 
 
 def check_clock(segment: Segment, address: IPv4Address, seconds: float) -> None:

@@ -22,12 +22,12 @@ from talos.upgrade.signature import load_private
 
 pytestmark = pytest.mark.soak
 FIRST, NEXT = (BUILD.parent / "VERSION").read_text().strip(), "v1.15.1"
-CREATE_SECONDS, UPGRADE_SECONDS, SETTLE_SECONDS = 1800.0, 3600.0, 600.0
+CREATE_TIMEOUT, UPGRADE_TIMEOUT, SETTLE_TIMEOUT = 1800.0, 3600.0, 600.0  # seconds
 """On emulated processors with ten others for each: until machines are installed, all upgrades, one change."""
-CALL_SECONDS = 15.0
+CALL_TIMEOUT = 15.0  # seconds
 """For a connection and for a write, which takes as long to a machine that is off the network."""
 ETCD_GAP = 60.0
-"""Seconds without a write that succeeds, at most: an election, and the way past the one that is away."""
+"""Seconds without a write that succeeds, at most: an election, and the way past the one that is down."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def machines(
 ) -> Generator[Cluster]:
     """Three machines that have installed themselves, without the images of Kubernetes."""
     monkeypatch.setenv(ROOT_VARIABLE, str(root))
-    seconds = CREATE_SECONDS * accelerator.factor
+    seconds = CREATE_TIMEOUT * accelerator.factor
     cluster = Cluster(f"t{uuid.uuid4().hex[:8]}", tmp_path / "clusters", tmp_path / "talosconfig")
     # A kernel that has to find out the rate of an emulated clock may be wrong by far on a busy host.
     install = {"disk": "/dev/vda", "extraKernelArgs": list(accelerator.arguments)}
@@ -71,12 +71,12 @@ def machines(
             *("--wait-timeout", f"{seconds:.0f}s", "--talosconfig-destination", str(cluster.talosconfig)),
             seconds=seconds + 30,
         )
-        eventually("etcd is bootstrapped", cluster.bootstrap, seconds=SETTLE_SECONDS)
+        eventually("etcd is bootstrapped", cluster.bootstrap, seconds=SETTLE_TIMEOUT)
         for address in cluster.addresses:
             eventually(
                 f"{address} is well",
                 lambda node=address: check_services(cluster, node),
-                seconds=SETTLE_SECONDS,
+                seconds=SETTLE_TIMEOUT,
             )
         yield cluster
     except BaseException:
@@ -94,7 +94,7 @@ def check_blessed(cluster: Cluster, node: NodeInfo, version: str) -> None:
 
 
 def check_members(cluster: Cluster) -> None:
-    """Assert that every machine names the same three members of etcd, and that its services are well."""
+    """Assert that every machine names the same three members of etcd, and that its services are healthy."""
     names = {node.name for node in cluster.nodes}
     for node in cluster.nodes:
         rows = parse_table(ask(cluster, node, "etcd", "members"))
@@ -107,12 +107,12 @@ def test_three_machines_are_upgraded_in_turn_and_one_goes_back(machines: Cluster
     for node in nodes:
         assert read_version(machines, node) == f"{FIRST} in A"
     with (
-        writing_to_etcd(machines, nodes, timeout=CALL_SECONDS, pause=0.5) as gaps,
-        counting_away(nodes, timeout=CALL_SECONDS, pause=0.2) as away,
+        writing_to_etcd(machines, nodes, timeout=CALL_TIMEOUT, pause=0.5) as gaps,
+        counting_away(nodes, timeout=CALL_TIMEOUT, pause=0.2) as away,
     ):
         began = time.monotonic()
         command = ("-e", everywhere, "-n", everywhere, "upgrade", "--image", image)
-        result = machines.talosctl(*command, seconds=UPGRADE_SECONDS)
+        result = machines.talosctl(*command, seconds=UPGRADE_TIMEOUT)
         print(f"{result.stderr}{result.stdout}three machines in {time.monotonic() - began:.0f} s")  # noqa: T201
         for node in nodes:
             check_blessed(machines, node, f"{NEXT} in B")
@@ -120,10 +120,10 @@ def test_three_machines_are_upgraded_in_turn_and_one_goes_back(machines: Cluster
         eventually(
             "the third is back",
             lambda: check_blessed(machines, nodes[2], f"{FIRST} in A"),
-            seconds=UPGRADE_SECONDS,
+            seconds=UPGRADE_TIMEOUT,
             pause=2,
         )
-        eventually("all is well", lambda: check_members(machines), seconds=SETTLE_SECONDS, pause=2)
+        eventually("all is well", lambda: check_members(machines), seconds=SETTLE_TIMEOUT, pause=2)
     print(f"etcd: {len(gaps)} writes, at most {max(gaps):.1f} s between two")  # noqa: T201
     print(f"away: {away.count(1)} of {len(away)} looks found one")  # noqa: T201
     assert max(away) == 1, f"{max(away)} machines were away at a time"

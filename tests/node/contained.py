@@ -18,7 +18,6 @@ from typing import Any, cast
 import trio
 
 from talos.api.definitions.cri_pb2 import RegistriesConfigSpec, RegistryEndpointConfig, RegistryMirrorConfig
-from talos.daemon.run import Daemon, host
 from talos.machined.containerd import client
 from talos.machined.containerd.archive import import_archive
 from talos.machined.containerd.client import PODS, SYSTEM, Containerd
@@ -32,6 +31,7 @@ from talos.machined.services.reaper import Reaper
 from talos.machined.services.runner import RunnerContext
 from talos.machined.services.spec import RunContainer, ServiceContext, ServiceSpec
 from talos.machined.services.supervisor import Supervisor
+from talos.process.run import Daemon, host
 from talos.resource import ids
 from talos.resource.changes import put
 from talos.resource.memory.state import MemoryState

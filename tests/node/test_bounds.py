@@ -1,8 +1,11 @@
-"""What one request may cost: the node refuses oversized ones without growing."""
+"""What one request, or one fallen daemon, may cost: the node refuses what is too much without growing."""
 
 # gRPC's type stubs know no channels of bytes.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
+import json
+import os
+import sys
 import time
 from contextlib import suppress
 
@@ -12,6 +15,10 @@ from tests.harness.cluster import Cluster
 from tests.harness.credentials import API_PORT, authority_of, credentials_of, resident
 
 from talos.api.cosi import resource_pb2, state_pb2
+from talos.process.daemons import TIMED
+from talos.process.grants import load_grants
+from talos.resource import kinds
+from talos.system.process import run_command
 
 LIST = "/cosi.resource.State/List"
 VERSION = "/machine.MachineService/Version"
@@ -50,3 +57,66 @@ def test_patterns_cost_the_node_nothing(cluster: Cluster, pattern: str) -> None:
             channel.unary_unary(VERSION)(b"", timeout=20)
             assert time.monotonic() - begin < 5
     assert resident(cluster.nodes[0].pid) - before < GROWTH
+
+
+FLOOD = """
+import asyncio, json, os, sys
+import yaml  # needed later, when this folder may be closed to the uid
+from talos.api.definitions.time_pb2 import NTPStatusSpec
+from talos.process.run import host
+from talos.resource import kinds
+from talos.resource.remote.state import RemoteState
+from talos.resource.resource import make_resource
+from talos.resource.state import StateError
+from talos.rpc.channel import open_channel
+from talos.system.logging import Log
+
+root, uid, path, owner = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+directory = os.open(root, os.O_PATH | os.O_DIRECTORY)
+os.setgroups([])
+os.setresgid(uid, uid, uid)
+os.setresuid(uid, uid, uid)
+found = os.open(path.lstrip("/"), os.O_PATH, dir_fd=directory)
+refusals = []
+
+async def create(state, id, size):
+    resource = make_resource(kinds.NTP_STATUS, id, NTPStatusSpec(), labels={"large": "x" * size})
+    try:
+        await state.create(resource, owner=owner)
+    except StateError as error:
+        refusals.append(str(error))
+        return False
+    return True
+
+async def main(daemon):
+    async with open_channel(daemon, f"/proc/self/fd/{found}") as transport:
+        state = RemoteState(transport)
+        for size in (20_000_000, 1_000_000):
+            await create(state, "large", size)
+        count = 0
+        while await create(state, f"flood{count}", 200_000):
+            count += 1
+        for number in range(count):
+            await state.destroy(kinds.NTP_STATUS, f"flood{number}", owner=owner)
+        print(json.dumps({"refusals": refusals, "count": count}))
+
+asyncio.run(host(main, "test", Log(write=lambda line: None)))
+"""
+
+
+def test_what_a_fallen_daemon_writes_is_bounded(cluster: Cluster) -> None:
+    """All that timed may write, in large pieces, again and again: PID 1 grows by the bound only."""
+    (owner,) = load_grants()["timed"].owners[kinds.NTP_STATUS.type]
+    program = [sys.executable, "-c", FLOOD, str(cluster.root()), str(TIMED.uid), TIMED.state_socket, owner]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    before = resident(cluster.nodes[0].pid)
+    for _ in range(5):
+        result = json.loads(run_command(program, env=environment, timeout=120).stdout)
+        first, second, last = result["refusals"]
+        assert "larger than max" in first
+        assert "larger than max" in second
+        assert "bytes at most" in last
+        assert 0.9 * TIMED.max_bytes < result["count"] * 200_000 <= TIMED.max_bytes
+    assert cluster.services()["machined"]["HEALTH"] == "OK"
+    # The resources, their history, and what the allocator keeps.
+    assert resident(cluster.nodes[0].pid) - before < 3 * TIMED.max_bytes / (1 << 20)

@@ -29,6 +29,9 @@ def test_the_bill_of_materials_has_its_short_name(cluster: Cluster) -> None:
     (item,) = cluster.resource("sbom", "containerd")
     spec = cast("dict[str, object]", item["spec"])
     assert str(spec["purls"]).startswith("['pkg:deb/debian/containerd@")
+    assert "Apache-2.0" in str(spec["license"])
+    (kernel,) = cluster.resource("sbom", "linux")
+    assert "cpe:2.3:o:linux:linux_kernel:6.12." in str(kernel["spec"])
 
 
 def test_daemons_are_containers_and_their_restart_is_seen(cluster: Cluster) -> None:

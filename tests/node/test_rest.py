@@ -12,7 +12,7 @@ import pytest
 from tests.harness.cluster import Cluster, eventually
 from tests.harness.processor import processor_seconds
 
-from talos.daemon.daemons import BY_NAME
+from talos.process.daemons import BY_NAME
 
 # Both routes can't be in the kernel: they have one destination and one metric. With the metric of
 # the first the second would replace it, and be replaced, as fast as netlink allows.
@@ -61,7 +61,7 @@ SHARE = 0.05
 """Of a processor, at most; the loop that this is about takes a fifth and more."""
 QUIET_WINDOW = 10.0
 """Seconds over which the whole node is watched."""
-QUIET_SHARE = 0.01
+MAX_CPU_SHARE = 0.01
 """Of a processor, each daemon of ours at most: ten times what it takes, for a busy machine."""
 RTMGRP = 0x1 | 0x10 | 0x100 | 0x40 | 0x400 | 0x80
 """Links, addresses, routes and rules; neighbours come and go by themselves. <linux/rtnetlink.h>"""
@@ -151,7 +151,7 @@ def test_an_idle_node_changes_nothing_and_uses_no_processor(cluster: Cluster) ->
             time.sleep(QUIET_WINDOW)
             seconds = time.monotonic() - began
             shares = {name: (processor_seconds(pid) - before[name]) / seconds for name, pid in pids.items()}
-            busy = {name: f"{share:.2%}" for name, share in shares.items() if share > QUIET_SHARE}
+            busy = {name: f"{share:.2%}" for name, share in shares.items() if share > MAX_CPU_SHARE}
             assert not busy, f"busy though nothing happens: {busy}"
             assert drain(heard) == 0, "the network is changed though nothing happens"
 

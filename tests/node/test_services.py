@@ -5,10 +5,10 @@ import signal
 import time
 
 import pytest
-from tests.harness.cluster import PATIENCE, Cluster, check_services, eventually
+from tests.harness.cluster import NODE_TIMEOUT, Cluster, check_services, eventually
 
-from talos.daemon.daemons import BY_NAME
 from talos.machined.services.containerd import DEAD_AFTER
+from talos.process.daemons import BY_NAME
 
 SERVICES = {
     "apid",
@@ -27,8 +27,8 @@ SERVICES = {
     "udevd",
 }
 DAEMONS = ["apid", "clusterd", "containerd", "dnsd", "kubed", "networkd", "routerd", "timed", "trustd"]
-# How long a daemon may be away, in seconds.
-BACK_WITHIN = 2.0
+# How long a daemon may be down, in seconds.
+RESTART_TIMEOUT = 2.0
 
 
 def test_all_services_are_well(cluster: Cluster) -> None:
@@ -53,8 +53,8 @@ def test_a_killed_daemon_is_back_within_two_seconds_while_the_others_serve(
         assert len(pids) == len(before[name]), f"{name} is not there"
         assert pid not in pids, f"{name} is still the one that was killed"
 
-    eventually(f"{name} is back", is_back, seconds=BACK_WITHIN, pause=0.02)
-    assert time.monotonic() - began < BACK_WITHIN
+    eventually(f"{name} is back", is_back, seconds=RESTART_TIMEOUT, pause=0.02)
+    assert time.monotonic() - began < RESTART_TIMEOUT
     eventually("all services are well", lambda: check_services(cluster, cluster.addresses[0]))
     after = cluster.processes()
     for other in DAEMONS:
@@ -83,7 +83,7 @@ def test_daemons_that_hang_are_replaced(cluster: Cluster, names: tuple[str, ...]
             assert before[name][0] not in after[name], f"{name} still hangs"
 
     silence = max(DEAD_AFTER, *(BY_NAME[name].silence for name in names if name in BY_NAME))
-    eventually("all are replaced", are_replaced, seconds=silence + PATIENCE, pause=1)
+    eventually("all are replaced", are_replaced, seconds=silence + NODE_TIMEOUT, pause=1)
     eventually("all services are well", lambda: check_services(cluster, cluster.addresses[0]))
     after = cluster.processes()
     for other in DAEMONS:

@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from tests.harness.cluster import PATIENCE, Cluster
+from tests.harness.cluster import NODE_TIMEOUT, Cluster
 
 from talos.system.process import start_command
 
@@ -82,7 +82,7 @@ def test_a_log_is_followed(cluster: Cluster) -> None:
     reader = threading.Thread(target=lambda: lines.extend(stream))
     reader.start()
     try:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + NODE_TIMEOUT
         while not lines and time.monotonic() < end:
             time.sleep(0.05)
         assert lines, "nothing came"
@@ -123,16 +123,16 @@ def test_the_dashboard_shows_the_node_in_a_terminal(cluster: Cluster) -> None:
     screen = b""
     try:
         wanted = (cluster.nodes[0].name.encode(), b"machined", b"healthy")
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + NODE_TIMEOUT
         while not all(text in screen for text in wanted):
             assert select.select([ours], [], [], max(end - time.monotonic(), 0))[0], screen
             screen += os.read(ours, 65536)
         os.write(ours, b"q")
-        # It restores the terminal before it ends: somebody must read, until nobody has it open.
+        # It restores the terminal before it ends: the test must read, until no process has it open.
         with contextlib.suppress(OSError):
             while os.read(ours, 65536):
                 pass
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(NODE_TIMEOUT) == 0
     finally:
         process.kill()
         process.wait()

@@ -1,6 +1,6 @@
 """An apid that starts and never listens."""
 
-from talos.daemon.run import Daemon, run
+from talos.process.run import Daemon, run
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ import signal
 import sys
 from pathlib import Path
 
-SECONDS = 15
+HANG_DELAY = 15  # seconds
 """Until a PID 1 hangs that boots first."""
 
 
@@ -16,10 +16,10 @@ def main() -> None:
         sys.exit(7)
     if "fault=hangs" in arguments:
         signal.signal(signal.SIGALRM, _hang)
-        signal.alarm(SECONDS)
+        signal.alarm(HANG_DELAY)
     gc.disable()
-    from talos.daemon.generated import use_generated
-    from talos.daemon.lazy import delay_seldom_used
+    from talos.startup.generated import use_generated
+    from talos.startup.lazy import delay_seldom_used
 
     delay_seldom_used()
     use_generated()

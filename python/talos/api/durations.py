@@ -2,9 +2,9 @@
 
 import re
 
-LONGEST_TEXT = 64
+MAX_TEXT = 64
 """Characters that are read at most."""
-LONGEST_SECONDS = 2**63 / 1e9
+MAX_SECONDS = 2**63 / 1e9
 """Go counts nanoseconds in 64 bits."""
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -16,10 +16,10 @@ _NANOSECONDS = 10**9
 
 def parse_duration(text: str) -> float:
     """The seconds of a duration; ValueError when the text is not a duration, or is out of Go's range."""
-    if len(text) > LONGEST_TEXT or not _DURATION.fullmatch(text):
-        raise ValueError(f'"{text[:LONGEST_TEXT]}" is not a duration such as 30s, 5m or 1h30m')
+    if len(text) > MAX_TEXT or not _DURATION.fullmatch(text):
+        raise ValueError(f'"{text[:MAX_TEXT]}" is not a duration such as 30s, 5m or 1h30m')
     seconds = sum(float(number) * _UNITS[unit] for number, unit in _PARTS.findall(text))
-    if seconds > LONGEST_SECONDS:
+    if seconds > MAX_SECONDS:
         raise ValueError("at most 292 years")
     return -seconds if text.startswith("-") else seconds
 

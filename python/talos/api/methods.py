@@ -1,8 +1,8 @@
-"""The API's methods: the roles that may call each, and the bound of its requests.
+"""The API's methods: the roles that may call each, and the bounds of its requests and replies.
 
 Roles and arities are upstream's facts (``api/roles.tsv``), the sizes are this system's
-(``api/requests.tsv``), and so are further roles, which only add to what upstream's may do
-(``api/own_roles.tsv``).
+(``api/requests.tsv``, ``api/replies.tsv``), and so are further roles, which only add to what
+upstream's may do (``api/own_roles.tsv``).
 """
 
 import enum
@@ -16,6 +16,9 @@ from talos.api.tables import read_table
 
 DEFAULT_REQUEST = 256 * 1024
 """Bytes of a request of a method without a row in ``api/requests.tsv``."""
+
+DEFAULT_REPLY = 2 * 1024 * 1024
+"""Bytes of a reply of a method without a row in ``api/replies.tsv``: files come in chunks of up to 1 MiB."""
 
 
 class StreamKind(enum.Enum):
@@ -38,7 +41,8 @@ class Method:
 
     The caller must have one of ``roles``. A reader may call a method
     with ``maintenance_reader`` while the machine has no configuration yet. ``max_request`` is
-    the size of its largest request message, in bytes; of a stream, of each message.
+    the size of its largest request message, in bytes; of a stream, of each message. ``max_reply``
+    is the same for replies, before those of several nodes are merged.
     """
 
     path: str
@@ -46,15 +50,20 @@ class Method:
     roles: frozenset[str]
     maintenance_reader: bool = False
     one_to_many: bool = False
-    control_plane_only: bool = False
     in_maintenance: bool = False
     max_request: int = DEFAULT_REQUEST
+    max_reply: int = DEFAULT_REPLY
 
 
 _ROLE = re.compile(r"os:[a-z:]*[a-z]")
 
 
-def _parse_row(row: Mapping[str, str], sizes: Mapping[str, int], own: Mapping[str, set[str]]) -> Method:
+type _Sizes = Mapping[str, int]
+
+
+def _parse_row(
+    row: Mapping[str, str], requests: _Sizes, replies: _Sizes, own: Mapping[str, set[str]]
+) -> Method:
     cell = row["roles_any_of"]
     always, _, note = cell.partition(" (")
     return Method(
@@ -63,20 +72,21 @@ def _parse_row(row: Mapping[str, str], sizes: Mapping[str, int], own: Mapping[st
         roles=frozenset(_ROLE.findall(always)) | own.get(row["method"], set()),
         maintenance_reader="os:reader too" in note,
         one_to_many=row["one2many_via_nodes"] == "yes",
-        control_plane_only=row["controlplane_only"] == "yes",
         in_maintenance=row["insecure_maintenance"].startswith("yes"),
-        max_request=sizes.get(row["method"], DEFAULT_REQUEST),
+        max_request=requests.get(row["method"], DEFAULT_REQUEST),
+        max_reply=replies.get(row["method"], DEFAULT_REPLY),
     )
 
 
 @functools.cache
 def methods() -> Mapping[str, Method]:
     """Every method of the API by its path."""
-    sizes = {row["method"]: int(row["max_request"]) for row in read_table("requests.tsv")}
+    requests = {row["method"]: int(row["max_request"]) for row in read_table("requests.tsv")}
+    replies = {row["method"]: int(row["max_reply"]) for row in read_table("replies.tsv")}
     own: dict[str, set[str]] = {}
     for row in read_table("own_roles.tsv"):
         own.setdefault(row["method"], set()).add(row["role"])
-    found = [_parse_row(row, sizes, own) for row in read_table("roles.tsv")]
+    found = [_parse_row(row, requests, replies, own) for row in read_table("roles.tsv")]
     return {method.path: method for method in found}
 
 
@@ -87,7 +97,7 @@ def stream_kind(path: str) -> StreamKind:
 
 
 def streams_replies(path: str) -> bool:
-    """Whether replies of several nodes are passed on one by one; unknown methods are told by their name."""
+    """Whether replies of several nodes are passed on one by one; for unknown methods the name decides."""
     method = methods().get(path)
     return path.endswith("Stream") if method is None else method.stream.streams_replies
 
@@ -96,6 +106,12 @@ def max_request(path: str) -> int:
     """Bytes of the largest request message of a method, whether it is in the table or not."""
     method = methods().get(path)
     return DEFAULT_REQUEST if method is None else method.max_request
+
+
+def max_reply(path: str) -> int:
+    """Bytes of the largest reply message of a method at one node, whether it is in the table or not."""
+    method = methods().get(path)
+    return DEFAULT_REPLY if method is None else method.max_reply
 
 
 def split_path(path: str) -> tuple[str, str]:

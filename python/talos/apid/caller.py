@@ -7,8 +7,11 @@ from ipaddress import ip_address
 from talos.api.metadata import ADMIN, CALLER, IMPERSONATOR, NODE, NODES, PROXY_FROM, REACHED, READER, ROLE
 from talos.apid.routes import values_of
 from talos.rpc.port.addresses import is_siderolink, network_of
-from talos.rpc.proxy.raw import Metadata, Peer
+from talos.rpc.protocol import Metadata, Peer
+from talos.system.net.reach import is_on_link
 
+MANAGER_LINK = "siderolink"
+"""The point-to-point link to a manager."""
 _ROLE_NAME = re.compile(r"os:[a-z:]{1,64}")
 
 
@@ -29,12 +32,18 @@ def roles_of(peer: Peer, metadata: Metadata, *, anonymous: bool) -> tuple[str, .
 
 
 def _is_manager(peer: Peer) -> bool:
-    """Whether both ends of the connection are in one network of SideroLink: the machine has such a link."""
+    """Whether the connection is one of SideroLink's: by its addresses, and by the link, which makes it so.
+
+    A neighbour can announce such a network on any other link.
+    """
     try:
         there, here = ip_address(peer.host), ip_address(peer.reached)
     except ValueError:
         return False
-    return is_siderolink(there) and is_siderolink(here) and network_of(peer.host) == network_of(peer.reached)
+    is_one_network = network_of(peer.host) == network_of(peer.reached)
+    if not (is_siderolink(there) and is_siderolink(here) and is_one_network):
+        return False
+    return is_on_link(MANAGER_LINK, here=peer.reached, there=peer.host)
 
 
 def _only_roles(names: Iterable[str]) -> tuple[str, ...]:

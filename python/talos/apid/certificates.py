@@ -7,7 +7,7 @@ import trio
 
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.apid.peers import PORT, Peers
-from talos.daemon.follow import follow
+from talos.process.follow import follow
 from talos.resource import ids
 from talos.resource.state import State
 from talos.rpc.http2.remote import ClientTls, make_client_context
@@ -88,6 +88,5 @@ def _make_peers(spec: secrets.APICertsSpec, port: int) -> Peers | None:
         certificate=spec.client.crt,
         key=spec.client.key,
         authorities=tuple(authority.crt for authority in spec.accepted_c_as),
-        oldest=ssl.TLSVersion.TLSv1_2,
     )
     return Peers(make_client_context(credentials), port=port)

@@ -3,9 +3,9 @@
 import trio
 
 from talos.apid.server import ApiServer
-from talos.daemon.ready import notify_ready
-from talos.daemon.run import Daemon, run
-from talos.daemon.state import remote_state
+from talos.process.ready import notify_ready
+from talos.process.run import Daemon, run
+from talos.process.state import remote_state
 
 
 def main() -> None:

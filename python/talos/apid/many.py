@@ -9,14 +9,11 @@ from talos.api.rpc import Code, RpcError
 from talos.apid.wire import MergeError, make_error_frame, make_error_reply, mark_frame, mark_reply
 from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.port.limits import Shares
-from talos.rpc.proxy.raw import OK, Metadata, RawCall, Status
+from talos.rpc.protocol import OK, Metadata, Status
+from talos.rpc.proxy.raw import RawCall
 
 QUEUED_REQUESTS = 2
 """Requests of a stream that a slow node may be behind before the others wait for it."""
-
-REPLY_MEMORY = 32 * 1024 * 1024
-"""Bytes of unary replies that all calls hold until they are merged and sent; one client alone may
-hold half of it. apid's control group has 128 MiB, and merging needs one call's part a second time."""
 
 ERRORS_SIZE = 512 * 1024
 """Bytes of a merged reply that are left for the errors of nodes, which always have a place."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import trio
 
 from talos.api.definitions import network_pb2 as network
-from talos.daemon.follow import follow
+from talos.process.follow import follow
 from talos.resource import ids
 from talos.resource.state import State
 from talos.system.logging import Log

@@ -15,8 +15,9 @@ from talos.apid.wire import code_name
 from talos.rpc.http2.client import LocalChannel
 from talos.rpc.port.call import PortCall
 from talos.rpc.port.limits import Shares
+from talos.rpc.protocol import Metadata, Status
 from talos.rpc.proxy.local import forward
-from talos.rpc.proxy.raw import Metadata, RawCall, Status
+from talos.rpc.proxy.raw import RawCall
 from talos.rpc.proxy.roles import check_roles
 from talos.system.logging import Log
 
@@ -71,33 +72,35 @@ class Proxy:
         local = make_local_metadata(call.metadata, roles, call.peer)
         match route:
             case Local():
-                return await self._to_router(call, local)
+                return await self._to_router(call, local, call.client)
             case OneToOne(target):
                 peer = make_peer_metadata(call.metadata, roles, call.authority)
-                return await self._to_peer(target, call, peer)
+                return await self._to_peer(target, call, peer, call.client)
             case OneToMany(targets):
                 self.log.debug("one-to-many proxying is deprecated", method=call.method, nodes=targets)
                 peer = make_peer_metadata(call.metadata, roles, call.authority)
                 return await forward_to_many(
                     call,
-                    [self._upstream(target, local, peer) for target in targets],
+                    [self._upstream(target, local, peer, call.client) for target in targets],
                     memory=self.reply_memory,
                     client=call.client,
                 )
 
-    def _upstream(self, target: str, local: Metadata, peer: Metadata) -> Upstream:
+    def _upstream(self, target: str, local: Metadata, peer: Metadata, payer: str) -> Upstream:
         async def run(call: RawCall) -> Status:
             if self.is_own(target):
-                return await self._to_router(call, local)
-            return await self._to_peer(target, call, peer)
+                return await self._to_router(call, local, payer)
+            return await self._to_peer(target, call, peer, payer)
 
         return Upstream(target=target, run=run)
 
-    async def _to_router(self, call: RawCall, metadata: Metadata) -> Status:
-        return await forward(call, self.router, metadata, to="routerd")
+    async def _to_router(self, call: RawCall, metadata: Metadata, payer: str) -> Status:
+        return await forward(call, self.router, metadata, to="routerd", memory=self.reply_memory, payer=payer)
 
-    async def _to_peer(self, target: str, call: RawCall, metadata: Metadata) -> Status:
+    async def _to_peer(self, target: str, call: RawCall, metadata: Metadata, payer: str) -> Status:
         if self.peers is None:
             raise RpcError(Code.PERMISSION_DENIED, "no request forwarding")
         async with self.peers.connection(target) as channel:
-            return await forward(call, channel, metadata, to=f"node {target}")
+            return await forward(
+                call, channel, metadata, to=f"node {target}", memory=self.reply_memory, payer=payer
+            )

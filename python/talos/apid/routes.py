@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from talos.api.metadata import NODE, NODES, PROXY_FROM
 from talos.api.rpc import Code, RpcError
-from talos.rpc.proxy.raw import Metadata
+from talos.rpc.protocol import Metadata
 
 _ONE_TO_MANY = (
     "/machine.MachineService/",

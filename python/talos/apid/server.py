@@ -4,11 +4,11 @@ from pathlib import Path
 
 from talos.apid.audit import Audit
 from talos.apid.certificates import Certificates
-from talos.apid.many import REPLY_MEMORY
 from talos.apid.own import OwnNames
 from talos.apid.peers import PORT, Peers
 from talos.apid.proxy import Proxy
-from talos.daemon.daemons import ROUTERD
+from talos.process.daemons import ROUTERD
+from talos.rpc.limits import REPLY_MEMORY
 from talos.rpc.port.limits import Limits, Shares
 from talos.rpc.port.listener import TlsListener
 from talos.rpc.proxy.local import open_local
@@ -16,7 +16,7 @@ from talos.system.logging import Log
 
 ROUTER_SOCKET = Path(ROUTERD.socket)
 
-GRACE = 10.0
+STOP_TIMEOUT = 10.0
 """Seconds that open calls have when apid stops (as upstream)."""
 
 
@@ -49,7 +49,7 @@ class ApiServer:
     def _apply(self, peers: Peers | None, maintenance: bool) -> None:
         if self._proxy.maintenance and not maintenance:
             # Connections without a certificate end, after the answers to their open calls.
-            self._listener.retire(GRACE)
+            self._listener.retire(STOP_TIMEOUT)
         self._proxy.peers = peers
         self._proxy.maintenance = maintenance
         self._listener.recheck()
@@ -58,7 +58,7 @@ class ApiServer:
         """Listen; returns the port."""
         return self._listener.start(port, host)
 
-    async def stop(self, grace: float = GRACE) -> None:
+    async def stop(self, grace: float = STOP_TIMEOUT) -> None:
         """Finish the open calls within ``grace`` seconds and close everything."""
         await self._listener.stop(grace)
         self.certificates.close()

@@ -8,8 +8,8 @@ the parts are merged. So metadata is appended, and whole replies are joined.
 from talos.api.common import common_pb2 as common
 from talos.api.google.rpc import status_pb2
 from talos.api.rpc import Code
-from talos.rpc.proxy.raw import Status
-from talos.rpc.status import STATUS_DETAILS
+from talos.rpc.protocol import Status
+from talos.rpc.status import parse_details
 
 _FIELD_1 = b"\x0a"
 """The tag of field 1, length-delimited."""
@@ -50,11 +50,7 @@ def make_error_reply(status: Status, target: str) -> bytes:
 
 def make_error_frame(status: Status, target: str) -> bytes:
     """What stands in a stream for a node that failed."""
-    details = dict(status.trailers).get(STATUS_DETAILS)
-    if isinstance(details, bytes):
-        packed = status_pb2.Status.FromString(details)
-    else:
-        packed = status_pb2.Status(code=status.code, message=status.message)
+    packed = parse_details(status.trailers) or status_pb2.Status(code=status.code, message=status.message)
     return _metadata(common.Metadata(hostname=target, error=error_text(status), status=packed))
 
 

@@ -13,10 +13,10 @@ from talos.clusterd.controllers.nodename import NodenameController
 from talos.clusterd.controllers.virtual_address import VirtualAddressController
 from talos.clusterd.etcd.membership import Membership
 from talos.clusterd.etcd.service import EtcdService
-from talos.daemon.host import mirrored_state, run_controller_daemon
-from talos.daemon.run import Daemon, run
-from talos.daemon.state import remote_state
 from talos.etcd.access import EtcdAccess
+from talos.process.host import mirrored_state, run_controller_daemon
+from talos.process.run import Daemon, run
+from talos.process.state import remote_state
 from talos.resource.controller.controller import Controller
 from talos.rpc.bridge import Bridge
 from talos.system.logging import Log

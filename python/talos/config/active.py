@@ -20,8 +20,7 @@ PARTIAL_CONFIG_INPUTS = (Input(*ids.MACHINE_CONFIG), Input(*ids.MACHINE_CONFIG_M
 def parse_active(text: bytes) -> Config:
     """Parse the text of the config in force. A config is frozen: all callers share it.
 
-    Raises:
-        ConfigError: the text can't be read.
+    ConfigError: the text can't be read.
     """
     return load(text)
 
@@ -29,8 +28,7 @@ def parse_active(text: bytes) -> Config:
 async def read_config(runtime: ControllerRuntime) -> Config | None:
     """The machine config in force, if there is one; ``ids.MACHINE_CONFIG`` is an input of the caller.
 
-    Raises:
-        ConfigError: the text can't be read.
+    ConfigError: the text can't be read.
     """
     resource = await runtime.get_or_none(*ids.MACHINE_CONFIG)
     return None if resource is None else parse_active(resource.spec.yaml_marshalled)
@@ -39,8 +37,7 @@ async def read_config(runtime: ControllerRuntime) -> Config | None:
 async def read_partial_config(runtime: ControllerRuntime) -> Config | None:
     """The config in force, or in maintenance mode the part of one that the machine has already.
 
-    Raises:
-        ConfigError: the text can't be read.
+    ConfigError: the text can't be read.
     """
     if config := await read_config(runtime):
         return config

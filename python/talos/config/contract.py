@@ -80,8 +80,7 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\..*)?")
 def parse_contract(text: str) -> Contract:
     """The contract that ``--talos-version`` names; empty means the current one.
 
-    Raises:
-        UserError: when it is not a version.
+    UserError: when it is not a version.
     """
     if not text:
         return CURRENT

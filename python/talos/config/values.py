@@ -23,7 +23,7 @@ type Args = Mapping[str, str | tuple[str, ...]]
 """Command line arguments: each has one value, or several when it is repeated."""
 
 
-_LONGEST = 64
+_MAX_TEXT = 64
 
 
 class Text(str):
@@ -35,7 +35,7 @@ class Text(str):
 
     __slots__ = ()
     expected = "text"
-    longest = _LONGEST
+    longest = _MAX_TEXT
     may_be_empty = True
 
     @classmethod

@@ -33,7 +33,7 @@ class Subscription:
         self._changed: dict[str, None] = {}
         self._wake = asyncio.Event()
 
-    def note(self, id: str) -> None:
+    def record(self, id: str) -> None:
         """An affiliate has changed or is gone."""
         if len(self._changed) <= self._limit:
             self._changed[id] = None
@@ -70,7 +70,7 @@ class Cluster:
     def notify(self, id: str) -> None:
         """Let everyone who watches know of a change."""
         for subscription in self.subscriptions:
-            subscription.note(id)
+            subscription.record(id)
 
 
 @dataclass(slots=True)
@@ -98,8 +98,7 @@ class Clusters:
     def update(self, cluster_id: str, id: str, data: bytes, endpoints: Iterable[bytes], ttl: float) -> None:
         """Keep an affiliate's data, if given, and add endpoints; both live for ``ttl`` seconds from now on.
 
-        Raises:
-            FullError: what there was stays.
+        FullError: what there was stays.
         """
         cluster = self._find_or_add(cluster_id)
         affiliate = cluster.affiliates.get(id)

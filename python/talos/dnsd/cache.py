@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from talos.dnsd.message import Reply
 
-MOST_ENTRIES = 4096
-MOST_BYTES = 4 << 20
-LONGEST_ENTRY = 16 << 10
+MAX_ENTRIES = 4096
+MAX_BYTES = 4 << 20
+MAX_ENTRY_BYTES = 16 << 10
 """Bytes: a larger answer is passed on and not kept."""
-LONGEST_SECONDS = 3600
+MAX_TTL = 3600
 """An answer is asked for again after an hour, whatever its lifetime."""
 
 
@@ -23,7 +23,7 @@ class _Entry:
 class Cache:
     """Times are seconds of one clock that only goes forward."""
 
-    def __init__(self, *, most_entries: int = MOST_ENTRIES, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, *, most_entries: int = MAX_ENTRIES, most_bytes: int = MAX_BYTES) -> None:
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
         self._most_entries, self._most_bytes = most_entries, most_bytes
         self._bytes = 0
@@ -44,10 +44,10 @@ class Cache:
 
     def add(self, key: bytes, reply: Reply, now: float) -> None:
         """Keep an answer for as long as it holds."""
-        if not reply.seconds or len(reply.data) > LONGEST_ENTRY:
+        if not reply.seconds or len(reply.data) > MAX_ENTRY_BYTES:
             return
         self._drop(key)
-        self._entries[key] = _Entry(reply, now, now + min(reply.seconds, LONGEST_SECONDS))
+        self._entries[key] = _Entry(reply, now, now + min(reply.seconds, MAX_TTL))
         self._bytes += len(key) + len(reply.data)
         while len(self._entries) > self._most_entries or self._bytes > self._most_bytes:
             self._drop(next(iter(self._entries)))

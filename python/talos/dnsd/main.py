@@ -1,10 +1,10 @@
 """dnsd: the host's caching DNS resolver, for the node's own programs and for its pods."""
 
-from talos.daemon.host import mirrored_state, run_controller_daemon
-from talos.daemon.run import Daemon, run
 from talos.dnsd.controllers.local_names import LocalNamesController
 from talos.dnsd.controllers.resolve_cache import DNSResolveCacheController
 from talos.dnsd.resolver import Resolver
+from talos.process.host import mirrored_state, run_controller_daemon
+from talos.process.run import Daemon, run
 from talos.resource.controller.controller import Controller
 from talos.system.logging import Log
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 
 HEADER = struct.Struct("!HHHHHH")
-LONGEST_QUERY = 4096
+MAX_QUERY = 4096
 """Bytes. A query is a name, and a few options."""
-LONGEST_REPLY = 65535
+MAX_REPLY = 65535
 UDP_SIZE = 1232
 """Bytes of a message over UDP that no link has to fragment (DNS flag day 2020)."""
-OLDEST_UDP_SIZE = 512
+MIN_UDP_SIZE = 512
 """Bytes that a client without EDNS takes."""
 
 A, SOA, AAAA, OPT, IXFR, AXFR, ANY = 1, 6, 28, 41, 251, 252, 255
@@ -28,7 +28,7 @@ _DNSSEC = 0x8000
 _TYPE_CLASS = struct.Struct("!HH")
 _RECORD = struct.Struct("!HHIH")
 _LONG = struct.Struct("!I")
-_LONGEST_NAME, _LONGEST_LABEL, _POINTER = 255, 63, 0xC0
+_MAX_NAME, _MAX_LABEL, _POINTER = 255, 63, 0xC0
 _NAME_OF_QUESTION = b"\xc0\x0c"
 
 
@@ -77,7 +77,7 @@ def parse_query(data: bytes) -> Query:
 
     What is no query at all must not be answered, else two servers could answer each other for ever.
     """
-    if len(data) < HEADER.size or len(data) > LONGEST_QUERY:
+    if len(data) < HEADER.size or len(data) > MAX_QUERY:
         raise MalformedError(f"{len(data)} bytes")
     number, flags, questions, answers, authorities, additional = HEADER.unpack_from(data)
     if flags & _RESPONSE:
@@ -88,7 +88,7 @@ def parse_query(data: bytes) -> Query:
     if end + _TYPE_CLASS.size > len(data):
         raise MalformedError("cut off")
     kind, dns_class = _TYPE_CLASS.unpack_from(data, end)
-    size, has_edns, wants_dnssec = OLDEST_UDP_SIZE, False, False
+    size, has_edns, wants_dnssec = MIN_UDP_SIZE, False, False
     position = end + _TYPE_CLASS.size
     for _ in range(additional):
         start = _skip_name(data, position)
@@ -98,7 +98,7 @@ def parse_query(data: bytes) -> Query:
             if has_edns:
                 raise MalformedError("EDNS twice")
             has_edns, wants_dnssec = True, bool(extended & _DNSSEC)
-            size = max(OLDEST_UDP_SIZE, min(offered, UDP_SIZE))
+            size = max(MIN_UDP_SIZE, min(offered, UDP_SIZE))
     return Query(
         id=number,
         name=data[HEADER.size : end],
@@ -227,10 +227,10 @@ def format_name(name: bytes) -> str:
 def encode_name(text: str) -> bytes:
     """A host's name in lower case on the wire; ValueError when it is none."""
     labels = text.rstrip(".").lower().encode("ascii").split(b".")
-    if not all(0 < len(label) <= _LONGEST_LABEL for label in labels):
+    if not all(0 < len(label) <= _MAX_LABEL for label in labels):
         raise ValueError(f"{text!r} is no name")
     name = b"".join(bytes((len(label),)) + label for label in labels) + b"\0"
-    if len(name) > _LONGEST_NAME:
+    if len(name) > _MAX_NAME:
         raise ValueError("the name is too long")
     return name
 
@@ -255,10 +255,10 @@ def _skip_name(data: bytes, position: int, *, may_point: bool = True) -> int:
             if not may_point or position + 2 > len(data):
                 break
             return position + 2
-        if length > _LONGEST_LABEL:
+        if length > _MAX_LABEL:
             break
         position += 1 + length
-        if position - begin >= _LONGEST_NAME:
+        if position - begin >= _MAX_NAME:
             break
     raise MalformedError("a malformed name")
 

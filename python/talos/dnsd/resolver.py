@@ -26,11 +26,11 @@ from talos.dnsd.upstream import Upstream, UpstreamError
 from talos.system.logging import Log
 from talos.system.wakeup import Signal
 
-MOST_QUESTIONS = 256
+MAX_QUESTIONS = 256
 """Different questions that servers are asked at a time."""
-LOCAL_SECONDS = 10
+LOCAL_TTL = 10
 """How long an answer about the node's own names holds."""
-RETRY_SECONDS = 10.0
+RETRY_INTERVAL = 10.0
 """Seconds between two attempts to reach a server that does not answer."""
 _ROOT = Query(
     id=0,
@@ -87,7 +87,7 @@ class Resolver:
             return make_error(query, NOT_IMPLEMENTED)
         addresses = self.local.get(query.name.lower())
         if addresses is not None:
-            return make_answer(query, make_local_reply(query, addresses, LOCAL_SECONDS), 0, limit)
+            return make_answer(query, make_local_reply(query, addresses, LOCAL_TTL), 0, limit)
         found = self._cache.find(query.key, trio.current_time())
         return None if found is None else make_answer(query, *found, limit)
 
@@ -101,8 +101,8 @@ class Resolver:
             await pending.done.wait()
             reply = pending.reply
         else:
-            if len(self._pending) >= MOST_QUESTIONS:
-                self._log.once(f"{MOST_QUESTIONS} questions are open, further ones fail", key="busy")
+            if len(self._pending) >= MAX_QUESTIONS:
+                self._log.once(f"{MAX_QUESTIONS} questions are open, further ones fail", key="busy")
                 return make_error(query, SERVER_FAILURE)
             reply = await self._forward(query)
         return make_error(query, SERVER_FAILURE) if reply is None else make_answer(query, reply, 0, limit)
@@ -146,7 +146,7 @@ class Resolver:
         while True:
             while all(upstream.is_healthy for upstream in self._upstreams):
                 await self.changed.wait()
-            await trio.sleep(RETRY_SECONDS)
+            await trio.sleep(RETRY_INTERVAL)
             for upstream in self._upstreams:
                 if upstream.is_healthy:
                     continue

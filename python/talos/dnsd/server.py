@@ -11,8 +11,8 @@ import trio
 from talos.dnsd.message import (
     FORMAT_ERROR,
     HEADER,
-    LONGEST_QUERY,
-    LONGEST_REPLY,
+    MAX_QUERY,
+    MAX_REPLY,
     MalformedError,
     Query,
     make_header_error,
@@ -21,10 +21,10 @@ from talos.dnsd.message import (
 from talos.dnsd.resolver import Resolver
 from talos.system.net.packets import attach_filter, find_link_of_stream, make_link_filter
 
-MOST_WAITING = 1024
+MAX_WAITING = 1024
 """Questions over UDP that wait for a server; further ones are dropped, and their clients ask again."""
-MOST_STREAMS = 64
-STREAM_SECONDS = 10.0
+MAX_STREAMS = 64
+STREAM_TIMEOUT = 10.0
 """Seconds in which a client on a connection has to ask the next question, and to take its answer."""
 BURST = 64
 """Datagrams that are handled before other tasks have their turn."""
@@ -77,7 +77,7 @@ class Listener:
             await trio.lowlevel.wait_readable(self._udp)
             for _ in range(BURST):
                 try:
-                    data, client = self._udp.recvfrom(LONGEST_QUERY + 1)
+                    data, client = self._udp.recvfrom(MAX_QUERY + 1)
                 except BlockingIOError:
                     break
                 except OSError:
@@ -96,7 +96,7 @@ class Listener:
         answer = self._resolver.find(query, query.udp_size)
         if answer is not None:
             self._send(answer, client)
-        elif self._waiting < MOST_WAITING:
+        elif self._waiting < MAX_WAITING:
             self._waiting += 1
             nursery.start_soon(self._resolve, query, client)
 
@@ -121,7 +121,7 @@ class Listener:
                     raise
                 await trio.sleep(1)
                 continue
-            if self._streams >= MOST_STREAMS or self._is_refused(stream):
+            if self._streams >= MAX_STREAMS or self._is_refused(stream):
                 await trio.aclose_forcefully(stream)
                 continue
             self._streams += 1
@@ -140,11 +140,11 @@ class Listener:
             async with stream:
                 data = b""
                 while True:
-                    with trio.fail_after(STREAM_SECONDS):
+                    with trio.fail_after(STREAM_TIMEOUT):
                         size, data = await _read_query(stream, data)
                     answer = await self._answer(data[:size])
                     data = data[size:]
-                    with trio.fail_after(STREAM_SECONDS):
+                    with trio.fail_after(STREAM_TIMEOUT):
                         await stream.send_all(len(answer).to_bytes(2) + answer)
         except (EOFError, trio.BrokenResourceError, trio.TooSlowError, MalformedError):
             pass
@@ -159,7 +159,7 @@ class Listener:
             if not error:
                 raise
             return error
-        return await self._resolver.resolve(query, LONGEST_REPLY)
+        return await self._resolver.resolve(query, MAX_REPLY)
 
 
 async def _read_query(stream: trio.SocketStream, data: bytes) -> tuple[int, bytes]:
@@ -168,10 +168,10 @@ async def _read_query(stream: trio.SocketStream, data: bytes) -> tuple[int, byte
     while size < 0 or len(data) < size:
         if size < 0 and len(data) >= 2:
             size, data = int.from_bytes(data[:2]), data[2:]
-            if not HEADER.size <= size <= LONGEST_QUERY:
+            if not HEADER.size <= size <= MAX_QUERY:
                 raise MalformedError(f"{size} bytes")
             continue
-        received = await stream.receive_some(LONGEST_QUERY)
+        received = await stream.receive_some(MAX_QUERY)
         if not received:
             raise EOFError
         data += received

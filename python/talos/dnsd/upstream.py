@@ -12,7 +12,7 @@ import trio
 
 from talos.dnsd.message import (
     HEADER,
-    LONGEST_REPLY,
+    MAX_REPLY,
     MalformedError,
     Query,
     Reply,
@@ -20,15 +20,15 @@ from talos.dnsd.message import (
     parse_reply,
 )
 
-UDP_SECONDS = 1.5
+UDP_TIMEOUT = 1.5
 """Seconds for an answer; a lost datagram is sent once more."""
 UDP_TRIES = 2
-STREAM_SECONDS = 4.0
+STREAM_TIMEOUT = 4.0  # seconds
 IDLE_STREAMS = 4
 """Connections to one server that are kept for the next question."""
 HEAD_BYTES = 16 << 10
 """Of the head of a reply over HTTP."""
-MOST_STRAYS = 32
+MAX_STRAYS = 32
 """Datagrams that are not the answer, after which a question gives up: a sender guesses its number."""
 PORTS = {"udp": 53, "tls": 853, "https": 443}
 
@@ -111,15 +111,15 @@ class Upstream:
                 await udp.connect((str(self.server.address), self._port))
                 number = self.pick(16)
                 await udp.send(make_query(query, number))
-                with trio.move_on_after(UDP_SECONDS):
+                with trio.move_on_after(UDP_TIMEOUT):
                     return await self._receive(udp, query, number)
         raise trio.TooSlowError
 
     @staticmethod
     async def _receive(udp: trio.socket.SocketType, query: Query, number: int) -> Reply:
         reason = ""
-        for _ in range(MOST_STRAYS):
-            data = await udp.recv(LONGEST_REPLY)
+        for _ in range(MAX_STRAYS):
+            data = await udp.recv(MAX_REPLY)
             try:
                 return parse_reply(data, query, number)
             except MalformedError as error:
@@ -128,13 +128,13 @@ class Upstream:
         raise MalformedError(f"too many answers that are none: {reason}")
 
     async def _ask_tcp(self, query: Query) -> Reply:
-        with trio.fail_after(STREAM_SECONDS):
+        with trio.fail_after(STREAM_TIMEOUT):
             stream = await trio.open_tcp_stream(str(self.server.address), self._port)
             async with stream:
                 return await self._exchange(stream, query)
 
     async def _ask_encrypted(self, query: Query) -> Reply:
-        with trio.fail_after(STREAM_SECONDS):
+        with trio.fail_after(STREAM_TIMEOUT):
             exchange = self._exchange_http if self.server.transport is Transport.HTTPS else self._exchange
             while self._idle:
                 stream = self._idle.pop()
@@ -224,7 +224,7 @@ def parse_http_head(head: bytes) -> int:
         name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)
     }
     length = fields.get("content-length", "")
-    if not (length.isascii() and length.isdigit()) or not HEADER.size <= int(length[:9]) <= LONGEST_REPLY:
+    if not (length.isascii() and length.isdigit()) or not HEADER.size <= int(length[:9]) <= MAX_REPLY:
         raise MalformedError(f"a reply over HTTP of {length[:9]!r} bytes")
     return int(length)
 
@@ -232,7 +232,7 @@ def parse_http_head(head: bytes) -> int:
 async def _read(stream: trio.abc.Stream, data: bytes, size: int) -> bytes:
     """At least so many bytes, those included that are there."""
     while len(data) < size:
-        received = await stream.receive_some(LONGEST_REPLY)
+        received = await stream.receive_some(MAX_REPLY)
         if not received:
             raise trio.BrokenResourceError("the server closed the connection")
         data += received

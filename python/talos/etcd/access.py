@@ -8,8 +8,8 @@ from ipaddress import ip_address
 from talos.api.definitions.etcd_pb2 import SpecSpec
 from talos.api.resource.config_pb2 import CONTROL_PLANE, INIT
 from talos.api.rpc import Code, RpcError
-from talos.config import effective
 from talos.config.active import parse_active
+from talos.config.effective import machine as effective
 from talos.etcd.client import LOCAL, EtcdClient, open_any, open_member
 from talos.resource import ids, kinds
 from talos.resource.state import NotFoundError, State

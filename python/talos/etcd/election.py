@@ -11,16 +11,16 @@ from talos.api.rpc import Code, RpcError
 from talos.resource.state import StateError
 from talos.system.logging import Log
 
-LEASE_SECONDS = 10
+LEASE_TTL = 10
 """How long after the leader's end another node may take its place."""
-KEEP_SECONDS = 3.0
+KEEP_ALIVE_INTERVAL = 3.0  # seconds
 """Between two signs of life of the leader, and between two looks of the others."""
-MARGIN_SECONDS = 3.0
+EXPIRY_MARGIN = 3.0
 """How much earlier than its lease ends a leader without answers of etcd gives up: there are never two."""
-RETRY_SECONDS = 5.0
-AGAIN_SECONDS = 1.0
-"""Between two attempts to tell etcd something about the lease."""
-RESIGN_SECONDS = 3.0
+RETRY_INTERVAL = 5.0  # seconds
+LEASE_RETRY_INTERVAL = 1.0  # seconds
+"""Seconds between two attempts to renew or end the lease."""
+RESIGN_TIMEOUT = 3.0  # seconds
 """How long a leader tries to end its lease, which ends by itself then."""
 
 
@@ -76,14 +76,14 @@ class Election:
                 text = getattr(error, "message", None) or str(error)
                 name = self._key.decode()
                 self._log.once(f"the election of {name} waits for etcd: {text}", key=name, level="info")
-            await trio.sleep(RETRY_SECONDS)
+            await trio.sleep(RETRY_INTERVAL)
 
     async def _campaign(self, store: Store) -> None:
         while True:
             # A look writes nothing: a lease for each of them would load etcd for ever.
             free = (await store.txn(pb.TxnRequest(compare=[self._is_free()]))).succeeded
             if free:
-                lease = await store.grant_lease(LEASE_SECONDS)
+                lease = await store.grant_lease(LEASE_TTL)
                 put = pb.RequestOp(
                     request_put=pb.PutRequest(key=self._key, value=self._candidate, lease=lease)
                 )
@@ -92,7 +92,7 @@ class Election:
                     await self._lead(store, lease)
                 else:
                     await store.revoke_lease(lease)
-            await trio.sleep(KEEP_SECONDS)
+            await trio.sleep(KEEP_ALIVE_INTERVAL)
 
     def _is_free(self) -> pb.Compare:
         return pb.Compare(key=self._key, target=pb.Compare.CREATE, result=pb.Compare.EQUAL, create_revision=0)
@@ -101,25 +101,25 @@ class Election:
         """Lead until the lease can't be kept any more."""
         try:
             await self._report(True)
-            end = trio.current_time() + LEASE_SECONDS - MARGIN_SECONDS
+            end = trio.current_time() + LEASE_TTL - EXPIRY_MARGIN
             while True:
-                await trio.sleep(KEEP_SECONDS)
+                await trio.sleep(KEEP_ALIVE_INTERVAL)
                 asked, remaining = trio.current_time(), 0
                 with trio.move_on_at(end):
                     try:
                         remaining = await store.keep_lease(lease)
                     except RpcError:
                         # Another attempt, as long as the lease lasts.
-                        await trio.sleep(AGAIN_SECONDS)
+                        await trio.sleep(LEASE_RETRY_INTERVAL)
                         continue
                 if remaining <= 0:
                     return
-                end = asked + LEASE_SECONDS - MARGIN_SECONDS
+                end = asked + LEASE_TTL - EXPIRY_MARGIN
         finally:
             with trio.CancelScope(shield=True):
                 # First the address, then the key: the successor comes when it is gone here.
                 await self._report(False)
-                with trio.move_on_after(RESIGN_SECONDS):
+                with trio.move_on_after(RESIGN_TIMEOUT):
                     await self._resign(store, lease)
 
     @staticmethod
@@ -132,4 +132,4 @@ class Election:
                     return  # it has ended
             else:
                 return
-            await trio.sleep(AGAIN_SECONDS)
+            await trio.sleep(LEASE_RETRY_INTERVAL)

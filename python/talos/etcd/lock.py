@@ -1,7 +1,7 @@
 """A lock in etcd that one node of the cluster has at a time, in the form of etcd's Go client.
 
 A key below the lock's name claims it; its value names the node, and the oldest one has the lock. A key lives
-as long as its lease, so the lock of a node that is gone becomes free by itself. Whoever takes it chooses the
+as long as its lease, so the lock of a node that is gone becomes free by itself. Its taker chooses the
 lease's id, and can give back exactly that, also when the answer was lost. A node may have it under several.
 """
 
@@ -19,7 +19,7 @@ from talos.etcd.client import EtcdClient
 UPGRADE = "talos:v1:etcdUpgradeMutex"
 MANIFESTS = "talos:v1:manifestApplyMutex"
 STATIC_PODS = "talos:v1:staticPodMutex"
-LEASE_SECONDS = 1200
+LEASE_TTL = 1200
 """After which the lock of a node that is gone is free: an upgrade may take 900 s, its self-check 300 s."""
 FREE_LIMIT = 5.0
 """Seconds for giving a lock back, which is free later by itself."""
@@ -36,7 +36,7 @@ class LockedError(RpcError):
 
 
 def make_lease() -> int:
-    """An id for a lease that nobody else has."""
+    """An id for a lease that no other lease has."""
     return secrets.randbits(62) + 1
 
 
@@ -48,16 +48,14 @@ async def hold_lock(client: EtcdClient, name: str, holder: str, seconds: int) ->
         yield
     finally:
         with trio.move_on_after(FREE_LIMIT, shield=True), suppress(RpcError):
-            await free_all(client, name, holder)
+            await release_all(client, name, holder)
 
 
-async def take_lock(
-    client: EtcdClient, name: str, holder: str, lease: int, seconds: int = LEASE_SECONDS
-) -> None:
+async def take_lock(client: EtcdClient, name: str, holder: str, lease: int, seconds: int = LEASE_TTL) -> None:
     """Take a lock under a lease of this id, or prolong that; LockedError names another holder."""
     key, value = f"{name}/{lease:x}".encode(), holder.encode()
     keys = _list_keys(await client.txn(pb.TxnRequest(success=[_make_range(name)])))
-    if not keys or keys[0].value == value:  # else whoever waits would write all the time
+    if not keys or keys[0].value == value:  # else a node that waits would write all the time
         if await client.keep_lease(lease) <= 0:
             await client.grant_lease(seconds, lease)
         put = pb.RequestOp(request_put=pb.PutRequest(key=key, value=value, lease=lease))
@@ -67,11 +65,11 @@ async def take_lock(
             return
         if older.value != value:
             if any(one.key == key for one in keys):
-                await free_lock(client, lease)
+                await release_lease(client, lease)
             raise LockedError(name, older.value.decode("utf-8", "replace") or "another node")
 
 
-async def free_lock(client: EtcdClient, lease: int) -> None:
+async def release_lease(client: EtcdClient, lease: int) -> None:
     """Give back what was taken under a lease, if it was."""
     try:
         await client.revoke_lease(lease)
@@ -80,11 +78,11 @@ async def free_lock(client: EtcdClient, lease: int) -> None:
             raise
 
 
-async def free_all(client: EtcdClient, name: str, holder: str, *, but: int = 0) -> None:
+async def release_all(client: EtcdClient, name: str, holder: str, *, but: int = 0) -> None:
     """Give a lock back, with all that this node ever did to take it but what it took under one lease."""
     for found in _list_keys(await client.txn(pb.TxnRequest(success=[_make_range(name)]))):
         if found.value == holder.encode() and found.lease != but:
-            await free_lock(client, found.lease)
+            await release_lease(client, found.lease)
 
 
 def _make_range(name: str) -> pb.RequestOp:

@@ -17,13 +17,13 @@ from talos.api.machine import image_pb2, lifecycle_pb2, machine_pb2
 from talos.api.machine.image_pb2 import ImageServicePullLayerProgress as Layer
 from talos.api.resource import config_pb2
 from talos.api.rpc import Code, RpcError
-from talos.daemon.health_calls import NodeCalls
+from talos.health.calls import NodeCalls
 from talos.resource import kinds
 from talos.resource.kind import Kind
 from talos.system.sizes import format_pretty_size
 from talos.upgrade.state import BUSY, IDLE, STATE_TAG, Upgrade, parse_state
 
-LOOK_TIMEOUT = 10.0
+STATUS_TIMEOUT = 10.0
 """Seconds for everything that one look at a node asks."""
 POLL_INTERVAL = 1.0
 """Seconds between two looks at a node, and before a call is repeated."""
@@ -35,7 +35,7 @@ MACHINE = "/machine.MachineService/"
 
 
 class FleetCalls(NodeCalls, Protocol):
-    """Calls to the API of nodes, by their addresses. Each finds its own way: an endpoint may be away."""
+    """Calls to the API of nodes, by their addresses. Each finds its own way: an endpoint may be down."""
 
     async def resources(self, node: str, kind: Kind[Message]) -> Sequence[Resource]:
         """All resources of a kind with their metadata; RpcError."""
@@ -80,17 +80,17 @@ async def repeat_lost[T](
 
 
 @asynccontextmanager
-async def limited_look() -> AsyncGenerator[None]:
+async def limited_call() -> AsyncGenerator[None]:
     """Bound what one look asks; RpcError."""
     try:
-        async with asyncio.timeout(LOOK_TIMEOUT):
+        async with asyncio.timeout(STATUS_TIMEOUT):
             yield
     except TimeoutError as error:
-        raise RpcError(Code.DEADLINE_EXCEEDED, f"no answer within {LOOK_TIMEOUT:g} s") from error
+        raise RpcError(Code.DEADLINE_EXCEEDED, f"no answer within {STATUS_TIMEOUT:g} s") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class NodeStatus:
     """A node as its API shows it.
 
     ``boot`` differs between two boots, ``is_running`` is False while the machine boots or goes down.
@@ -112,9 +112,9 @@ class Look:
         return self.hostname or self.node
 
 
-async def look_at(calls: FleetCalls, node: str) -> Look:
+async def fetch_status(calls: FleetCalls, node: str) -> NodeStatus:
     """Ask a node what it is; RpcError."""
-    async with limited_look():
+    async with limited_call():
         version, roles, names, upgrade, statuses = await asyncio.gather(
             calls.unary(node, MACHINE + "Version", Empty(), machine_pb2.VersionResponse),
             calls.specs(node, kinds.MACHINE_TYPE),
@@ -124,7 +124,7 @@ async def look_at(calls: FleetCalls, node: str) -> Look:
         )
     found = version.messages[0].version if version.messages else machine_pb2.VersionInfo()
     of_control_plane = (config_pb2.INIT, config_pb2.CONTROL_PLANE)
-    return Look(
+    return NodeStatus(
         node=node,
         hostname=next((name.hostname for name in names), ""),
         version=found.tag,

@@ -12,16 +12,16 @@ from talos.api.common.common_pb2 import ContainerdInstance, ContainerdNamespace,
 from talos.api.machine import machine_pb2
 from talos.api.rpc import Code, RpcError
 from talos.fleet import calls as node_calls
-from talos.fleet.calls import DEPENDENCY, LOST, FleetCalls, InstallerError, Look, repeat_lost
+from talos.fleet.calls import DEPENDENCY, LOST, FleetCalls, InstallerError, NodeStatus, repeat_lost
 from talos.fleet.health import find_machine_problems, find_problems
-from talos.fleet.plan import AT_ONCE, Limits, Plan
+from talos.fleet.plan import MAX_CONCURRENT, Limits, Plan
 from talos.fleet.progress import Progress, Row, Step, Watcher
 from talos.system.errors import UserError
 from talos.upgrade.state import BUSY, PENDING, Phase
 
 TIMEOUT = 1800.0
-"""Seconds for the installation of one node, and again from its reboot until it is well."""
-GRACE = 60.0
+"""Seconds for the installation of one node, and again from its reboot until it is healthy."""
+PROBLEM_TIMEOUT = 60.0
 """Seconds for what may pass: a call without an answer, another node that is not well."""
 UNMOVED = 10.0
 """Seconds after which a node that goes on has not heard the call to reboot, if that had no answer."""
@@ -36,7 +36,7 @@ class StoppedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class UpgradeOptions:
     """What to do with each node. ``old`` is the call of older nodes, which alone knows some wishes.
 
     ``gate`` returns why no further node may begin now, empty when one may.
@@ -61,13 +61,13 @@ class Fleet:
 
     calls: FleetCalls
     plan: Plan
-    order: Order
+    options: UpgradeOptions
     limits: Limits
     watcher: Watcher
     progress: Progress = field(init=False)
     _has_failed: bool = False
     _working: asyncio.Semaphore = field(init=False)
-    _away: asyncio.Semaphore = field(init=False)
+    _unavailable: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
         rows = [
@@ -79,15 +79,17 @@ class Fleet:
             )
             for look in self.plan.nodes
         ]
-        order = self.order
-        self.progress = Progress(image=order.image, version=order.version, rows=rows, watcher=self.watcher)
+        options = self.options
+        self.progress = Progress(
+            image=options.image, version=options.version, rows=rows, watcher=self.watcher
+        )
         self._working = asyncio.Semaphore(self.limits.parallel)
-        self._away = asyncio.Semaphore(self.limits.unavailable)
+        self._unavailable = asyncio.Semaphore(self.limits.unavailable)
 
     async def run(self) -> Progress:
         """Upgrade all nodes, as far as it goes."""
         for row in self.progress.rows:
-            if self.order.version and row.before == self.order.version:
+            if self.options.version and row.before == self.options.version:
                 row.after = row.before
                 self.progress.move(row, Step.CURRENT)
         rows = {row.node: row for row in self.progress.rows if row.step is not Step.CURRENT}
@@ -107,7 +109,7 @@ class Fleet:
         return self.progress
 
     @staticmethod
-    def _left(looks: Sequence[Look], rows: dict[str, Row]) -> list[Look]:
+    def _left(looks: Sequence[NodeStatus], rows: dict[str, Row]) -> list[NodeStatus]:
         return [look for look in looks if look.node in rows]
 
     def _fail(self, reason: str) -> None:
@@ -116,25 +118,25 @@ class Fleet:
 
     def _check_gate(self) -> None:
         """Whether another node may begin. One that is installed goes on: no later reboot is to try it."""
-        self.progress.reason = self.progress.reason or self.order.gate()
+        self.progress.reason = self.progress.reason or self.options.gate()
         if self.progress.reason:
             raise StoppedError
 
-    async def _upgrade(self, look: Look, row: Row) -> None:
+    async def _upgrade(self, look: NodeStatus, row: Row) -> None:
         """Upgrade one node; its failure is the fleet's reason to stop."""
-        order = self.order
+        options = self.options
         try:
             async with self._working:
                 self._check_gate()
-                if order.old is None:
-                    async with asyncio.timeout(order.timeout):
+                if options.old is None:
+                    async with asyncio.timeout(options.timeout):
                         await self._install(look, row)
-                if self._away.locked():
-                    step = Step.STAGED if order.old is None else Step.NOT_STARTED
+                if self._unavailable.locked():
+                    step = Step.STAGED if options.old is None else Step.NOT_STARTED
                     self.progress.move(row, step, "waits until another node is back")
-                async with self._away:
+                async with self._unavailable:
                     await self._check_others(look, row)
-                    async with asyncio.timeout(order.timeout):
+                    async with asyncio.timeout(options.timeout):
                         await self._boot(look, row)
         except StoppedError:
             return
@@ -143,35 +145,37 @@ class Fleet:
             row.is_untouched = isinstance(error, InstallerError) and error.exit_code == DEPENDENCY
         except TimeoutError:
             detail = f", {row.detail}" if row.detail else ""
-            reason = f"not done after {order.timeout:g} s: {row.step.value}{detail}"
+            reason = f"not done after {options.timeout:g} s: {row.step.value}{detail}"
         else:
             return
         row.is_untouched = row.is_untouched or row.step is Step.PULLING
         self._fail(f"{row.name}: {reason}")
         self.progress.move(row, Step.FAILED, reason)
 
-    async def _check_others(self, look: Look, row: Row) -> None:
-        """Stop when this node would be one too many that is away: others may be for reasons of their own."""
+    async def _check_others(self, look: NodeStatus, row: Row) -> None:
+        """Stop when this node would be one too many that is down: others may be for reasons of their own."""
         if self._has_failed:
             raise StoppedError
         peers = self.plan.control_plane if look.is_control_plane else self.plan.workers
         limit = 1 if look.is_control_plane else self.limits.unavailable
         rows = {one.node: one for one in self.progress.rows}
-        end = asyncio.get_running_loop().time() + GRACE
+        end = asyncio.get_running_loop().time() + PROBLEM_TIMEOUT
         while True:
             idle = [peer for peer in peers if peer is not look and not rows[peer.node].is_away]
-            free = asyncio.Semaphore(AT_ONCE)
-            unwell = list(filter(None, await asyncio.gather(*(self._find_new(peer, free) for peer in idle))))
-            if not unwell or len(peers) - 1 - len(idle) + len(unwell) < limit:
+            free = asyncio.Semaphore(MAX_CONCURRENT)
+            unhealthy = list(
+                filter(None, await asyncio.gather(*(self._find_new(peer, free) for peer in idle)))
+            )
+            if not unhealthy or len(peers) - 1 - len(idle) + len(unhealthy) < limit:
                 return
             if asyncio.get_running_loop().time() > end:
-                self._fail(f"{row.name} would be one too many that is away: {'; '.join(unwell)}")
+                self._fail(f"{row.name} would be one too many that is away: {'; '.join(unhealthy)}")
                 raise StoppedError
-            self.progress.move(row, row.step, f"waits for {unwell[0]}")
+            self.progress.move(row, row.step, f"waits for {unhealthy[0]}")
             await asyncio.sleep(node_calls.POLL_INTERVAL)
 
-    async def _find_new(self, peer: Look, free: asyncio.Semaphore) -> str:
-        """What is the matter with a node that was not before, empty when it is well."""
+    async def _find_new(self, peer: NodeStatus, free: asyncio.Semaphore) -> str:
+        """What is the matter with a node that was not before, empty when it is healthy."""
         known = self.plan.problems.get(peer.node, {})
         async with free:
             try:
@@ -181,32 +185,34 @@ class Fleet:
         new = next((text for about, text in found.items() if about not in known), "")
         return f"{peer.name}: {new}" if new else ""
 
-    async def _install(self, look: Look, row: Row) -> None:
-        order = self.order
+    async def _install(self, look: NodeStatus, row: Row) -> None:
+        options = self.options
 
         def report(text: str) -> None:
             self.progress.move(row, row.step, text)
 
         async def pull() -> str:
-            return await node_calls.pull_image(self.calls, look.node, order.containerd, order.image, report)
+            return await node_calls.pull_image(
+                self.calls, look.node, options.containerd, options.image, report
+            )
 
         async def install() -> None:
-            await node_calls.install_image(self.calls, look.node, order.containerd, name, report)
+            await node_calls.install_image(self.calls, look.node, options.containerd, name, report)
 
         self.progress.move(row, Step.PULLING)
-        name = await repeat_lost(pull, GRACE, report)
+        name = await repeat_lost(pull, PROBLEM_TIMEOUT, report)
         self.progress.move(row, Step.INSTALLING)
-        await repeat_lost(install, GRACE, report)
+        await repeat_lost(install, PROBLEM_TIMEOUT, report)
         self.progress.move(row, Step.STAGED)
 
-    async def _boot(self, look: Look, row: Row) -> None:
-        if self.order.old is not None:
+    async def _boot(self, look: NodeStatus, row: Row) -> None:
+        if self.options.old is not None:
             self.progress.move(row, Step.INSTALLING, "by the call of older nodes")
-        was_heard = await self._ask_to_boot(look.node)
+        acknowledged = await self._ask_to_boot(look.node)
         self.progress.move(row, Step.REBOOTING)
-        now = await self._wait_for_verdict(look, row, was_heard=was_heard)
+        now = await self._wait_for_verdict(look, row, acknowledged=acknowledged)
         row.after = now.version
-        await self._wait_until_well(now, row)
+        await self._wait_until_healthy(now, row)
         self.progress.move(row, Step.DONE)
 
     async def _ask_to_boot(self, node: str, *, is_repeated: bool = False) -> bool:
@@ -215,10 +221,10 @@ class Fleet:
         The answer may be lost: the node is faster than it. A repetition changes nothing on a node that
         reboots, and is refused by one that still looks at the release, which may end with the lost call.
         """
-        old = self.order.old
+        old = self.options.old
         try:
             if old is None:
-                await node_calls.reboot_node(self.calls, node, self.order.mode)
+                await node_calls.reboot_node(self.calls, node, self.options.mode)
             else:
                 await node_calls.upgrade_old(self.calls, node, old)
         except RpcError as error:
@@ -229,22 +235,22 @@ class Fleet:
             raise
         return True
 
-    async def _await_answer(self, node: str, row: Row) -> Look:
-        """Look at a node until it answers; the row says why it doesn't."""
+    async def _await_answer(self, node: str, row: Row) -> NodeStatus:
+        """NodeStatus at a node until it answers; the row says why it doesn't."""
         while True:
             await asyncio.sleep(node_calls.POLL_INTERVAL)
             try:
-                return await node_calls.look_at(self.calls, node)
+                return await node_calls.fetch_status(self.calls, node)
             except RpcError as error:
                 if error.code in (Code.PERMISSION_DENIED, Code.UNAUTHENTICATED):
                     raise
                 text = f"does not answer: {error.message or error.code.name}"
                 self.progress.move(row, row.step, text)
 
-    async def _wait_for_verdict(self, before: Look, row: Row, *, was_heard: bool) -> Look:
+    async def _wait_for_verdict(self, before: NodeStatus, row: Row, *, acknowledged: bool) -> NodeStatus:
         """Wait until the node has booted and is off its trial; FailedError when it runs what it ran.
 
-        ``was_heard`` is whether it has answered that it does. Only the boot of ``before`` is asked again.
+        ``acknowledged`` is whether it has answered that it does. Only the boot of ``before`` is asked again.
         """
         clock = asyncio.get_running_loop().time
         asked = clock()
@@ -252,9 +258,9 @@ class Fleet:
             now = await self._await_answer(before.node, row)
             state = now.upgrade
             if now.boot in {"", before.boot}:
-                if now.is_running and not was_heard and clock() - asked >= UNMOVED:
+                if now.is_running and not acknowledged and clock() - asked >= UNMOVED:
                     self.progress.move(row, row.step, "asked again")
-                    was_heard, asked = await self._ask_to_boot(before.node, is_repeated=True), clock()
+                    acknowledged, asked = await self._ask_to_boot(before.node, is_repeated=True), clock()
                 continue
             if state is None:
                 continue
@@ -268,9 +274,13 @@ class Fleet:
             if state == before.upgrade and now.version == before.version:
                 # A node without a record of its own, or one that wrote nothing.
                 raise FailedError(f"it came back with {now.version}, as before")
+            if self.options.version and now.version != self.options.version:
+                raise FailedError(
+                    f"it runs {now.version}, not {self.options.version} as the image's tag says"
+                )
             return now
 
-    async def _wait_until_well(self, now: Look, row: Row) -> None:
+    async def _wait_until_healthy(self, now: NodeStatus, row: Row) -> None:
         known = self.plan.problems.get(now.node, {})
         self.progress.move(row, Step.CHECKING)
         while True:

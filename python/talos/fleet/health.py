@@ -1,6 +1,6 @@
 """What is the matter with a node: before a fleet is touched, and before the next node is.
 
-As in the node's own self-check, what was not well before need not be well afterwards: an upgrade may be
+As in the node's own self-check, what was not healthy before need not be healthy afterwards: an upgrade may be
 the cure.
 """
 
@@ -10,8 +10,8 @@ from google.protobuf.empty_pb2 import Empty
 
 from talos.api.definitions.enums_pb2 import RuntimeMachineStage
 from talos.api.machine import machine_pb2 as machine
-from talos.daemon.health_calls import NodeCalls
-from talos.fleet.calls import MACHINE, limited_look
+from talos.fleet.calls import MACHINE, limited_call
+from talos.health.calls import NodeCalls
 from talos.resource import kinds
 from talos.resource.yaml.enums import format_stage
 
@@ -24,7 +24,7 @@ async def find_problems(calls: NodeCalls, node: str, *, is_control_plane: bool) 
     Its boot has ended with nothing missing, every service is healthy, on the control plane its member of etcd
     votes, and Kubernetes finds it Ready and uses it, where it has registered.
     """
-    async with limited_look():
+    async with limited_call():
         found = {about: text async for about, text in _check_machine(calls, node)}
         found |= {about: text async for about, text in _check_services(calls, node)}
         if is_control_plane:
@@ -42,7 +42,7 @@ type Found = AsyncIterator[tuple[str, str]]
 
 async def find_machine_problems(calls: NodeCalls, node: str) -> Mapping[str, str]:
     """The part that one call shows: whether the boot has ended, and what the machine lacks; RpcError."""
-    async with limited_look():
+    async with limited_call():
         return {about: text async for about, text in _check_machine(calls, node)}
 
 

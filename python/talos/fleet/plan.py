@@ -7,23 +7,23 @@ from functools import partial
 
 from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import RpcError
-from talos.fleet.calls import MACHINE, FleetCalls, Look, look_at, repeat_lost
+from talos.fleet.calls import MACHINE, FleetCalls, NodeStatus, fetch_status, repeat_lost
 from talos.fleet.health import find_problems
 from talos.system.errors import UserError
 from talos.upgrade.manifest import check_version
 from talos.upgrade.state import Phase
 
-AT_ONCE = 16
+MAX_CONCURRENT = 16
 """Nodes that are asked at the same time."""
-GRACE = 10.0
+ANSWER_TIMEOUT = 10.0
 """Seconds for a node that gives no answer to give one."""
-TWO = 2
-"""Members of etcd of which none may be away."""
+MEMBERS_WITHOUT_SPARE = 2
+"""Members of etcd of which none may be down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Workers at once: ``parallel`` are under way, of which ``unavailable`` are away, others installed."""
+    """Workers at once: ``parallel`` are under way, of which ``unavailable`` are down, others installed."""
 
     parallel: int = 1
     unavailable: int = 1
@@ -33,12 +33,12 @@ class Limits:
 class Plan:
     """Nodes in their order. ``problems`` has what is the matter with a node before, by its address."""
 
-    control_plane: Sequence[Look]
-    workers: Sequence[Look]
+    control_plane: Sequence[NodeStatus]
+    workers: Sequence[NodeStatus]
     problems: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
     @property
-    def nodes(self) -> Sequence[Look]:
+    def nodes(self) -> Sequence[NodeStatus]:
         """All of them, in their order."""
         return (*self.control_plane, *self.workers)
 
@@ -55,22 +55,22 @@ def parse_unavailable(text: str, workers: int, *, where: str = "--max-unavailabl
 async def make_plan(
     calls: FleetCalls, nodes: Sequence[str], *, version: str = "", force: bool = False
 ) -> Plan:
-    """Look at all nodes; UserError with everything that speaks against an upgrade of any of them.
+    """NodeStatus at all nodes; UserError with everything that speaks against an upgrade of any of them.
 
     ``version`` is the release's, empty where it is not known before the nodes have read it.
     """
     if len(set(nodes)) != len(nodes):
         twice = next(node for node in nodes if nodes.count(node) > 1)
         raise UserError(f"{twice} is named twice", where="nodes")
-    free = asyncio.Semaphore(AT_ONCE)
+    free = asyncio.Semaphore(MAX_CONCURRENT)
     refusals: dict[str, str] = {}
-    looks: dict[str, Look] = {}
+    looks: dict[str, NodeStatus] = {}
     problems: dict[str, Mapping[str, str]] = {}
 
     async def ask(node: str) -> None:
         async with free:
             try:
-                look, problems[node] = await repeat_lost(partial(_ask, calls, node), GRACE)
+                look, problems[node] = await repeat_lost(partial(_ask, calls, node), ANSWER_TIMEOUT)
                 looks[node] = look
             except RpcError as error:
                 refusals[node] = error.message or error.code.name
@@ -97,13 +97,13 @@ async def make_plan(
     return plan
 
 
-async def _ask(calls: FleetCalls, node: str) -> tuple[Look, Mapping[str, str]]:
+async def _ask(calls: FleetCalls, node: str) -> tuple[NodeStatus, Mapping[str, str]]:
     """A node, and what is the matter with it; RpcError."""
-    look = await look_at(calls, node)
+    look = await fetch_status(calls, node)
     return look, await find_problems(calls, node, is_control_plane=look.is_control_plane)
 
 
-def find_refusal(look: Look, version: str, *, force: bool = False) -> str:
+def find_refusal(look: NodeStatus, version: str, *, force: bool = False) -> str:
     """Why a node that answers may not be upgraded to a version, empty when it may."""
     state = look.upgrade
     if state is None:
@@ -120,12 +120,12 @@ async def _check_members(calls: FleetCalls, node: str) -> Mapping[str, str]:
     request, reply_type = machine.EtcdMemberListRequest(), machine.EtcdMemberListResponse
     method = MACHINE + "EtcdMemberList"
     try:
-        reply = await repeat_lost(lambda: calls.unary(node, method, request, reply_type), GRACE)
+        reply = await repeat_lost(lambda: calls.unary(node, method, request, reply_type), ANSWER_TIMEOUT)
     except RpcError as error:
         return {node: f"etcd: {error.message}"}
     members = [member for message in reply.messages for member in message.members]
-    if len(members) == TWO:
-        return {node: f"etcd has {TWO} members, of which none may be away: add a third one"}
+    if len(members) == MEMBERS_WITHOUT_SPARE:
+        return {node: f"etcd has {MEMBERS_WITHOUT_SPARE} members, of which none may be away: add a third one"}
     if learners := [member.hostname or f"{member.id:016x}" for member in members if member.is_learner]:
         return {node: f"{', '.join(learners)} can't vote in etcd yet"}
     return {}

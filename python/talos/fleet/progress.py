@@ -66,7 +66,7 @@ class Row:
 
     @property
     def away(self) -> float:
-        """From the reboot until it was well again."""
+        """From the reboot until it was healthy again."""
         return (self.up or time.monotonic()) - self.down if self.down else 0.0
 
 

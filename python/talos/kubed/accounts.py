@@ -54,7 +54,7 @@ def find_roles(account: Mapping[str, Any]) -> list[str]:
 
 
 def is_owned(secret: Mapping[str, Any], account: Mapping[str, Any]) -> bool:
-    """Whether a secret was made for an account, and not by somebody else."""
+    """Whether a secret was made for an account, and not by another user."""
     owners: Sequence[Mapping[str, Any]] = secret["metadata"].get("ownerReferences") or ()
     return any(one.get("controller") and one["uid"] == account["metadata"]["uid"] for one in owners)
 

@@ -17,7 +17,7 @@ from talos.resource.controller.controller import ControllerRuntime, Input
 LIFETIME = timedelta(minutes=10)
 """As upstream: what is made for each use need not be renewed."""
 SKEW = timedelta(minutes=1)
-MAX_PAUSE = 15.0
+MAX_RETRY_INTERVAL = 15.0
 """Seconds between two tries, however long the API has not answered."""
 
 
@@ -66,7 +66,7 @@ def connect_admin(root: KubernetesRootSpec, server: str = "") -> KubernetesClien
 
 
 async def call_in_thread(request: Callable[[], Reply]) -> Reply:
-    """Have one of trio's threads call the API; a call that nobody waits for any more ends by itself."""
+    """Have one of trio's threads call the API; a call without a waiter ends by itself."""
     return await trio.to_thread.run_sync(request, abandon_on_cancel=True)
 
 
@@ -75,4 +75,4 @@ def find_pause(began: float, least: float) -> float:
 
     So an API that starts is found soon, and one that never comes costs little.
     """
-    return min(max(least, (trio.current_time() - began) / 10), MAX_PAUSE)
+    return min(max(least, (trio.current_time() - began) / 10), MAX_RETRY_INTERVAL)

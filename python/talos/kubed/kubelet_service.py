@@ -13,7 +13,7 @@ from talos.api.rpc import Call, Code, Handler, RpcError, Service
 from talos.kubed.admin import AdminAccess, connect_admin
 from talos.kubed.node_access import KubeletIdentity
 from talos.kubed.shutdown.inhibitors import Inhibitors
-from talos.kubed.shutdown.logind import LONGEST_DELAY
+from talos.kubed.shutdown.logind import MAX_DELAY
 from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.kubernetes.drain import drain
 from talos.resource import ids, kinds
@@ -22,7 +22,7 @@ from talos.resource.resource import Resource
 from talos.resource.state import NotFoundError, State
 from talos.system.logging import Log
 
-CORDON_LIMIT = 60.0
+CORDON_TIMEOUT = 60.0  # seconds
 DRAIN_LIMIT = 300.0
 """Seconds, as upstream."""
 
@@ -61,10 +61,10 @@ class KubeletService:
         try:
             if await client.get_or_none(f"/api/v1/nodes/{quote(name)}") is None:
                 return pb.DrainResponse()
-            with trio.move_on_after(CORDON_LIMIT) as scope:
+            with trio.move_on_after(CORDON_TIMEOUT) as scope:
                 await wait_for(self._state, kinds.NODE_STATUS, name, _is_cordoned)
             if scope.cancelled_caught:
-                raise RpcError(Code.DEADLINE_EXCEEDED, f"not cordoned within {CORDON_LIMIT:.0f} s")
+                raise RpcError(Code.DEADLINE_EXCEEDED, f"not cordoned within {CORDON_TIMEOUT:.0f} s")
             remaining = await drain(
                 client,
                 name,
@@ -82,7 +82,7 @@ class KubeletService:
     ) -> pb.PrepareForShutdownResponse:
         """Announce the node's end to the kubelet, which ends its pods and then releases its lock."""
         del call
-        seconds = min(max(request.seconds, 0.0), LONGEST_DELAY)
+        seconds = min(max(request.seconds, 0.0), MAX_DELAY)
         return pb.PrepareForShutdownResponse(delayed_by=await self._inhibitors.end(seconds))
 
     async def read(self, request: pb.ReadRequest, call: Call) -> pb.ReadResponse:

@@ -1,21 +1,19 @@
 """kubed: Kubernetes on this node: certificates, the kubelet's settings, the control plane, manifests."""
 
+import socket
 from pathlib import Path
 
 import trio
 
 from talos.api.machine import machine_pb2
 from talos.api.rpc import Service
-from talos.daemon.daemons import KUBELET_BUS
-from talos.daemon.host import mirrored_state, run_controller_daemon
-from talos.daemon.run import Daemon, run
-from talos.daemon.state import remote_state
 from talos.etcd.access import EtcdAccess
 from talos.kubed.controllers.api_access import (
     AccessConfigController,
     AccessEndpointController,
     ServiceAccountController,
 )
+from talos.kubed.controllers.bootstrap_token import BootstrapTokenController
 from talos.kubed.controllers.certificates import (
     CertSANsController,
     DynamicCertificatesController,
@@ -26,7 +24,6 @@ from talos.kubed.controllers.extra_manifests import (
     ExtraManifestController,
     ExtraManifestsConfigController,
 )
-from talos.kubed.controllers.kubelet import KubeletConfigController, KubeletSpecController
 from talos.kubed.controllers.manifest_apply import ManifestApplyController
 from talos.kubed.controllers.manifests import BootstrapConfigController, ManifestController
 from talos.kubed.controllers.node import NodeIPConfigController, NodeIPController, NodeMarksController
@@ -40,18 +37,25 @@ from talos.kubed.controllers.prism import (
 from talos.kubed.controllers.serving_certificates import ServingCertificatesController
 from talos.kubed.controllers.static_pod_server import StaticPodServer
 from talos.kubed.controllers.static_pod_status import StaticPodStatusController
-from talos.kubed.controllers.static_pods import ControlPlanePodController, UserPodController
+from talos.kubed.controllers.static_pods import ControlPlanePodController
 from talos.kubed.kubelet_service import KubeletService
 from talos.kubed.node_access import KubeletIdentity, NodeAccess
 from talos.kubed.service import KubernetesService
 from talos.kubed.shutdown.bus import serve_bus
 from talos.kubed.shutdown.inhibitors import Inhibitors
+from talos.process.daemons import KUBELET_BUS
+from talos.process.host import mirrored_state, run_controller_daemon
+from talos.process.listener import take_listener
+from talos.process.run import Daemon, run
+from talos.process.state import remote_state
 from talos.resource.controller.controller import Controller
 from talos.system.logging import Log
 
 
-def make_controllers(etcd: EtcdAccess, access: NodeAccess, log: Log) -> list[Controller]:
-    """Every controller of this daemon."""
+def make_controllers(
+    etcd: EtcdAccess, access: NodeAccess, listener: socket.socket, log: Log
+) -> list[Controller]:
+    """Every controller of this daemon; the kubelet asks for its pods at ``listener``."""
     return [
         CertSANsController(),
         DynamicCertificatesController(),
@@ -59,12 +63,9 @@ def make_controllers(etcd: EtcdAccess, access: NodeAccess, log: Log) -> list[Con
         NodeIPConfigController(),
         NodeIPController(),
         NodeMarksController(),
-        KubeletConfigController(),
-        KubeletSpecController(),
         ControlPlaneConfigController(),
         ControlPlanePodController(etcd, log),
-        UserPodController(),
-        StaticPodServer(log),
+        StaticPodServer(listener),
         PrismEndpointsController(),
         PrismConfigController(),
         PrismController(),
@@ -73,6 +74,7 @@ def make_controllers(etcd: EtcdAccess, access: NodeAccess, log: Log) -> list[Con
         ExtraManifestsConfigController(),
         ExtraManifestController(log),
         ManifestApplyController(etcd, log),
+        BootstrapTokenController(log),
         AccessConfigController(),
         AccessEndpointController(log),
         ServiceAccountController(etcd, log),
@@ -93,7 +95,8 @@ async def serve_kubernetes(daemon: Daemon) -> None:
         bus = Path(KUBELET_BUS)
         bus.parent.mkdir(mode=0o700, exist_ok=True)
         await nursery.start(serve_bus, bus, inhibitors, daemon.log)
-        controllers = make_controllers(EtcdAccess(daemon, remote), NodeAccess(identity), daemon.log)
+        etcd = EtcdAccess(daemon, remote)
+        controllers = make_controllers(etcd, NodeAccess(identity), take_listener(), daemon.log)
         async with mirrored_state(daemon, controllers) as state:
             descriptor = machine_pb2.DESCRIPTOR.services_by_name["MachineService"]
             public = Service(descriptor, KubernetesService(state).make_public())

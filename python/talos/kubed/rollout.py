@@ -1,7 +1,7 @@
 """Control plane nodes change their static pods one after another.
 
 A pod that serves is replaced only while the node holds a lock in etcd, which it keeps until its pods are
-ready again. One that isn't ready serves nobody: it is replaced at once, so a mistake is always mended.
+ready again. One that isn't ready serves no client: it is replaced at once, so a mistake is always mended.
 """
 
 import enum
@@ -20,7 +20,7 @@ from talos.api.definitions.k8s_pb2 import StaticPodStatusSpec
 from talos.api.rpc import RpcError
 from talos.config.static_pods import API_SERVER
 from talos.etcd.client import EtcdClient
-from talos.etcd.lock import STATIC_PODS, LockedError, free_all, make_lease, take_lock
+from talos.etcd.lock import STATIC_PODS, LockedError, make_lease, release_all, take_lock
 from talos.resource.objects import is_ready, to_plain
 from talos.resource.resource import Resource
 
@@ -31,14 +31,14 @@ POD_UID = "talos.dev/pod-uid"
 OWN_ANNOTATIONS = "talos.dev/"
 
 # All in seconds.
-LEASE_SECONDS = 60
+LEASE_TTL = 60
 """After which the turn of a node that is gone ends."""
-KEEP_EVERY = 15.0
+KEEP_ALIVE_INTERVAL = 15.0  # seconds
 """Between two signs of life of the node that has the turn."""
-ETCD_TIMEOUT = 5.0
-SILENCE_LIMIT = 30.0
+ETCD_TIMEOUT = 5.0  # seconds
+ETCD_DEADLINE = 30.0  # seconds
 """Without an answer of etcd, after which a node goes on alone: its API server has no data either."""
-KUBELET_LIMIT = 300.0
+KUBELET_TIMEOUT = 300.0  # seconds
 """For the kubelet to take what it is offered; then a node gives its turn back."""
 
 
@@ -68,7 +68,7 @@ class PodChange:
 
     @property
     def may_serve(self) -> bool:
-        """Whether somebody may notice when the pod is replaced."""
+        """Whether a client may notice when the pod is replaced."""
         return self.progress in {Progress.OUTDATED, Progress.READY}
 
 
@@ -76,7 +76,7 @@ type Changes = Mapping[str, PodChange]
 
 
 def make_version(pod: Mapping[str, Any]) -> str:
-    """What tells versions of a pod apart; the same in the kubelet's copy, which has defaults filled in."""
+    """What distinguishes versions of a pod; the same in the kubelet's copy, which has defaults filled in."""
     annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
     own = {name: value for name, value in annotations.items() if name.startswith(OWN_ANNOTATIONS)}
     containers: Sequence[Mapping[str, Any]] = pod["spec"].get("containers") or ()
@@ -117,7 +117,7 @@ def choose(changes: Changes, *, has_turn: bool) -> list[str]:
 
 def is_underway(changes: Changes, *, seconds: float) -> bool:
     """Whether a pod is not ready, or not seen by the kubelet, which was last offered one ``seconds`` ago."""
-    waiting = {Progress.UNSEEN, Progress.OUTDATED} if seconds < KUBELET_LIMIT else set[Progress]()
+    waiting = {Progress.UNSEEN, Progress.OUTDATED} if seconds < KUBELET_TIMEOUT else set[Progress]()
     return any(one.progress in {Progress.STARTING, *waiting} for one in changes.values())
 
 
@@ -129,7 +129,7 @@ class Store(Protocol):
         ...
 
 
-class Turn:
+class RolloutLock:
     """This node's turn among the control plane nodes."""
 
     def __init__(self, store: Store) -> None:
@@ -144,12 +144,12 @@ class Turn:
     async def take(self, node: str) -> str:
         """Take the turn, or keep it. Why the node has to wait for it; empty when it need not."""
         now = trio.current_time()
-        if self._may_hold and now - self._kept < KEEP_EVERY:
+        if self._may_hold and now - self._kept < KEEP_ALIVE_INTERVAL:
             return ""
         try:
             with trio.fail_after(ETCD_TIMEOUT):
                 async with self._store.local() as client:
-                    await take_lock(client, STATIC_PODS, node, self._lease, LEASE_SECONDS)
+                    await take_lock(client, STATIC_PODS, node, self._lease, LEASE_TTL)
         except LockedError as error:
             self._may_hold, self._silent_since, self.holder = False, None, error.holder
             return f"{error.holder} changes its own and is not ready"
@@ -158,11 +158,11 @@ class Turn:
             if self._silent_since is None:
                 self._silent_since = now
             text = getattr(error, "message", "") or str(error) or "no answer"
-            return "" if now - self._silent_since > SILENCE_LIMIT else f"etcd: {text}"
+            return "" if now - self._silent_since > ETCD_DEADLINE else f"etcd: {text}"
         self._may_hold, self._kept, self._silent_since, self.holder = True, now, None, ""
         return ""
 
-    async def give_back(self, node: str) -> None:
+    async def release(self, node: str) -> None:
         """Let the next node go on; without etcd's answer it does when the lease ends."""
         if not self._may_hold:
             return
@@ -170,6 +170,6 @@ class Turn:
         with trio.move_on_after(ETCD_TIMEOUT):
             try:
                 async with self._store.local() as client:
-                    await free_all(client, STATIC_PODS, node)
+                    await release_all(client, STATIC_PODS, node)
             except (RpcError, OSError):
                 pass

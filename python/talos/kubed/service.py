@@ -13,10 +13,10 @@ from talos.api.rpc import Call, Code, Handler, RpcError, Send
 from talos.config.active import parse_active
 from talos.config.kubeconfig import Kubeconfig, format_kubeconfig
 from talos.config.model import Config
-from talos.daemon.machine_type import require_control_plane
 from talos.kubed.controllers.certificates import LIFETIME, MASTERS, load_authority
 from talos.pki.authority import Usage
 from talos.pki.certificate import join_certificates
+from talos.process.machine_type import require_control_plane
 from talos.resource import ids
 from talos.resource.state import NotFoundError, State
 

@@ -6,12 +6,12 @@ https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requ
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from talos.kubed.serving_names import Names
 from talos.pki.csr import parse_csr
 from talos.system.errors import UserError
 
@@ -23,16 +23,8 @@ SERVER = "server auth"
 type Request = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
-    """What a node is called: names and addresses, as others than its kubelet have them."""
-
-    dns_names: frozenset[str]
-    ips: frozenset[str]
-
-
 def is_decided(request: Request) -> bool:
-    """Whether somebody has approved or denied it."""
+    """Whether it was approved or denied."""
     conditions = request.get("status", {}).get("conditions", ())
     return any(one["type"] in ("Approved", "Denied") for one in conditions)
 
@@ -76,4 +68,5 @@ def _check_names(found: x509.CertificateSigningRequest, known: Names) -> str:
     if len(list(names)) != len(dns_names) + len(ips):
         return "it has other names than of hosts and addresses"
     strangers = sorted((dns_names - known.dns_names) | (ips - known.ips))
-    return f"the node is not known as {', '.join(strangers)}" if strangers else ""
+    texts = [f"{one} ({known.reasons[one]})" if one in known.reasons else one for one in strangers]
+    return f"the node is not known as {', '.join(texts)}" if texts else ""

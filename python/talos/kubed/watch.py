@@ -26,13 +26,15 @@ async def follow(
     """Hand over the objects of a collection, then every change, until KubernetesError.
 
     ``selector`` is one of fields, such as ``metadata.name=one``. An object that went away between two
-    tries is not reported as deleted: whoever begins anew begins with nothing.
+    tries is not reported as deleted: a reader that begins anew begins with nothing.
     """
     query = f"{collection}?fieldSelector={quote(selector)}"
-    listed = await connect().call("GET", query)
-    version = listed["metadata"]["resourceVersion"]
-    for found in listed["items"]:
-        await handle("ADDED", found)
+    version = ""
+    # Part by part: what a kubelet puts into its requests never has to be in memory at once.
+    async for page in connect().pages(query):
+        version = page["metadata"]["resourceVersion"]
+        for found in page["items"]:
+            await handle("ADDED", found)
     while True:
         async with _open_stream(connect(), make_path(query, version)) as events:
             async for event in events:
@@ -57,14 +59,14 @@ async def keep_following(
     """
     began = trio.current_time()
 
-    async def note(event: str, found: Object) -> None:
+    async def record(event: str, found: Object) -> None:
         nonlocal began
         began = trio.current_time()
         await handle(event, found)
 
     while True:
         try:
-            await follow(connect, collection, selector, note)
+            await follow(connect, collection, selector, record)
         except KubernetesError as error:
             report(error)
         await trio.sleep(find_pause(began, least_pause))
@@ -101,4 +103,4 @@ def _read(watch: Watch, path: str, events: trio.MemorySendChannel[Object]) -> No
         for event in watch.read(path):
             trio.from_thread.run(events.send, event)
     except (trio.BrokenResourceError, trio.Cancelled, trio.RunFinishedError):
-        return  # nobody reads any more
+        return  # the reader is gone

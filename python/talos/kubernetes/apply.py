@@ -39,7 +39,7 @@ async def find_place(client: KubernetesClient, manifest: Mapping[str, Any]) -> P
 async def apply(
     client: KubernetesClient, place: Place, manifest: Mapping[str, Any], *, dry_run: bool = False
 ) -> Reply:
-    """Apply an object as ours, also fields that somebody else has set; what is there then."""
+    """Apply an object as ours, also fields that another manager has set; what is there then."""
     query = f"fieldManager={MANAGER}&force=true{'&dryRun=All' if dry_run else ''}"
     return await client.call("PATCH", f"{place.path}?{query}", mark(manifest), kind=APPLY)
 

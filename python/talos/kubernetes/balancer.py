@@ -6,13 +6,14 @@ from typing import Any
 
 import trio
 
+from talos.kubernetes.places import Place, Places
+
 type Endpoint = tuple[str, int]
 
-CONNECT_SECONDS = 3.0
+CONNECT_TIMEOUT = 3.0  # seconds
 """For a server to accept; after this the next one is tried."""
-REST_SECONDS = 10.0
+FAILED_SERVER_DELAY = 10.0
 """Seconds for which a server that did not answer is only asked when no other one does."""
-MAX_CONNECTIONS = 1024
 MAX_UNANSWERED = 16384
 """Bytes of a client that are kept for another server: a record of TLS, more than a handshake begins with."""
 _BLOCK = 65536
@@ -26,21 +27,23 @@ class _Server:
 
     @property
     def is_healthy(self) -> bool:
-        return trio.current_time() - self.failed_at > REST_SECONDS
+        return trio.current_time() - self.failed_at > FAILED_SERVER_DELAY
 
 
 class Balancer:
     """Servers in turn, those first that have not failed lately. ``report`` gets each one's health.
+
+    Connections are bounded by ``places``; one that gets none is closed.
 
     A server that stops has accepted connections that it does not answer any more. Such a connection goes on
     at another server, which gets what the client has said so far. In TLS that is the first message of the
     handshake, which asks for nothing yet.
     """
 
-    def __init__(self, report: Callable[[Endpoint, bool], Any]) -> None:
+    def __init__(self, report: Callable[[Endpoint, bool], Any], places: Places | None = None) -> None:
         self._servers: list[_Server] = []
         self._report = report
-        self._free = trio.CapacityLimiter(MAX_CONNECTIONS)
+        self._places = places or Places()
 
     def set_endpoints(self, endpoints: Sequence[Endpoint]) -> None:
         """The servers from now on; connections to others stay."""
@@ -49,22 +52,31 @@ class Balancer:
 
     async def serve(self, client: trio.SocketStream) -> None:
         """Pass bytes both ways until both sides have ended, or one has failed."""
-        async with self._free, client:
-            exchange = _Exchange(client)
-            for server in sorted(self._servers, key=lambda one: not one.is_healthy):
-                upstream = await self._connect(server)
-                if upstream is None:
-                    continue
-                async with upstream:
-                    await exchange.run(upstream)
-                if not exchange.may_move:
-                    return
-                if exchange.unanswered:  # else the server may have grown tired of a silent client
-                    self._note(server, healthy=False)
+        async with client:
+            place = self._places.take(client.socket)
+            if place is None:
+                return
+            try:
+                with place.scope:
+                    await self._serve(_Exchange(client, place))
+            finally:
+                self._places.leave(place)
+
+    async def _serve(self, exchange: "_Exchange") -> None:
+        for server in sorted(self._servers, key=lambda one: not one.is_healthy):
+            upstream = await self._connect(server)
+            if upstream is None:
+                continue
+            async with upstream:
+                await exchange.run(upstream)
+            if not exchange.may_move:
+                return
+            if exchange.unanswered:  # else the server may have grown tired of a silent client
+                self._note(server, healthy=False)
 
     async def _connect(self, server: _Server) -> trio.SocketStream | None:
         stream: trio.SocketStream | None = None
-        with trio.move_on_after(CONNECT_SECONDS):
+        with trio.move_on_after(CONNECT_TIMEOUT):
             try:
                 stream = await trio.open_tcp_stream(*server.endpoint)
             except OSError:
@@ -86,6 +98,7 @@ class _Exchange:
     """What a client and a server say to each other."""
 
     client: trio.SocketStream
+    place: Place
     may_move: bool = True
     """Whether another server may take over: the client waits, and has had no answer."""
     unanswered: bytes = b""
@@ -120,6 +133,7 @@ class _Exchange:
         except _FAILED:
             self._stay()
             raise
+        self.place.note_use()
         if self.may_move:
             self.unanswered += block
             if not block or len(self.unanswered) > MAX_UNANSWERED:
@@ -134,6 +148,7 @@ class _Exchange:
                 return False
             self._stay()
             while block:
+                self.place.note_use()
                 await self.client.send_all(block)
                 block = await server.receive_some(_BLOCK)
             await self.client.send_eof()

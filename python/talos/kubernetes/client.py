@@ -13,24 +13,29 @@ import os
 import ssl
 import time
 from base64 import b64decode
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import yaml
 
 from talos.system.errors import UserError
 
-TIMEOUT = 15.0
+TIMEOUT = 15.0  # seconds
 MAX_REPEATS = 3
 """Of a request that an API server which stops has not taken; the next server gets it, if there is one."""
-MAX_PAUSE = 5.0
+MAX_RETRY_DELAY = 5.0
 """Seconds that such an API server may ask for before a request is repeated."""
 MAX_REPLY = 16 << 20
+"""Bytes of an answer; a longer one is an error. Parsed it takes several times as much memory."""
+MAX_PAGE = 4 << 20
+"""Bytes of a part of a list. One object has 1.5 MiB at most, as etcd has it by default."""
+PAGE_LIMIT = 100
+"""Objects of a part, unless they are so large that fewer are asked for."""
 POD_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where the kubelet puts what a pod's account needs."""
 JSON = "application/json"
@@ -51,6 +56,10 @@ class KubernetesError(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+class TooLongError(KubernetesError):
+    """The answer has more bytes than its caller takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,15 +116,49 @@ class KubernetesClient:
         return KubernetesClient(replace(self._access, server=server), self._in_thread)
 
     async def call(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, kind: str = JSON
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        kind: str = JSON,
+        max_reply: int = MAX_REPLY,
     ) -> Reply:
-        """One request; KubernetesError when it is refused or the API can't be reached."""
-        return await self._in_thread(partial(self.call_now, method, path, body, kind=kind))
+        """One request; KubernetesError when it is refused, not answered, or the answer is no JSON object."""
+        return await self._in_thread(
+            partial(self.call_now, method, path, body, kind=kind, max_reply=max_reply)
+        )
+
+    async def pages(self, path: str) -> AsyncGenerator[Reply]:
+        """A list in parts, which no number and size of objects makes longer than is taken; KubernetesError.
+
+        https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks
+        """
+        limit, token, mark = PAGE_LIMIT, "", "&" if "?" in path else "?"
+        while True:
+            part = f"{path}{mark}limit={limit}{f'&continue={quote(token)}' if token else ''}"
+            try:
+                page = await self.call("GET", part, max_reply=MAX_PAGE)
+            except TooLongError:
+                if limit == 1:
+                    raise
+                limit = max(limit // 8, 1)
+                continue
+            if not isinstance(page.get("items"), list):
+                raise KubernetesError(0, f"{path}: the answer is no list")
+            yield page
+            token = str(page.get("metadata", {}).get("continue") or "")
+            if not token:
+                return
+
+    async def list_all(self, path: str) -> Sequence[Any]:
+        """All objects of a collection; KubernetesError."""
+        return [item async for page in self.pages(path) for item in page["items"]]
 
     async def is_ready(self) -> bool:
         """Whether the API answers, and all that it needs to be of use is there."""
         try:
-            await self.call("GET", "/readyz")
+            await self.read_text("/readyz")
         except KubernetesError:
             return False
         return True
@@ -168,24 +211,28 @@ class KubernetesClient:
             text = answer.decode(errors="replace")
             if status >= HTTPStatus.BAD_REQUEST:
                 raise KubernetesError(status, text[:200])
-            if len(answer) >= MAX_REPLY:
-                raise KubernetesError(0, f"{path} has more than {MAX_REPLY >> 20} MiB")
             return {"text": text}
 
         return str((await self._in_thread(read))["text"])
 
     def call_now(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, kind: str = JSON
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        kind: str = JSON,
+        max_reply: int = MAX_REPLY,
     ) -> Reply:
         """The same as :meth:`call` in the caller's thread."""
-        status, answer = self._request(method, path, body, kind=kind, accept=JSON)
-        try:
-            reply = cast("Reply", json.loads(answer)) if answer else {}
-        except ValueError:  # an answer in plain text
-            reply = {"message": answer[:200].decode(errors="replace").strip()}
+        status, answer = self._request(method, path, body, kind=kind, accept=JSON, max_reply=max_reply)
+        reply = _parse(answer)
         if status >= HTTPStatus.BAD_REQUEST:
-            message = str(reply.get("message") or HTTPStatus(status).phrase)
-            raise KubernetesError(status, message)
+            message = str((reply or {}).get("message") or answer[:200].decode(errors="replace").strip())
+            raise KubernetesError(status, message or HTTPStatus(status).phrase)
+        if reply is None:
+            start = answer[:80].decode(errors="replace")
+            raise KubernetesError(0, f"{self._host}:{self._port}: {path} is no JSON: {start!r}")
         return reply
 
     def _request(
@@ -196,9 +243,11 @@ class KubernetesClient:
         *,
         kind: str = JSON,
         accept: str = "*/*",
+        max_reply: int = MAX_REPLY,
     ) -> tuple[int, bytes]:
         headers = self.headers | {"Content-Type": kind, "Accept": accept}
-        send = partial(self._send, method, path, None if body is None else json.dumps(body), headers)
+        text = None if body is None else json.dumps(body)
+        send = partial(self._send, method, path, text, headers, max_reply + 1)
         try:
             for _ in range(MAX_REPEATS):
                 try:
@@ -208,24 +257,39 @@ class KubernetesClient:
                         raise
                     continue
                 if pause is None:
-                    return status, answer
+                    return status, self._check(answer, path, max_reply)
                 time.sleep(pause)
             status, answer, _ = send()
         except (OSError, http.client.HTTPException) as error:
             raise KubernetesError(0, f"{self._host}:{self._port}: {error}") from error
-        return status, answer
+        return status, self._check(answer, path, max_reply)
+
+    @staticmethod
+    def _check(answer: bytes, path: str, max_reply: int) -> bytes:
+        if len(answer) > max_reply:
+            raise TooLongError(0, f"{path} has more than {max_reply >> 20} MiB")
+        return answer
 
     def _send(
-        self, method: str, path: str, text: str | None, headers: Mapping[str, str]
+        self, method: str, path: str, text: str | None, headers: Mapping[str, str], max_bytes: int
     ) -> tuple[int, bytes, float | None]:
-        """One request: its status, its body, and the seconds to wait if it is to be repeated."""
+        """One request: its status, so much of its body, and the seconds to wait if it is to be repeated."""
         connection = self.open()
         try:
             connection.request(method, path, text, headers)
             response = connection.getresponse()
-            return response.status, response.read(MAX_REPLY), _find_pause(response)
+            return response.status, response.read(max_bytes), _find_pause(response)
         finally:
             connection.close()
+
+
+def _parse(answer: bytes) -> Reply | None:
+    """The object that an answer is, none when it is something else. Nothing is an empty one."""
+    try:
+        reply: object = json.loads(answer) if answer else {}
+    except (ValueError, RecursionError):
+        return None
+    return cast("Reply", reply) if isinstance(reply, dict) else None
 
 
 def _find_pause(response: http.client.HTTPResponse) -> float | None:
@@ -233,7 +297,7 @@ def _find_pause(response: http.client.HTTPResponse) -> float | None:
     asked = response.headers.get("Retry-After", "")
     if response.status != HTTPStatus.SERVICE_UNAVAILABLE or not asked.isdecimal():
         return None
-    return min(float(asked), MAX_PAUSE)
+    return min(float(asked), MAX_RETRY_DELAY)
 
 
 def make_context(access: Access) -> ssl.SSLContext:

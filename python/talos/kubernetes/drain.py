@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 from talos.kubernetes.client import MERGE, KubernetesClient, KubernetesError
 
-LOOK_EVERY = 1.0
+POLL_INTERVAL = 1.0
 """Seconds between two looks at the pods that are ending."""
-REFUSED_PAUSE = 5.0
+REFUSED_RETRY_INTERVAL = 5.0
 """Seconds until a refused eviction is tried again, as upstream."""
 MIRROR = "kubernetes.io/config.mirror"
 
@@ -62,7 +62,7 @@ async def drain(
         for name, reason in refused.items() - reported:
             report(f"{name} stays for now: {reason}")
         reported |= refused.items()
-        pause = REFUSED_PAUSE if len(refused) == len(pods) else LOOK_EVERY
+        pause = REFUSED_RETRY_INTERVAL if len(refused) == len(pods) else POLL_INTERVAL
         if now() + pause > end:
             return [f"{name}: {refused.get(name, 'not ended yet')}" for name in map(describe, pods)]
         await sleep(pause)
@@ -70,7 +70,7 @@ async def drain(
 
 async def list_evictable(client: KubernetesClient, node: str) -> Sequence[Pod]:
     """The pods that have to leave a node before it goes down."""
-    pods = (await client.call("GET", f"/api/v1/pods?fieldSelector=spec.nodeName%3D{quote(node)}"))["items"]
+    pods = await client.list_all(f"/api/v1/pods?fieldSelector=spec.nodeName%3D{quote(node)}")
     return [pod for pod in pods if is_evictable(pod)]
 
 

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 from talos.kubernetes.client import MAX_REPLY, KubernetesClient, KubernetesError
 
-PERIOD = 300.0
+WATCH_TIMEOUT = 300.0
 """Seconds after which the server ends a watch, which is then begun again where it was."""
-SPARE = 15.0
+TIMEOUT_MARGIN = 15.0
 """Seconds beyond the period until a server counts as lost."""
 KEEPALIVE = {socket.TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}
 """Seconds, seconds and number: how a connection whose other end is gone is noticed."""
@@ -24,14 +24,30 @@ type Object = Mapping[str, Any]
 
 def make_path(query: str, version: str) -> str:
     """The path of a watch that begins where a list, or another watch, ended."""
-    return f"{query}&watch=1&resourceVersion={version}&timeoutSeconds={PERIOD:.0f}&allowWatchBookmarks=1"
+    ends = f"timeoutSeconds={WATCH_TIMEOUT:.0f}"
+    return f"{query}&watch=1&resourceVersion={version}&{ends}&allowWatchBookmarks=1"
 
 
 def check_event(event: Object) -> Object:
     """The object of an event; KubernetesError when it is the end of the watch."""
     found: Object = event["object"]
     if event["type"] == "ERROR":
-        raise KubernetesError(int(found.get("code", 0)), str(found.get("message")))
+        code: object = found.get("code")
+        raise KubernetesError(code if isinstance(code, int) else 0, str(found.get("message")))
+    return found
+
+
+def _parse_event(line: bytes, status: int) -> Object:
+    """An event and its object; ValueError, and KubernetesError where the API refuses with one Status."""
+    event: object = json.loads(line)
+    if not isinstance(event, dict):
+        raise ValueError("an event that is no object")  # noqa: TRY004 - the content is wrong, not a caller
+    found = cast("Object", event)
+    if "type" not in found:
+        raise KubernetesError(status, str(found.get("message")))
+    inner: object = found.get("object")
+    if not isinstance(inner, dict):
+        raise ValueError("an event without an object")  # noqa: TRY004 - likewise
     return found
 
 
@@ -40,7 +56,7 @@ class Watch:
 
     def __init__(self, client: KubernetesClient) -> None:
         self._client = client
-        self._connection = client.open(PERIOD + SPARE)
+        self._connection = client.open(WATCH_TIMEOUT + TIMEOUT_MARGIN)
 
     def read(self, path: str) -> Generator[Object]:
         """The events until the server ends them; KubernetesError. Blocks."""
@@ -53,11 +69,8 @@ class Watch:
             connection.request("GET", path, headers=self._client.headers)
             response = connection.getresponse()
             while line := response.readline(MAX_REPLY):
-                event = cast("Object", json.loads(line))
-                if "type" not in event:  # the API refuses with one Status
-                    raise KubernetesError(response.status, str(event.get("message")))
-                yield event
-        except (OSError, HTTPException, ValueError) as error:
+                yield _parse_event(line, response.status)
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
             raise KubernetesError(0, f"{connection.host}:{connection.port}: {error}") from error
         finally:
             connection.close()

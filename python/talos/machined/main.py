@@ -23,8 +23,8 @@ def _run() -> None:
     # What is imported stays: looking through it again and again would take a tenth of the time.
     gc.disable()
     # Imported here, so that a failing import is logged, too.
-    from talos.daemon.generated import use_generated
-    from talos.daemon.lazy import delay_seldom_used
+    from talos.startup.generated import use_generated
+    from talos.startup.lazy import delay_seldom_used
 
     delay_seldom_used()
     use_generated()

@@ -5,8 +5,9 @@ mappings; ``prerouting`` sees it before Kubernetes' services send it elsewhere, 
 to the rules, too.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from ipaddress import ip_interface
+from typing import cast
 
 from talos.api.common.common_pb2 import NetIPPrefix
 from talos.api.definitions import enums_pb2
@@ -22,11 +23,12 @@ from talos.api.definitions.network_pb2 import (
     NfTablesRule,
     PortRange,
 )
-from talos.config import effective
 from talos.config.documents.network.network_default_action import NetworkDefaultActionConfig
 from talos.config.documents.network.network_rule import NetworkRuleConfig
+from talos.config.effective import machine as effective
 from talos.config.model import Config
 from talos.networkd.addresses import make_prefix, number
+from talos.networkd.packet_filter import NEIGHBOUR_DISCOVERY
 from talos.system.net.links import Interface
 
 INGRESS, PREROUTING = "ingress", "prerouting"
@@ -47,7 +49,7 @@ _REFUSED_ICMP = (
     enums_pb2.ICMP_TYPE_ADDRESS_MASK_REQUEST,
     enums_pb2.ICMP_TYPE_ADDRESS_MASK_REPLY,
 )
-"""They reveal the node's clock and network to anybody, CVE-1999-0524."""
+"""They reveal the node's clock and network to any machine, CVE-1999-0524."""
 
 _ACCEPT, _DROP = enums_pb2.VERDICT_ACCEPT, enums_pb2.VERDICT_DROP
 
@@ -119,6 +121,11 @@ def _make_blocking(config: Config) -> list[NfTablesRule]:
             layer4=NfTablesLayer4Match(protocol=enums_pb2.PROTOCOL_ICMP, match_icmp_type=refused),
         ),
     ]
+    # Outside of the limit: without it a flood of pings ends IPv6, as no neighbour is found any more.
+    kinds = cast("Sequence[enums_pb2.NethelpersICMPType]", NEIGHBOUR_DISCOVERY)  # the enum has few of them
+    discovery = NfTablesICMPTypeMatch(types=kinds)
+    neighbours = NfTablesLayer4Match(protocol=enums_pb2.PROTOCOL_ICM_PV6, match_icmp_type=discovery)
+    rules.append(_rule(_ACCEPT, layer4=neighbours))
     for protocol in (enums_pb2.PROTOCOL_ICMP, enums_pb2.PROTOCOL_ICM_PV6):
         rule = _rule(_ACCEPT, layer4=NfTablesLayer4Match(protocol=protocol))
         rule.match_limit.CopyFrom(NfTablesLimitMatch(packet_rate_per_second=ICMP_PER_SECOND))

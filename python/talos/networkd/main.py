@@ -2,9 +2,6 @@
 
 import trio
 
-from talos.daemon.host import mirrored_state, run_controller_daemon
-from talos.daemon.ready import notify_ready
-from talos.daemon.run import Daemon, run
 from talos.networkd.controllers.address_spec import AddressSpecController
 from talos.networkd.controllers.config_layers import (
     CmdlineConfigController,
@@ -35,6 +32,9 @@ from talos.networkd.controllers.simple_status import make_simple_status_controll
 from talos.networkd.controllers.static_host import StaticHostController
 from talos.networkd.dhcp.wire import OpenWire, open_packets
 from talos.networkd.dhcp6.wire import OpenWire6, open_socket
+from talos.process.host import mirrored_state, run_controller_daemon
+from talos.process.ready import notify_ready
+from talos.process.run import Daemon, run
 from talos.resource import ids
 from talos.resource.changes import wait_for
 from talos.resource.controller.controller import Controller
@@ -43,7 +43,7 @@ from talos.system.logging import Log
 from talos.system.net.kernel_links import open_links
 from talos.system.net.links import Links
 
-DEVICES_SECONDS = 30.0
+DEVICES_TIMEOUT = 30.0
 """Seconds that networkd waits for udevd. A link that is in use can still be renamed."""
 
 
@@ -103,10 +103,10 @@ async def serve_network(daemon: Daemon) -> None:
 
 async def wait_for_devices(state: State, log: Log) -> None:
     """Wait until devices have their names, up to a limit: reachability matters more than names."""
-    with trio.move_on_after(DEVICES_SECONDS) as waiting:
+    with trio.move_on_after(DEVICES_TIMEOUT) as waiting:
         await wait_for(state, *ids.DEVICES_STATUS, lambda resource: resource.spec.ready)
     if waiting.cancelled_caught:
-        log.warning(f"devices are not ready after {DEVICES_SECONDS:.0f} s; links are used as they are")
+        log.warning(f"devices are not ready after {DEVICES_TIMEOUT:.0f} s; links are used as they are")
 
 
 def main() -> None:

@@ -22,6 +22,10 @@ _HEADERS = {nft.IPV4: 40, nft.IPV6: 60}
 """Bytes of the headers of IP and TCP together."""
 
 type Ranges = tuple[tuple[int, int], ...]
+NEIGHBOUR_DISCOVERY = (133, 134, 135, 136)
+"""ICMPv6: solicitations and advertisements of routers and neighbours, RFC 4861 section 4."""
+_LOCAL_HOP_LIMIT = 255
+"""Of every valid one, so that it is from the link (sections 6.1 and 7.1)."""
 
 
 def make_chain(name: str, spec: NfTablesChainSpec) -> Chain:
@@ -132,7 +136,10 @@ def _match_layer4(match: NfTablesLayer4Match) -> list[Expression]:
     if match.HasField("match_destination_port") and match.match_destination_port.ranges:
         found += nft.match_port(_ports(match.match_destination_port), source=False)
     if match.HasField("match_icmp_type") and match.match_icmp_type.types:
-        ranges = _merge((int(number), int(number)) for number in match.match_icmp_type.types)
+        types = {int(number) for number in match.match_icmp_type.types}
+        if match.protocol == enums_pb2.PROTOCOL_ICM_PV6 and types <= set(NEIGHBOUR_DISCOVERY):
+            found += nft.match_hop_limit(_LOCAL_HOP_LIMIT)
+        ranges = _merge((number, number) for number in types)
         found += nft.match_icmp_type(Lookup(members=Members(ranges=ranges, size=1, type=nft.TYPE_ICMP)))
     return found
 

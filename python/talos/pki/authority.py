@@ -78,9 +78,8 @@ class CertificateAuthority:
     def from_pem(cls, crt: bytes, key: bytes, *, where: str = "CA") -> "CertificateAuthority":
         """Load an authority.
 
-        Raises:
-            UserError: when one of the two can't be parsed, they don't belong together,
-                or the certificate is no CA's.
+        UserError: when one of the two can't be parsed, they don't belong together,
+            or the certificate is no CA's.
         """
         certificate = parse_certificate(crt, where=f"{where}.crt")
         private = parse_key(key, where=f"{where}.key")
@@ -144,8 +143,7 @@ class CertificateAuthority:
         ``organizations``, when given, replace those of the request: they are roles,
         and a server certificate must not carry any.
 
-        Raises:
-            UserError: when the request can't be parsed or its signature is wrong.
+        UserError: when the request can't be parsed or its signature is wrong.
         """
         request = parse_csr(csr, where=where)
         subject = request.subject
@@ -177,8 +175,7 @@ class CertificateAuthority:
 def check_authority(certificate: x509.Certificate, *, where: str) -> None:
     """Refuse a certificate that is no CA's.
 
-    Raises:
-        UserError: when it is not one.
+    UserError: when it is not one.
     """
     try:
         constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints)

@@ -45,8 +45,7 @@ def join_certificates(found: Iterable[PEMEncodedCertificate]) -> bytes:
 def parse_certificate(pem: bytes, *, where: str = "certificate") -> x509.Certificate:
     """The first certificate of a PEM text.
 
-    Raises:
-        UserError: when there is none or it is damaged.
+    UserError: when there is none or it is damaged.
     """
     return parse_certificates(pem, where=where)[0]
 
@@ -54,8 +53,7 @@ def parse_certificate(pem: bytes, *, where: str = "certificate") -> x509.Certifi
 def parse_certificates(pem: bytes, *, where: str = "certificate") -> list[x509.Certificate]:
     """Every certificate of a PEM text, at least one.
 
-    Raises:
-        UserError: when there is none or one is damaged.
+    UserError: when there is none or one is damaged.
     """
     blocks = _CERTIFICATE_PEM.findall(pem)
     if not blocks:

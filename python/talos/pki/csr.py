@@ -20,7 +20,7 @@ _CSR_PEM = re.compile(
     rb"[A-Za-z0-9+/=\s]++-----END (?P=type)CERTIFICATE REQUEST-----"
 )
 
-_LONGEST = 64 * 1024  # bytes of PEM; any holder of a worker's token may send one
+_MAX_PEM = 64 * 1024  # bytes of PEM; any holder of a worker's token may send one
 
 
 def make_csr(
@@ -42,11 +42,10 @@ def make_csr(
 def parse_csr(pem: bytes, *, where: str = "certificate request") -> x509.CertificateSigningRequest:
     """Read a request and check that it is signed with its own key.
 
-    Raises:
-        UserError: when it is no request, is damaged, or its signature is wrong.
+    UserError: when it is no request, is damaged, or its signature is wrong.
     """
-    if len(pem) > _LONGEST:
-        raise UserError("too long for a certificate request", where=where, hint=f"at most {_LONGEST} bytes")
+    if len(pem) > _MAX_PEM:
+        raise UserError("too long for a certificate request", where=where, hint=f"at most {_MAX_PEM} bytes")
     found = _CSR_PEM.search(pem)
     if found is None:
         raise UserError(

@@ -34,7 +34,7 @@ _KEY_PEM = re.compile(
     rb"[A-Za-z0-9+/=\s]++-----END (?P=type)PRIVATE KEY-----"
 )
 
-_LONGEST = 64 * 1024  # bytes of PEM; RSA of 16384 bits has 13 KiB
+_MAX_PEM = 64 * 1024  # bytes of PEM; RSA of 16384 bits has 13 KiB
 _RSA_EXPONENT = 65537
 _MINIMUM_RSA_BITS = 2048  # NIST SP 800-131A: anything shorter is disallowed
 
@@ -74,11 +74,10 @@ def public_key_to_pem(key: PrivateKey) -> bytes:
 def parse_key(pem: bytes, *, where: str = "key") -> PrivateKey:
     """Read a PEM key of any of the kinds above, or PKCS#8 under its usual label.
 
-    Raises:
-        UserError: when it is not such a key.
+    UserError: when it is not such a key.
     """
-    if len(pem) > _LONGEST:
-        raise UserError("too long for a private key", where=where, hint=f"at most {_LONGEST} bytes")
+    if len(pem) > _MAX_PEM:
+        raise UserError("too long for a private key", where=where, hint=f"at most {_MAX_PEM} bytes")
     found = _KEY_PEM.search(pem)
     if found is None:
         raise UserError("no private key in PEM form", where=where, hint=_describe(pem))

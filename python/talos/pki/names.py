@@ -75,8 +75,7 @@ def signature_hash(key: PrivateKey) -> hashes.SHA256 | hashes.SHA384 | hashes.SH
 def parse_ip(text: IPAddress | str) -> IPAddress:
     """An address of a flag or a request.
 
-    Raises:
-        UserError: when it is none.
+    UserError: when it is none.
     """
     if not isinstance(text, str):
         return text

@@ -10,8 +10,7 @@ from talos.config.talosconfig.places import open_talosconfig, save
 def add_context(own: TalosConfig, destination: str = "") -> tuple[str, Path]:
     """Merge the cluster's context into the user's file and select it.
 
-    Returns:
-        What the context is called there (a name that is taken gets a number), and the file.
+    What the context is called there (a name that is taken gets a number), and the file.
     """
     user, path = open_talosconfig(destination)
     merged, _ = user.merge(own)

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from ipaddress import ip_network
 
-from talos.config import contract, effective
+from talos.config import contract
 from talos.config.change.patch import Patch, apply_patches, parse_patch
 from talos.config.check.validate import Mode, check
+from talos.config.effective import machine as effective
 from talos.config.generate.config import generate_config, generate_talosconfig, render
 from talos.config.generate.options import GenerateOptions
 from talos.config.model import MachineType

@@ -32,9 +32,9 @@ log = logging.getLogger(__name__)
 
 SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1}
 # As the kernel command line's panic=10 on metal.
-PANIC_SECONDS = 10.0
+PANIC_DELAY = 10.0
 # How long nodes may take to stop in an orderly way.
-STOP_SECONDS = 60.0
+STOP_TIMEOUT = 60.0  # seconds
 
 # Bytes after which a console's file is put aside at the next start of its node.
 MAX_CONSOLE = 16 << 20
@@ -198,7 +198,7 @@ class Launcher:
             case Outcome.POWER_OFF:
                 node.state, node.restart_at = NodeState.STOPPED, None
             case Outcome.CRASH:
-                node.state, node.restart_at = NodeState.RESTARTING, time.monotonic() + PANIC_SECONDS
+                node.state, node.restart_at = NodeState.RESTARTING, time.monotonic() + PANIC_DELAY
         self._record()
 
     def _reboot_marked(self) -> None:
@@ -231,12 +231,12 @@ class Launcher:
                     self._start(node)
                 except (StartError, OSError):
                     log.exception("node %s could not be started again", node.request.name)
-                    node.restart_at = now + PANIC_SECONDS
+                    node.restart_at = now + PANIC_DELAY
                 self._record()
 
     def _stop(self) -> None:
         log.info("stopping the nodes")
-        end = time.monotonic() + STOP_SECONDS
+        end = time.monotonic() + STOP_TIMEOUT
         for node in self._nodes:
             node.restart_at = None
             if node.pid:

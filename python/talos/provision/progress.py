@@ -1,4 +1,4 @@
-"""Telling the user how far a cluster is: live lines on a terminal, plain ones elsewhere."""
+"""Shows the user how far a cluster is: live lines on a terminal, plain ones elsewhere."""
 
 import sys
 import time
@@ -11,7 +11,7 @@ class Progress(Protocol):
     """Where progress goes. A step begins and ends; within it, details may come."""
 
     def begin(self, text: str) -> None:
-        """A step begins; the one before it has ended well."""
+        """A step begins; the one before it has succeeded."""
         ...
 
     def detail(self, text: str) -> None:
@@ -19,7 +19,7 @@ class Progress(Protocol):
         ...
 
     def end(self) -> None:
-        """The last step has ended well."""
+        """The last step has succeeded."""
         ...
 
     def fail(self) -> None:
@@ -37,7 +37,7 @@ class Silent:
         """Something happened."""
 
     def end(self) -> None:
-        """All went well."""
+        """Everything has succeeded."""
 
     def fail(self) -> None:
         """It failed."""
@@ -61,7 +61,7 @@ class Lines:
         self._last = text
 
     def end(self) -> None:
-        """All went well."""
+        """Everything has succeeded."""
 
     def fail(self) -> None:
         """It failed."""
@@ -93,7 +93,7 @@ class Live:
         self._status.update(f"{self._text} … [dim]{text}[/dim]")
 
     def end(self) -> None:
-        """All went well."""
+        """Everything has succeeded."""
         self._finish("[green]✓[/green]")
         self._status.stop()
 

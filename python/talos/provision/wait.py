@@ -14,7 +14,7 @@ from talos.system.errors import UserError
 
 API_PORT = 50000
 # Between two tries, and for one of them, in seconds.
-_PAUSE = 0.05
+_POLL_INTERVAL = 0.05
 _TRY = 2.0
 
 
@@ -37,7 +37,7 @@ def wait_for_api(addresses: Iterable[IPv4Address], context: Context, seconds: fl
                     where=f"node {address}",
                     hint="see its console: talosctl cluster logs",
                 )
-            time.sleep(_PAUSE)
+            time.sleep(_POLL_INTERVAL)
 
 
 def make_tls(context: Context) -> ssl.SSLContext:

@@ -13,15 +13,10 @@ from talos.resource.state import (
     EventType,
     NotFoundError,
     State,
-    StateError,
 )
 
 type Change[S: Message] = Callable[[S], None]
 """Changes a spec in place; called again, on a fresh copy, after a conflict."""
-
-
-class WatchLostError(StateError):
-    """A watch ended before the awaited condition was met."""
 
 
 async def modify[S: Message](
@@ -158,15 +153,18 @@ async def wait_for[S: Message](
     *,
     namespace: str | None = None,
 ) -> Resource[S]:
-    """Wait until a resource exists and satisfies the predicate; returns it."""
-    async with state.watch(kind, id, namespace=namespace) as events:
-        async for batch in events:
-            for event in batch:
-                if event.type not in (EventType.CREATED, EventType.UPDATED) or event.resource is None:
-                    continue
-                if predicate(event.resource):
-                    return event.resource
-    raise WatchLostError(f"the watch of {kind.type} {id} ended")
+    """Wait until a resource exists and satisfies the predicate; returns it.
+
+    A watch that fell behind has lost events: the first event of the next one is the resource as it is.
+    """
+    while True:
+        async with state.watch(kind, id, namespace=namespace) as events:
+            async for batch in events:
+                for event in batch:
+                    if event.type not in (EventType.CREATED, EventType.UPDATED) or event.resource is None:
+                        continue
+                    if predicate(event.resource):
+                        return event.resource
 
 
 async def destroy_if_present(
@@ -189,14 +187,14 @@ async def teardown_and_destroy(
 ) -> None:
     """Tear a resource down, wait until nothing holds it, destroy it. NotFoundError."""
     await state.teardown(kind, id, namespace=namespace, owner=owner)
-    async with state.watch(kind, id, namespace=namespace) as events:
-        async for batch in events:
-            for event in batch:
-                if event.type is EventType.DESTROYED:
-                    return
-                if event.resource is not None and is_destroy_ready(event.resource):
-                    await destroy_if_present(state, kind, id, namespace=namespace, owner=owner)
-    raise WatchLostError(f"the watch of {kind.type} {id} ended")
+    while True:  # see wait_for
+        async with state.watch(kind, id, namespace=namespace) as events:
+            async for batch in events:
+                for event in batch:
+                    if event.type is EventType.DESTROYED:
+                        return
+                    if event.resource is not None and is_destroy_ready(event.resource):
+                        await destroy_if_present(state, kind, id, namespace=namespace, owner=owner)
 
 
 def is_destroy_ready(resource: Resource[Message]) -> bool:

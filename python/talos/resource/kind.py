@@ -23,7 +23,7 @@ class PrintColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind(Generic[S_co]):  # noqa: UP046 - see S_co
-    """One resource type, as registered in ``api/resources.tsv``."""
+    """One resource type, as registered in ``api/resources.tsv``; ``own_sensitivity.tsv`` hides more."""
 
     spec: type[S_co]
     type: str
@@ -46,6 +46,11 @@ def _rows() -> Mapping[str, Mapping[str, str]]:
     return {row["type"]: row for row in read_table("resources.tsv")}
 
 
+@functools.cache
+def _hidden() -> frozenset[str]:
+    return frozenset(row["type"] for row in read_table("own_sensitivity.tsv"))
+
+
 def make_kind[T: Message](type: str, spec: type[T]) -> Kind[T]:
     """The kind of a registered type; the table must name the same message for the spec."""
     row = _rows()[type]
@@ -62,7 +67,7 @@ def make_kind[T: Message](type: str, spec: type[T]) -> Kind[T]:
         display_type=row["display_type"],
         aliases=_words(row["explicit_aliases"]),
         all_aliases=(*_words(row["explicit_aliases"]), *_words(row["computed_aliases"])),
-        sensitive=row["sensitivity"] == "sensitive",
+        sensitive=row["sensitivity"] == "sensitive" or type in _hidden(),
         is_yaml_only=is_yaml_only,
         columns=_columns(row["print_columns"]),
     )

@@ -3,17 +3,18 @@
 import trio
 
 from talos.api.definitions import runtime_pb2 as runtime
-from talos.daemon.daemons import ROUTERD
-from talos.daemon.follow import follow
-from talos.daemon.ready import notify_ready
-from talos.daemon.run import Daemon, run
-from talos.daemon.state import remote_state
+from talos.process.callers import make_limits
+from talos.process.daemons import ROUTERD
+from talos.process.follow import follow
+from talos.process.ready import notify_ready
+from talos.process.run import Daemon, run
+from talos.process.state import remote_state
 from talos.resource import ids
 from talos.routerd.router import Router
 from talos.rpc.http2.server import LocalServer
 from talos.rpc.proxy.local import make_server
 
-GRACE = 5.0
+STOP_TIMEOUT = 5.0
 """Seconds that open calls have when routerd stops."""
 
 
@@ -40,11 +41,11 @@ async def serve(daemon: Daemon) -> None:
 
 async def _start(daemon: Daemon) -> tuple[Router, LocalServer]:
     router = Router()
-    server = make_server(router.handle, daemon.log)
+    server = make_server(router.handle, daemon.log, make_limits(ROUTERD))
     await server.start(ROUTERD.socket)
     return router, server
 
 
 async def _stop(router: Router, server: LocalServer) -> None:
-    await server.stop(GRACE)
+    await server.stop(STOP_TIMEOUT)
     router.close()

@@ -3,12 +3,15 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from talos.api.metadata import ROLE
+from talos.api.metadata import CALLER, ROLE
 from talos.api.rpc import Code, RpcError
 from talos.routerd.routes import METHODS, OWNERS, Owner, owner_of
 from talos.rpc.http2.client import LocalChannel
+from talos.rpc.limits import REPLY_MEMORY
+from talos.rpc.port.limits import Shares
+from talos.rpc.protocol import Status
 from talos.rpc.proxy.local import forward, open_local
-from talos.rpc.proxy.raw import RawCall, Status
+from talos.rpc.proxy.raw import RawCall
 from talos.rpc.proxy.roles import check_roles
 
 
@@ -18,8 +21,11 @@ class Router:
     ``maintenance`` is true while the machine has no config and serves unauthenticated callers.
     """
 
-    def __init__(self, sockets: Mapping[str, Path] | None = None) -> None:
+    def __init__(
+        self, sockets: Mapping[str, Path] | None = None, *, reply_memory: int = REPLY_MEMORY
+    ) -> None:
         self.maintenance = False
+        self._reply_memory = Shares(reply_memory, "large replies")
         self._channels: dict[Owner, LocalChannel] = {
             owner: open_local(str((sockets or {}).get(owner.name, owner.socket))) for owner in OWNERS
         }
@@ -32,7 +38,14 @@ class Router:
         if self.maintenance and call.method in METHODS:
             # The daemons of the cluster start with the config that makes the machine a part of one.
             raise RpcError(Code.UNIMPLEMENTED, "API is not implemented in maintenance mode")
-        return await forward(call, self._channels[owner], call.metadata, to=owner.name)
+        return await forward(
+            call,
+            self._channels[owner],
+            call.metadata,
+            to=owner.name,
+            memory=self._reply_memory,
+            payer=caller_of(call.metadata),
+        )
 
     def close(self) -> None:
         """Close the connections to the daemons."""
@@ -43,3 +56,8 @@ class Router:
 def roles_of(metadata: Iterable[tuple[str, str | bytes]]) -> frozenset[str]:
     """The caller's roles."""
     return frozenset(value for key, value in metadata if key == ROLE and isinstance(value, str))
+
+
+def caller_of(metadata: Iterable[tuple[str, str | bytes]]) -> str:
+    """The address of the client at apid, which its part of the memory for replies is counted by."""
+    return next((value for key, value in metadata if key == CALLER and isinstance(value, str)), "")

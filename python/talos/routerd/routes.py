@@ -5,7 +5,7 @@ from pathlib import Path
 
 from talos.api.methods import methods, split_path
 from talos.api.rpc import Code, RpcError
-from talos.daemon import daemons
+from talos.process import daemons
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

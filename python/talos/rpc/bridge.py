@@ -1,6 +1,6 @@
 """Between the two event loops of a daemon: asyncio is the host, trio its guest, in one thread.
 
-grpc.aio and signals live on asyncio; handlers, supervision and controllers are trio
+TLS, HTTP/2 and signals live on asyncio; handlers, supervision and controllers are trio
 functions. What crosses is an awaited call in either direction and bounded queues, all of
 which pass cancellation and back-pressure on.
 """

@@ -10,14 +10,13 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.symbol_database import Default
 
-from talos.api.google.rpc import status_pb2
 from talos.api.rpc import Code, DuplexCall, DuplexTransport, RpcError
 from talos.rpc.bridge import Bridge, Host
 from talos.rpc.http2.client import Channel, ClientCall, LocalChannel
 from talos.rpc.http2.remote import RemoteChannel, RemoteServer
 from talos.rpc.http2.stream import TRIO
-from talos.rpc.proxy.raw import DEADLINE_EXCEEDED, Metadata, Status
-from talos.rpc.status import STATUS_DETAILS
+from talos.rpc.protocol import DEADLINE_EXCEEDED, Metadata, Status
+from talos.rpc.status import parse_details
 
 
 @asynccontextmanager
@@ -189,8 +188,8 @@ def _check(status: Status) -> None:
     """Raise the error that a status stands for."""
     if not status.code:
         return
-    packed = dict(status.trailers).get(STATUS_DETAILS)
-    details = status_pb2.Status.FromString(packed).details if isinstance(packed, bytes) else ()
+    found = parse_details(status.trailers)
+    details = () if found is None else found.details
     code = Code(status.code) if status.code in Code else Code.UNKNOWN
     raise RpcError(code, status.message or code.name, tuple(map(_unpack, details)))
 

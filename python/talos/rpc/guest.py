@@ -15,7 +15,7 @@ import trio
 import trio._core._run as trio_run  # pyright: ignore[reportPrivateUsage]
 from sniffio import thread_local as library
 
-_LONGEST_WAIT = 24 * 3600.0
+_MAX_WAIT = 24 * 3600.0
 """Seconds; waits of trio's that have no end are infinite."""
 
 
@@ -60,7 +60,7 @@ class _OneThreadGuest(trio_run.GuestState):
             return
         self.runner.guest_tick_scheduled = False
         self._waiting = True
-        if timeout < _LONGEST_WAIT:
+        if timeout < _MAX_WAIT:
             self._timer = self._loop.call_later(timeout, self._resume)
 
     def _resume(self) -> None:

@@ -10,7 +10,8 @@ from google.protobuf.message_factory import GetMessageClass
 
 from talos.api.rpc import Call, Code, Handler, RpcError, Service
 from talos.rpc.http2.call import STOPPING, ServerCall
-from talos.rpc.proxy.raw import OK, Status, receive_one
+from talos.rpc.protocol import OK, Status
+from talos.rpc.proxy.raw import receive_one
 from talos.rpc.status import to_rpc_error
 from talos.system.logging import Log
 

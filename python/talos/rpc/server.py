@@ -10,20 +10,29 @@ from talos.api.rpc import Code, Service
 from talos.rpc.bridge import Host
 from talos.rpc.handlers import HEALTH, ServeCall, answer_health, make_method_handlers
 from talos.rpc.http2.call import STOPPING, ServerCall
+from talos.rpc.http2.local_limits import LocalLimits
 from talos.rpc.http2.server import LocalServer
 from talos.rpc.http2.stream import TRIO
 from talos.rpc.limits import MAX_MESSAGE
-from talos.rpc.proxy.raw import Status
+from talos.rpc.protocol import Status
 
-GRACE = 2.0
+STOP_TIMEOUT = 2.0
 """Seconds that open calls have to finish when a server stops; streams rarely do by themselves."""
 
 
 @asynccontextmanager
 async def serve(
-    host: Host, services: Sequence[Service], path: Path | str, *, grace: float = GRACE
+    host: Host,
+    services: Sequence[Service],
+    path: Path | str,
+    *,
+    limits: LocalLimits | None = None,
+    max_message: int = MAX_MESSAGE,
+    grace: float = STOP_TIMEOUT,
 ) -> AsyncGenerator[None]:
     """Serve on a unix socket for as long as the context is open. Health checks are answered, too.
+
+    Only root, the server's own uid and the callers of ``limits`` may connect.
 
     Leaving it takes no new calls, gives the open ones ``grace`` seconds, then cancels them.
     """
@@ -42,8 +51,8 @@ async def serve(
             except RuntimeError:  # the nursery is closed
                 call.finish(STOPPING)
 
-        server = LocalServer(begin, TRIO, lambda _: MAX_MESSAGE)
-        with trio.CancelScope(shield=True):  # cancelled halfway, nobody would close what listens
+        server = LocalServer(begin, TRIO, lambda _: max_message, host.log, limits)
+        with trio.CancelScope(shield=True):  # cancelled halfway, what listens would stay open
             await host.bridge.call(server.start, path)
         try:
             yield

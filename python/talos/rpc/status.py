@@ -1,7 +1,10 @@
 """How a call ends: between our errors and gRPC's status."""
 
 import secrets
+from collections.abc import Iterable
 from typing import cast
+
+from google.protobuf.message import DecodeError
 
 from talos.api.google.rpc import status_pb2
 from talos.api.rpc import Code, RpcError
@@ -27,6 +30,17 @@ def to_rpc_error(error: Exception, method: str, log: Log) -> RpcError:
             incident = secrets.token_hex(4)
             log.error("a call failed", id=incident, method=method, error=defect)
             return RpcError(Code.INTERNAL, f"internal error {incident}: details are in the service's log")
+
+
+def parse_details(trailers: Iterable[tuple[str, str | bytes]]) -> status_pb2.Status | None:
+    """The status with details that a call has ended with; None when there is none or it can't be parsed."""
+    packed = dict(trailers).get(STATUS_DETAILS)
+    if not isinstance(packed, bytes):
+        return None
+    try:
+        return status_pb2.Status.FromString(packed)
+    except DecodeError:
+        return None
 
 
 def cut_message(message: str) -> str:

@@ -1,13 +1,18 @@
 """The kernel's files (/proc, /sys, /etc) through a port, with a twin for tests; writing durably."""
 
+import fcntl
 import hashlib
 import os
+import re
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, override
 
 _PIECE = 1 << 20
+_TOKEN = 4
+"""Random bytes in the name of a file that is being written."""
 
 
 class Files(Protocol):
@@ -64,16 +69,17 @@ def replace_durably(
     """Write a file as a whole: after a power cut there is the old one, or none, or the new one.
 
     ``owner`` is the uid and gid of the new one. Its folder is there already. Two that write at the same
-    time don't mix: one of them wins.
+    time don't mix: one of them wins. What power cuts left of earlier attempts is removed.
 
-    Raises:
-        OSError: such as ENOSPC; the old file is then untouched.
+    OSError: such as ENOSPC; the old file is then untouched.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    remove_leftovers(path)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(_TOKEN)}")
     try:
         # vfat refuses to change a mode, so it is given from the beginning.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with os.fdopen(os.open(temporary, flags, mode), "wb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
             if owner is not None:
                 os.fchown(file.fileno(), owner, owner)
             for piece in pieces:
@@ -85,6 +91,17 @@ def replace_durably(
         temporary.unlink(missing_ok=True)
         raise
     flush_folder(path.parent)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what was to become a file and never did: only what is being written is locked."""
+    name = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{{2 * _TOKEN}}}")
+    for entry in path.parent.iterdir():
+        if not name.fullmatch(entry.name):
+            continue
+        with suppress(OSError), entry.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            entry.unlink()
 
 
 def read_pieces(path: Path) -> Iterator[bytes]:

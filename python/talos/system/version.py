@@ -16,6 +16,8 @@ OS_RELEASE = Path("/etc/os-release")
 STAMP = Path("/usr/install/release/os-release")
 """The same file with the commit."""
 OS_ID = "talos"
+COMMIT_TIME = "COMMIT_TIME"
+"""Its field with the commit's time, where that is known."""
 _MACHINE = os.uname().machine
 _ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(_MACHINE, _MACHINE)
 _WORK_TREE = Path(__file__).parents[3]
@@ -25,12 +27,14 @@ _WORK_TREE = Path(__file__).parents[3]
 class Version:
     """The version's tag, the commit it was built from, and for which machines.
 
-    ``built`` is empty: a time would make two builds of one commit differ.
+    ``built`` is empty: a time would make two builds of one commit differ. ``commit_time`` is that of the
+    commit in seconds since the epoch, 0 where it is not known.
     """
 
     tag: str
     sha: str
     built: str = ""
+    commit_time: int = 0
     language: str = f"CPython {sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}"
     os: str = "linux"
     arch: str = _ARCHITECTURE
@@ -49,7 +53,12 @@ def read_version(os_release: Path, work_tree: Path) -> Version:
     except OSError:
         fields = {}
     if fields.get("ID") == OS_ID:
-        return Version(tag=fields.get("VERSION_ID", "unknown"), sha=fields.get("BUILD_ID", "unknown"))
+        time = fields.get(COMMIT_TIME, "")
+        return Version(
+            tag=fields.get("VERSION_ID", "unknown"),
+            sha=fields.get("BUILD_ID", "unknown"),
+            commit_time=int(time) if time.isascii() and time.isdecimal() else 0,
+        )
     try:
         tag = (work_tree / "VERSION").read_text(encoding="utf-8").strip()
     except OSError:

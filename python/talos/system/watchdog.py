@@ -36,7 +36,7 @@ def has_reset(devices: Path = DEVICES) -> bool:
 
 
 def arm_watchdog(device: str, seconds: int) -> int:
-    """Have a device reset the machine unless somebody opens and feeds it in time; the time-out. OSError."""
+    """Have a device reset the machine unless a process opens and feeds it in time; the time-out. OSError."""
     descriptor = os.open(device, os.O_WRONLY | os.O_CLOEXEC)
     try:
         value = array.array("i", [seconds])

@@ -39,8 +39,7 @@ def _library() -> ctypes.CDLL:
 def unpack_zstd(data: bytes, *, limit: int) -> bytes:
     """The unpacked data, one frame or several, at most ``limit`` bytes.
 
-    Raises:
-        ZstdError: when it can't be unpacked.
+    ZstdError: when it can't be unpacked.
     """
     library = _library()
     stream = library.ZSTD_createDStream()

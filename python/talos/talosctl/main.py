@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from talos.daemon.lazy import delay_seldom_used
+from talos.startup.lazy import delay_seldom_used
 
 COLLECT_AFTER = 200_000
 """Objects made before the garbage collector runs; a command imports fewer."""

@@ -291,7 +291,7 @@ class MemoryLinks(Links):
     @override
     @asynccontextmanager
     async def watch_filter(self, table: str) -> AsyncGenerator[Damages]:
-        """Nobody else removes anything."""
+        """No other process removes anything."""
         del table
         yield _Watcher(Topic(0))
 

@@ -16,7 +16,7 @@ PANIC_LIMIT = 1000.0
 """Seconds (PANICT of RFC 5905): a synchronized clock is not off by so much without reason."""
 SPIKES = 8
 """Comparisons in a row that have to show a large offset before a synchronized clock is set."""
-BURST, BURST_PAUSE = 4, 2.0
+BURST, BURST_INTERVAL = 4, 2.0
 """Comparisons at the start, and the seconds between them."""
 MIN_POLL, MAX_POLL = 5, 10
 """log2 of the seconds between comparisons: 32 s to 17 minutes."""
@@ -54,7 +54,7 @@ class Discipline:
             self._spikes += 1
             self._poll = MIN_POLL
             if self._spikes < SPIKES:
-                pause = BURST_PAUSE if size < PANIC_LIMIT else 2.0**MIN_POLL
+                pause = BURST_INTERVAL if size < PANIC_LIMIT else 2.0**MIN_POLL
                 return Outcome(pause=pause, spikes=self._spikes)
         self._spikes = 0
         step = estimate.offset if size > (STEP_LIMIT if self._is_synced else FIRST_STEP_LIMIT) else 0.0
@@ -72,7 +72,7 @@ class Discipline:
     def _next_pause(self, size: float) -> float:
         if self._burst > 1:
             self._burst -= 1
-            return BURST_PAUSE
+            return BURST_INTERVAL
         self._steady = self._steady + 1 if size < ACCURATE else 0
         if self._steady >= _STEADY:
             self._steady, self._poll = 0, min(self._poll + 1, MAX_POLL)

@@ -3,8 +3,8 @@
 import time
 from functools import partial
 
-from talos.daemon.host import mirrored_state, run_controller_daemon
-from talos.daemon.run import Daemon, run
+from talos.process.host import mirrored_state, run_controller_daemon
+from talos.process.run import Daemon, run
 from talos.resource import ids
 from talos.resource.controller.controller import Controller
 from talos.resource.state import NotFoundError

@@ -2,10 +2,11 @@
 
 import trio
 
-from talos.daemon.daemons import TRUSTD
-from talos.daemon.ready import notify_ready
-from talos.daemon.run import Daemon, run
-from talos.daemon.state import remote_state
+from talos.process.callers import make_limits
+from talos.process.daemons import TRUSTD
+from talos.process.ready import notify_ready
+from talos.process.run import Daemon, run
+from talos.process.state import remote_state
 from talos.rpc.server import serve as serve_socket
 from talos.trustd.server import TrustServer
 
@@ -19,7 +20,7 @@ async def serve(daemon: Daemon) -> None:
     """Follow the secrets and serve until the daemon stops."""
     server = await daemon.bridge.call(_make, daemon)
     async with (
-        serve_socket(daemon, [], TRUSTD.socket),
+        serve_socket(daemon, [], TRUSTD.socket, limits=make_limits(TRUSTD)),
         remote_state(daemon) as state,
         trio.open_nursery() as nursery,
     ):

@@ -5,8 +5,8 @@ import ssl
 import trio
 
 from talos.api.definitions import secrets_pb2 as secrets
-from talos.daemon.follow import follow
 from talos.pki.authority import CertificateAuthority
+from talos.process.follow import follow
 from talos.resource import ids
 from talos.resource.state import State
 from talos.rpc.port.limits import Limits

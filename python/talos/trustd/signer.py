@@ -15,7 +15,8 @@ from talos.pki.csr import parse_csr
 from talos.rpc.port.call import PortCall
 from talos.rpc.port.rates import Rates
 from talos.rpc.port.refusals import Refusals
-from talos.rpc.proxy.raw import OK, Metadata, Status, receive_one
+from talos.rpc.protocol import OK, Metadata, Status
+from talos.rpc.proxy.raw import receive_one
 from talos.system.errors import UserError
 from talos.system.logging import Log
 
@@ -60,13 +61,13 @@ class Signer:
         if secrets is None:
             raise RpcError(Code.UNAVAILABLE, "this node has no secrets yet")
         if self._rates.take(call.client) > 0:
-            self._refusals.note(call.peer.address, "it sends too many requests")
+            self._refusals.record(call.peer.address, "it sends too many requests")
             raise RpcError(Code.RESOURCE_EXHAUSTED, "too many requests, try again later")
         try:
             check_token(call.metadata, secrets.token)
         except RpcError as error:
             self._rates.take(call.client, WRONG_TOKEN_COST - 1)
-            self._refusals.note(call.peer.address, error.message)
+            self._refusals.record(call.peer.address, error.message)
             raise
         request = _parse(await receive_one(call))
         reply = self._certificate(request, secrets, call.peer.address)

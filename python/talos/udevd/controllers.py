@@ -167,8 +167,8 @@ class UdevRulesController(Reconciler):
 
 def read_rules(config: bytes) -> tuple[str, ...]:
     """The rules in a config. What reads configs is large and not needed at the start: it is loaded here."""
-    from talos.config import effective
     from talos.config.active import parse_active
+    from talos.config.effective import machine as effective
 
     return effective.udev_rules(parse_active(config))
 

@@ -10,7 +10,7 @@ from talos.system.block.sysfs import Sysfs
 from talos.system.net.uevents import EventsLostError, Uevents
 from talos.udevd.devices import Devices
 
-QUIET_SECONDS = 0.1
+SETTLE_DELAY = 0.1
 """Seconds without an event after which the kernel's initial detection counts as complete."""
 SETTLE_LIMIT = 10.0
 """Maximum seconds to wait for such a pause."""
@@ -77,7 +77,7 @@ class Hub:
         limit = trio.current_time() + SETTLE_LIMIT
         usb_limit = trio.current_time() + USB_LIMIT
         while trio.current_time() < limit:
-            with trio.move_on_after(QUIET_SECONDS) as quiet:
+            with trio.move_on_after(SETTLE_DELAY) as quiet:
                 await self._follow()
             missing = await trio.to_thread.run_sync(find_missing_disks, self.devices.ports.sysfs)
             if quiet.cancelled_caught and not (missing and trio.current_time() < usb_limit):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import trio
 
-from talos.daemon.host import mirrored_state, run_controller_daemon
-from talos.daemon.run import Daemon, run
+from talos.process.host import mirrored_state, run_controller_daemon
+from talos.process.run import Daemon, run
 from talos.resource import ids
 from talos.resource.changes import wait_for
 from talos.system.block.ata import identify

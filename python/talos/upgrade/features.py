@@ -1,6 +1,6 @@
 """What a release can do that a node may have put to use, by name: kinds of documents and extensions.
 
-A kind counts when nodes of this version act on its documents: one that has no effect is used by nobody.
+A kind counts when nodes of this version act on its documents: one that has no effect is not used.
 Extensions are in an image or are not, so their names are given.
 """
 

@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 from talos.system.errors import UserError
-from talos.upgrade.manifest import FOLDER, MAX_FILES, ReleaseFile, ReleaseManifest
+from talos.upgrade.manifest import (
+    COMMIT_TIME,
+    FOLDER,
+    MAX_COMMIT_TIME,
+    MAX_FILES,
+    ReleaseFile,
+    ReleaseManifest,
+    parse_commit_time,
+)
 
 WHERE = "release layer"
 CHUNK = 1 << 20
@@ -30,10 +38,27 @@ class Layer:
     offsets: Mapping[str, int]
 
     def read(self, name: str) -> Iterator[bytes]:
-        """A file in pieces."""
+        """A file in pieces, compared each time: the disk may give something else than before. UserError.
+
+        Its last piece comes only when all of it has the digest of the manifest.
+        """
+        wanted, digest, last = self.files[name], hashlib.sha256(), b""
         with self.path.open("rb") as file:
             file.seek(self.offsets[name])
-            yield from _read(file, self.files[name].size)
+            for piece in _read(file, wanted.size):
+                if last:
+                    yield last
+                digest.update(piece)
+                last = piece
+        if digest.hexdigest() != wanted.sha256:
+            raise _refuse(f"{name} has the digest {digest.hexdigest()}, the manifest says {wanted.sha256}")
+        yield last
+
+    def read_commit_time(self) -> int:
+        """The time of the release's commit in seconds since the epoch, 0 without one. UserError."""
+        if COMMIT_TIME not in self.files or self.files[COMMIT_TIME].size > MAX_COMMIT_TIME:
+            return 0
+        return parse_commit_time(b"".join(self.read(COMMIT_TIME)).decode("ascii", "replace"))
 
 
 def check_layer(path: Path, release: ReleaseManifest) -> Layer:
@@ -41,12 +66,9 @@ def check_layer(path: Path, release: ReleaseManifest) -> Layer:
     with path.open("rb") as file:
         offsets = _find_files(file, release)
     layer = Layer(path=path, files=release.files, offsets=offsets)
-    for name, wanted in release.files.items():
-        digest = hashlib.sha256()
-        for piece in layer.read(name):
-            digest.update(piece)
-        if digest.hexdigest() != wanted.sha256:
-            raise _refuse(f"{name} has the digest {digest.hexdigest()}, the manifest says {wanted.sha256}")
+    for name in release.files:
+        for _ in layer.read(name):
+            pass
     return layer
 
 

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from talos.system.errors import UserError
@@ -18,8 +19,15 @@ MAX_FILE = 1 << 30
 FOLDER = "usr/install/amd64"
 """Where the files of a release are in its layer, as upstream's installers have them."""
 KERNEL, INITRAMFS, CMDLINE = "vmlinuz", "initramfs", "cmdline"
+COMMIT_TIME, MAX_COMMIT_TIME = "commit-time", 20
+"""A file with the time of the release's commit in seconds since the epoch, and bytes of it at most.
+
+It is no field of the manifest, which earlier systems take only with exactly the fields that they have.
+"""
 REQUIRED = (KERNEL, INITRAMFS, CMDLINE)
 """Files without which nothing starts."""
+MAX_SECONDS_DIGITS = 11
+"""Of a time that a year with four digits has."""
 _FIELDS = ("version", "commit", "architecture", "minimum_version", "features", "files")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -165,6 +173,33 @@ def check_version(new: str, minimum: str = "", *, running: str, force: bool = Fa
     elif then[0] != now[0] or then[1] > now[1] + 1:
         found.append(f"from {running} to {new} minor versions are skipped; force allows it")
     return found
+
+
+def check_commit_time(
+    release: ReleaseManifest, built: int, *, version: str, running: int, force: bool = False
+) -> list[str]:
+    """Why a build may not replace another one of its version: it is the older one.
+
+    ``built`` and ``running`` are the times of their commits, 0 where they name none. A server of images
+    could bring an old build back otherwise, with what was mended since.
+    """
+    if force or release.version != version or built >= running:
+        return []
+    when = f"of {format_time(built)}" if built else "without a time"
+    return [
+        f"the release is a build {when}, the running {version} is of {format_time(running)}; force allows it"
+    ]
+
+
+def parse_commit_time(text: str) -> int:
+    """Seconds since the epoch; 0 for what is no such number."""
+    text = text.strip()
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= MAX_SECONDS_DIGITS else 0
+
+
+def format_time(seconds: int) -> str:
+    """A time for a person."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def find_oldest(version: str) -> str:

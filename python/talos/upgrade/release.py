@@ -6,8 +6,9 @@ The programs ``sign`` and ``keygen`` of the flake are this module under the name
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -15,7 +16,14 @@ from talos.system.errors import UserError
 from talos.system.files import hash_file
 from talos.upgrade.archive import REPOSITORY, add_signature, read_annotations, read_archive, write_archive
 from talos.upgrade.features import list_features
-from talos.upgrade.manifest import ReleaseFile, ReleaseManifest, check_release, find_oldest, parse_release
+from talos.upgrade.manifest import (
+    COMMIT_TIME,
+    ReleaseFile,
+    ReleaseManifest,
+    check_release,
+    find_oldest,
+    parse_release,
+)
 from talos.upgrade.signature import format_private, format_public, load_private, sign, verify
 
 ARCHITECTURE = "amd64"
@@ -40,6 +48,14 @@ def make(options: argparse.Namespace) -> None:
     for word in options.named:
         name, _, path = word.partition("=")
         files[name] = Path(path)
+    with TemporaryDirectory() as folder:
+        if options.commit_time:
+            files[COMMIT_TIME] = Path(folder, COMMIT_TIME)
+            files[COMMIT_TIME].write_text(f"{options.commit_time}\n", encoding="ascii")
+        _write(options, files)
+
+
+def _write(options: argparse.Namespace, files: Mapping[str, Path]) -> None:
     release = ReleaseManifest(
         version=options.version,
         commit=options.commit,
@@ -94,6 +110,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     command.set_defaults(run=make)
     command.add_argument("--version", required=True)
     command.add_argument("--commit", default="unknown")
+    command.add_argument(
+        "--commit-time", type=int, default=0, help="the commit's, in seconds since the epoch"
+    )
     command.add_argument(
         "--minimum-version",
         help="the lowest that can be upgraded from, by default of the minor version before",

@@ -40,7 +40,7 @@ from talos.upgrade.unpack import (
 NEW, OLD = ".new", ".old"
 """Endings of a folder while it takes the place of another."""
 DEFAULT, NEXT, WATCHDOG, CAUSE, META = "default", "next", "watchdog", "cause", "meta"
-WATCHDOG_SECONDS = 120
+WATCHDOG_TIMEOUT = 120  # seconds
 """From the start of a trial until the self-check has to feed the watchdog, and between two feeds."""
 _MAX_SMALL = 8192
 
@@ -61,7 +61,7 @@ class FolderWatchdog(Watchdog):
 
     @override
     def set_timeout(self, seconds: int) -> int:
-        return WATCHDOG_SECONDS
+        return WATCHDOG_TIMEOUT
 
     @override
     def feed(self) -> None:
@@ -162,7 +162,7 @@ class SlotFolder:
             fed = (self.path / WATCHDOG).lstat().st_mtime
         except OSError:
             return None
-        return min(fed + WATCHDOG_SECONDS - time.time(), WATCHDOG_SECONDS)
+        return min(fed + WATCHDOG_TIMEOUT - time.time(), WATCHDOG_TIMEOUT)
 
     def _take_next(self) -> str:
         """The slot to start once, which is none as soon as this returns."""

@@ -13,7 +13,7 @@ more is reverted, too.
 import enum
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -23,8 +23,15 @@ STATE_TAG = 0x40
 """META: this module's value."""
 ANNOUNCE_TAG = 0x41
 """META: there from a trial that ended itself until the next boot has reported that."""
+TAGS: Mapping[int, str] = {
+    LABEL_TAG: "talosctl rollback",
+    STATE_TAG: "talosctl upgrade or talosctl rollback",
+    ANNOUNCE_TAG: "talosctl rollback",
+}
+"""META: what only an upgrade writes, each with the command that is meant instead."""
 MAX_STATE = 16384
 """Bytes of the value."""
+MAX_CHECKS = 256
 MAX_REASON = 1024
 """Characters."""
 SLOTS = ("A", "B")
@@ -107,8 +114,8 @@ def stage(
         phase=Phase.STAGED,
         slot=other_slot(running),
         previous=running,
-        version=version,
-        previous_version=previous_version,
+        version=_clean(version),
+        previous_version=_clean(previous_version),
         checks=tuple(checks),
     )
 
@@ -146,15 +153,20 @@ def give_up(state: Upgrade, *, running: str, version: str, running_version: str,
         phase=Phase.REVERTED,
         slot=other_slot(running),
         previous=running,
-        version=version,
-        previous_version=running_version,
+        version=_clean(version),
+        previous_version=_clean(running_version),
         reason=_cut(reason),
     )
 
 
+def _clean(version: str) -> str:
+    """A version as the state may have it; that of another slot comes from ``grub.cfg``."""
+    return version if _VERSION.fullmatch(version) else "unknown"
+
+
 def _cut(reason: str) -> str:
     """What of a text fits into META, where other letters than ASCII's take more."""
-    reason = reason[:MAX_REASON]
+    reason = reason[:MAX_REASON].encode(errors="replace").decode()
     while len(json.dumps(reason)) > 2 * MAX_REASON:
         reason = reason[: len(reason) * 3 // 4]
     return reason
@@ -177,32 +189,70 @@ def format_state(state: Upgrade) -> bytes:
 
 
 def parse_state(data: bytes | None) -> Upgrade:
-    """The state in META, idle when there is none. ValueError when it is none that this module wrote."""
+    """The state in META, idle when there is none. ValueError when it is none that this module wrote.
+
+    What is accepted can be shown, be part of ``grub.cfg``, and be written again, whatever wrote it.
+    """
     if data is None:
         return IDLE
     if len(data) > MAX_STATE:
         raise ValueError(f"{len(data)} bytes, at most {MAX_STATE}")
-    document: object = json.loads(data)
+    try:
+        document: object = json.loads(data.decode("ascii"), object_pairs_hook=_make_object)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     fields = cast("dict[str, object]", document) if isinstance(document, dict) else {}
     if set(fields) != {*_TEXTS, "phase", "checks"}:
         raise ValueError("not the fields of an upgrade")
     texts = {name: _text(fields[name]) for name in _TEXTS}
-    checks = fields["checks"]
-    state = Upgrade(
-        phase=Phase(fields["phase"]),
-        checks=tuple(map(_text, cast("list[object]", checks))) if isinstance(checks, list) else (),
-        **texts,
-    )
-    slots = (state.slot, state.previous)
-    if slots not in (SLOTS, SLOTS[::-1]) and state.phase is not Phase.IDLE:
-        raise ValueError(f"the slots {slots!r}")
+    state = Upgrade(phase=Phase(_text(fields["phase"])), checks=_parse_checks(fields["checks"]), **texts)
+    if state.phase is Phase.IDLE:
+        if state != IDLE:
+            raise ValueError("an upgrade that is idle has no other field")
+        return state
+    _check_fields(state)
     return state
 
 
+def _check_fields(state: Upgrade) -> None:
+    slots = (state.slot, state.previous)
+    if slots not in (SLOTS, SLOTS[::-1]):
+        raise ValueError(f"the slots {slots!r}")
+    for version in (state.version, state.previous_version):
+        if not _VERSION.fullmatch(version):
+            raise ValueError(f"the version {version[:80]!r}")
+    if len(state.reason) > MAX_REASON:
+        raise ValueError(f"a reason of {len(state.reason)} characters, at most {MAX_REASON}")
+
+
+def _make_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a field appears twice")
+    return found
+
+
+def _parse_checks(value: object) -> tuple[str, ...]:
+    checks = cast("list[object]", value) if isinstance(value, list) else None
+    if checks is None or len(checks) > MAX_CHECKS:
+        raise ValueError(f"the checks are no list of at most {MAX_CHECKS}")
+    names = tuple(map(_text, checks))
+    for name in names:
+        if not _SERVICE.fullmatch(name):
+            raise ValueError(f"{name[:80]!r} is no service")
+    return names
+
+
 def _text(value: object) -> str:
+    """A field that is text; one half of a surrogate pair, which JSON can name, is none."""
     if not isinstance(value, str):
         raise ValueError("a field that is no text")  # noqa: TRY004 - the content is wrong, not a caller
+    value.encode()
     return value
 
 
 _TEXTS = ("slot", "previous", "version", "previous_version", "reason")
+_VERSION = re.compile(r"[A-Za-z0-9._+-]{0,128}")
+"""A release's, or of a work tree's build; it becomes a part of ``grub.cfg``."""
+_SERVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+"""A service's id, or ``network``."""

@@ -21,7 +21,7 @@ from talos.system.errors import UserError
 from talos.upgrade.archive import read_annotations
 from talos.upgrade.manifest import ReleaseManifest, parse_release
 from talos.upgrade.signature import verify
-from talos.upgrade_controller.credentials import NOBODY, Credentials
+from talos.upgrade_controller.credentials import ANONYMOUS, Credentials
 from talos.upgrade_controller.status import as_object
 
 UNAUTHORIZED = 401
@@ -70,7 +70,7 @@ class AnsweredError(UserError):
 
 
 def read_channel(
-    image: str, keys: Sequence[Ed25519PublicKey], *, endpoint: str = "", credentials: Credentials = NOBODY
+    image: str, keys: Sequence[Ed25519PublicKey], *, endpoint: str = "", credentials: Credentials = ANONYMOUS
 ) -> ChannelRelease:
     """What the tag means now; UserError when it can't be asked or is not signed by one of the keys.
 
@@ -106,7 +106,7 @@ def _choose(entries: Sequence[object], where: str) -> str:
 
 
 class _Registry:
-    """One repository of a registry, asked by nobody in particular, or by ``user`` as a header has it.
+    """One repository of a registry, asked anonymously, or by ``user`` as a header has it.
 
     The user's name goes to who wants it: the registry, or where it says that tokens are.
     """

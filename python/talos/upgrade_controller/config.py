@@ -14,7 +14,7 @@ from talos.config.values import Duration, Url
 from talos.fleet.plan import parse_unavailable
 from talos.system.errors import UserError
 from talos.upgrade.signature import load_public
-from talos.upgrade_controller.credentials import NOBODY, Credentials, parse_credentials
+from talos.upgrade_controller.credentials import ANONYMOUS, Credentials, parse_credentials
 from talos.upgrade_controller.window import DAYS, Window, make_window
 
 ROLES = ("controlplane", "worker")
@@ -80,7 +80,7 @@ class Policy(Section):
     channel: ChannelSection = setting("where releases come from", default=REQUIRED)
     nodes: NodesSection = setting("which nodes (default: all members of the cluster)", default=NodesSection())
     windows: tuple[WindowSection, ...] = setting("when (default: always)", default=())
-    allow_unwell: bool = setting("begin although nodes are not well", default=False)
+    allow_unhealthy: bool = setting("begin although nodes are not healthy", default=False)
     paused: bool = setting("begin no further node", default=False)
     parallel: int = setting("workers at once", default=1, bounds=(1, UINT16[1]))
     max_unavailable: str = setting("workers that may be away at once, or a share of them", default="")
@@ -115,7 +115,7 @@ class Settings:
     windows: tuple[Window, ...]
     keys: tuple[Ed25519PublicKey, ...]
     access: Access
-    credentials: Credentials = NOBODY
+    credentials: Credentials = ANONYMOUS
 
 
 def load_settings(path: Path) -> tuple[Settings, Path]:
@@ -134,7 +134,7 @@ def make_settings(text: bytes, path: Path) -> tuple[Settings, Path]:
         access=Access(talosconfig=folder / config.talosconfig, context=config.context),
         credentials=_load_credentials(folder / config.channel.credentials)
         if config.channel.credentials
-        else NOBODY,
+        else ANONYMOUS,
     )
     return settings, folder / config.status
 

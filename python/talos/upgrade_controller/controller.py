@@ -11,7 +11,7 @@ from typing import Any, Protocol, override
 
 from talos.api.rpc import RpcError
 from talos.fleet.calls import FleetCalls
-from talos.fleet.engine import Fleet, Order
+from talos.fleet.engine import Fleet, UpgradeOptions
 from talos.fleet.plan import Limits, Plan, make_plan, parse_unavailable
 from talos.fleet.progress import Progress, Row, Step
 from talos.system.errors import UserError
@@ -92,8 +92,8 @@ def find_closed(settings: Settings, now: datetime) -> str:
     return ""
 
 
-def find_unwell(plan: Plan) -> str:
-    """Which nodes are not well, and why: nobody looks on, so an upgrade does not begin then."""
+def find_unhealthy(plan: Plan) -> str:
+    """Which nodes are not well, and why: no operator looks on, so an upgrade does not begin then."""
     found = [
         f"{look.name} is not well: {'; '.join(plan.problems[look.node].values())}"
         for look in plan.nodes
@@ -128,7 +128,7 @@ class UpgradeController:
     _written: float = 0.0
 
     async def run(self) -> None:
-        """Look at the channel again and again, until cancelled or without a policy."""
+        """NodeStatus at the channel again and again, until cancelled or without a policy."""
         while True:
             async with self.turn:
                 await self.run_once()
@@ -226,8 +226,8 @@ class UpgradeController:
             return self._hold(release, reverted)
         self.status = replace(self.status, held={})
         closed = self._find_closed()
-        if not closed and not policy.allow_unwell:
-            closed = find_unwell(plan)
+        if not closed and not policy.allow_unhealthy:
+            closed = find_unhealthy(plan)
         if closed:
             self._show_closed(closed, behind)
             return True
@@ -235,13 +235,13 @@ class UpgradeController:
             parallel=policy.parallel,
             unavailable=parse_unavailable(policy.max_unavailable or str(policy.parallel), len(plan.workers)),
         )
-        order = Order(
+        options = UpgradeOptions(
             image=release.image,
             version=version,
             timeout=policy.timeout.seconds,
             gate=self._find_closed,
         )
-        fleet = Fleet(calls=calls, plan=plan, order=order, limits=limits, watcher=self)
+        fleet = Fleet(calls=calls, plan=plan, options=options, limits=limits, watcher=self)
         self.status = replace(self.status, begun={"digest": release.digest, "version": version})
         self._show(state=states.UPGRADING, reason=f"to {version}: {', '.join(behind)}")
         return self._judge(await fleet.run(), release)
@@ -255,7 +255,7 @@ class UpgradeController:
         failed = [row for row in progress.rows if row.step is Step.FAILED]
         if any(not row.is_untouched for row in failed):
             return self._hold(release, progress.reason)
-        if failed:  # a registry that is away, a member of etcd: nothing that the release is to blame for
+        if failed:  # a registry that is down, a member of etcd: nothing that the release is to blame for
             self._show(state=states.FAILED, reason=progress.reason)
             return False
         self._show_closed(progress.reason, [row.name for row in progress.rows if row.step is not Step.DONE])

@@ -26,7 +26,7 @@ class Credentials:
         return f"Basic {b64encode(found.encode()).decode()}" if found else ""
 
 
-NOBODY = Credentials()
+ANONYMOUS = Credentials()
 
 
 def parse_credentials(data: bytes, *, where: str) -> Credentials:

@@ -17,7 +17,7 @@ ROLE = "os:upgrade"
 TALOSCONFIG = "/var/run/secrets/talos.dev/config"
 """Where the pod finds the talosconfig of its account."""
 USER = 65532
-LONGEST, MOST = 4096, 64
+MAX_LENGTH, MAX_ITEMS = 4096, 64
 """Characters of a text and items of a list."""
 TEXT = {"type": "string"}
 type Manifest = dict[str, Any]
@@ -83,12 +83,12 @@ def _make_value(field: Field, shape: Shape) -> Manifest:
         case Form.LIST:
             assert shape.item is not None
             least = {"minItems": 1} if field.required else {}
-            return {"type": "array", "maxItems": MOST, **least, "items": _make_value(field, shape.item)}
+            return {"type": "array", "maxItems": MAX_ITEMS, **least, "items": _make_value(field, shape.item)}
         case Form.MAP:
             return {
                 "type": "object",
-                "maxProperties": MOST,
-                "additionalProperties": {**TEXT, "maxLength": LONGEST},
+                "maxProperties": MAX_ITEMS,
+                "additionalProperties": {**TEXT, "maxLength": MAX_LENGTH},
             }
         case _:
             pass
@@ -97,7 +97,7 @@ def _make_value(field: Field, shape: Shape) -> Manifest:
     if shape.type is int:
         least, most = field.setting.bounds or (0, 1 << 31)
         return {"type": "integer", "minimum": least, "maximum": most}
-    values = {"enum": list(field.setting.allowed)} if field.setting.allowed else {"maxLength": LONGEST}
+    values = {"enum": list(field.setting.allowed)} if field.setting.allowed else {"maxLength": MAX_LENGTH}
     return {**TEXT, **values}
 
 

@@ -23,7 +23,7 @@ from talos.upgrade.signature import parse_public
 from talos.upgrade_controller.channel import ChannelRelease
 from talos.upgrade_controller.config import Access, Policy, Settings, check_policy, read_policy
 from talos.upgrade_controller.controller import Connect, GoneError, Place, UpgradeController, find_release
-from talos.upgrade_controller.credentials import NOBODY, Credentials, parse_credentials
+from talos.upgrade_controller.credentials import ANONYMOUS, Credentials, parse_credentials
 from talos.upgrade_controller.manifests import GROUP, PLURAL, PROGRAM, VERSION
 from talos.upgrade_controller.status import as_object, read_texts
 
@@ -194,7 +194,7 @@ class Policies:
     def _find_release(self, settings: Settings) -> ChannelRelease:
         """With the credentials of the Secret, read each time: they may be others by now."""
         name = settings.policy.channel.credentials
-        credentials = self._read_credentials(name) if name else NOBODY
+        credentials = self._read_credentials(name) if name else ANONYMOUS
         return self.find_release(replace(settings, credentials=credentials))
 
     def _read_credentials(self, name: str) -> Credentials:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
 from talos.api.definitions.cluster_pb2 import MemberSpec
-from talos.daemon.health import find_address, is_control_plane
 from talos.fleet.calls import FleetCalls
+from talos.health.conditions import find_address, is_control_plane
 from talos.resource import kinds
 from talos.system.errors import UserError
 from talos.upgrade_controller.config import LabelRule, NodesSection

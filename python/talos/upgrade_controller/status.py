@@ -22,7 +22,7 @@ has failed and is not tried again; the channel, the cluster or the config can't 
 class Status:
     """One moment. ``release`` is what the channel offers, ``held`` the digest that has failed and why.
 
-    ``begun`` is the digest of an upgrade whose end nobody has seen yet.
+    ``begun`` is the digest of an upgrade whose end was not seen yet.
     """
 
     state: str

@@ -26,7 +26,7 @@ FIFREEZE, FITHAW = 0xC0045877, 0xC0045878  # linux/fs.h
 FROZEN, THAWED = 1.2, 0.4
 """Seconds for which a slow disk writes nothing, and everything: within etcd's timeout of an election
 of 1 s and beyond it."""
-LOOP_PAUSE = 0.1
+LOOP_INTERVAL = 0.1
 """Seconds between two looks whether etcd runs again, to be killed again."""
 
 
@@ -98,7 +98,7 @@ class Injector:
             with suppress(AbsentError, ProcessLookupError):
                 os.kill(_etcd(node), signal.SIGKILL)
                 count += 1
-            time.sleep(LOOP_PAUSE)
+            time.sleep(LOOP_INTERVAL)
         self._note(f"  killed {count} times")
 
     def _stall(self, node: NodeInfo, seconds: float) -> None:

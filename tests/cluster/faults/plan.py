@@ -30,7 +30,7 @@ LASTING = {
     Kind.DISK_SLOW: (4.0, 8.0),
 }
 """Seconds, at least and at most, until the fault is mended; others happen at once."""
-PAUSES = (0.5, 4.0)
+FAULT_INTERVALS = (0.5, 4.0)
 """Seconds until the next fault: it hits nodes that are still busy with the one before."""
 WEIGHTS = {Kind.KILL_PROCESS: 4, Kind.RENEW: 2}
 """How often a kind occurs before every other one has occurred again; else once."""
@@ -81,6 +81,6 @@ def _make_fault(kind: Kind, nodes: int, chance: random.Random) -> Fault:
         kind=kind,
         nodes=tuple(sorted(chance.sample(range(nodes), count))),
         seconds=chance.uniform(*LASTING[kind]) if kind in LASTING else 0.0,
-        pause=chance.uniform(*PAUSES),
+        pause=chance.uniform(*FAULT_INTERVALS),
         chance=chance.random(),
     )

@@ -1,4 +1,4 @@
-"""Faults of all kinds while clients write and read: nothing acknowledged is lost, and all is well again.
+"""Faults of all kinds while clients write and read: nothing acknowledged is lost, and all is healthy again.
 
 FAULT_SECONDS and FAULT_NODES make a longer run on more nodes, FAULT_SEED repeats an order of faults.
 """
@@ -21,14 +21,14 @@ from tests.harness.history import check_linearizability
 from talos.system.errors import UserError
 
 NO_ANSWER = r"DEADLINE_EXCEEDED|UNAVAILABLE|CANCELLED|etcdserver"
-SECONDS = float(os.environ.get("FAULT_SECONDS", "90"))
+FAULT_DURATION = float(os.environ.get("FAULT_SECONDS", "90"))
 NODES = int(os.environ.get("FAULT_NODES", "3"))
 SEED = int(os.environ.get("FAULT_SEED") or random.randrange(1 << 32))
 HEALTHY = 120.0
-"""Seconds after the last fault in which all is well again; a killed init takes ten to be started anew."""
+"""Seconds after the last fault in which all is healthy again; a killed init takes ten to be started anew."""
 CUT_OFF = 5.0
 """Seconds that a member gets for a call while it is cut off."""
-FEWEST = 100
+MIN_OPERATIONS = 100
 """Acknowledged writes below which a run has shown nothing."""
 
 
@@ -83,10 +83,10 @@ def test_a_member_that_is_cut_off_answers_nothing_and_the_others_do(cluster: Clu
 
 
 def test_nothing_is_lost_and_all_is_well_again(cluster: Cluster) -> None:
-    plan = make_plan(SEED, NODES, SECONDS)
+    plan = make_plan(SEED, NODES, FAULT_DURATION)
     text = "\n".join(f"  {fault}" for fault in plan)
     sys.stdout.write(
-        f"FAULT_SEED={SEED} FAULT_NODES={NODES} FAULT_SECONDS={SECONDS:g}; in this order:\n{text}\n"
+        f"FAULT_SEED={SEED} FAULT_NODES={NODES} FAULT_SECONDS={FAULT_DURATION:g}; in this order:\n{text}\n"
     )
     injector = Injector(cluster, NODES)
     with running_workload(cluster, cluster.nodes, SEED) as seen:
@@ -105,4 +105,4 @@ def test_nothing_is_lost_and_all_is_well_again(cluster: Cluster) -> None:
     problems = [*seen.problems, *check_linearizability(seen.history.operations)]
     assert not problems, "\n".join(problems[:20])
     assert len(seen.clusters) == 1, f"two clusters: {seen.clusters}"
-    assert acknowledged >= FEWEST
+    assert acknowledged >= MIN_OPERATIONS

@@ -20,7 +20,7 @@ KEYS = tuple(f"register-{number}" for number in range(4))
 CLIENTS_PER_MEMBER = 2
 TIMEOUT = 3.0
 """Seconds of one call; what takes longer has an unknown outcome."""
-PAUSES = (0.01, 0.08)
+CALL_INTERVALS = (0.01, 0.08)
 """Seconds between two calls of a client, at least and at most: the machine has other work, too."""
 
 
@@ -98,7 +98,7 @@ class Client:
 
 def _run(client: Client, chance: random.Random, stopping: threading.Event) -> None:
     number = 0
-    while not stopping.wait(chance.uniform(*PAUSES)):
+    while not stopping.wait(chance.uniform(*CALL_INTERVALS)):
         key = chance.choice(KEYS)
         if chance.random() < 0.5:
             number += 1

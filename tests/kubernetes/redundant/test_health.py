@@ -1,14 +1,14 @@
-"""`talosctl health` of a cluster that is well, three control plane nodes and a worker, from both sides."""
+"""`talosctl health` of a healthy cluster, three control plane nodes and a worker, from both sides."""
 
 import pytest
-from tests.harness.kubernetes import READY_WITHIN, Kubernetes
+from tests.harness.kubernetes import READY_TIMEOUT, Kubernetes
 
 
 @pytest.mark.parametrize("side", ["true", "false"])
 def test_every_condition_is_met(redundant: Kubernetes, side: str) -> None:
-    argv = ("health", f"--server={side}", "--wait-timeout", f"{READY_WITHIN:g}s")
+    argv = ("health", f"--server={side}", "--wait-timeout", f"{READY_TIMEOUT:g}s")
     cluster = redundant.cluster
-    result = cluster.talosctl("-n", cluster.addresses[0], *argv, seconds=READY_WITHIN + 10)
+    result = cluster.talosctl("-n", cluster.addresses[0], *argv, seconds=READY_TIMEOUT + 10)
     lines = [line for line in result.stderr.splitlines() if line.startswith("waiting for")]
     met = [line.removeprefix("waiting for ").removesuffix(": OK") for line in lines if line.endswith(": OK")]
     assert met == [

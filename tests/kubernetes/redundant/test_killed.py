@@ -8,7 +8,7 @@ from tests.harness.cluster import eventually
 from tests.harness.kubernetes import Kubernetes
 from tests.kubernetes.objects import make_pod
 from tests.kubernetes.redundant.test_reboot import check_outage
-from tests.kubernetes.test_self_healing import SECONDS, check_health, kill
+from tests.kubernetes.test_self_healing import HEALING_TIMEOUT, check_health, kill
 
 from talos.provision.cluster import NodeInfo
 
@@ -30,7 +30,7 @@ def test_the_others_answer_for_what_is_killed(redundant: Kubernetes, program: st
     worker = redundant.cluster.nodes[-1]
     with watched(redundant) as endpoint, watched(redundant, worker) as prism:
         kill(leader, program)
-        eventually("all is well", partial(check_health, redundant), seconds=SECONDS, pause=0.5)
+        eventually("all is well", partial(check_health, redundant), seconds=HEALING_TIMEOUT, pause=0.5)
     check_outage(program, endpoint, prism)
     redundant.apply(make_pod("proof", "echo done", node=leader.name))
     redundant.wait_for("pod/proof", "jsonpath={.status.phase}=Succeeded")

@@ -17,13 +17,13 @@ from tests.kubernetes.objects import SERVE_NAME, make_container, make_deployment
 
 from talos.provision.cluster import NodeInfo, Role
 
-SECONDS = 240.0
+REBOOT_TIMEOUT = 240.0  # seconds
 """For a node to be back, with all that ran on it."""
 NODES = os.environ.get("HEALING_NODES", "")
 NEXT = "v1.15.1"
 """The release that nodes are upgraded to."""
 REACH = "until wget -q -T 5 -O - http://spread/; do sleep 1; done"
-"""A pod may run before its node knows the services: nobody promises an order."""
+"""A pod may run before its node has the services: the order is not defined."""
 OUTAGE = 20.0
 """Seconds without an answer, at most: a connection to a node that is gone has to fail first."""
 
@@ -84,7 +84,7 @@ def check_outage(what: str, endpoint: Watched, prism: Watched) -> None:
 
 
 def go_through(redundant: Kubernetes, change: Callable[[NodeInfo], object]) -> None:
-    """Do something that restarts a node to one after another, and wait until all is well in between."""
+    """Do something that restarts a node to one after another, and wait until all is healthy in between."""
     cluster = redundant.cluster
     for name in [node.name for node in choose(cluster.nodes)]:
         node = next(one for one in cluster.nodes if one.name == name)
@@ -92,7 +92,7 @@ def go_through(redundant: Kubernetes, change: Callable[[NodeInfo], object]) -> N
         with watched(redundant) as endpoint, watched(redundant, other) as prism:
             change(node)
             check = partial(check_all, redundant, node)
-            eventually(f"{node.name} is back", check, seconds=SECONDS, pause=1)
+            eventually(f"{node.name} is back", check, seconds=REBOOT_TIMEOUT, pause=1)
         redundant.roll_out("spread")
         check_outage(node.name, endpoint, prism)
         redundant.apply(make_pod("proof", REACH, node=node.name))
@@ -114,7 +114,7 @@ def test_nodes_are_upgraded_one_after_another(redundant: Kubernetes, releases: R
 
     def upgrade(node: NodeInfo) -> None:
         argv = ("-n", str(node.address), "upgrade", "--image", image)
-        redundant.cluster.talosctl(*argv, seconds=SECONDS)
+        redundant.cluster.talosctl(*argv, seconds=REBOOT_TIMEOUT)
 
     go_through(redundant, upgrade)
     for node in choose(redundant.cluster.nodes):

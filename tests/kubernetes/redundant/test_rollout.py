@@ -18,12 +18,12 @@ from tests.harness.kubernetes import Kubernetes
 
 from talos.kubernetes.client import Access, KubernetesClient, KubernetesError, parse_kubeconfig
 
-SECONDS = 240.0
+ROLLOUT_TIMEOUT = 240.0
 """For three API servers to be replaced, each within a minute, on a machine that others use."""
 NODES = 3
-PAUSE = 0.1
+PROBE_INTERVAL = 0.1  # seconds
 """Between two questions to each API server."""
-UNWELL = "no-such-flag"
+UNKNOWN_FLAG = "no-such-flag"
 CONFIG_VERSION = "talos.dev/config-version"
 
 
@@ -57,7 +57,7 @@ def check_settled(kubernetes: Kubernetes) -> None:
 def wait_until_settled(kubernetes: Kubernetes) -> None:
     """Until all nodes have had their turn."""
     settled = partial(check_settled, kubernetes)
-    eventually("the API servers are replaced", settled, seconds=SECONDS, pause=0.5)
+    eventually("the API servers are replaced", settled, seconds=ROLLOUT_TIMEOUT, pause=0.5)
 
 
 type Absences = dict[str, list[tuple[float, float]]]
@@ -72,7 +72,7 @@ def observed(kubernetes: Kubernetes) -> Generator[Absences]:
 
     def ask(found: list[tuple[float, float]], access: Access) -> None:
         client, since = KubernetesClient(access), 0.0
-        while not stop.wait(PAUSE):
+        while not stop.wait(PROBE_INTERVAL):
             began = time.monotonic()
             try:
                 client.call_now("GET", "/api/v1/namespaces/kube-system")
@@ -100,7 +100,7 @@ def observed(kubernetes: Kubernetes) -> Generator[Absences]:
 
 
 def check_order(absences: Absences) -> None:
-    """Assert that no API server was away while another one was."""
+    """Assert that no API server was unavailable while another one was."""
     spans = sorted((*span, node) for node, found in absences.items() for span in found)
     for (_, end, one), (begin, _, other) in itertools.pairwise(spans):
         assert one == other or end <= begin, f"{one} and {other} were away at the same time: {spans}"
@@ -162,20 +162,20 @@ def test_a_mistake_stops_at_the_first_node_until_it_is_mended(redundant: Kuberne
         absences = stack.enter_context(observed(redundant))
         endpoint = stack.enter_context(watched(redundant))
         prism = stack.enter_context(watched(redundant, redundant.cluster.nodes[-1]))
-        patch(redundant, {UNWELL: ["1"]})
+        patch(redundant, {UNKNOWN_FLAG: ["1"]})
 
         def is_shown() -> None:
             assert len(find_broken(redundant)) == 1, find_broken(redundant)
 
-        eventually("the first API server fails", is_shown, seconds=SECONDS, pause=1)
+        eventually("the first API server fails", is_shown, seconds=ROLLOUT_TIMEOUT, pause=1)
         (broken,) = find_broken(redundant)
         name = next(node.name for node in redundant.cluster.nodes if str(node.address) == broken)
         waiting = read_waiting(redundant)
         others = set(redundant.cluster.addresses[:NODES]) - {broken}
         assert {one for one in others if f"{name} changes its own" in waiting.get(one, "")} == others, waiting
-        patch(redundant, {UNWELL: {"$patch": "delete"}})
+        patch(redundant, {UNKNOWN_FLAG: {"$patch": "delete"}})
         wait_until_settled(redundant)
-        eventually("all is well", redundant.check_pods, seconds=SECONDS, pause=0.5)
+        eventually("all is well", redundant.check_pods, seconds=ROLLOUT_TIMEOUT, pause=0.5)
     sys.stdout.write(f"away: {describe(absences, start)}\n")
     check_order(absences)
     assert not endpoint.failures + prism.failures

@@ -22,7 +22,7 @@ from talos.upgrade_controller.manifests import (
 )
 
 NEXT = "v1.15.3"
-SECONDS = 240.0
+UPGRADE_TIMEOUT = 240.0  # seconds
 """For a node to be upgraded, and the controller to start anew elsewhere."""
 ARCHIVE = REPOSITORY / "build/upgrade-controller.tar"
 ACCESS = {
@@ -47,7 +47,7 @@ def controlled(redundant: Kubernetes, releases: Releases) -> Kubernetes:
     control_plane = [str(node.address) for node in redundant.cluster.nodes if node.role is Role.CONTROL_PLANE]
     patch = yaml.safe_dump(ACCESS)
     redundant.cluster.talosctl(
-        "-n", ",".join(control_plane), "patch", "machineconfig", "--patch", patch, seconds=SECONDS
+        "-n", ",".join(control_plane), "patch", "machineconfig", "--patch", patch, seconds=UPGRADE_TIMEOUT
     )
     there = {"key": "node-role.kubernetes.io/control-plane", "operator": "DoesNotExist"}
     preference = {"weight": 100, "preference": {"matchExpressions": [there]}}
@@ -117,10 +117,10 @@ def test_workers_follow_a_policy(controlled: Kubernetes, releases: Releases) -> 
     assert [node["hostname"] for node in status["nodes"]] == [node.name for node in (worker, *others)]
     controlled.apply(make_policy(controlled, releases))
     status = eventually(
-        "all workers run it", lambda: check_status(controlled, "current"), seconds=SECONDS, pause=1
+        "all workers run it", lambda: check_status(controlled, "current"), seconds=UPGRADE_TIMEOUT, pause=1
     )
     assert {node["version"] for node in status["nodes"]} == {NEXT}
     address = str(worker.address)
     text = controlled.cluster.talosctl("-e", address, "-n", address, "version", "--short").stdout
     assert NEXT in text.split("Server:")[1], text
-    eventually("all is well", controlled.check_pods, seconds=SECONDS, pause=1)
+    eventually("all is well", controlled.check_pods, seconds=UPGRADE_TIMEOUT, pause=1)

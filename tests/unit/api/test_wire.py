@@ -20,8 +20,9 @@ from tests.unit.api.facts import (
 )
 
 from talos.api.metadata import UPGRADE
-from talos.api.methods import DEFAULT_REQUEST, max_request, methods
+from talos.api.methods import DEFAULT_REPLY, DEFAULT_REQUEST, max_reply, max_request, methods
 from talos.api.tables import read_table
+from talos.rpc.limits import REPLY_MEMORY
 
 OURS = [file for file in load_descriptors() if not file.package.startswith(FOREIGN)]
 
@@ -143,3 +144,12 @@ def test_larger_requests_are_those_of_known_methods() -> None:
     assert rows.keys() <= methods().keys()
     assert all(size > DEFAULT_REQUEST for size in rows.values())
     assert max_request("/machine.MachineService/Version") == max_request("/unknown") == DEFAULT_REQUEST
+
+
+def test_bounds_of_replies() -> None:
+    rows = {row["method"]: int(row["max_reply"]) for row in read_table("replies.tsv")}
+    assert rows.keys() <= methods().keys()
+    # A client alone gets half of what all may hold.
+    assert {path: max_reply(path) for path in rows} == rows
+    assert max(rows.values()) <= REPLY_MEMORY // 2
+    assert max_reply("/machine.MachineService/Version") == max_reply("/unknown") == DEFAULT_REPLY

@@ -16,7 +16,7 @@ import h2.events
 
 from talos.pki.certificate import PemPair
 from talos.rpc.http2.call import ServerCall
-from talos.rpc.proxy.raw import Status
+from talos.rpc.protocol import Status
 
 from .world import READ, VERSION, Node, Pki, answer_with_name, call, client
 

@@ -22,7 +22,8 @@ from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
 from talos.rpc.http2.call import ServerCall
 from talos.rpc.port import listener
-from talos.rpc.proxy.raw import OK, Status
+from talos.rpc.port.tls import RefusedError, check_client
+from talos.rpc.protocol import OK, Status
 
 from .raw_clients import (
     Raw,
@@ -91,16 +92,26 @@ ALERTS = {
 """What OpenSSL has for the client of a certificate above; Go's client shows it to its user."""
 
 
+class Resumed:
+    """TLS of a resumed session: there is a certificate, and nothing was verified."""
+
+    def __init__(self, certificate: bytes) -> None:
+        self._certificate = certificate
+
+    def get_verified_chain(self) -> list[bytes]:
+        return []
+
+    def getpeercert(self, *, binary_form: bool) -> bytes:
+        assert binary_form
+        return self._certificate
+
+
 class TestCertificates:
-    @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
     @pytest.mark.parametrize("which", BAD_CERTIFICATES.keys() - {"self-signed"})
-    async def test_bad_ones_are_refused_and_named(
-        self, tmp_path: Path, which: str, version: ssl.TLSVersion, pki: Pki
-    ) -> None:
+    async def test_bad_ones_are_refused_and_named(self, tmp_path: Path, which: str, pki: Pki) -> None:
         make, reason = BAD_CERTIFICATES[which]
         async with node(tmp_path, pki, answer) as a:
             context = client_context(pki, make(pki))
-            context.maximum_version = version
             try:
                 async with tls(a, context) as (reader, _):
                     assert await is_closed(reader)
@@ -114,7 +125,7 @@ class TestCertificates:
             await still_serves(a, pki)
 
     @pytest.mark.parametrize("which", ALERTS)
-    async def test_the_client_is_told_why(self, tmp_path: Path, which: str, pki: Pki) -> None:
+    async def test_the_client_gets_the_reason(self, tmp_path: Path, which: str, pki: Pki) -> None:
         make, _ = BAD_CERTIFICATES[which]
         async with node(tmp_path, pki, answer) as a:
             # In TLS 1.3 a client's own handshake is done before its certificate is looked at.
@@ -123,13 +134,11 @@ class TestCertificates:
                     await reader.read()
 
     @pytest.mark.parametrize("key_type", [KeyType.ED25519, KeyType.P256])
-    @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
     async def test_ed25519_and_p256_clients_are_served(
-        self, tmp_path: Path, key_type: KeyType, version: ssl.TLSVersion, pki: Pki
+        self, tmp_path: Path, key_type: KeyType, pki: Pki
     ) -> None:
         async with node(tmp_path, pki, answer) as a:
             context = client_context(pki, pki.client("os:reader", key_type=key_type))
-            context.maximum_version = version
             channel = grpclib.client.Channel(a.host, a.port, ssl=context, codec=Raw())
             try:
                 method = grpclib.client.UnaryUnaryMethod(channel, VERSION, bytes, bytes)
@@ -144,7 +153,29 @@ class TestCertificates:
             hello = b"\x01" + len(body).to_bytes(3) + body
             await raw(a, b"\x16\x03\x01" + struct.pack(">H", len(hello)) + hello)
             (reported,) = await until_refused(a)
-            assert reported == "the client's TLS is older than 1.2"
+            assert reported == "the client's TLS is older than 1.3"
+
+    async def test_tls_1_2_is_refused_and_no_session_is_kept(self, tmp_path: Path, pki: Pki) -> None:
+        async with node(tmp_path, pki, answer) as a:
+            context = client_context(pki, pki.client("os:admin"))
+            served = a.api.certificates.context()
+            assert served is not None
+            for _ in range(3):
+                async with tls(a, context) as (_, writer):
+                    assert writer.get_extra_info("ssl_object").session_reused is False
+                    assert not writer.get_extra_info("ssl_object").session.has_ticket
+            old = client_context(pki, pki.client("os:admin"))
+            old.maximum_version = ssl.TLSVersion.TLSv1_2
+            with pytest.raises(ssl.SSLError, match="PROTOCOL_VERSION"):
+                async with tls(a, old):
+                    pass
+            assert await until_refused(a) == ["the client's TLS is older than 1.3"]
+            assert served.session_stats()["number"] == 0
+
+    async def test_a_chain_that_was_not_verified_is_refused(self, pki: Pki) -> None:
+        certificate = ssl.PEM_cert_to_DER_cert(pki.client("os:admin").crt.decode())
+        with pytest.raises(RefusedError, match="not verified"):
+            check_client(Resumed(certificate), "192.0.2.1:1")  # pyright: ignore[reportArgumentType]
 
     async def test_without_http2_is_refused(self, tmp_path: Path, pki: Pki) -> None:
         async with node(tmp_path, pki, answer) as a:

@@ -10,16 +10,16 @@ from pathlib import Path
 import grpc
 import pytest
 
-from talos.api.methods import max_request
+from talos.api.methods import max_reply, max_request
 from talos.api.rpc import Code
 from talos.rpc.http2.call import ServerCall
-from talos.rpc.limits import MAX_MESSAGE
-from talos.rpc.proxy.raw import OK, Status
+from talos.rpc.protocol import OK, Status
 
 from .backends import two_nodes
 from .raw_clients import http2_client
 from .world import (
     APPLY,
+    GET,
     READ,
     RECOVER,
     RUN,
@@ -124,17 +124,18 @@ class TestEnds:
             # The same connection goes on.
             assert await call(channel, request=b"x") == b"x"
 
-    async def test_replies_up_to_the_limit(self, tmp_path: Path, pki: Pki) -> None:
+    @pytest.mark.parametrize("method", [VERSION, GET])
+    async def test_replies_up_to_the_limit(self, tmp_path: Path, method: str, pki: Pki) -> None:
         async def large(call: ServerCall) -> Status:
             await call.receive()
-            await call.send(bytes(MAX_MESSAGE - 16))
+            await call.send(bytes(max_reply(method)))
             return OK
 
         async with (
             node(tmp_path, pki, large) as a,
             client(a, pki, pki.client("os:admin")) as channel,
         ):
-            assert await call(channel) == bytes(MAX_MESSAGE - 16)
+            assert await call(channel, method) == bytes(max_reply(method))
 
     @pytest.mark.parametrize("target", ["127.0.0.1", "127.0.0.2"])
     async def test_a_stream_that_is_refused_early_ends_with_the_reason(

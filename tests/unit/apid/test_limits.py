@@ -18,7 +18,7 @@ from talos.rpc.port import call as http2_call
 from talos.rpc.port import connection as http2
 from talos.rpc.port import listener, refusals
 from talos.rpc.port.limits import Limits
-from talos.rpc.proxy.raw import OK, Status
+from talos.rpc.protocol import OK, Status
 
 from .raw_clients import (
     Session,
@@ -177,13 +177,13 @@ class TestLimits:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(refusals, "BURST", 3)
-        monkeypatch.setattr(refusals, "PERIOD", 3600.0)
+        monkeypatch.setattr(refusals, "LOG_INTERVAL", 3600.0)
         pki = Pki()
         async with node(tmp_path, pki, answer) as a:
             for _ in range(10):
                 await raw(a, b"GET / HTTP/1.1\r\n\r\n")
             assert len(a.refusals()) == 3
-            monkeypatch.setattr(refusals, "PERIOD", 0.0)  # it is over
+            monkeypatch.setattr(refusals, "LOG_INTERVAL", 0.0)  # it is over
             await raw(a, b"GET / HTTP/1.1\r\n\r\n")
             assert len(a.refusals()) == 4
             assert [r["count"] for r in a.records if r["msg"] == "refused more connections"] == [7]

@@ -13,7 +13,7 @@ from talos.api.rpc import Code
 from talos.apid import many
 from talos.rpc.http2.call import ServerCall
 from talos.rpc.port.limits import Shares
-from talos.rpc.proxy.raw import OK, Status
+from talos.rpc.protocol import OK, Status
 
 from .backends import tagged, two_nodes
 from .world import Backend, Pki, call, client

@@ -17,7 +17,7 @@ from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Code, RpcError
 from talos.rpc.http2.call import ServerCall
 from talos.rpc.port.limits import Limits
-from talos.rpc.proxy.raw import OK, Status
+from talos.rpc.protocol import OK, Status
 
 from .backends import tagged, tags, two_nodes, versions
 from .world import (

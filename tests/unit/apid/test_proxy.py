@@ -18,7 +18,7 @@ from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Code
 from talos.apid import audit
 from talos.rpc.http2.call import ServerCall
-from talos.rpc.proxy.raw import Status
+from talos.rpc.protocol import Status
 from talos.system.logging import Log
 
 from .backends import tagged, tags, versions

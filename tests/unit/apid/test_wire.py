@@ -13,7 +13,7 @@ from talos.apid.wire import (
     mark_frame,
     mark_reply,
 )
-from talos.rpc.proxy.raw import Status
+from talos.rpc.protocol import Status
 
 
 def version(tag: str, count: int = 1) -> bytes:
@@ -79,3 +79,11 @@ def test_a_failure_keeps_its_details() -> None:
 )
 def test_error_texts(code: int, name: str) -> None:
     assert error_text(Status(code=code, message="m")) == f"rpc error: code = {name} desc = m"
+
+
+def test_details_that_are_none_are_left_out() -> None:
+    status = Status(code=5, message="gone", trailers=(("grpc-status-details-bin", b"\xff\xff"),))
+    frame = make_error_frame(status, "c")
+    message = machine.VersionResponse.FromString(make_error_reply(status, "c")).messages[0]
+    assert message.metadata.SerializeToString() in frame
+    assert message.metadata.status == status_pb2.Status(code=5, message="gone")

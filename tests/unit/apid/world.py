@@ -16,7 +16,6 @@ import grpc
 import grpc.aio
 
 from talos.api.definitions import secrets_pb2 as secrets
-from talos.apid.many import REPLY_MEMORY
 from talos.apid.server import ApiServer
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import PemPair
@@ -24,10 +23,10 @@ from talos.pki.keys import KeyType
 from talos.routerd.router import Router
 from talos.rpc.http2.call import ServerCall
 from talos.rpc.http2.server import LocalServer
-from talos.rpc.limits import MAX_MESSAGE
+from talos.rpc.limits import MAX_MESSAGE, REPLY_MEMORY
 from talos.rpc.port.limits import Limits
+from talos.rpc.protocol import OK, Status
 from talos.rpc.proxy.local import make_server
-from talos.rpc.proxy.raw import OK, Status
 from talos.system.logging import Log
 
 VERSION = "/machine.MachineService/Version"

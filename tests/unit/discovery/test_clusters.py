@@ -74,7 +74,7 @@ def test_endpoints_of_many_sources_are_merged(clusters: Clusters) -> None:
     assert clusters.find_affiliates("c") == [Affiliate(id="a", data=b"data", endpoints=[b"1", b"2"])]
 
 
-def test_a_refresh_wakes_nobody(clusters: Clusters) -> None:
+def test_a_refresh_wakes_no_watcher(clusters: Clusters) -> None:
     clusters.update("c", "a", b"data", [b"1"], ttl=10)
     snapshot, subscription = clusters.subscribe("c")
     assert [affiliate.id for affiliate in snapshot] == ["a"]

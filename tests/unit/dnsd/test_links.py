@@ -7,14 +7,14 @@ import pytest
 import trio
 import trio.testing
 from tests.harness.namespace import run_in_namespace
-from tests.harness.peer import PATIENCE, Peer
+from tests.harness.peer import PACKET_TIMEOUT, Peer
 from tests.unit.dnsd.server import make_question
 
 from talos.api.common.common_pb2 import NetIPPort
 from talos.api.definitions.network_pb2 import AddressSpecSpec, HostDNSConfigSpec, LinkStatusSpec
-from talos.daemon.run import Daemon
 from talos.dnsd.controllers.resolve_cache import RUNNING, DNSResolveCacheController
 from talos.dnsd.resolver import Resolver
+from talos.process.run import Daemon
 from talos.resource import ids, kinds
 from talos.resource.changes import put, wait_for
 from talos.resource.controller.runtime import run_controllers
@@ -35,7 +35,7 @@ KINDS = {"lo": "", "near": "veth"}
 def ask(address: str) -> bool:
     """Whether a question over UDP is answered."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
-        client.settimeout(PATIENCE)
+        client.settimeout(PACKET_TIMEOUT)
         client.connect((address, PORT))
         client.send(make_question("a.example"))
         try:
@@ -48,7 +48,7 @@ def ask_over_tcp(address: str) -> bool:
     """Whether a question over a connection is answered; False too when it is closed or not made."""
     question = make_question("a.example")
     try:
-        with socket.create_connection((address, PORT), timeout=PATIENCE) as client:
+        with socket.create_connection((address, PORT), timeout=PACKET_TIMEOUT) as client:
             client.sendall(len(question).to_bytes(2) + question)
             return bool(client.recv(512))
     except (ConnectionError, TimeoutError):

@@ -29,8 +29,8 @@ ADDRESS = bytes([192, 0, 2, 1])
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upstream_module, "UDP_SECONDS", 0.2)
-    monkeypatch.setattr(upstream_module, "STREAM_SECONDS", 0.5)
+    monkeypatch.setattr(upstream_module, "UDP_TIMEOUT", 0.2)
+    monkeypatch.setattr(upstream_module, "STREAM_TIMEOUT", 0.5)
 
 
 class Client:
@@ -161,7 +161,7 @@ def endless(query: bytes) -> Sequence[bytes]:
 
 
 def circular(query: bytes) -> Sequence[bytes]:
-    """Names that point at themselves: nobody follows them."""
+    """Names that point at themselves are not followed."""
     return [make_reply(query, make_record(ADDRESS, name=b"\xc0\x1b"))]
 
 
@@ -267,7 +267,7 @@ async def test_what_is_an_answer_is_not_answered() -> None:
             await client.udp(b"\0\1\x80" + make_question("a.example")[3:])
 
 
-async def test_clients_that_say_nothing_keep_nobody_waiting() -> None:
+async def test_silent_clients_keep_no_other_waiting() -> None:
     async with serving(one_address) as upstream, resolving(upstream) as (_, client):
         silent = [await trio.open_tcp_stream("127.0.0.1", client.port) for _ in range(70)]
         await silent[0].send_all(b"\xff\xff")

@@ -16,7 +16,7 @@ from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
 from talos.api.etcd import rpc_pb2 as pb
 from talos.api.rpc import Code, RpcError
 from talos.clusterd.controllers.virtual_address import VirtualAddressController
-from talos.etcd.election import LEASE_SECONDS, Election
+from talos.etcd.election import LEASE_TTL, Election
 from talos.resource import ids, kinds
 from talos.resource.changes import put
 from talos.resource.controller.runtime import run_controllers
@@ -72,8 +72,8 @@ class Client:
         await self._reach()
         if lease not in self.etcd.leases:
             return 0
-        self.etcd.leases[lease] = trio.current_time() + LEASE_SECONDS
-        return LEASE_SECONDS
+        self.etcd.leases[lease] = trio.current_time() + LEASE_TTL
+        return LEASE_TTL
 
     async def revoke_lease(self, lease: int) -> None:
         await self._reach()
@@ -117,8 +117,8 @@ async def test_one_leads_and_another_follows_when_it_ends_or_is_cut_off(autojump
         (second,) = leaders
         assert second != first
         etcd.lost.add(second)
-        # It gives up before its lease ends, and nobody takes its place earlier.
-        await trio.sleep(LEASE_SECONDS + 5)
+        # It gives up before its lease ends, and no other node takes its place earlier.
+        await trio.sleep(LEASE_TTL + 5)
         (third,) = leaders
         assert third not in {first, second}
         etcd.lost.clear()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from gomodules import STAGING_LINE, cache_file, find_name, read_json_stream
-from locks import GoLock, GoModule, check_known, read_go, read_roots
+from locks import GoLock, GoModule, expand, on_demand_names, read_go, read_roots
 from report import FetchError
 
 EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -39,7 +39,7 @@ def test_the_lock_has_every_set_that_is_asked_for() -> None:
 
 def test_an_unknown_root_is_named_with_the_known_ones() -> None:
     with pytest.raises(FetchError, match=r"no such root: nonsense; known: .*etcd"):
-        check_known(["kernel", "nonsense"])
+        expand(["kernel", "nonsense"])
 
 
 def test_values_that_follow_each_other_are_read() -> None:
@@ -50,3 +50,9 @@ def test_values_that_follow_each_other_are_read() -> None:
 def test_libraries_in_folders_are_found() -> None:
     text = "replace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n\tx => y v1\n)\n"
     assert STAGING_LINE.findall(text) == ["k8s.io/api"]
+
+
+def test_a_group_stands_for_its_roots() -> None:
+    assert expand(["machines", "etcd", "vm"]) == sorted({*read_roots()["groups"]["machines"], "etcd", "vm"})
+    for members in read_roots()["groups"].values():
+        assert set(members) <= set(on_demand_names())

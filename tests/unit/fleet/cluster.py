@@ -39,7 +39,7 @@ class Node:
     """How many calls it refuses because an earlier one still looks at the release."""
     is_up: bool = True
     is_booting: bool = False
-    unwell: str = ""
+    unhealthy: str = ""
     """The service that does not run."""
     labels: dict[str, str] | None = None
     """In Kubernetes, where the node has registered."""
@@ -67,7 +67,7 @@ class Node:
             self.is_up = True
         else:
             self.state = bless(self.state)
-            self.unwell = "kubelet" if self.fails == "health" else self.unwell
+            self.unhealthy = "kubelet" if self.fails == "health" else self.unhealthy
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class Cluster:
     log: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     installing: int = 0
     most_installing: int = 0
-    most_away: int = 0
+    max_unavailable: int = 0
     members: int = 3
     lost: list[tuple[str, str, bool]] = field(default_factory=list[tuple[str, str, bool]])
     """The node and the method of each call that gets no answer, and whether it was heard."""
@@ -131,7 +131,7 @@ class Cluster:
         task = asyncio.get_running_loop().create_task(node.boot())
         self.tasks.add(task)
         node.is_up = False
-        self.most_away = max(self.most_away, sum(not one.is_up for one in self.nodes.values()))
+        self.max_unavailable = max(self.max_unavailable, sum(not one.is_up for one in self.nodes.values()))
 
     @staticmethod
     def _stage(node: Node) -> Upgrade:
@@ -142,7 +142,7 @@ class Cluster:
         services = [
             machine_pb2.ServiceInfo(
                 id=name,
-                state="Preparing" if name == node.unwell else "Running",
+                state="Preparing" if name == node.unhealthy else "Running",
                 health=machine_pb2.ServiceHealth(healthy=True),
             )
             for name in ("apid", "kubelet")

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class _Selector(selectors.SelectSelector):
-    """Knows the time, of which what it is told to wait has passed at once."""
+    """A clock whose waits pass at once."""
 
     def __init__(self) -> None:
         super().__init__()

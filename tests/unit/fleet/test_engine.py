@@ -10,7 +10,7 @@ from tests.unit.fleet.jumping import JumpingLoop
 
 from talos.api.machine import machine_pb2
 from talos.fleet import calls, engine, plan
-from talos.fleet.engine import Fleet, Order
+from talos.fleet.engine import Fleet, UpgradeOptions
 from talos.fleet.plan import Limits, make_plan, parse_unavailable
 from talos.fleet.progress import Progress, Row, Step
 from talos.system.errors import UserError
@@ -20,25 +20,25 @@ from talos.upgrade.state import BUSY, IDLE, stage, start
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "POLL_INTERVAL", TICK)
-    monkeypatch.setattr(plan, "GRACE", 10 * TICK)
-    monkeypatch.setattr(engine, "GRACE", 20 * TICK)
+    monkeypatch.setattr(plan, "ANSWER_TIMEOUT", 10 * TICK)
+    monkeypatch.setattr(engine, "PROBLEM_TIMEOUT", 20 * TICK)
 
 
 def upgrade(
-    cluster: Cluster, nodes: Sequence[str] = (), *, limits: Limits | None = None, **order: Any
+    cluster: Cluster, nodes: Sequence[str] = (), *, limits: Limits | None = None, **options: Any
 ) -> Progress:
     """Upgrade nodes, all unless some are named."""
 
     async def main() -> Progress:
-        settings: dict[str, Any] = {"image": IMAGE, "version": NEW, **order}
-        chosen = Order(**settings)
+        settings: dict[str, Any] = {"image": IMAGE, "version": NEW, **options}
+        chosen = UpgradeOptions(**settings)
         plan = await make_plan(
             cluster,
             list(nodes or cluster.nodes),
             version=chosen.version,
             force=chosen.old is not None and chosen.old.force,
         )
-        fleet = Fleet(calls=cluster, plan=plan, order=chosen, limits=limits or Limits(), watcher=Steps())
+        fleet = Fleet(calls=cluster, plan=plan, options=chosen, limits=limits or Limits(), watcher=Steps())
         return await fleet.run()
 
     return asyncio.run(main(), loop_factory=JumpingLoop)
@@ -54,10 +54,10 @@ def test_control_plane_nodes_come_first_and_one_at_a_time() -> None:
     progress = upgrade(cluster, [*names[3:], *names[:3]])
     assert progress.has_succeeded
     assert cluster.done("reboot") == names
-    assert (cluster.most_away, cluster.most_installing) == (1, 1)
+    assert (cluster.max_unavailable, cluster.most_installing) == (1, 1)
     assert [row.after for row in progress.rows] == [NEW] * 5
     assert all(row.seconds > row.away > 0 for row in progress.rows)
-    # The next node is not even installed while one is away.
+    # The next node is not even installed while one is down.
     assert [what for what, _ in cluster.log] == ["pull", "install", "reboot"] * 5
 
 
@@ -66,7 +66,7 @@ def test_workers_are_bounded_twice(parallel: int, away: int) -> None:
     cluster = make_cluster(1, 8)
     progress = upgrade(cluster, limits=Limits(parallel=parallel, unavailable=away))
     assert progress.has_succeeded, progress.reason
-    assert cluster.most_away == away
+    assert cluster.max_unavailable == away
     assert cluster.most_installing == parallel
 
 
@@ -90,6 +90,14 @@ def test_the_first_failure_ends_it(fails: str, reason: str) -> None:
     assert cluster.done("pull") == ["10.0.0.1", "10.0.0.2"]
 
 
+def test_a_tag_that_brings_another_release_is_no_success() -> None:
+    """An older node looks at the signature only, and a mirror may serve what it likes."""
+    progress = upgrade(make_cluster(), version="v1.15.2")
+    assert not progress.has_succeeded
+    assert results(progress)[:2] == [Step.FAILED, Step.NOT_STARTED]
+    assert f"it runs {NEW}, not v1.15.2 as the image's tag says" in progress.reason
+
+
 def test_a_release_of_the_version_that_runs_may_be_reverted() -> None:
     cluster = make_cluster()
     for node in cluster.nodes.values():
@@ -103,8 +111,8 @@ def test_a_release_of_the_version_that_runs_may_be_reverted() -> None:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls are repeated for as long as a slow machine takes."""
-    monkeypatch.setattr(engine, "GRACE", 60.0)
-    monkeypatch.setattr(plan, "GRACE", 60.0)
+    monkeypatch.setattr(engine, "PROBLEM_TIMEOUT", 60.0)
+    monkeypatch.setattr(plan, "ANSWER_TIMEOUT", 60.0)
     monkeypatch.setattr(engine, "UNMOVED", 0.0)
 
 
@@ -175,8 +183,10 @@ def test_a_node_that_stays_away_says_why_until_it_is_back() -> None:
 
     async def main() -> Progress:
         chosen = await make_plan(cluster, list(cluster.nodes), version=NEW)
-        order = Order(image=IMAGE, version=NEW)
-        return await Fleet(calls=cluster, plan=chosen, order=order, limits=Limits(), watcher=Rescue()).run()
+        options = UpgradeOptions(image=IMAGE, version=NEW)
+        return await Fleet(
+            calls=cluster, plan=chosen, options=options, limits=Limits(), watcher=Rescue()
+        ).run()
 
     assert asyncio.run(main(), loop_factory=JumpingLoop).has_succeeded
     assert seen[0] == "does not answer: 10.0.0.1 does not answer"
@@ -244,7 +254,7 @@ def test_it_continues_where_it_stopped() -> None:
 
 def test_what_was_not_well_before_is_not_waited_for() -> None:
     cluster = make_cluster()
-    cluster.nodes["10.0.0.1"].unwell = "kubelet"
+    cluster.nodes["10.0.0.1"].unhealthy = "kubelet"
     assert upgrade(cluster).has_succeeded
 
 
@@ -315,7 +325,7 @@ def test_an_interrupted_upgrade_says_what_it_left() -> None:
         fleet = Fleet(
             calls=cluster,
             plan=plan,
-            order=Order(image=IMAGE, version=NEW),
+            options=UpgradeOptions(image=IMAGE, version=NEW),
             limits=Limits(),
             watcher=Steps(),
         )

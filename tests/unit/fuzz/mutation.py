@@ -8,7 +8,7 @@ INTERESTING = (
     b"{", b"}", b"(", b")", b"*", b"&", b"-", b":", b"<<: *a", b"%", b"$", b"9", b"-1", b"1e9999", b"0x",
     b"\xc3\x28", b"\xed\xa0\x80", b"\xe2\x80\xa8", b"-----BEGIN CERTIFICATE-----",
 )  # fmt: skip
-LONGEST = 64 * 1024
+MAX_INPUT = 64 * 1024
 """Bytes of an input; growth beyond it is cut."""
 
 
@@ -35,7 +35,7 @@ def mutate(dice: random.Random, seeds: Sequence[bytes]) -> bytes:
                 data[place:] = other[begin:]
             case _:
                 del data[place:]
-        del data[LONGEST:]
+        del data[MAX_INPUT:]
     return bytes(data)
 
 

@@ -39,6 +39,7 @@ from talos.pki.keys import parse_key
 from talos.resource.pattern import Pattern, PatternError
 from talos.resource.remote.service import parse_query
 from talos.rpc.http2.frames import ProtocolError
+from talos.rpc.http2.rules import check_request
 from talos.rpc.port import request
 from talos.rpc.protocol import parse_metadata, parse_timeout
 from talos.system.logging import Log
@@ -246,7 +247,7 @@ PARSERS: Mapping[str, Parser] = {
         refusals=(RpcError,),
     ),
     "headers of a request": Parser(
-        parse=lambda data: request.check_headers(_headers(data)),
+        parse=lambda data: check_request(_headers(data)),
         seeds=[b":method=POST\n:scheme=https\n:path=/a.B/C\n:authority=a\nte=trailers\nx=y"],
         refusals=(ProtocolError,),
     ),

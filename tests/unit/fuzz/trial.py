@@ -14,7 +14,7 @@ from talos.system.errors import UserError
 from .mutation import inputs
 
 EXAMPLES = 3000
-SLOWEST = 1.0
+MAX_SECONDS = 1.0
 """Seconds of processor time for one input of 64 KiB at most."""
 
 
@@ -45,7 +45,7 @@ def check_parser(parser: Parser) -> None:
     """Each input is accepted, or refused in the one way it may be, and soon."""
     for data in tries(parser):
         try:
-            with at_most(SLOWEST), suppress(*parser.refusals):
+            with at_most(MAX_SECONDS), suppress(*parser.refusals):
                 parser.parse(data)
         except Exception as error:
             raise AssertionError(f"{error!r} for {data!r}") from error

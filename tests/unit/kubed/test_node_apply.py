@@ -125,7 +125,7 @@ def test_the_status_shows_readiness_the_cordon_and_networks() -> None:
 
 
 class Client:
-    """An API that is away for two requests, then has a node and takes changes of it."""
+    """An API that is down for two requests, then has a node and takes changes of it."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -3,7 +3,7 @@
 from typing import Any
 
 from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
-from talos.config import kubernetes
+from talos.config.effective import kubernetes
 from talos.config.model import Config
 from talos.config.read.loader import load
 from talos.config.static_pods import UIDS
@@ -13,10 +13,10 @@ from talos.kubed.controllers.control_plane import (
     make_controller_manager,
     make_scheduler,
 )
-from talos.kubed.controllers.kubelet import make_configuration, make_kubelet_config
 from talos.kubed.controllers.static_pod_server import make_reply
 from talos.kubed.controllers.static_pod_status import has_taken
 from talos.kubed.controllers.static_pods import make_account_arguments
+from talos.machined.controllers.k8s.kubelet import make_configuration, make_kubelet_config
 from talos.resource.objects import to_plain, to_struct
 
 CONFIG = """\

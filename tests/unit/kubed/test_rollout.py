@@ -14,14 +14,14 @@ from talos.config.static_pods import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
 from talos.etcd.lock import STATIC_PODS, LockedError
 from talos.kubed import rollout
 from talos.kubed.rollout import (
-    KEEP_EVERY,
-    KUBELET_LIMIT,
-    LEASE_SECONDS,
+    ETCD_DEADLINE,
+    KEEP_ALIVE_INTERVAL,
+    KUBELET_TIMEOUT,
+    LEASE_TTL,
     POD_VERSION,
-    SILENCE_LIMIT,
     PodChange,
     Progress,
-    Turn,
+    RolloutLock,
     choose,
     find_progress,
     is_underway,
@@ -80,7 +80,7 @@ def ready() -> PodChange:
 @pytest.mark.parametrize(
     ("changes", "without", "with_turn"),
     [
-        # Nothing runs yet: nobody is asked.
+        # Nothing runs yet: no lock is needed.
         ({API_SERVER: PodChange(NEW, None, Progress.UNSEEN)}, [API_SERVER], [API_SERVER]),
         ({API_SERVER: ready()}, [], []),
         # What serves waits for the turn, and the others for the API server.
@@ -120,9 +120,9 @@ def test_what_serves_waits_for_the_nodes_turn(
     [
         (Progress.READY, 0.0, False),
         (Progress.STARTING, 1e6, True),
-        (Progress.OUTDATED, KUBELET_LIMIT - 1, True),
-        (Progress.OUTDATED, KUBELET_LIMIT + 1, False),
-        (Progress.UNSEEN, KUBELET_LIMIT + 1, False),
+        (Progress.OUTDATED, KUBELET_TIMEOUT - 1, True),
+        (Progress.OUTDATED, KUBELET_TIMEOUT + 1, False),
+        (Progress.UNSEEN, KUBELET_TIMEOUT + 1, False),
     ],
 )
 def test_a_turn_lasts_until_the_pod_is_ready(progress: Progress, seconds: float, underway: bool) -> None:
@@ -148,42 +148,42 @@ class Store:
 def store(monkeypatch: pytest.MonkeyPatch) -> Store:
     async def take_lock(client: Any, name: str, holder: str, lease: int, seconds: int) -> None:
         store = cast("Store", client)
-        assert (name, seconds, lease > 0) == (STATIC_PODS, LEASE_SECONDS, True)
+        assert (name, seconds, lease > 0) == (STATIC_PODS, LEASE_TTL, True)
         store.taken += 1
         if store.holder not in {"", holder}:
             raise LockedError(name, store.holder)
         store.holder = holder
 
-    async def free_all(client: Any, name: str, holder: str) -> None:
+    async def release_all(client: Any, name: str, holder: str) -> None:
         store = cast("Store", client)
         if store.holder == holder:
             store.holder = ""
 
     monkeypatch.setattr(rollout, "take_lock", take_lock)
-    monkeypatch.setattr(rollout, "free_all", free_all)
+    monkeypatch.setattr(rollout, "release_all", release_all)
     return Store()
 
 
 async def test_one_node_has_the_turn(store: Store, autojump_clock: trio.testing.MockClock) -> None:
-    first, second = Turn(store), Turn(store)
+    first, second = RolloutLock(store), RolloutLock(store)
     assert not await first.take("cp-1")
     assert await second.take("cp-2") == "cp-1 changes its own and is not ready"
     assert second.holder == "cp-1"
-    await second.give_back("cp-2")
+    await second.release("cp-2")
     assert store.holder == "cp-1"
     taken = store.taken
     assert not await first.take("cp-1")
     assert store.taken == taken, "etcd is asked although the lease lasts"
-    await trio.sleep(KEEP_EVERY)
+    await trio.sleep(KEEP_ALIVE_INTERVAL)
     assert not await first.take("cp-1")
     assert store.taken == taken + 1
-    await first.give_back("cp-1")
+    await first.release("cp-1")
     assert not await second.take("cp-2")
 
 
 async def test_the_turn_of_the_process_before_is_given_back(store: Store) -> None:
     store.holder = "cp-1"
-    await Turn(store).give_back("cp-1")
+    await RolloutLock(store).release("cp-1")
     assert not store.holder
 
 
@@ -192,10 +192,10 @@ async def test_without_etcd_a_node_goes_on_alone(
     store: Store, error: Exception, autojump_clock: trio.testing.MockClock
 ) -> None:
     store.error = error
-    turn = Turn(store)
-    assert (await turn.take("cp-1")).startswith("etcd: ")
-    await trio.sleep(SILENCE_LIMIT + 1)
-    assert not await turn.take("cp-1")
+    lock = RolloutLock(store)
+    assert (await lock.take("cp-1")).startswith("etcd: ")
+    await trio.sleep(ETCD_DEADLINE + 1)
+    assert not await lock.take("cp-1")
     store.error = None
     store.holder = "cp-2"
-    assert await turn.take("cp-1")
+    assert await lock.take("cp-1")

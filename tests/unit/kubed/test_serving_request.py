@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from talos.kubed.controllers.serving_certificates import find_unique_names
-from talos.kubed.serving_request import Names, find_node, find_problem, is_decided
+from talos.kubed.serving_names import Names
+from talos.kubed.serving_request import find_node, find_problem, is_decided
 from talos.pki.csr import make_csr
 from talos.pki.keys import KeyType, make_key
 
@@ -84,13 +84,3 @@ def test_a_decision_is_seen() -> None:
     request = make_request()
     request["status"]["conditions"] = [{"type": "Denied"}]
     assert is_decided(request)
-
-
-def test_without_discovery_a_name_that_two_nodes_claim_is_nobodys() -> None:
-    def node(name: str, *addresses: str) -> dict[str, Any]:
-        return {"metadata": {"name": name}, "status": {"addresses": [{"address": one} for one in addresses]}}
-
-    nodes = [node("one", "one", "10.0.0.2"), node("two", "two", "10.0.0.2", "10.0.0.3")]
-    assert find_unique_names(nodes, "one") == Names(dns_names=frozenset({"one"}), ips=frozenset())
-    assert find_unique_names(nodes, "two").ips == {"10.0.0.3"}
-    assert find_unique_names(nodes, "three") == Names(dns_names=frozenset(), ips=frozenset())

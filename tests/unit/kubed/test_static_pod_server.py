@@ -3,7 +3,7 @@
 import json
 import math
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,38 +14,42 @@ import trio.testing
 
 from talos.api.definitions.k8s_pb2 import (
     NodenameSpec,
-    StaticPodServerStatusSpec,
     StaticPodSpec,
     StaticPodStatusSpec,
 )
 from talos.config.static_pods import API_SERVER
 from talos.kubed.controllers.static_pod_server import (
     END_LIMIT,
-    LIST_SECONDS,
-    LOOK_EVERY,
+    LIST_DELAY,
+    POLL_INTERVAL,
     SETTLE,
     Replacements,
     StaticPodServer,
 )
 from talos.kubed.rollout import POD_UID
+from talos.machined.services.listener import open_listener
 from talos.resource import ids, kinds
 from talos.resource.changes import put
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
 from talos.resource.objects import to_struct
 from talos.system.cgroups import PodGroup
-from talos.system.logging import Log
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """What PID 1 hands over."""
+    with open_listener() as found:
+        yield found
 
 
 @asynccontextmanager
-async def serving(state: MemoryState, former: int = 0) -> AsyncGenerator[int]:
-    """The server's port, which is not its former one."""
+async def serving(state: MemoryState, listener: socket.socket) -> AsyncGenerator[int]:
+    """The server's port."""
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(run_controllers, state, [StaticPodServer(Log())])
+        nursery.start_soon(run_controllers, state, [StaticPodServer(listener)])
         await trio.testing.wait_all_tasks_blocked(0.05)
-        found = await find_port(state)
-        assert found not in {0, former}
-        yield found
+        yield await find_port(state)
         nursery.cancel_scope.cancel()
 
 
@@ -63,30 +67,22 @@ async def ask(port: int) -> list[str]:
     return [pod["metadata"]["name"] for pod in json.loads(reply.partition(b"\r\n\r\n")[2])["items"]]
 
 
-async def test_a_server_that_starts_again_has_the_same_port_and_all_pods_at_once() -> None:
+async def test_a_server_that_starts_again_has_the_same_port_and_all_pods_at_once(
+    listener: socket.socket,
+) -> None:
     state = MemoryState()
     pod = to_struct({"metadata": {"name": "first"}})
     await put(state, kinds.STATIC_POD, API_SERVER, StaticPodSpec(pod=pod))
     # For one that is not valid the kubelet would take none.
     await put(state, kinds.STATIC_POD, "mine", StaticPodSpec(pod=to_struct({"metadata": {"name": "mine"}})))
-    async with serving(state) as port:
+    async with serving(state, listener) as port:
+        assert port == listener.getsockname()[1]
         assert await ask(port) == ["first"]
-    async with serving(state) as again:
+    # It waits for the next one.
+    async with await trio.open_tcp_stream("127.0.0.1", port), serving(state, listener) as again:
         assert again == port
         # An empty list would end the pods.
         assert await ask(port) == ["first"]
-
-
-async def test_a_port_that_is_taken_meanwhile_is_left() -> None:
-    state = MemoryState()
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        held.listen()
-        port = held.getsockname()[1]
-        status = StaticPodServerStatusSpec(url=f"http://127.0.0.1:{port}")
-        await put(state, *ids.STATIC_POD_SERVER_STATUS, status, owner="k8s.StaticPodServerController")
-        async with serving(state, port) as other:
-            assert await ask(other) == []
 
 
 def make_offer(image: str) -> dict[str, Any]:
@@ -104,12 +100,12 @@ async def test_a_new_version_waits_until_the_old_one_has_ended(
     assert replacements.choose(one, uids) == [one["server"]]
     assert replacements.pause == math.inf
     assert replacements.choose(two, uids) == []
-    assert replacements.pause == LOOK_EVERY
+    assert replacements.pause == POLL_INTERVAL
     autojump_clock.jump(END_LIMIT / 2)
     assert replacements.choose(two, uids) == []
     groups["u1"] = PodGroup.EMPTY
     assert replacements.choose(two, uids) == []
-    autojump_clock.jump(LIST_SECONDS + 1)
+    autojump_clock.jump(LIST_DELAY + 1)
     assert replacements.choose(two, uids) == []
     groups["u1"] = PodGroup.GONE
     # The kubelet has not let go of it yet.
@@ -127,7 +123,7 @@ async def test_a_new_version_waits_until_the_kubelet_has_listed_containers(
     replacements = Replacements(lambda _uid: PodGroup.GONE)
     assert replacements.choose(one, {"server": "u1"}) == [one["server"]]
     assert replacements.choose(two, {"server": "u1"}) == []
-    autojump_clock.jump(LIST_SECONDS - 0.1)
+    autojump_clock.jump(LIST_DELAY - 0.1)
     assert replacements.choose(two, {"server": "u1"}) == []
     autojump_clock.jump(SETTLE)
     assert replacements.choose(two, {"server": "u1"}) == [two["server"]]
@@ -151,14 +147,16 @@ async def test_a_pod_that_the_kubelet_has_not_shown_is_replaced_at_once() -> Non
     assert replacements.choose(two, {}) == [two["server"]]
 
 
-async def test_the_server_leaves_out_what_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_server_leaves_out_what_has_to_wait(
+    monkeypatch: pytest.MonkeyPatch, listener: socket.socket
+) -> None:
     groups = {"u1": PodGroup.BUSY}
     replacements = Replacements(groups.__getitem__)
     monkeypatch.setattr("talos.kubed.controllers.static_pod_server.Replacements", lambda: replacements)
     state, name = MemoryState(), "kube-system/server-node"
     await put(state, *ids.NODENAME, NodenameSpec(nodename="node"))
     await put(state, kinds.STATIC_POD, API_SERVER, StaticPodSpec(pod=to_struct(make_offer("one"))))
-    async with serving(state) as port:
+    async with serving(state, listener) as port:
         status = StaticPodStatusSpec()
         await put(state, kinds.STATIC_POD_STATUS, name, status, annotations={POD_UID: "u1"})
         await put(state, kinds.STATIC_POD, API_SERVER, StaticPodSpec(pod=to_struct(make_offer("two"))))

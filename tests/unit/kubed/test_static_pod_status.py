@@ -8,7 +8,7 @@ import trio.testing
 
 from talos.api.common.common_pb2 import PEMEncodedCertificateAndKey
 from talos.api.definitions.secrets_pb2 import KubernetesDynamicCertsSpec, KubernetesRootSpec
-from talos.kubed.controllers.static_pod_status import LOOK_EVERY, SOURCE, StaticPodStatusController
+from talos.kubed.controllers.static_pod_status import POLL_INTERVAL, SOURCE, StaticPodStatusController
 from talos.kubed.node_access import KubeletIdentity
 from talos.kubed.rollout import POD_UID
 from talos.resource import ids, kinds
@@ -45,7 +45,7 @@ async def test_the_pods_are_known_as_soon_as_the_kubelet_has_joined(monkeypatch:
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert not await state.list(kinds.STATIC_POD_STATUS)
         identity.set(b"pem", b"")
-        with trio.fail_after(LOOK_EVERY - 5):
+        with trio.fail_after(POLL_INTERVAL - 5):
             found = await wait_for(state, kinds.STATIC_POD_STATUS, "kube-system/server", lambda _: True)
         assert found.metadata.annotations[POD_UID] == "u1"
         nursery.cancel_scope.cancel()

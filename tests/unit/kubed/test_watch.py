@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -55,10 +55,10 @@ class Client:
     def __init__(self, port: int) -> None:
         self._port = port
 
-    async def call(self, method: str, path: str) -> dict[str, Any]:
-        assert (method, path) == ("GET", "/api/v1/nodes?fieldSelector=metadata.name%3Done")
+    async def pages(self, path: str) -> AsyncGenerator[dict[str, Any]]:
+        assert path == "/api/v1/nodes?fieldSelector=metadata.name%3Done"
         await trio.lowlevel.checkpoint()
-        return {"metadata": {"resourceVersion": "5"}, "items": [make_node(3)]}
+        yield {"metadata": {"resourceVersion": "5"}, "items": [make_node(3)]}
 
     def open(self, seconds: float) -> HTTPConnection:
         return HTTPConnection("127.0.0.1", self._port, timeout=seconds)

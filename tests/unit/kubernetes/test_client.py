@@ -1,14 +1,26 @@
 """What the client of the Kubernetes API asks for again: what an API server that stops leaves undone."""
 
+import json
+import re
 import ssl
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import trio
 
-from talos.kubernetes.client import MAX_REPEATS, Access, KubernetesClient, KubernetesError
+from talos.kubernetes.client import (
+    MAX_PAGE,
+    MAX_REPEATS,
+    MAX_REPLY,
+    PAGE_LIMIT,
+    Access,
+    KubernetesClient,
+    KubernetesError,
+)
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
 
@@ -19,30 +31,36 @@ BROKEN = b'HTTP/1.1 503 -\r\nContent-Length: 21\r\n\r\n{"message": "broken"}'
 ENDS = b""
 
 
-async def call(folder: Path, method: str, answers: Sequence[bytes]) -> tuple[str, int]:
-    """What comes of a call, and how many of the answers it took, each on a connection of its own."""
+@asynccontextmanager
+async def serving(folder: Path, answer: Callable[[bytes], bytes]) -> AsyncGenerator[KubernetesClient]:
+    """A client of a server that answers each head of a request on a connection of its own."""
     authority = CertificateAuthority.generate(KeyType.P256, organizations=["kubernetes"])
     server = authority.issue(ips=[LOCALHOST], usages=Usage.SERVER)
     (folder / "crt").write_bytes(server.crt)
     (folder / "key").write_bytes(server.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "crt", folder / "key")
-    left = list(answers)
 
     async def handle(plain: trio.SocketStream) -> None:
         async with trio.SSLStream(plain, context, server_side=True, https_compatible=True) as stream:
-            await stream.receive_some()
-            await stream.send_all(left.pop(0))
+            with suppress(trio.BrokenResourceError):
+                await stream.send_all(answer(bytes(await stream.receive_some())))
 
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(partial(trio.serve_tcp, handle, 0, host=LOCALHOST))
         url = f"https://{LOCALHOST}:{listeners[0].socket.getsockname()[1]}"
-        client = KubernetesClient(Access(server=url, authority=authority.crt), trio.to_thread.run_sync)
+        yield KubernetesClient(Access(server=url, authority=authority.crt), trio.to_thread.run_sync)
+        nursery.cancel_scope.cancel()
+
+
+async def call(folder: Path, method: str, answers: Sequence[bytes]) -> tuple[str, int]:
+    """What comes of a call, and how many of the answers it took."""
+    left = list(answers)
+    async with serving(folder, lambda _head: left.pop(0)) as client:
         try:
             outcome = str((await client.call(method, "/api/v1/pods"))["kind"])
         except KubernetesError as error:
             outcome = f"{error.status} {error}"
-        nursery.cancel_scope.cancel()
     return outcome, len(answers) - len(left)
 
 
@@ -65,3 +83,63 @@ async def test_what_a_server_that_stops_leaves_undone_is_asked_for_again(
     found, count = await call(tmp_path, method, answers)
     assert found.startswith(outcome)
     assert count == taken
+
+
+def answer_with(body: bytes, status: str = "200 OK") -> bytes:
+    return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status.encode(), len(body), body)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"ok", "0 .*is no JSON: 'ok'"),
+        (b'{"kind": "Po', "0 .*is no JSON"),
+        (b"[1]", "0 .*is no JSON"),
+        (b"[" * 100_000, "0 .*is no JSON"),
+        (b'{"kind": "' + b"a" * MAX_REPLY + b'"}', "0 .*has more than 16 MiB"),
+    ],
+)
+async def test_what_is_cut_or_no_object_is_an_error(tmp_path: Path, body: bytes, text: str) -> None:
+    found, _ = await call(tmp_path, "GET", [answer_with(body)])
+    assert re.match(text, found), found[:200]
+
+
+async def test_a_refusal_in_plain_text_is_shown(tmp_path: Path) -> None:
+    found, _ = await call(tmp_path, "GET", [answer_with(b"page not found", "404 Not Found")])
+    assert found == "404 page not found"
+
+
+async def test_readiness_is_plain_text(tmp_path: Path) -> None:
+    async with serving(tmp_path, lambda _head: answer_with(b"ok")) as client:
+        assert await client.is_ready()
+
+
+def page(names: Sequence[str], begin: int, limit: int, size: int) -> bytes:
+    chosen = [{"metadata": {"name": name}, "data": "x" * size} for name in names[begin : begin + limit]]
+    end = begin + limit
+    metadata = {"resourceVersion": "7", **({"continue": f"from {end}"} if end < len(names) else {})}
+    return answer_with(json.dumps({"items": chosen, "metadata": metadata}).encode())
+
+
+@pytest.mark.parametrize("size", [0, MAX_PAGE // 50, MAX_PAGE // 2])
+async def test_a_list_comes_in_parts_that_are_small_enough(tmp_path: Path, size: int) -> None:
+    names, asked = [f"n{number}" for number in range(PAGE_LIMIT + 3 if size < 100_000 else 5)], list[int]()
+
+    def answer(head: bytes) -> bytes:
+        query = parse_qs(urlsplit(head.split()[1].decode()).query)
+        assert query["a"] == ["b"]
+        asked.append(int(query["limit"][0]))
+        begin = int(query.get("continue", ["from 0"])[0].split()[1])
+        return page(names, begin, asked[-1], size)
+
+    async with serving(tmp_path, answer) as client:
+        found = await client.list_all("/api/v1/pods?a=b")
+    assert [one["metadata"]["name"] for one in found] == names
+    assert asked[0] == PAGE_LIMIT
+    assert asked == sorted(asked, reverse=True)
+
+
+async def test_an_object_that_is_too_long_alone_is_an_error(tmp_path: Path) -> None:
+    async with serving(tmp_path, lambda _head: page(["one"], 0, 1, MAX_PAGE)) as client:
+        with pytest.raises(KubernetesError, match="more than 4 MiB"):
+            await client.list_all("/api/v1/pods")

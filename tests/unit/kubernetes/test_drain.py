@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, override
 
 import trio
 import trio.testing
 
-from talos.kubernetes.client import KubernetesError
+from talos.kubernetes.client import JSON, MAX_REPLY, PAGE_LIMIT, KubernetesClient, KubernetesError, Reply
 from talos.kubernetes.drain import drain, is_evictable
 
 REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -19,10 +19,11 @@ def make_pod(name: str, kind: str = "ReplicaSet", phase: str = "Running", **meta
     return {"metadata": {**names, "ownerReferences": owners, **metadata}, "status": {"phase": phase}}
 
 
-class Api:
+class Api(KubernetesClient):
     """As much of the API as draining uses; a pod is gone ``seconds`` after its eviction."""
 
     def __init__(self, *pods: dict[str, Any], seconds: float = 2.5) -> None:
+        # Neither a context nor a connection: all goes through `call`.
         self.pods = {pod["metadata"]["name"]: pod for pod in pods}
         self.refused: dict[str, float] = {}
         """Until when evictions are refused."""
@@ -30,16 +31,23 @@ class Api:
         self.asked: list[str] = []
         self._ends: dict[str, float] = {}
 
+    @override
     async def call(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, kind: str = ""
-    ) -> dict[str, Any]:
-        del kind
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        kind: str = JSON,
+        max_reply: int = MAX_REPLY,
+    ) -> Reply:
+        del kind, max_reply
         await trio.lowlevel.checkpoint()
         now = trio.current_time()
         for name in [name for name, end in self._ends.items() if end <= now]:
             del self.pods[name], self._ends[name]
         if method == "GET":
-            assert path == "/api/v1/pods?fieldSelector=spec.nodeName%3Done"
+            assert path == f"/api/v1/pods?fieldSelector=spec.nodeName%3Done&limit={PAGE_LIMIT}"
             return {"items": list(self.pods.values())}
         assert body is not None
         name = body["metadata"]["name"]
@@ -58,7 +66,7 @@ async def run(api: Api, seconds: float = 300.0) -> tuple[list[str], list[str]]:
     """What is left, and what was reported."""
     lines: list[str] = []
     left = await drain(
-        api,  # pyright: ignore[reportArgumentType]
+        api,
         "one",
         sleep=trio.sleep,
         now=trio.current_time,

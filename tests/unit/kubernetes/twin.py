@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, override
 
-from talos.kubernetes.client import JSON, KubernetesClient, KubernetesError, Reply
+from talos.kubernetes.client import JSON, MAX_REPLY, KubernetesClient, KubernetesError, Reply
 
 RESOURCES = {
     "/api/v1": [("namespaces", "Namespace", False), ("configmaps", "ConfigMap", True)],
@@ -23,8 +23,15 @@ class Twin(KubernetesClient):
 
     @override
     async def call(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, kind: str = JSON
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        kind: str = JSON,
+        max_reply: int = MAX_REPLY,
     ) -> Reply:
+        del max_reply
         path, _, query = path.partition("?")
         self.calls.append((method, path))
         self._refuse(method, path)

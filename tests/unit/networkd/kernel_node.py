@@ -9,8 +9,8 @@ from tests.harness.peer import Peer
 
 from talos.api.definitions.cluster_pb2 import IdentitySpec
 from talos.api.resource.config_pb2 import MachineConfigSpec
-from talos.daemon.run import Daemon
 from talos.networkd.main import make_controllers
+from talos.process.run import Daemon
 from talos.resource import ids, kinds
 from talos.resource.changes import put, wait_for
 from talos.resource.controller.runtime import run_controllers
@@ -19,7 +19,7 @@ from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
 from talos.system.net.kernel_links import open_links
 
-LIMIT = 60.0
+SETTLE_TIMEOUT = 60.0
 """Seconds that one change may take on a machine that others use, too."""
 
 
@@ -34,7 +34,7 @@ class Node:
         await put(self.state, *ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=text.encode()))
 
     async def wait[S: Message](self, kind: Kind[S], id: str, check: Callable[[S], bool]) -> S:
-        with trio.move_on_after(LIMIT):
+        with trio.move_on_after(SETTLE_TIMEOUT):
             resource = await wait_for(self.state, kind, id, lambda found: check(found.spec))
             return resource.spec
         known = [found.id for found in await self.state.list(kind)]
@@ -42,7 +42,7 @@ class Node:
 
     async def wait_until(self, check: Callable[[list[str]], bool]) -> list[str]:
         """Wait for a set of addresses."""
-        with trio.move_on_after(LIMIT):
+        with trio.move_on_after(SETTLE_TIMEOUT):
             async with self.state.watch(kinds.ADDRESS_STATUS) as changes:
                 async for _ in changes:
                     found = [item.id for item in await self.state.list(kinds.ADDRESS_STATUS)]

@@ -14,16 +14,17 @@ from tests.harness.peer import DROPPED, OPEN, REFUSED, Peer
 from talos.api.definitions.network_pb2 import NodeAddressSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec
 from talos.config.read.loader import load
-from talos.daemon.run import Daemon
 from talos.networkd.addresses import make_prefix
 from talos.networkd.controllers.firewall import TABLE, NfTablesChainConfigController, NfTablesChainController
 from talos.networkd.firewall import make_ingress_chain, make_prerouting_chain
 from talos.networkd.packet_filter import find_ranges, make_chain
+from talos.process.run import Daemon
 from talos.resource import ids, kinds
 from talos.resource.changes import modify, put
 from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
+from talos.system.net import nft_expressions
 from talos.system.net.kernel_links import open_links
 from talos.system.net.links import AddressState, Links
 from talos.system.net.netlink import NETLINK_NETFILTER, Netlink
@@ -69,6 +70,11 @@ def test_chains_are_those_of_the_definition() -> None:
     assert list(chain.rules[0].match_i_if_name.interface_names) == ["lo", "siderolink", "kubespan"]
     limits = [item.match_limit.packet_rate_per_second for item in chain.rules]
     assert [limit for limit in limits if limit] == [5, 5]
+    kinds = [list(map(int, item.match_layer4.match_icmp_type.types)) for item in chain.rules]
+    found = kinds.index([133, 134, 135, 136])
+    assert found < limits.index(5), "a flood of pings does not keep neighbours from being found"
+    hop_limit = nft_expressions.match_hop_limit(255)
+    assert set(hop_limit) <= set(make_chain("ingress", chain).rules[found])
     ranges = chain.rules[-1].match_layer4.match_destination_port.ranges
     assert [(item.lo, item.hi) for item in ranges] == [(6443, 6444), (50000, 50000)]
     before = make_prerouting_chain(config, [ip_interface("10.0.0.1/24")])
@@ -195,6 +201,9 @@ async def check_icmp_and_connections(peer: Peer, state: MemoryState, lines: list
     most = 10 + 5 * (trio.current_time() - began)
     assert 1 <= answers <= most, f"{answers} of 50 pings at once are answered"
     assert await trio.to_thread.run_sync(lambda: peer.ping(NEAR, kind=13)) == 0, "the clock is revealed"
+    answers = await trio.to_thread.run_sync(lambda: peer.solicit(NEAR6, count=50))
+    assert answers == 50, f"{answers} of 50 neighbours that ask at once are answered"
+    assert await trio.to_thread.run_sync(lambda: peer.solicit(NEAR6, hop_limit=254)) == 0
 
     def connect() -> socket.socket:
         return socket.create_connection((NEAR, 50000), timeout=2)

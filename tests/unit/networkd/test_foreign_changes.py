@@ -12,10 +12,10 @@ from tests.harness.peer import Peer
 from tests.unit.networkd.kernel_node import Node, node_on
 
 from talos.api.definitions import enums_pb2
-from talos.daemon.run import Daemon
 from talos.networkd.addresses import make_ip, route_spec_id
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.spec_makers import make_route
+from talos.process.run import Daemon
 from talos.resource import kinds
 from talos.resource.changes import put
 from talos.resource.state import NotFoundError
@@ -39,8 +39,8 @@ name: "1000"
 src: 10.0.0.0/8
 table: "100"
 """
-REPAIR_SECONDS = 60.0
-"""Of patience, on a machine that others use, too: nothing is looked at anew without a change."""
+REPAIR_TIMEOUT = 60.0
+"""Seconds, for a machine that others use, too: nothing is looked at anew without a change."""
 DISTURBANCES = {
     "address": "address del 10.77.0.2/24 dev eth0",
     "route": "route del default",
@@ -49,7 +49,7 @@ DISTURBANCES = {
     "rule with another table": "rule add priority 1000 from 10.0.0.0/8 table 7 protocol static",
     "link": "link set eth0 down",
 }
-MOST_ADVERTISED = 20
+MAX_ADVERTISED = 20
 """Addresses of one link that come from routers: the kernel takes 16."""
 FLOOD = 2000
 
@@ -80,7 +80,7 @@ async def repaired(node: Node) -> None:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as raw:
         raw.setblocking(False)
         raw.bind((0, 0x1 | 0x10 | 0x40 | 0x80))
-        with trio.move_on_after(REPAIR_SECONDS):
+        with trio.move_on_after(REPAIR_TIMEOUT):
             while not is_configured():
                 await trio.lowlevel.wait_readable(raw)
                 raw.recv(65536)
@@ -158,7 +158,7 @@ def test_a_flood_of_router_advertisements_leaves_the_node_with_few_addresses_and
             await repaired(node)
             # The kernel notifies of them when it has found no duplicates.
             addresses = await node.wait_until(lambda found: "fd00:99:" in str(found))
-            assert sum("fd00:99:" in name for name in addresses) <= MOST_ADVERTISED
+            assert sum("fd00:99:" in name for name in addresses) <= MAX_ADVERTISED
             try:
                 default = await node.state.get(kinds.NODE_ADDRESS, "default")
             except NotFoundError:

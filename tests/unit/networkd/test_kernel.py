@@ -10,8 +10,8 @@ from pyroute2 import AsyncIPRoute
 from tests.harness.namespace import run_in_namespace
 
 from talos.api.resource.config_pb2 import MachineConfigSpec
-from talos.daemon.run import Daemon
 from talos.networkd.main import make_controllers
+from talos.process.run import Daemon
 from talos.resource import ids, kinds
 from talos.resource.changes import modify
 from talos.resource.controller.runtime import run_controllers

@@ -11,9 +11,9 @@ from tests.harness.peer import Peer
 from tests.unit.networkd.kernel_node import node_on
 
 from talos.api.definitions import enums_pb2
-from talos.daemon.run import Daemon
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.spec_makers import make_address
+from talos.process.run import Daemon
 from talos.resource import ids, kinds
 from talos.resource.changes import put
 

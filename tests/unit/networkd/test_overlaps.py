@@ -7,7 +7,7 @@ from tests.harness.namespace import run_in_namespace
 from tests.harness.peer import Peer
 from tests.unit.networkd.kernel_node import node_on
 
-from talos.daemon.run import Daemon
+from talos.process.run import Daemon
 
 pytestmark = pytest.mark.root
 

@@ -15,7 +15,7 @@ from google.protobuf.descriptor_pool import Default
 from google.protobuf.wrappers_pb2 import BytesValue
 
 from talos.api.rpc import Handler, Service
-from talos.daemon.run import Daemon, host
+from talos.process.run import Daemon, host
 from talos.rpc.limits import MAX_MESSAGE
 from talos.rpc.server import serve
 from talos.system.logging import Log

@@ -8,13 +8,17 @@ import trio
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 
 from talos.api.rpc import Call, Code, RpcError, Send, Service, Transport
-from talos.daemon.run import Daemon
+from talos.process.run import Daemon
 from talos.rpc.channel import open_channel
+from talos.rpc.http2.call import ServerCall
+from talos.rpc.http2.server import LocalServer
+from talos.rpc.protocol import Status
+from talos.rpc.proxy.local import make_server
 from talos.rpc.server import serve
 
 from .echo import DESCRIPTOR, run_daemon
 
-PATIENCE = 30.0
+ANSWER_TIMEOUT = 30.0
 """Seconds that a busy machine may take."""
 
 
@@ -138,7 +142,7 @@ def test_a_server_that_listens_later(tmp_path: Path) -> None:
                 assert caught.value.code is Code.UNAVAILABLE
             for _ in range(2):  # the second time: a successor on the same socket
                 async with serve(daemon, [Service(DESCRIPTOR, {"Unary": echo})], tmp_path / "s"):
-                    with trio.fail_after(PATIENCE):
+                    with trio.fail_after(ANSWER_TIMEOUT):
                         while await failure(transport) is Code.UNAVAILABLE:  # noqa: ASYNC110
                             await trio.sleep(0.02)
                         assert await failure(transport) is None
@@ -206,5 +210,28 @@ def test_timeout(tmp_path: Path) -> None:
             with pytest.raises(RpcError) as caught:
                 await transport.unary("/test.Echo/Unary", BytesValue(), BytesValue, timeout=0.1)
             assert caught.value.code is Code.DEADLINE_EXCEEDED
+
+    run_daemon(main)
+
+
+def test_details_that_are_none_are_left_out(tmp_path: Path) -> None:
+    """As of a server in the network, whose failure is a failure of the call and no other."""
+
+    async def answer(call: ServerCall) -> Status:
+        await call.receive()
+        return Status(code=5, message="gone", trailers=(("grpc-status-details-bin", b"\xff\xff"),))
+
+    async def main(daemon: Daemon) -> None:
+        async def start() -> LocalServer:
+            server = make_server(answer, daemon.log)
+            await server.start(tmp_path / "s")
+            return server
+
+        server = await daemon.bridge.call(start)
+        async with open_channel(daemon, tmp_path / "s") as transport:
+            with pytest.raises(RpcError) as caught:
+                await transport.unary("/test.Echo/Unary", BytesValue(), BytesValue)
+        assert (caught.value.code, caught.value.message, caught.value.details) == (Code.NOT_FOUND, "gone", ())
+        await daemon.bridge.call(server.stop, 0)
 
     run_daemon(main)

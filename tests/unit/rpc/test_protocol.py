@@ -5,6 +5,8 @@ import pytest
 from talos.api.rpc import Code, RpcError
 from talos.rpc.protocol import (
     MAX_TIMEOUT,
+    OK,
+    Status,
     make_headers,
     make_timeout,
     make_trailers,
@@ -12,7 +14,6 @@ from talos.rpc.protocol import (
     parse_timeout,
     parse_trailers,
 )
-from talos.rpc.proxy.raw import OK, Status
 
 
 @pytest.mark.parametrize(

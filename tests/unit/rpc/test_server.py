@@ -18,7 +18,7 @@ from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 
 from talos.api.google.rpc import status_pb2
 from talos.api.rpc import Call, Code, Handler, RpcError, Send, Service
-from talos.daemon.run import Daemon
+from talos.process.run import Daemon
 from talos.rpc.server import serve
 from talos.system.errors import UserError
 

@@ -36,3 +36,21 @@ def test_a_missing_folder_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         replace_durably(tmp_path / "missing" / "file", [b"x"])
     assert not list(tmp_path.iterdir())
+
+
+def test_what_a_power_cut_left_is_removed(tmp_path: Path) -> None:
+    """And nothing else: neither files of other names, nor one that is being written."""
+    path = tmp_path / "grub.cfg"
+    left, others = tmp_path / ".grub.cfg.0123abcd", [".grub.cfg.0123abc", ".grub.cfg.bak", ".other.0123abcd"]
+    for name in (left.name, *others):
+        (tmp_path / name).write_text("half", encoding="ascii")
+
+    def pieces() -> Iterator[bytes]:
+        yield b"outer"
+        replace_durably(path, [b"inner"])
+        yield b" end"
+
+    replace_durably(path, pieces())
+    assert path.read_bytes() == b"outer end"
+    assert not left.exists()
+    assert sorted(found.name for found in tmp_path.iterdir()) == sorted([path.name, *others])

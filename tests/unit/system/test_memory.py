@@ -1,4 +1,4 @@
-"""What is written before a fork, so that nobody writes it after."""
+"""What is written before a fork, so that no process writes it after."""
 
 import ctypes
 import sys

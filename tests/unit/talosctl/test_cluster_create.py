@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from talos.system.errors import UserError
-from talos.talosctl.commands.cluster_create import showing_left
 from talos.talosctl.commands.cluster_machines import give_configs
+from talos.talosctl.commands.cluster_options import showing_left
 
 
 def test_machines_that_do_not_come_up_are_one_line() -> None:

@@ -65,7 +65,7 @@ def test_a_drain_that_ends_early_leaves_the_node_schedulable(
     assert capsys.readouterr().err == ""
 
 
-def test_a_node_that_nobody_waits_for_is_named(
+def test_a_node_without_wait_is_named(
     monkeypatch: pytest.MonkeyPatch, changes: list[bool], capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def drain(*_: object, **__: object) -> list[str]:

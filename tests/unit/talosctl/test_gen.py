@@ -47,7 +47,8 @@ def test_config_from_secrets(folder: Path, secrets: str, capsys: pytest.CaptureF
     assert config.machine_type.value == "controlplane"
     bundle = SecretsBundle.parse(Path(secrets).read_text())
     assert parse_talosconfig((folder / "talosconfig").read_text()).current.ca == bundle.os.crt
-    assert stat.S_IMODE((folder / "talosconfig").stat().st_mode) == 0o600
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+    assert modes == dict.fromkeys(modes, 0o600), "the cluster's keys are in each of them"
 
 
 def test_generated_configs_are_valid(folder: Path, secrets: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,6 +108,7 @@ def test_patch(folder: Path, secrets: str, capsys: pytest.CaptureFixture[str]) -
     (folder / "patch.yaml").write_text("machine:\n  certSANs:\n    - one.example\n")
     capsys.readouterr()
     assert run(["mc", "patch", "w.yaml", "-p", "@patch.yaml", "-o", "new.yaml"]) == 0
+    assert stat.S_IMODE(Path("new.yaml").stat().st_mode) == 0o600
     assert "one.example" in (folder / "new.yaml").read_text()
     assert run(["mc", "patch", "w.yaml", "-p", "patch.yaml"]) == 0
     assert capsys.readouterr().out == (folder / "new.yaml").read_text() + "\n"

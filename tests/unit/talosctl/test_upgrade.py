@@ -145,7 +145,7 @@ def test_a_lost_answer_of_the_older_call_ends_nothing(
     boots: list[str],
     answers: list[Message | GRPCError],
 ) -> None:
-    monkeypatch.setattr(track, "PATIENCE", 0.05)
+    monkeypatch.setattr(track, "LOST_ANSWER_TIMEOUT", 0.05)
     serve(node, [TRIAL, bless(TRIAL)])
     left, ids = [GRPCError(Status.UNAVAILABLE, "closed"), *answers], iter([*boots, *["two"] * 99])
     read = "/machine.MachineService/Read"
@@ -168,7 +168,7 @@ def test_a_lost_answer_of_the_older_call_ends_nothing(
 def test_a_second_call_that_is_refused_is_a_failure(
     talosctl: Client, node: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(track, "PATIENCE", 0.05)
+    monkeypatch.setattr(track, "LOST_ANSWER_TIMEOUT", 0.05)
     serve(node, [IDLE])
     refusal = GRPCError(Status.INVALID_ARGUMENT, "is not signed")
     left = [GRPCError(Status.UNAVAILABLE, "closed"), refusal]
@@ -185,7 +185,7 @@ def test_a_second_call_that_is_refused_is_a_failure(
 def test_a_reboot_whose_answer_was_lost_is_in_its_own_way(
     talosctl: Client, node: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(track, "PATIENCE", 0.05)
+    monkeypatch.setattr(track, "LOST_ANSWER_TIMEOUT", 0.05)
     serve(node, [IDLE])
     reply = machine_pb2.RebootResponse(messages=[machine_pb2.Reboot(actor_id="actor-2")])
     left, ids = [GRPCError(Status.UNAVAILABLE, "closed"), reply], iter(["one", "one", *["two"] * 99])

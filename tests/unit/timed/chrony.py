@@ -10,9 +10,9 @@ import trio
 from tests.harness.peers import find_peer
 
 from talos.api.rpc import RpcError
-from talos.daemon.run import Daemon
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
+from talos.process.run import Daemon
 from talos.system.net.kernel_links import open_links
 from talos.timed.ntp.client import query
 

@@ -13,21 +13,27 @@ from datetime import UTC, datetime, timedelta
 import grpc
 import grpc.aio
 import pytest
+import trio
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID
 
+from talos.api.definitions import k8s_pb2 as k8s
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.api.security.security_pb2 import CertificateRequest, CertificateResponse
-from talos.daemon.run import Daemon, host
-from talos.machined.controllers.secrets.api_certificates import SigningRequest
+from talos.machined.controllers.secrets.api_certificates import ApiCertificatesController, SigningRequest
 from talos.machined.controllers.secrets.trustd_client import TrustdError, make_remote_signer
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import parse_certificate, parse_certificates
 from talos.pki.csr import make_csr
 from talos.pki.keys import KeyType, make_key
 from talos.pki.names import organizations_of
+from talos.process.run import Daemon, host
+from talos.resource import ids, kinds
+from talos.resource.changes import modify, wait_for
+from talos.resource.controller.runtime import run_controllers
+from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
 from talos.trustd.server import TrustServer
 
@@ -204,8 +210,37 @@ def test_a_worker_finds_the_node_that_answers() -> None:
     async def test(daemon: Daemon, trust: Trust) -> None:
         sign = make_remote_signer(daemon.bridge, port=trust.port)
         signed = await sign(signing_request(trust, "127.0.0.9", "127.0.0.1"))
-        parse_certificate(signed.certificate).verify_directly_issued_by(trust.ca.certificate)
-        assert len(parse_certificates(signed.authorities)) == 2
+        parse_certificate(signed).verify_directly_issued_by(trust.ca.certificate)
+
+    as_daemon(test)
+
+
+def test_a_worker_accepts_the_authorities_of_its_config_only() -> None:
+    """Trustd's answer names another one, too: a false trustd would choose the node's administrators."""
+
+    async def test(daemon: Daemon, trust: Trust) -> None:
+        state = MemoryState()
+
+        def make_root(spec: secrets.OSRootSpec) -> None:
+            spec.token = TOKEN
+            spec.accepted_c_as.add(crt=trust.ca.crt)
+
+        def make_names(spec: secrets.CertSANSpec) -> None:
+            spec.fqdn = "worker"
+            spec.dns_names.append("worker")
+
+        def make_endpoint(spec: k8s.EndpointSpec) -> None:
+            spec.hosts.append("127.0.0.1")
+
+        await modify(state, *ids.OS_ROOT_SECRET, make_root)
+        await modify(state, *ids.CERT_SAN_API, make_names)
+        await modify(state, kinds.ENDPOINT, "discovery", make_endpoint)
+        controller = ApiCertificatesController(make_remote_signer(daemon.bridge, port=trust.port))
+        async with trio.open_nursery() as nursery:
+            await nursery.start(run_controllers, state, [controller])
+            published = await wait_for(state, *ids.API_CERTIFICATE, lambda _: True)
+            nursery.cancel_scope.cancel()
+        assert [ca.crt for ca in published.spec.accepted_c_as] == [trust.ca.crt]
 
     as_daemon(test)
 

@@ -11,8 +11,8 @@ PROGRAM = """
 import json, os, stat, sys
 from functools import partial
 from pathlib import Path
-from talos.daemon.daemons import UDEVD
-from talos.daemon.privileges import Privileges, drop_privileges, enter_sandbox
+from talos.process.daemons import UDEVD
+from talos.process.privileges import Privileges, drop_privileges, enter_sandbox
 from talos.machined.services.zygote import make_private_view
 from talos.system import kernel
 from talos.system.block.ata import identify
@@ -32,7 +32,7 @@ numbers = {path.name: (path.stat().st_mode, path.stat().st_rdev) for path in nod
 kernel.mount("tmpfs", "/dev", "tmpfs", data="mode=0755")
 for name, (mode, number) in numbers.items():
     os.mknod(dev / name, stat.S_IFMT(mode) | 0o600, number)
-make_private_view(UDEVD.writable)
+make_private_view(UDEVD.writable, ())
 kept = frozenset(UDEVD.capabilities)
 drop_privileges("udevd", Privileges(uid=UDEVD.uid, gid=UDEVD.uid, capabilities=kept))
 enter_sandbox(UDEVD.families, UDEVD.writable)

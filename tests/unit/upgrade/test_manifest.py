@@ -9,7 +9,13 @@ import pytest
 from talos.config.read.loader import load
 from talos.system.errors import UserError
 from talos.upgrade.features import find_used, list_features
-from talos.upgrade.manifest import check_release, format_release, parse_release
+from talos.upgrade.manifest import (
+    check_commit_time,
+    check_release,
+    format_release,
+    parse_commit_time,
+    parse_release,
+)
 
 from .releases import make_document, parse
 
@@ -137,3 +143,30 @@ url: tcp://192.0.2.1:3478/
     assert find_used(None) == ("ab-slots",)
     assert set(used) <= set(list_features(["qemu-guest-agent"]))
     assert set(used) - set(list_features()) == {"extension.qemu-guest-agent"}
+
+
+@pytest.mark.parametrize(
+    ("built", "version", "force", "problem"),
+    [
+        (1_763_900_000, "v1.15.0", False, ""),
+        (1_763_900_001, "v1.15.0", False, ""),
+        (1_763_899_999, "v1.15.0", False, "a build of 2025-11-23 12:13:19 UTC, the running v1.15.0 is of"),
+        (1_763_899_999, "v1.15.0", True, ""),
+        (0, "v1.15.0", False, "a build without a time"),
+        (0, "v1.15.1", False, ""),
+    ],
+)
+def test_of_two_builds_of_a_version_the_older_one_is_refused(
+    built: int, version: str, problem: str, *, force: bool
+) -> None:
+    release = parse(version=version)
+    found = check_commit_time(release, built, version="v1.15.0", running=1_763_900_000, force=force)
+    assert (problem in "; ".join(found), len(found)) == (True, int(bool(problem)))
+    assert check_commit_time(release, built, version="v1.15.0", running=0) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "time"), [("1763900000\n", 1_763_900_000), ("", 0), ("-5", 0), ("\u0663", 0), ("9" * 12, 0)]
+)
+def test_a_commits_time(text: str, time: int) -> None:
+    assert parse_commit_time(text) == time

@@ -1,5 +1,6 @@
 """Releases made, signed and read: the bytes, the keys, and archives that lie."""
 
+import hashlib
 import json
 import tarfile
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from talos.upgrade.manifest import FOLDER, ReleaseManifest, check_release, parse
 from talos.upgrade.release import main
 from talos.upgrade.signature import format_public, load_keys, load_private, load_public, sign, verify
 
-from .releases import CONTENT, Tar, make_release
+from .releases import CONTENT, Tar, make_document, make_release
 
 
 def read(archive: Path) -> tuple[bytes, str]:
@@ -238,3 +239,28 @@ def test_truncated_and_compressed_layers_are_refused(release: ReleaseManifest, t
     path.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(range(1, 256)) * 4)
     with pytest.raises(UserError, match="is no uncompressed tar"):
         check_layer(path, release)
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_what_is_read_again_is_compared_again(tmp_path: Path, name: str) -> None:
+    """Between the check and the write a disk may fail, or another process write to it."""
+    files = [
+        {"name": file, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for file, data in CONTENT.items()
+    ]
+    path = Tar().add_all().write(tmp_path / "layer.tar")
+    layer = check_layer(path, parse_release(json.dumps(make_document(files=files)).encode()))
+    with path.open("r+b") as file:
+        file.seek(layer.offsets[name] + len(CONTENT[name]) - 1)
+        file.write(b"!")
+    read: list[bytes] = []
+    with pytest.raises(UserError, match=f"{name} has the digest"):
+        read.extend(layer.read(name))
+    assert len(b"".join(read)) < len(CONTENT[name]), "nobody gets all of it"
+
+
+@pytest.mark.parametrize(("arguments", "time"), [((), 0), (("--commit-time", "1763900000"), 1_763_900_000)])
+def test_a_release_has_the_time_of_its_commit(tmp_path: Path, arguments: tuple[str, ...], time: int) -> None:
+    archive = make_release(tmp_path, *arguments)
+    layer = check_layer(find_layer(archive, tmp_path), parse_release(read(archive)[0]))
+    assert layer.read_commit_time() == time

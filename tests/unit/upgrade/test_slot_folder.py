@@ -18,7 +18,7 @@ from talos.upgrade.initramfs import (
     read_folder,
     read_initramfs,
 )
-from talos.upgrade.slot_folder import WATCHDOG_SECONDS, Boot, SlotFolder
+from talos.upgrade.slot_folder import WATCHDOG_TIMEOUT, Boot, SlotFolder
 
 A, B, TRIAL = Boot("A", is_trial=False), Boot("B", is_trial=False), Boot("B", is_trial=True)
 
@@ -230,9 +230,9 @@ def test_the_watchdog_of_a_trial(slots: SlotFolder) -> None:
     watchdog.feed()
     left = slots.count_down()
     assert left is not None
-    assert 0 < left <= WATCHDOG_SECONDS
+    assert 0 < left <= WATCHDOG_TIMEOUT
     os.utime(slots.path / "watchdog", (2**33, 2**33))
-    assert slots.count_down() == WATCHDOG_SECONDS, "no node has its launcher wait longer"
+    assert slots.count_down() == WATCHDOG_TIMEOUT, "no node has its launcher wait longer"
     watchdog.disarm()
     watchdog.feed()
     assert slots.count_down() is None

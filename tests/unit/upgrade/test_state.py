@@ -105,6 +105,13 @@ def test_a_reason_of_any_letters_survives_meta(letter: str) -> None:
     assert len(state.reason) > MAX_REASON // 8
 
 
+def test_a_version_that_only_grub_knows_is_kept_or_left_out() -> None:
+    for version, kept in (("v1.15.0-3-gabcdef+dirty", "v1.15.0-3-gabcdef+dirty"), ('"; reboot', "unknown")):
+        state = stage(IDLE, running="A", version=version, previous_version=version)
+        assert (state.version, state.previous_version) == (kept, kept)
+        assert parse_state(format_state(state)) == state
+
+
 def test_the_state_survives_meta() -> None:
     state = revert(start(STAGED, running="B", cause="kernel panic: x"), "no network")
     assert parse_state(format_state(state)) == state
@@ -123,6 +130,18 @@ def test_the_state_survives_meta() -> None:
         (format_state(STAGED).replace(b'"B"', b'"C"'), "the slots"),
         (format_state(STAGED).replace(b"staged", b"stolen"), "'stolen' is not a valid Phase"),
         (format_state(STAGED).replace(b'"A"', b"1"), "a field that is no text"),
+        (b"[" * 10_001, "nested too deeply"),
+        (format_state(STAGED).replace(b'"staged"', b'["staged"]'), "a field that is no text"),
+        (format_state(STAGED).replace(b'"staged"', b'"idle"'), "idle has no other field"),
+        (format_state(STAGED).replace(b"v1.15.0", rb"v1\"; reboot; #"), "the version"),
+        (format_state(STAGED).replace(b"v1.15.0", rb"\ud800"), "surrogates not allowed"),
+        (format_state(STAGED).replace(b'"reason": ""', b'"reason": "%s"' % (b"x" * 1025)), "1025 characters"),
+        (format_state(STAGED).replace(b"[]", b'{"apid": 1}'), "no list"),
+        (format_state(STAGED).replace(b"[]", b'["apid", 1]'), "a field that is no text"),
+        (format_state(STAGED).replace(b"[]", rb'["a\nb"]'), "is no service"),
+        (format_state(STAGED).replace(b"[]", b'["a"%s]' % (b', "a"' * 256)), "no list of at most 256"),
+        (format_state(STAGED).replace(b'{"slot"', b'{"slot": "A", "slot"'), "a field appears twice"),
+        (format_state(STAGED).decode().encode("utf-16"), "codec can't decode"),
     ],
 )
 def test_garbage_is_refused(data: bytes, text: str) -> None:

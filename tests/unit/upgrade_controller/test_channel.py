@@ -19,7 +19,7 @@ from talos.system.errors import UserError
 from talos.upgrade.release import main
 from talos.upgrade.signature import load_public
 from talos.upgrade_controller.channel import ChannelRelease, read_channel
-from talos.upgrade_controller.credentials import NOBODY, parse_credentials
+from talos.upgrade_controller.credentials import ANONYMOUS, parse_credentials
 
 
 class Channel:
@@ -30,7 +30,7 @@ class Channel:
         for name in ("ours", "theirs"):
             assert main(["keygen", str(folder / f"{name}.key")]) == 0
         self.port, self.scheme = 0, "http"
-        self.credentials = NOBODY
+        self.credentials = ANONYMOUS
 
     def login(self, host: str, password: str) -> None:
         """Ask a host with this password from now on."""
@@ -137,7 +137,7 @@ def test_names_that_are_none(channel: Channel, name: str) -> None:
     assert "is no image with its registry's host" in channel.refusal(name)
 
 
-def test_nobody_listens(channel: Channel) -> None:
+def test_a_port_without_a_listener(channel: Channel) -> None:
     channel.port = 1
     assert "the registry does not answer: " in channel.refusal()
 

@@ -28,7 +28,7 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)  # a Saturday
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "POLL_INTERVAL", TICK)
-    monkeypatch.setattr(plan, "GRACE", TICK)
+    monkeypatch.setattr(plan, "ANSWER_TIMEOUT", TICK)
     monkeypatch.setattr(module, "CHECK_INTERVAL", TICK)
 
 
@@ -77,7 +77,7 @@ class World:
         )
 
     def once(self, **more: Any) -> tuple[bool, dict[str, Any]]:
-        """Run once with a changed config; whether all is well, and the status."""
+        """Run once with a changed config; whether it succeeded, and the status."""
         self.set(**more)
         self.cluster.log.clear()
         is_well = asyncio.run(self.make().run_once())
@@ -185,11 +185,11 @@ def test_what_the_release_is_not_to_blame_for_is_tried_again(world: World) -> No
 
 
 def test_it_does_not_begin_while_a_node_is_not_well(world: World) -> None:
-    world.cluster.nodes["10.0.0.4"].unwell = "kubelet"
+    world.cluster.nodes["10.0.0.4"].unhealthy = "kubelet"
     is_well, status = world.once()
     assert (is_well, status["state"], world.cluster.log) == (True, "waiting", [])
     assert status["reason"].startswith("node-4 is not well: service kubelet is Preparing; node-1")
-    assert world.once(allowUnwell=True)[1]["state"] == "current"
+    assert world.once(allowUnhealthy=True)[1]["state"] == "current"
 
 
 def test_selected_nodes(world: World) -> None:

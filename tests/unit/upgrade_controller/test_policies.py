@@ -1,4 +1,4 @@
-"""Policies as resources: what is wrong with one is in its status, and a retry is told by an annotation."""
+"""Policies as resources: what is wrong with one is in its status, and an annotation asks for a retry."""
 
 from pathlib import Path
 from typing import Any

@@ -4,7 +4,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from driver.accelerator import MOST, clock_arguments, has_flags, scale
+from driver.accelerator import MAX_FACTOR, clock_arguments, has_flags, scale
 from driver.arguments import Files, kernel_arguments, mac, make_arguments
 from driver.assets import Assets
 from driver.client import Client, at, parse_documents
@@ -71,7 +71,7 @@ def test_processors() -> None:
     assert has_flags("processor: 0\nflags\t\t: fpu vmx sse\n")
     assert not has_flags("flags : fpu sse svmx\n")
     assert scale(0.1) == 1
-    assert scale(1e9) == MOST
+    assert scale(1e9) == MAX_FACTOR
     assert clock_arguments("cpu MHz\t\t: 2596.144\n") == ("tsc_early_khz=2596144",)
     assert clock_arguments("") == ()
 

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 from driver.console import Console
-from driver.failure import Failed
-from driver.rules import broken_rule
+from driver.failure import Failed, Stalled
+from driver.rules import broken_rule, is_stall
 
 
 def test_lines_are_put_together_from_pieces_and_terminals_escapes_are_dropped() -> None:
@@ -93,3 +93,52 @@ def test_a_panic_may_be_expected_for_a_while() -> None:
 )
 def test_rules(line: str, rule: str) -> None:
     assert broken_rule(line) == rule
+
+
+LOST_TIMER = "rcu: rcu_sched kthread timer wakeup didn't happen for 5254 jiffies! g-1195 f0x0"
+STALLS = (
+    LOST_TIMER,
+    "rcu: \tPossible timer handling issue on cpu=1 timer-softirq=21",
+    "rcu: INFO: rcu_sched detected stalls on CPUs/tasks:",
+    "rcu: INFO: rcu_preempt self-detected stall on CPU",
+    "rcu: INFO: rcu_sched detected expedited stalls on CPUs/tasks: { 1-... } 21 jiffies s: 33 root: 0x2/.",
+    "rcu: rcu_sched kthread starved for 5254 jiffies! g-1195 f0x0",
+    "watchdog: BUG: soft lockup - CPU#0 stuck for 26s! [swapper/0:1]",
+    "clocksource: timekeeping watchdog on CPU1: Marking clocksource 'tsc' as unstable",
+)
+
+
+@pytest.mark.parametrize("line", STALLS)
+def test_the_kernel_s_reports_of_a_stall_are_recognized(line: str) -> None:
+    assert is_stall(f"[   23.1] {line}")
+
+
+@pytest.mark.parametrize(
+    "line", ["rcu: Hierarchical RCU implementation.", "clocksource: Switched to clocksource tsc-early"]
+)
+def test_what_a_kernel_writes_at_every_start_is_no_stall(line: str) -> None:
+    assert not is_stall(line)
+
+
+def test_a_lost_timer_of_an_emulated_processor_ends_a_wait_at_once() -> None:
+    console = Console(is_emulated=True)
+    console.feed(f"[   23.1] {LOST_TIMER}\n".encode())
+    with pytest.raises(Stalled, match=r"has lost a timer: .* timer wakeup didn't happen"):
+        console.wait_for("the API listens", 30)
+    console.restart()
+    console.check()
+    assert len(console.stalls) == 1
+
+
+def test_another_stall_is_kept_and_the_machine_may_recover() -> None:
+    console = Console(is_emulated=True)
+    console.feed(b"rcu: INFO: rcu_sched detected stalls on CPUs/tasks:\nthe API listens\n")
+    assert console.wait_for("the API listens", 30)
+    assert len(console.stalls) == 1
+
+
+def test_a_stall_of_a_real_processor_is_no_excuse() -> None:
+    console = Console()
+    console.feed(f"{LOST_TIMER}\n".encode())
+    console.check()
+    assert not console.stalls

@@ -28,7 +28,7 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.version import get_version
 
-PAUSE = 0.25
+ROUND_INTERVAL = 0.25
 """Seconds between rounds: what a server sends in quick succession is written at once."""
 
 ROOTS = trio.Path("/etc/ssl/certs/ca-certificates.crt")
@@ -84,7 +84,7 @@ class DiscoveryServiceController(Controller):
                 await self._publish(runtime, clients)
                 await self._write(runtime, clients)
                 runtime.reset_backoff()
-                await trio.sleep(PAUSE)
+                await trio.sleep(ROUND_INTERVAL)
 
     async def _find_wanted(self, runtime: ControllerRuntime) -> list[ClientSettings]:
         """The settings of each client that has to run; none while discovery is off or can't work."""
@@ -150,7 +150,7 @@ class DiscoveryServiceController(Controller):
 
     async def _leave_if_reset(self, runtime: ControllerRuntime, clients: list[DiscoveryClient]) -> None:
         """Withdraw this node when it is being reset; the status may arrive just after the end."""
-        await trio.sleep(PAUSE)
+        await trio.sleep(ROUND_INTERVAL)
         status = await runtime.get_or_none(*ids.MACHINE_STATUS)
         if status is None or status.spec.stage != enums.MACHINE_STAGE_RESETTING:
             return

@@ -7,9 +7,9 @@ from talos.api.common.common_pb2 import PEMEncodedCertificateAndKey
 from talos.api.definitions.network_pb2 import HostnameStatusSpec
 from talos.api.definitions.secrets_pb2 import EtcdCertsSpec
 from talos.clusterd.controllers.etcd_config import Address, addresses_of
-from talos.daemon.names import make_fqdn, read_name_and_addresses
-from talos.daemon.renewal import is_clock_right, is_current
 from talos.pki.authority import CertificateAuthority, Usage
+from talos.process.names import make_fqdn, read_name_and_addresses
+from talos.process.renewal import is_clock_right, is_current
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 

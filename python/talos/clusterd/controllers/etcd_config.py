@@ -6,10 +6,10 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from talos.api.common.common_pb2 import NetIP
 from talos.api.definitions.etcd_pb2 import ArgValues, ConfigSpec, SpecSpec
 from talos.api.definitions.network_pb2 import NodeAddressSpec
-from talos.config import effective
 from talos.config.active import read_config
 from talos.config.contract import ETCD_IMAGE
 from talos.config.documents.v1alpha1.etcd import EtcdConfig
+from talos.config.effective import machine as effective
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 

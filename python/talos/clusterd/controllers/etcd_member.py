@@ -59,7 +59,7 @@ class EtcdMemberController(Reconciler):
         self._log.info("this node votes in etcd now", member=f"{own:016x}")
 
     async def _announce(self, member: pb.Member, spec: SpecSpec) -> None:
-        """Tell the others under which addresses this member is reached now."""
+        """Announce to the others under which addresses this member is reached now."""
         urls = peer_urls(spec)
         if set(member.peerURLs) != set(urls):
             async with self._access.any() as client:

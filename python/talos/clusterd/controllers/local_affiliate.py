@@ -4,9 +4,9 @@ from talos.api.common.common_pb2 import NetIP
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.cluster_pb2 import AffiliateSpec
 from talos.api.resource import config_pb2
-from talos.config import effective
 from talos.config.active import read_config
-from talos.daemon.names import make_fqdn
+from talos.config.effective import machine as effective
+from talos.process.names import make_fqdn
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.version import get_version

@@ -1,9 +1,9 @@
 """Nodename: what the node is called in Kubernetes, and by the other members of its cluster."""
 
 from talos.api.definitions.k8s_pb2 import NodenameSpec
-from talos.config import effective
 from talos.config.active import read_config
-from talos.daemon.names import make_fqdn
+from talos.config.effective import machine as effective
+from talos.process.names import make_fqdn
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 

@@ -31,11 +31,11 @@ SERVICE = "/sidero.discovery.server.Cluster/"
 
 # Seconds, as upstream.
 TTL = 1800.0
-HELLO_TIMEOUT = 10.0
-REFRESH_TIMEOUT = 30.0
+HELLO_TIMEOUT = 10.0  # seconds
+REFRESH_TIMEOUT = 30.0  # seconds
 KEEPALIVE = max(10.0, TTL / 10)
 
-FIRST_WAIT, MAX_WAIT, WAIT_FACTOR = 0.5, 60.0, 1.5
+FIRST_RETRY_DELAY, MAX_RETRY_DELAY, WAIT_FACTOR = 0.5, 60.0, 1.5
 """Seconds before a lost connection is made anew, and how they grow; half of it more or less is random."""
 
 STABLE = 30.0
@@ -44,7 +44,7 @@ STABLE = 30.0
 STALE = 120.0
 """Seconds for which others may take to publish themselves again to a server that has forgotten them."""
 
-PUBLISH_PAUSE = 1.0
+PUBLISH_INTERVAL = 1.0  # seconds
 MAX_REDIRECTS = 5
 MESSAGES_PER_SECOND = 50
 """Messages of a server that are read; a cluster of a thousand nodes has one per second."""
@@ -120,7 +120,7 @@ class DiscoveryClient:
 
     async def run(self) -> None:
         """Keep a connection until cancelled."""
-        endpoint, wait = self._settings.endpoint, FIRST_WAIT
+        endpoint, wait = self._settings.endpoint, FIRST_RETRY_DELAY
         while True:
             began = trio.current_time()
             try:
@@ -134,9 +134,9 @@ class DiscoveryClient:
                 self._log.once(f"the discovery service fails: {error}", key="failure", server=endpoint)
                 endpoint = self._settings.endpoint
             if trio.current_time() - began > STABLE:
-                wait, self._redirects = FIRST_WAIT, 0
+                wait, self._redirects = FIRST_RETRY_DELAY, 0
             await trio.sleep(wait * random.uniform(0.5, 1.5))  # noqa: S311 - spreads load, no secret
-            wait = min(wait * WAIT_FACTOR, MAX_WAIT)
+            wait = min(wait * WAIT_FACTOR, MAX_RETRY_DELAY)
 
     async def _hello(self, transport: Transport) -> str:
         """Greet the server; where it sends us, empty when we stay."""
@@ -180,7 +180,7 @@ class DiscoveryClient:
                 await self._changed.wait()
             await self._publish(transport)
             # A node whose addresses come and go does not call all the time.
-            await trio.sleep(PUBLISH_PAUSE)
+            await trio.sleep(PUBLISH_INTERVAL)
 
     async def _publish(self, transport: Transport) -> None:
         cluster_id, node_id = self._settings.cluster_id, self._settings.node_id

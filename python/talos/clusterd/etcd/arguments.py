@@ -39,8 +39,7 @@ def make_initial_cluster(name: str, urls: Iterable[str]) -> str:
 def make_argv(spec: SpecSpec, *, is_new: bool, initial_cluster: str) -> list[str]:
     """Etcd's command line: what the system decides, and the user's arguments beside it.
 
-    Raises:
-        UserError: a user's argument replaces one of the system's.
+    UserError: a user's argument replaces one of the system's.
     """
     own = {
         "name": spec.name,

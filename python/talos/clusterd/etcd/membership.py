@@ -13,29 +13,29 @@ from talos.api.rpc import Code, RpcError
 from talos.clusterd.etcd.arguments import make_initial_cluster, peer_urls
 from talos.etcd import client as etcd
 from talos.etcd.access import EtcdAccess
-from talos.etcd.lock import UPGRADE, LockedError, free_all, free_lock, take_lock
+from talos.etcd.lock import UPGRADE, LockedError, release_all, release_lease, take_lock
 from talos.system.logging import Log
 
 # All in seconds, as upstream.
 JOIN_TIMEOUT = 30 * 60.0
-LEAVE_TIMEOUT = 5 * 60.0
-LEAVE_PAUSE = 10.0
+LEAVE_TIMEOUT = 5 * 60.0  # seconds
+LEAVE_RETRY_INTERVAL = 10.0  # seconds
 
-JOIN_PAUSE = 1.0
+JOIN_RETRY_INTERVAL = 1.0
 """Between two attempts: members become learners one after another, each for a second."""
-LONGEST_PAUSE = 5.0
-PAUSE_GROWTH = 0.1
+MAX_RETRY_INTERVAL = 5.0  # seconds
+RETRY_INTERVAL_GROWTH = 0.1
 """Added after each attempt that no member answered: a node may wait for its bootstrap for long."""
-TWO = 2
+MEMBERS_WITHOUT_SPARE = 2
 """Members of which none may be down."""
-LOOK_TIMEOUT = 10.0
+STATUS_TIMEOUT = 10.0  # seconds
 """For each member to say that it lives; members are asked at the same time."""
-LOOK_PAUSE = 1.0
+STATUS_RETRY_INTERVAL = 1.0  # seconds
 """Until a member that has not answered is asked again: it may be slow, or just start anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class MemberStatus:
     """The members of a cluster. ``healthy`` are the ids of those that answer."""
 
     members: Sequence[pb.Member]
@@ -58,7 +58,7 @@ class Membership:
 
         NameTakenError; DEADLINE_EXCEEDED with the last reason after :data:`JOIN_TIMEOUT`.
         """
-        reason, pause = "no control plane node has answered", JOIN_PAUSE
+        reason, pause = "no control plane node has answered", JOIN_RETRY_INTERVAL
         with trio.move_on_after(JOIN_TIMEOUT):
             while True:
                 try:
@@ -69,7 +69,11 @@ class Membership:
                 except RpcError as error:
                     reason, is_alone = error.message, error.code is Code.UNAVAILABLE
                     shown = "no member answers" if is_alone else reason
-                    pause = min(pause + PAUSE_GROWTH, LONGEST_PAUSE) if is_alone else JOIN_PAUSE
+                    pause = (
+                        min(pause + RETRY_INTERVAL_GROWTH, MAX_RETRY_INTERVAL)
+                        if is_alone
+                        else JOIN_RETRY_INTERVAL
+                    )
                     self._log.once(f"waiting to join etcd: {shown}", key="join", level="info")
                 await trio.sleep(pause)
         raise RpcError(Code.DEADLINE_EXCEEDED, f"could not join etcd: {reason}")
@@ -126,15 +130,15 @@ class Membership:
         return False
 
     async def _is_alive(self, member: pb.Member) -> bool:
-        """Whether a member answers within :data:`LOOK_TIMEOUT`."""
-        with trio.move_on_after(LOOK_TIMEOUT):
+        """Whether a member answers within :data:`STATUS_TIMEOUT`."""
+        with trio.move_on_after(STATUS_TIMEOUT):
             while True:
                 if await self._answers(member):
                     return True
-                await trio.sleep(LOOK_PAUSE)
+                await trio.sleep(STATUS_RETRY_INTERVAL)
         return False
 
-    async def look(self, client: etcd.EtcdClient, *, besides: int) -> Look:
+    async def fetch_status(self, client: etcd.EtcdClient, *, besides: int) -> MemberStatus:
         """Ask every member but one whether it lives."""
         members, healthy = await client.members(linearizable=False), set[int]()
 
@@ -146,12 +150,12 @@ class Membership:
             for member in members:
                 if besides != member.ID:
                     nursery.start_soon(ask, member)
-        return Look(members=members, healthy=frozenset(healthy))
+        return MemberStatus(members=members, healthy=frozenset(healthy))
 
     async def check_removal(self, client: etcd.EtcdClient, member: int) -> None:
         """Refuse to remove a member when those that stay would have no quorum."""
-        look = await self.look(client, besides=member)
-        check_removal(look, member)
+        status = await self.fetch_status(client, besides=member)
+        check_removal(status, member)
 
     async def remove(self, member: int) -> None:
         """Remove any member; NOT_FOUND, FAILED_PRECONDITION when that would cost the quorum."""
@@ -192,18 +196,19 @@ class Membership:
     async def end_upgrade(self, lease: int) -> None:
         """Give back what was taken under a lease."""
         async with self._access.any() as client:
-            await free_lock(client, lease)
+            await release_lease(client, lease)
 
     async def end_earlier_upgrades(self, lease: int) -> None:
         """Give back what this node has taken under every other lease."""
         holder = (await self._access.spec()).name
         async with self._access.any() as client:
-            await free_all(client, UPGRADE, holder, but=lease)
+            await release_all(client, UPGRADE, holder, but=lease)
 
     async def _require_safety(self, client: etcd.EtcdClient) -> None:
         members = await client.members()
-        if len(members) == TWO:
-            text = f"etcd member count({TWO}) is insufficient to maintain quorum if upgrade commences"
+        if len(members) == MEMBERS_WITHOUT_SPARE:
+            count = len(members)
+            text = f"etcd member count({count}) is insufficient to maintain quorum if upgrade commences"
             raise RpcError(Code.FAILED_PRECONDITION, text)
         reasons: dict[int, str] = {}
 
@@ -254,7 +259,7 @@ class Membership:
                     reason = error.message
                 else:
                     return
-                await trio.sleep(LEAVE_PAUSE)
+                await trio.sleep(LEAVE_RETRY_INTERVAL)
         raise RpcError(Code.DEADLINE_EXCEEDED, f"could not leave etcd: {reason}")
 
     async def forfeit(self) -> str:
@@ -264,24 +269,26 @@ class Membership:
             own = status.header.member_id
             if status.leader != own:
                 return ""
-            look = await self.look(client, besides=own)
-            heirs = [member for member in look.members if not member.isLearner and member.ID in look.healthy]
-            if not heirs:
+            status = await self.fetch_status(client, besides=own)
+            candidates = [
+                member for member in status.members if not member.isLearner and member.ID in status.healthy
+            ]
+            if not candidates:
                 raise RpcError(Code.FAILED_PRECONDITION, "no other member of etcd is healthy and may lead")
-            await client.move_leader(heirs[0].ID)
-            return heirs[0].name
+            await client.move_leader(candidates[0].ID)
+            return candidates[0].name
 
-    async def survey(self) -> None:
+    async def check_no_cluster(self) -> None:
         """Refuse when another control plane node runs etcd: that cluster is the one to join.
 
-        One that is slow has :data:`LOOK_TIMEOUT`: taken for none, there would be two clusters.
+        One that is slow has :data:`STATUS_TIMEOUT`: taken for none, there would be two clusters.
         """
         found: list[str] = []
 
         async def ask(address: str) -> None:
             with suppress(RpcError):
                 async with self._access.member(address) as client:
-                    await client.status(LOOK_TIMEOUT)
+                    await client.status(STATUS_TIMEOUT)
                 found.append(address)
 
         async with trio.open_nursery() as nursery:
@@ -294,18 +301,18 @@ class Membership:
             )
 
 
-def check_removal(look: Look, member: int) -> None:
+def check_removal(status: MemberStatus, member: int) -> None:
     """RpcError when a member is not there, is the only one, or is needed for the quorum."""
-    found = {one.ID: one for one in look.members}
+    found = {one.ID: one for one in status.members}
     if member not in found:
         raise RpcError(Code.NOT_FOUND, etcd.MEMBER_NOT_FOUND)
     if found[member].isLearner:
         return
-    staying = [one.ID for one in look.members if member != one.ID and not one.isLearner]
+    staying = [one.ID for one in status.members if member != one.ID and not one.isLearner]
     if not staying:
         text = "it is the only voting member of etcd: without it the cluster's data is lost"
         raise RpcError(Code.FAILED_PRECONDITION, text)
-    needed, healthy = len(staying) // 2 + 1, len(look.healthy & set(staying))
+    needed, healthy = len(staying) // 2 + 1, len(status.healthy & set(staying))
     if healthy < needed:
         raise RpcError(
             Code.FAILED_PRECONDITION,

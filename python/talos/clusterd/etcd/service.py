@@ -11,8 +11,8 @@ from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Call, Code, Handler, RpcError, Send, Service
 from talos.clusterd.etcd.arguments import make_argv, make_initial_cluster, make_restore_argv, peer_urls
 from talos.clusterd.etcd.membership import Membership
-from talos.daemon.machine_type import require_control_plane
 from talos.etcd.access import EtcdAccess
+from talos.process.machine_type import require_control_plane
 from talos.resource.state import State
 
 CHUNK = 32 * 1024
@@ -91,7 +91,7 @@ class EtcdService:
     async def survey(self, request: Empty, call: Call) -> Empty:
         """Refuse a bootstrap while another node runs etcd."""
         del call
-        await self._membership.survey()
+        await self._membership.check_no_cluster()
         return request
 
     async def check(self, request: Empty, call: Call) -> Empty:

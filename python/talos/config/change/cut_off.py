@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface, ip_network
 
-from talos.config import effective
 from talos.config.documents.network.bond import BondConfig
 from talos.config.documents.network.bridge import BridgeConfig
 from talos.config.documents.network.dhcp4 import DHCPv4Config
@@ -12,6 +11,7 @@ from talos.config.documents.network.link import LinkConfig
 from talos.config.documents.network.network_default_action import NetworkDefaultActionConfig
 from talos.config.documents.network.network_rule import NetworkRuleConfig
 from talos.config.documents.network.vlan import VLANConfig
+from talos.config.effective import machine as effective
 from talos.config.model import Config
 
 API_PORT = 50000

@@ -33,8 +33,7 @@ class Deletion:
 def split_deletions(node: MappingNode, source: str) -> tuple[MappingNode | None, list[Deletion]]:
     """Split a document into what is merged, None when empty, and its deletions.
 
-    Raises:
-        ConfigError: at a deletion that can't be carried out.
+    ConfigError: at a deletion that can't be carried out.
     """
     deletions: list[Deletion] = []
     rest = _strip(node, (), False, source, deletions)
@@ -44,8 +43,7 @@ def split_deletions(node: MappingNode, source: str) -> tuple[MappingNode | None,
 def delete(section: type[Section], document: Plain, deletion: Deletion, *, label: str) -> None:
     """Carry out a deletion inside of a document.
 
-    Raises:
-        ConfigError: when there is nothing to delete.
+    ConfigError: when there is nothing to delete.
     """
     if not _delete(section, document, deletion):
         path = ".".join(deletion.path)

@@ -16,8 +16,7 @@ type Operation = Mapping[str, Any]
 def parse_operations(items: Sequence[Any], *, source: str = "patch") -> tuple[Operation, ...]:
     """Read the operations, such as ``[{"op": "add", "path": "/a/b", "value": 1}]``.
 
-    Raises:
-        ConfigError: with every invalid operation.
+    ConfigError: with every invalid operation.
     """
     problems: list[Problem] = []
     for index, item in enumerate(items):
@@ -32,8 +31,7 @@ def parse_operations(items: Sequence[Any], *, source: str = "patch") -> tuple[Op
 def apply_operations(document: Any, operations: Sequence[Operation], *, source: str = "patch") -> Any:
     """The document after all operations; the given one stays as it is.
 
-    Raises:
-        ConfigError: at the first operation that does not fit.
+    ConfigError: at the first operation that does not fit.
     """
     for index, operation in enumerate(operations):
         try:

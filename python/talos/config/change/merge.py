@@ -23,8 +23,7 @@ _NO_RULE = Setting()
 def merge_documents(base: Sequence[Plain], patches: Sequence[Plain]) -> list[Plain]:
     """Merge documents into others of the same kind and name; the rest is added at the end.
 
-    Raises:
-        ConfigError: when two values of free-form objects don't fit together.
+    ConfigError: when two values of free-form objects don't fit together.
     """
     result = [copy.deepcopy(document) for document in base]
     for patch in patches:
@@ -39,8 +38,7 @@ def merge_documents(base: Sequence[Plain], patches: Sequence[Plain]) -> list[Pla
 def merge_document(base: Plain, patch: Plain) -> Plain:
     """Two documents of the same kind and name as one.
 
-    Raises:
-        ConfigError: when two values of free-form objects don't fit together.
+    ConfigError: when two values of free-form objects don't fit together.
     """
     kind, name = document_id(patch)
     header = {key: patch[key] for key in ("apiVersion", "kind") if key in patch and kind}

@@ -61,8 +61,7 @@ type Patch = StrategicPatch | JsonPatch
 def parse_patch(text: str | bytes, *, source: str = "patch") -> Patch:
     """Read a patch of either kind, strictly.
 
-    Raises:
-        ConfigError: with every unknown key and every value of the wrong type.
+    ConfigError: with every unknown key and every value of the wrong type.
     """
     nodes = parse_documents(text, source=source)
     if len(nodes) == 1 and isinstance(nodes[0], SequenceNode):
@@ -84,8 +83,7 @@ def parse_patch(text: str | bytes, *, source: str = "patch") -> Patch:
 def apply_patches(text: str | bytes, patches: Sequence[Patch], *, source: str = "") -> str:
     """The config's text after all patches, checked again.
 
-    Raises:
-        ConfigError: when the config or the outcome is wrong.
+    ConfigError: when the config or the outcome is wrong.
     """
     config = load(text, source=source)
     if not patches:

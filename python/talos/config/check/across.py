@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from talos.config import effective
 from talos.config.check.kubernetes_across import check_kubernetes
 from talos.config.check.note import Note
 from talos.config.documents.cluster.discovery_service import DiscoveryServiceConfig
@@ -20,6 +19,7 @@ from talos.config.documents.network.veth import VethConfig
 from talos.config.documents.network.vlan import VLANConfig
 from talos.config.documents.network.vrf import VRFConfig
 from talos.config.documents.network.wireguard import WireguardConfig
+from talos.config.effective import machine as effective
 from talos.config.model import Config
 from talos.config.schema import Document
 

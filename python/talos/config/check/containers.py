@@ -26,7 +26,7 @@ _IMAGE = re.compile(
     r"(?:[a-zA-Z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*+(?::[\w][\w.-]{0,127})?(?:@[a-z0-9]+:[0-9a-f]{32,128})?",
     re.ASCII,
 )
-_LONGEST_IMAGE = 512
+_MAX_IMAGE = 512
 _MILLICORES = re.compile(r"[0-9]{1,12}m", re.ASCII)
 _PROFILES = ("restricted", "privileged")
 _NETWORKS = ("none", "host")
@@ -38,7 +38,7 @@ def _container(document: ContainerConfig) -> Iterator[Note]:
     at = Note.at(document)
     yield from check_name(document, _NAME, "lower-case letters, digits and hyphens")
     yield from check_present(document.image, at.below("image"))
-    if document.image and (len(document.image) > _LONGEST_IMAGE or not _IMAGE.fullmatch(document.image)):
+    if document.image and (len(document.image) > _MAX_IMAGE or not _IMAGE.fullmatch(document.image)):
         yield at.below("image").find(f'"{document.image}" is no image')
     for key, number in (
         ("uid", document.run_as.uid if document.run_as else None),

@@ -16,18 +16,18 @@ _DOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*
 _LABEL = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _PEM = re.compile(r"-----BEGIN [A-Z0-9 ]{1,40}-----(?P<body>[A-Za-z0-9+/=\s]++)-----END ", re.ASCII)
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_LONGEST_NAME = 253  # RFC 1035
-_LARGEST_ANNOTATIONS = 256 * 1024  # bytes, Kubernetes' limit
+_MAX_NAME = 253  # RFC 1035
+_MAX_ANNOTATIONS = 256 * 1024  # bytes, Kubernetes' limit
 
 
 def is_dns_name(text: str) -> bool:
     """A name that resolvers accept."""
-    return len(text) <= _LONGEST_NAME + 1 and _DNS_NAME.fullmatch(text) is not None
+    return len(text) <= _MAX_NAME + 1 and _DNS_NAME.fullmatch(text) is not None
 
 
 def is_domain(text: str) -> bool:
     """A subdomain of RFC 1123, as Kubernetes names objects."""
-    return len(text) <= _LONGEST_NAME and _DOMAIN.fullmatch(text) is not None
+    return len(text) <= _MAX_NAME and _DOMAIN.fullmatch(text) is not None
 
 
 def is_subnet_or_address(text: str) -> bool:
@@ -80,8 +80,8 @@ def check_annotations(annotations: Mapping[str, str] | None, at: Note) -> Iterat
     """Annotations of a Kubernetes object."""
     for key in annotations or {}:
         yield from check_label_key(key.lower(), at)
-    if sum(len(key) + len(value) for key, value in (annotations or {}).items()) > _LARGEST_ANNOTATIONS:
-        yield at.find("are too large", hint=f"at most {_LARGEST_ANNOTATIONS} bytes")
+    if sum(len(key) + len(value) for key, value in (annotations or {}).items()) > _MAX_ANNOTATIONS:
+        yield at.find("are too large", hint=f"at most {_MAX_ANNOTATIONS} bytes")
 
 
 def check_taints(taints: Mapping[str, str] | None, at: Note) -> Iterator[Note]:

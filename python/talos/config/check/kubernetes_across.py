@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_network
 from typing import cast
 
-from talos.config import contract, effective, kubernetes
+from talos.config import contract
 from talos.config.check.note import Note
 from talos.config.documents.kubernetes.api_server import KubeAPIServerConfig
 from talos.config.documents.kubernetes.authorizer import KubeAuthorizerConfig
@@ -17,6 +17,8 @@ from talos.config.documents.kubernetes.kubelet import KubeletConfig
 from talos.config.documents.kubernetes.network import KubeNetworkConfig
 from talos.config.documents.kubernetes.scheduler import KubeSchedulerConfig
 from talos.config.documents.kubernetes.static_pod import KubeStaticPodConfig
+from talos.config.effective import kubernetes
+from talos.config.effective import machine as effective
 from talos.config.model import Config
 from talos.config.schema import Document
 

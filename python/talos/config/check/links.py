@@ -19,8 +19,8 @@ from talos.config.documents.network.vrf import VRFConfig
 from talos.config.documents.network.wireguard import WireguardConfig
 from talos.config.schema import Document
 
-_LARGEST_VLAN = 4094  # IEEE 802.1Q: 0 and 4095 are reserved
-_LONGEST_NAME = 15  # IFNAMSIZ - 1
+_MAX_VLAN = 4094  # IEEE 802.1Q: 0 and 4095 are reserved
+_MAX_NAME = 15  # IFNAMSIZ - 1
 _WITH_PRIMARY = ("active-backup", "balance-tlb", "balance-alb")
 _VERB = re.compile(r"%(?!d$)")
 
@@ -74,10 +74,8 @@ def _vrf(document: VRFConfig) -> Iterator[Note]:
 
 def _vlan(document: VLANConfig) -> Iterator[Note]:
     at = Note.at(document)
-    if not 1 <= document.vlan_id <= _LARGEST_VLAN:
-        yield at.below("vlanID").find(
-            f"{document.vlan_id} is out of range", hint=f"from 1 to {_LARGEST_VLAN}"
-        )
+    if not 1 <= document.vlan_id <= _MAX_VLAN:
+        yield at.below("vlanID").find(f"{document.vlan_id} is out of range", hint=f"from 1 to {_MAX_VLAN}")
     yield from check_present(document.parent, at.below("parent"), hint="the link that carries it")
     yield from _addresses(document, at)
 
@@ -92,8 +90,8 @@ def _veth(document: VethConfig) -> Iterator[Note]:
 
 
 def _check_link_name(name: str, at: Note) -> Iterator[Note]:
-    if len(name.encode()) > _LONGEST_NAME:
-        yield at.find(f'"{name}" is too long', hint=f"at most {_LONGEST_NAME} bytes")
+    if len(name.encode()) > _MAX_NAME:
+        yield at.find(f'"{name}" is too long', hint=f"at most {_MAX_NAME} bytes")
     if "/" in name or ":" in name:
         yield at.find(f'"{name}" has a character that is not allowed', hint="neither / nor :")
 

@@ -22,7 +22,7 @@ from talos.config.documents.v1alpha1.machine import MachineConfig
 from talos.config.documents.v1alpha1.main import V1Alpha1Config
 from talos.config.model import OTHER_WORKERS, Config
 
-_SMALLEST_KUBESPAN_MTU = 1280  # RFC 8200: what IPv6 needs
+_MIN_KUBESPAN_MTU = 1280  # RFC 8200: what IPv6 needs
 _KUBELET_OWN_FIELDS = (
     "apiVersion", "authentication", "authorization", "cgroupRoot", "kind", "port", "protectKernelDefaults",
     "readOnlyPort", "resolvConf", "rotateCertificates", "staticPodPath", "systemCgroups",
@@ -114,8 +114,8 @@ def _check_kubespan(machine: MachineConfig, at: Note) -> Iterator[Note]:
     kubespan = machine.network.kubespan if machine.network else None
     if kubespan is None or not kubespan.enabled:
         return
-    if kubespan.mtu is not None and kubespan.mtu < _SMALLEST_KUBESPAN_MTU:
-        yield at.below("mtu").find(f"{kubespan.mtu} is too small", hint=f"at least {_SMALLEST_KUBESPAN_MTU}")
+    if kubespan.mtu is not None and kubespan.mtu < _MIN_KUBESPAN_MTU:
+        yield at.below("mtu").find(f"{kubespan.mtu} is too small", hint=f"at least {_MIN_KUBESPAN_MTU}")
     filters = kubespan.filters
     if filters is None:
         return

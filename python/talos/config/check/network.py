@@ -24,8 +24,8 @@ from talos.config.values import Prefix
 _HOSTNAME = re.compile(
     r"(?!.{254})[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*"
 )
-_SMALLEST_KUBESPAN_MTU = 1280  # RFC 8200: what IPv6 needs
-_LARGEST_PRIORITY = 32765
+_MIN_KUBESPAN_MTU = 1280  # RFC 8200: what IPv6 needs
+_MAX_PRIORITY = 32765
 _RESERVED_PRIORITY = 32500
 _PRIORITY = re.compile(r"[0-9]{1,10}", re.ASCII)
 
@@ -85,8 +85,8 @@ def _probe(document: HTTPProbeConfig | TCPProbeConfig) -> Iterator[Note]:
 
 def _kubespan(document: KubeSpanConfig) -> Iterator[Note]:
     at, mtu = Note.at(document), document.mtu
-    if mtu is not None and mtu < _SMALLEST_KUBESPAN_MTU:
-        yield at.below("mtu").find(f"{mtu} is too small", hint=f"at least {_SMALLEST_KUBESPAN_MTU}")
+    if mtu is not None and mtu < _MIN_KUBESPAN_MTU:
+        yield at.below("mtu").find(f"{mtu} is too small", hint=f"at least {_MIN_KUBESPAN_MTU}")
     for index, text in enumerate((document.filters and document.filters.endpoints) or ()):
         if not is_subnet_or_address(text.removeprefix("!")):
             yield at.below(f"filters.endpoints[{index}]").find(f'"{text}" is no prefix')
@@ -95,9 +95,9 @@ def _kubespan(document: KubeSpanConfig) -> Iterator[Note]:
 def _routing_rule(document: RoutingRuleConfig) -> Iterator[Note]:
     at, name = Note.at(document), document.name
     if name and not (
-        _PRIORITY.fullmatch(name) and 1 <= int(name) <= _LARGEST_PRIORITY and int(name) != _RESERVED_PRIORITY
+        _PRIORITY.fullmatch(name) and 1 <= int(name) <= _MAX_PRIORITY and int(name) != _RESERVED_PRIORITY
     ):
-        hint = f"a number from 1 to {_LARGEST_PRIORITY}, not {_RESERVED_PRIORITY}"
+        hint = f"a number from 1 to {_MAX_PRIORITY}, not {_RESERVED_PRIORITY}"
         yield at.below("name").find(f'"{name}" is no priority', hint=hint)
     if document.table in {None, "unspec"} and document.action in {None, "unspec", "unicast"}:
         yield at.below("table").find("is missing", hint="or an action other than unicast")

@@ -25,7 +25,7 @@ from talos.config.documents.siderolink.sidero_link import SideroLinkConfig
 from talos.config.values import Duration
 
 _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
-_SHORTEST = 10  # seconds of a watchdog or between two scrubs
+_MIN_INTERVAL = 10  # seconds of a watchdog or between two scrubs
 _SYSTEM_FILES = frozenset({
     "resolv.conf", "hosts", "machine-id", "extensions.yaml", "localtime", "os-release", "xattr.conf",
     "iscsi/initiatorname.iscsi", "nvme/hostid", "nvme/hostnqn",
@@ -103,8 +103,8 @@ def _trim(document: FilesystemTrimConfig) -> Iterator[Note]:
 
 
 def _at_least(span: Duration | None, at: Note) -> Iterator[Note]:
-    if span and span.seconds < _SHORTEST:
-        yield at.find(f'"{span}" is too short', hint=f"at least {_SHORTEST}s")
+    if span and span.seconds < _MIN_INTERVAL:
+        yield at.find(f'"{span}" is too short', hint=f"at least {_MIN_INTERVAL}s")
 
 
 def _udev(document: UdevRulesConfig) -> Iterator[Note]:

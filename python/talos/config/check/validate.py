@@ -14,6 +14,7 @@ from talos.config.check.across import check_across
 from talos.config.check.authorities import find_unusable
 from talos.config.check.cluster import check_cluster, find_cluster_warnings
 from talos.config.check.documents import check_document
+from talos.config.check.encryption import find_unencrypted
 from talos.config.check.legacy import check_conflicts
 from talos.config.check.machine import check_machine, find_deprecated
 from talos.config.check.note import Note
@@ -50,7 +51,9 @@ def validate(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) 
     found = itertools.islice(_errors(config, mode, partial=partial), MAX_PROBLEMS)
     errors = [note.problem(config) for note in found]
     warnings = [note.problem(config) for note in _warnings(config)]
-    found = itertools.islice(itertools.chain(find_unusable(config), find_unread(config)), MAX_PROBLEMS)
+    found = itertools.islice(
+        itertools.chain(find_unencrypted(config), find_unusable(config), find_unread(config)), MAX_PROBLEMS
+    )
     notes = tuple(note.problem(config) for note in found)
     return Report(errors=tuple(_sorted(errors)), warnings=tuple(_sorted(warnings)), notes=notes)
 
@@ -58,8 +61,7 @@ def validate(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) 
 def check(config: Config, mode: Mode = Mode.METAL, *, partial: bool = False) -> tuple[Problem, ...]:
     """Refuse a config with errors; returns the warnings and notes.
 
-    Raises:
-        ConfigError: with all errors.
+    ConfigError: with all errors.
     """
     report = validate(config, mode, partial=partial)
     if report.errors:

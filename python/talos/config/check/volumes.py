@@ -29,9 +29,9 @@ _LABEL = re.compile(r"[a-zA-Z0-9-]{1,34}", re.ASCII)
 _LABEL_HINT = "1 to 34 letters, digits and hyphens"
 _GROUP = re.compile(r"[a-zA-Z0-9_-]{1,63}", re.ASCII)
 _ARRAY = re.compile(r"[a-zA-Z0-9_-]{1,32}", re.ASCII)
-_LARGEST_PCR = 23  # TPM 2.0
+_MAX_PCR = 23  # TPM 2.0
 _LAYOUTS = ("linear", "raid0", "raid1", "raid10")
-_SHORTEST_SCRUB = 10  # seconds
+_MIN_SCRUB_PERIOD = 10  # seconds
 
 
 def _volume(document: VolumeConfig) -> Iterator[Note]:
@@ -147,13 +147,13 @@ def _check_key(key: EncryptionKey, at: Note, *, is_state: bool) -> Iterator[Note
         yield at.below("lockToState").find("is not for STATE")
     pcrs = (key.tpm and key.tpm.options and key.tpm.options.pcrs) or ()
     for index, pcr in enumerate(pcrs):
-        if not 0 <= pcr <= _LARGEST_PCR:
+        if not 0 <= pcr <= _MAX_PCR:
             place = at.below(f"tpm.options.pcrs[{index}]")
-            yield place.find(f"{pcr} is out of range", hint=f"from 0 to {_LARGEST_PCR}")
+            yield place.find(f"{pcr} is out of range", hint=f"from 0 to {_MAX_PCR}")
 
 
 def _check_scrub(scrub: ScrubConfig | None, at: Note) -> Iterator[Note]:
-    if scrub and scrub.interval and scrub.interval.seconds < _SHORTEST_SCRUB:
+    if scrub and scrub.interval and scrub.interval.seconds < _MIN_SCRUB_PERIOD:
         yield at.below("interval").find(f'"{scrub.interval}" is too short', hint="at least 10s")
 
 

@@ -109,8 +109,7 @@ MODULES: Mapping[str, str] = {
 def document_type(kind: str) -> type[Document]:
     """The class of a kind; the main document's for the empty one.
 
-    Raises:
-        KeyError: when there is no such kind.
+    KeyError: when there is no such kind.
     """
     name, module = (kind, MODULES[kind]) if kind else ("V1Alpha1Config", "v1alpha1.main")
     return cast("type[Document]", getattr(import_module(f"talos.config.documents.{module}"), name))

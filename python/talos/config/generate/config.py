@@ -54,8 +54,7 @@ ADMIN_ROLES = (ADMIN,)
 def generate_config(options: GenerateOptions, machine_type: MachineType) -> Config:
     """The config of a machine of this type.
 
-    Raises:
-        UserError: when an option is wrong.
+    UserError: when an option is wrong.
     """
     if not options.cluster_name:
         raise UserError("the cluster needs a name")

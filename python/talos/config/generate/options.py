@@ -46,8 +46,7 @@ class GenerateOptions:
 def parse_endpoint(text: str) -> Url:
     """The URL of the Kubernetes API, as it is written: no port is added.
 
-    Raises:
-        UserError: when it is not such a URL.
+    UserError: when it is not such a URL.
     """
     try:
         url = Url.parse(text)
@@ -64,8 +63,7 @@ def parse_endpoint(text: str) -> Url:
 def parse_mirrors(texts: Sequence[str]) -> Mapping[str, Sequence[str]]:
     """The mirrors by registry, sorted by its name.
 
-    Raises:
-        UserError: when a text is not of the form ``registry=url``.
+    UserError: when a text is not of the form ``registry=url``.
     """
     mirrors: dict[str, list[str]] = {}
     for text in texts:

@@ -24,8 +24,7 @@ _HEADER = frozenset({"apiVersion", "kind"})
 def load(text: str | bytes, *, source: str = "") -> Config:
     """Read a config, which may be partial.
 
-    Raises:
-        ConfigError: with every problem found.
+    ConfigError: with every problem found.
     """
     problems: list[Problem] = []
     documents: list[Document] = []
@@ -36,7 +35,7 @@ def load(text: str | bytes, *, source: str = "") -> Config:
         reader = SectionReader(document=label or "", source=source, problems=problems)
         if label is not None and label in seen:
             message = "duplicate document" if label else "a second main document"
-            reader.note(message, "", first, hint=f"the first begins in line {seen[label].line}")
+            reader.record(message, "", first, hint=f"the first begins in line {seen[label].line}")
             continue
         if label is not None:
             seen[label] = first
@@ -84,14 +83,14 @@ def _text(node: MappingNode, key: str) -> str:
 def read_document(node: Node, reader: SectionReader) -> Document | None:
     """Read one document of any kind; mistakes are noted in the reader."""
     if not isinstance(node, MappingNode):
-        reader.note("a document must be a mapping", "", node.mark)
+        reader.record("a document must be a mapping", "", node.mark)
         return None
     if not _HEADER & node.entries.keys():
         return reader.read(document_type(""), node)
     version, kind = _text(node, "apiVersion"), _text(node, "kind")
     if version != API_VERSION:
         mark = node.entries["apiVersion"][1].mark if "apiVersion" in node.entries else node.mark
-        reader.note(
+        reader.record(
             f'"{version}" is not allowed' if version else "is missing",
             "apiVersion",
             mark,
@@ -99,7 +98,7 @@ def read_document(node: Node, reader: SectionReader) -> Document | None:
         )
     if kind not in MODULES:
         mark = node.entries["kind"][1].mark if "kind" in node.entries else node.mark
-        reader.note(
+        reader.record(
             f'unknown kind "{kind}"' if kind else "is missing", "kind", mark, hint=did_you_mean(kind, MODULES)
         )
         return None

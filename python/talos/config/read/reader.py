@@ -16,7 +16,7 @@ from talos.config.values import Text, Url
 _TRUE = frozenset({"true", "True", "TRUE", "y", "Y", "yes", "Yes", "YES", "on", "On", "ON"})
 _FALSE = frozenset({"false", "False", "FALSE", "n", "N", "no", "No", "NO", "off", "Off", "OFF"})
 _SHOWN = 60  # characters of a value that a message repeats
-_LONGEST_NAME = 64  # characters of a key that is compared with the known ones
+_MAX_NAME = 64  # characters of a key that is compared with the known ones
 
 MAX_PROBLEMS = 200
 """Reading ends here: a text of nothing but mistakes must not take minutes."""
@@ -56,7 +56,7 @@ class SectionReader:
     ) -> Any:
         """The section, or None when something in it is wrong."""
         if not isinstance(node, MappingNode):
-            self.note(f"expected a mapping, got {_describe(node)}", path, node.mark)
+            self.record(f"expected a mapping, got {_describe(node)}", path, node.mark)
             return None
         before = len(self.problems)
         fields = fields_of(section)
@@ -77,11 +77,10 @@ class SectionReader:
             return None
         return values if self.partial else section(**values)
 
-    def note(self, message: str, path: str, mark: Mark | None, *, hint: str = "") -> None:
+    def record(self, message: str, path: str, mark: Mark | None, *, hint: str = "") -> None:
         """Note a mistake.
 
-        Raises:
-            ConfigError: with all of them, when there are too many.
+        ConfigError: with all of them, when there are too many.
         """
         self.problems.append(
             Problem(
@@ -98,7 +97,7 @@ class SectionReader:
         for key, field in fields.items():
             if field.required and field.name not in values and not self._noted(path, key):
                 below = f"{path}.{key}" if path else key
-                self.note("is missing", below, node.mark, hint=field.setting.doc)
+                self.record("is missing", below, node.mark, hint=field.setting.doc)
 
     def _noted(self, path: str, key: str) -> bool:
         below = f"{path}.{key}" if path else key
@@ -114,14 +113,14 @@ class SectionReader:
             if key not in fields and key not in ignore and not self._lenient:
                 below = f"{path}.{key}" if path else key
                 hint = _PATCH_HINT if key == "$patch" else did_you_mean(key, fields)
-                self.note("unknown key", below, mark, hint=hint)
+                self.record("unknown key", below, mark, hint=hint)
         self._check_duplicates(node, path)
 
     def _check_duplicates(self, node: MappingNode, path: str) -> None:
         for key, mark in node.duplicates:
             first = node.entries[key][0]
             below = f"{path}.{key}" if path else key
-            self.note("duplicate key", below, mark, hint=f"first in line {first.line}")
+            self.record("duplicate key", below, mark, hint=f"first in line {first.line}")
 
     def _value(self, node: Node, shape: Shape, setting: Setting, path: str) -> Any:
         match shape.form:
@@ -141,7 +140,7 @@ class SectionReader:
 
     def _list(self, node: Node, shape: Shape, setting: Setting, path: str) -> Any:
         if not isinstance(node, SequenceNode):
-            self.note(
+            self.record(
                 f"expected a list, got {_describe(node)}", path, node.mark, hint="begin each item with -"
             )
             return _WRONG
@@ -161,7 +160,7 @@ class SectionReader:
 
     def _map(self, node: Node, path: str, read: Callable[[Node, str], Any]) -> Any:
         if not isinstance(node, MappingNode):
-            self.note(f"expected a mapping, got {_describe(node)}", path, node.mark)
+            self.record(f"expected a mapping, got {_describe(node)}", path, node.mark)
             return _WRONG
         self._check_duplicates(node, path)
         values: dict[str, Any] = {}
@@ -178,7 +177,7 @@ class SectionReader:
 
     def _free(self, node: Node, path: str) -> Any:
         if not isinstance(node, MappingNode):
-            self.note(f"expected a mapping, got {_describe(node)}", path, node.mark)
+            self.record(f"expected a mapping, got {_describe(node)}", path, node.mark)
             return _WRONG
         before = len(self.problems)
         self._check_below(node, (path,))
@@ -199,7 +198,7 @@ class SectionReader:
 
     def _scalar(self, node: Node, wanted: type[Any], setting: Setting, path: str) -> Any:
         def refuse(message: str, hint: str = "") -> Any:
-            self.note(message, path, node.mark, hint=hint)
+            self.record(message, path, node.mark, hint=hint)
             return _WRONG
 
         shown = "a secret" if setting.secret else _describe(node)
@@ -253,7 +252,7 @@ class SectionReader:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint with the nearest known name, empty when none is near."""
-    if len(name) > _LONGEST_NAME:
+    if len(name) > _MAX_NAME:
         return ""
     names = {known_name.lower(): known_name for known_name in known}
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)

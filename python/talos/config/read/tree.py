@@ -83,8 +83,7 @@ type Node = ScalarNode | SequenceNode | MappingNode
 def parse_documents(text: str | bytes, *, source: str = "", size: Size = Size()) -> list[Node]:
     """Compose every document of a stream; empty ones are left out.
 
-    Raises:
-        ConfigError: when it is not YAML or exceeds the limits.
+    ConfigError: when it is not YAML or exceeds the limits.
     """
 
     def refuse(message: str, mark: Mark | None = None, hint: str = "") -> ConfigError:
@@ -248,7 +247,7 @@ class _Composer:
 
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_LONGEST_INTEGER = 128  # characters; 64 bits in any notation, underscores included
+_MAX_INTEGER = 128  # characters; 64 bits in any notation, underscores included
 _INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 
@@ -276,7 +275,7 @@ def resolve(node: ScalarNode) -> str | int | float | bool | None:
 
 def parse_integer(text: str) -> int | None:
     """An integer in one of the notations of YAML 1.1 and 1.2, ``0644`` and ``0o644`` both octal."""
-    if len(text) > _LONGEST_INTEGER or not _INTEGER.fullmatch(text):
+    if len(text) > _MAX_INTEGER or not _INTEGER.fullmatch(text):
         return None
     digits = text.lstrip("+-").replace("_", "")
     sign = -1 if text.startswith("-") else 1

@@ -80,9 +80,8 @@ class SecretsBundle:
     def parse(cls, text: str | bytes, *, where: str = "secrets.yaml") -> "SecretsBundle":
         """Read and check a bundle.
 
-        Raises:
-            ConfigError: with every malformed value.
-            UserError: for the first part that does not fit.
+        ConfigError: with every malformed value.
+        UserError: for the first part that does not fit.
         """
         nodes = parse_documents(text, source=where)
         if len(nodes) != 1:
@@ -110,8 +109,7 @@ class SecretsBundle:
     def check(self, *, where: str = "secrets") -> None:
         """Refuse a bundle whose parts have the wrong form.
 
-        Raises:
-            UserError: for the first mistake.
+        UserError: for the first mistake.
         """
         if not self.cluster_id:
             raise UserError("is empty", where=f"{where}: cluster.id")

@@ -9,8 +9,8 @@ A fresh one: ``SecretsBundle.generate()`` in ``talos.config.secrets.bundle``.
 from dataclasses import replace
 from pathlib import Path
 
-from talos.config import effective
 from talos.config.contract import CURRENT, Contract
+from talos.config.effective import machine as effective
 from talos.config.model import Config
 from talos.config.secrets.bundle import SecretsBundle
 from talos.pki.certificate import PemPair
@@ -22,8 +22,7 @@ _PKI_FILES = ("ca", "etcd/ca", "front-proxy-ca")
 def bundle_from_config(config: Config) -> SecretsBundle:
     """The secrets that a control plane config was made from.
 
-    Raises:
-        UserError: when the config lacks one, as a worker's does.
+    UserError: when the config lacks one, as a worker's does.
     """
     where = config.source or "config"
     if not config.machine_type.is_control_plane:
@@ -54,8 +53,7 @@ def bundle_from_kubernetes_pki(
 ) -> SecretsBundle:
     """A new bundle with the authorities of an existing Kubernetes cluster.
 
-    Raises:
-        UserError: when a file is missing or wrong.
+    UserError: when a file is missing or wrong.
     """
     kubernetes, etcd, aggregator = (
         PemPair(_file(folder / f"{name}.crt"), _file(folder / f"{name}.key")) for name in _PKI_FILES

@@ -61,16 +61,14 @@ class TalosConfig:
     def current(self) -> Context:
         """The current context.
 
-        Raises:
-            UserError: when none is set or it is not defined.
+        UserError: when none is set or it is not defined.
         """
         return self.get(self.context)
 
     def get(self, name: str) -> Context:
         """A context by name.
 
-        Raises:
-            UserError: when it is not defined.
+        UserError: when it is not defined.
         """
         if name in self.contexts:
             return self.contexts[name]
@@ -86,8 +84,7 @@ class TalosConfig:
     def without_context(self, name: str) -> "TalosConfig":
         """Remove a context other than the current one.
 
-        Raises:
-            UserError: when it is the current one or is not defined.
+        UserError: when it is the current one or is not defined.
         """
         self.get(name)
         if name == self.context:
@@ -98,8 +95,7 @@ class TalosConfig:
     def selecting(self, name: str) -> "TalosConfig":
         """Make another context the current one.
 
-        Raises:
-            UserError: when it is not defined.
+        UserError: when it is not defined.
         """
         self.get(name)
         return replace(self, context=name)
@@ -109,8 +105,7 @@ class TalosConfig:
 
         A name that is in use becomes the first free one of ``name-1``, ``name-2``, ...
 
-        Returns:
-            The merged config, and each renamed context with its new name.
+        The merged config, and each renamed context with its new name.
         """
         contexts, renames, current = dict(self.contexts), dict[str, str](), self.context
         for name, context in other.contexts.items():

@@ -60,9 +60,8 @@ def find_talosconfig(explicit: str = "", environ: Mapping[str, str] = os.environ
 def open_talosconfig(explicit: str = "", environ: Mapping[str, str] = os.environ) -> tuple[TalosConfig, Path]:
     """Read the file; one that does not exist is created empty.
 
-    Raises:
-        ConfigError: when its content is wrong.
-        UserError: when it can't be read or created.
+    ConfigError: when its content is wrong.
+    UserError: when it can't be read or created.
     """
     path = find_talosconfig(explicit, environ)
     try:
@@ -79,8 +78,7 @@ def open_talosconfig(explicit: str = "", environ: Mapping[str, str] = os.environ
 def save(config: TalosConfig, path: Path) -> None:
     """Write the file whole or not at all, for its owner only.
 
-    Raises:
-        UserError: when it can't be written.
+    UserError: when it can't be written.
     """
     import secrets
 

@@ -31,8 +31,7 @@ _WRITTEN = re.compile(
 def parse_talosconfig(text: str | bytes, *, source: str = "talosconfig") -> TalosConfig:
     """Read the file's text, strictly.
 
-    Raises:
-        ConfigError: with every mistake in it.
+    ConfigError: with every mistake in it.
     """
     config = _parse_written(text)
     if config is not None:

@@ -62,8 +62,7 @@ class _FileSection(Section):
 def parse_yaml(text: str | bytes, source: str) -> TalosConfig:
     """Read the file, strictly.
 
-    Raises:
-        ConfigError: with every mistake in it.
+    ConfigError: with every mistake in it.
     """
     nodes = parse_documents(text, source=source)
     if not nodes:
@@ -71,7 +70,7 @@ def parse_yaml(text: str | bytes, source: str) -> TalosConfig:
     reader = SectionReader(document="", source=source, lenient=True)
     read = cast("_FileSection | None", reader.read(_FileSection, nodes[0]))
     if len(nodes) > 1:
-        reader.note("expected one document", "", nodes[1].mark)
+        reader.record("expected one document", "", nodes[1].mark)
     contexts: dict[str, Context] = {}
     for name, section in ((read.contexts or {}) if read else {}).items():
         contexts[name] = _read_context(section, name, reader)
@@ -108,7 +107,7 @@ def _decode(text: str | None, path: str, reader: SectionReader) -> bytes:
     try:
         return base64.b64decode(text or "", validate=True)
     except ValueError:
-        reader.note(
+        reader.record(
             "expected base64", path, reader.marks.get(path), hint="the whole PEM block, encoded on one line"
         )
         return b""

@@ -71,7 +71,7 @@ def _update_efi(target: Target, images: BootImages, report: Callable[[str], None
 def _take_name(new: Path, path: Path) -> None:
     """Give a file the name of another, whose sectors are free only when the names are on the disk.
 
-    vfat frees them when nobody has the file open any more.
+    vfat frees them when no process has the file open any more.
     """
     old = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if path.exists() else -1
     try:

@@ -1,4 +1,4 @@
-"""GRUB's environment block on BOOT: the slot that is booted once, and the starts that nobody has confirmed.
+"""GRUB's environment block on BOOT: the slot that is booted once, and the starts that were not confirmed.
 
 ``next_loader`` is there when only another GRUB may start that slot: the one in the folder of that file. Any
 other starts the default and leaves both values, by which the machine sees that it did not come up.
@@ -23,7 +23,7 @@ SIZE = 1024
 ATTEMPTS = 3
 """Starts of a slot without a confirmation, then it is the other slot's turn."""
 MAX_COUNT = 2 * ATTEMPTS
-PAUSE = 300
+MENU_TIMEOUT = 300
 """Seconds that GRUB waits at its menu when neither slot has come up."""
 _HEADER = b"# GRUB Environment Block\n"
 _NEXT, _COUNT, _LOADER = "next_entry", "boot_count", "next_loader"
@@ -58,7 +58,7 @@ def make_environment(environment: Environment) -> bytes:
 
 
 def parse_environment(data: bytes) -> Environment:
-    """What a file holds; ValueError for one that GRUB refuses, or with values that nobody wrote."""
+    """What a file holds; ValueError for one that GRUB refuses, or with unknown values."""
     if len(data) != SIZE or not data.startswith(_HEADER):
         raise ValueError("not an environment block of GRUB")
     pairs = [line.partition("=") for line in data.decode("ascii", "replace").split("\n")]
@@ -102,7 +102,7 @@ def choose_slot(slot: str, title: str, place: int) -> list[str]:
         f'  echo "{NEITHER}"',
         f'  echo "{_REMEDY}"',
         "  sleep --interruptible 10",
-        f"  set timeout={PAUSE}",
+        f"  set timeout={MENU_TIMEOUT}",
         guard,
     ]
     for count in range(MAX_COUNT - 1, 0, -1):

@@ -57,8 +57,7 @@ def _describe(area: Area) -> str:
 async def plan_install(state: State, config: Config, *, is_busy: IsBusy | None = None) -> InstallPlan | None:
     """The plan for a config; None when it requests no installation.
 
-    Raises:
-        UserError: when there is not exactly one disk that fits and that may be used.
+    UserError: when there is not exactly one disk that fits and that may be used.
     """
     request = read_request(config)
     if request is None:

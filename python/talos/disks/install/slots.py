@@ -166,7 +166,7 @@ def _read_config(root: Path) -> tuple[tuple[Entry, ...], str]:
 
 
 def _read_environment(root: Path) -> tuple[Environment, str]:
-    """GRUB's environment, and why it can't be read. A disk with one slot has none: nobody counts there."""
+    """GRUB's environment, and why it can't be read. A disk with one slot has none and counts no starts."""
     path = root / ENVIRONMENT
     try:
         return parse_environment(path.read_bytes()) if path.exists() else Environment(), ""

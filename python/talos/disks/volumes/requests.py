@@ -11,7 +11,7 @@ from talos.resource.state import NotFoundError, State
 from talos.system.logging import Log
 
 REQUESTER = "sequencer"
-REPORT_EVERY = 15.0
+REPORT_INTERVAL = 15.0
 """Seconds between two lines that name what is waited for."""
 FINISH_LIMIT = 30.0
 """Seconds in which volumes have to be unmounted at the end."""
@@ -60,7 +60,7 @@ async def wait_until_settled(state: State, volume: str, log: Log) -> bool:
     A repair takes its time; disks that are not found by now are not waited for.
     """
     while True:
-        with trio.move_on_after(REPORT_EVERY) as scope:
+        with trio.move_on_after(REPORT_INTERVAL) as scope:
             status = await wait_for(state, kinds.VOLUME_STATUS, volume, _is_settled)
             if status.spec.phase != enums.VOLUME_PHASE_READY:
                 return False
@@ -75,7 +75,7 @@ async def wait_until_settled(state: State, volume: str, log: Log) -> bool:
 async def wait_until_mounted(state: State, volume: str, log: Log) -> None:
     """Wait until a volume is mounted, without limit; log its status periodically."""
     while True:
-        with trio.move_on_after(REPORT_EVERY) as scope:
+        with trio.move_on_after(REPORT_INTERVAL) as scope:
             await wait_for(state, kinds.VOLUME_MOUNT_STATUS, name_request(volume), lambda _: True)
         if not scope.cancelled_caught:
             return

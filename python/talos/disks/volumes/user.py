@@ -19,7 +19,7 @@ USER_VOLUMES = "/var/mnt"
 """The folder that they are in, and its id as a volume."""
 USER_PREFIX = "u-"
 """What the id of a user's volume begins with, and the label of its partition."""
-LEAST_SIZE = 100 * MIB
+MIN_SIZE = 100 * MIB
 """Bytes of a partition whose document gives no ``minSize``."""
 _WAVE = 2
 """After EPHEMERAL, which they are mounted in."""
@@ -59,7 +59,7 @@ def _fill(spec: block_pb2.VolumeConfigSpec, document: UserVolumeConfig) -> None:
         part = spec.provisioning.partition_spec
         part.label = f"{USER_PREFIX}{document.name}"
         part.type_uuid = LINUX_TYPE
-        part.min_size = LEAST_SIZE
+        part.min_size = MIN_SIZE
         if document.provisioning:
             part.grow = bool(document.provisioning.grow)
             set_sizes(part, document.provisioning)

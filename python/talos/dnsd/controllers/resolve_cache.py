@@ -19,11 +19,11 @@ from talos.system.logging import Log
 RUNNING = "running"
 BIND_RETRY = 5.0
 """Seconds before an address that is in use is tried again."""
-MOST_SERVERS = 16
+MAX_SERVERS = 16
 LOOPBACK = "lo"
 OUTSIDE_KINDS = frozenset({"", "bond", "vlan"})
 """The kernel's names; a device has none."""
-MOST_LINKS = 1024
+MAX_LINKS = 1024
 """The kernel takes a filter of 4096 instructions."""
 
 _TRANSPORTS = {
@@ -105,7 +105,7 @@ class DNSResolveCacheController(Controller):
                 for link in await runtime.list(kinds.LINK_STATUS)
                 if link.id != LOOPBACK and (link.id in addressed or link.spec.kind in OUTSIDE_KINDS)
             )
-        )[:MOST_LINKS]
+        )[:MAX_LINKS]
         if outside != self._outside:
             self._outside = outside
             for listening in self._listening.values():
@@ -159,7 +159,7 @@ def find_servers(resolvers: ResolverStatusSpec) -> tuple[Server, ...]:
         for item in resolvers.name_servers
         if item.addr.ip
     ]
-    return tuple(dict.fromkeys(servers))[:MOST_SERVERS]
+    return tuple(dict.fromkeys(servers))[:MAX_SERVERS]
 
 
 def format_place(place: Place) -> str:

@@ -9,7 +9,7 @@ import trio
 
 from talos.api.definitions.kubeaccess_pb2 import ConfigSpec
 from talos.api.definitions.secrets_pb2 import KubernetesRootSpec, OSRootSpec
-from talos.config import kubernetes
+from talos.config.effective import kubernetes
 from talos.etcd.access import EtcdAccess
 from talos.etcd.election import Election
 from talos.kubed.accounts import (
@@ -34,9 +34,9 @@ from talos.system.logging import Log
 ELECTION = b"talos:v1:serviceAccountCRDController"
 ACCOUNTS = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
 COMPONENT = "talos-sa-controller"
-RETRY_EVERY = 5.0
-RENEW_EVERY = 300.0
-"""Seconds between two looks at all accounts: certificates are renewed, secrets that somebody removed made."""
+RETRY_INTERVAL = 5.0  # seconds
+RENEW_INTERVAL = 300.0
+"""Seconds between two looks at all accounts: certificates are renewed, secrets that were removed are made."""
 
 
 class AccessConfigController(Reconciler):
@@ -79,7 +79,7 @@ class AccessEndpointController(Controller):
         async for _ in runtime.events():
             began = trio.current_time()
             while not await self._apply(runtime):
-                await runtime.wait_before_retry(find_pause(began, RETRY_EVERY))
+                await runtime.wait_before_retry(find_pause(began, RETRY_INTERVAL))
 
     async def _apply(self, runtime: ControllerRuntime) -> bool:
         access = await runtime.get_or_none(*ids.KUBERNETES_ACCESS_CONFIG)
@@ -175,13 +175,13 @@ class _Accounts:
             began = trio.current_time()
             while True:
                 try:
-                    with trio.move_on_after(RENEW_EVERY):
+                    with trio.move_on_after(RENEW_INTERVAL):
                         await follow(self._connect, ACCOUNTS, "", self._handle)
                     began = trio.current_time()
                 except KubernetesError as error:
                     text = f"the accounts of pods can't be looked at: {error}"
                     self._log.once(text, key="accounts", level="info")
-                    await trio.sleep(find_pause(began, RETRY_EVERY))
+                    await trio.sleep(find_pause(began, RETRY_INTERVAL))
 
     def _connect(self) -> KubernetesClient:
         return self._admin.connect(self._root)
@@ -195,7 +195,7 @@ class _Accounts:
         except KubernetesError as error:
             if not error.status:
                 raise
-            # Somebody may have been faster, or the namespace goes: the next look finds out.
+            # Another node may have been faster, or the namespace goes: the next look finds out.
             self._log.once(f"the account {name} is not handled: {error}", key=f"account {name}")
 
     async def _sync(self, account: Mapping[str, Any]) -> None:

@@ -12,11 +12,11 @@ from talos.api.definitions.secrets_pb2 import (
     KubernetesRootSpec,
 )
 from talos.config.kubeconfig import Kubeconfig, format_kubeconfig
-from talos.daemon.renewal import RenewingReconciler, is_clock_right, is_current
 from talos.kubernetes.client import parse_kubeconfig
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import join_certificates
 from talos.pki.names import split_names
+from talos.process.renewal import RenewingReconciler, is_clock_right, is_current
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 

@@ -14,20 +14,21 @@ from talos.api.definitions.k8s_pb2 import (
     SingleManifest,
 )
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
-from talos.config import kubernetes
+from talos.config.effective import kubernetes
 from talos.config.problem import ConfigError
 from talos.config.read.tree import Size, parse_documents, plain
-from talos.daemon.fetch import LIMIT, FetchError, NotThereError, fetch
 from talos.kubed.controllers.control_plane import read_control_plane_config
+from talos.process.fetch import MAX_BYTES, FetchError, NotThereError, fetch
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
 from talos.resource.objects import to_struct
 from talos.system.logging import Log
+from talos.system.urls import without_password
 
-SIZE = Size(bytes=LIMIT, nodes=500_000)
+SIZE = Size(bytes=MAX_BYTES, nodes=500_000)
 """Of one manifest. Those of large operators have some megabytes and a hundred thousand values."""
 DIAGNOSTIC = "extra-manifests"
-AT_ONCE = 4
+MAX_CONCURRENT = 4
 """Fetches at the same time."""
 
 
@@ -47,7 +48,8 @@ class ExtraManifestsConfigController(Reconciler):
             spec = ExtraManifestsConfigSpec()
             for one in kubernetes.extra_manifests(config):
                 spec.extra_manifests.add(
-                    name=one.name,
+                    # By it the others name the manifest, and one without a name of its own has its URL's.
+                    name=without_password(one.name),
                     url=one.url,
                     priority=one.priority,
                     extra_headers=one.headers,
@@ -106,7 +108,7 @@ class ExtraManifestController(Controller):
         return read.is_final
 
     async def _read_all(self, wanted: Sequence[ExtraManifest]) -> _Read:
-        read, places = _Read(), trio.CapacityLimiter(AT_ONCE)
+        read, places = _Read(), trio.CapacityLimiter(MAX_CONCURRENT)
 
         async def read_one(manifest: ExtraManifest) -> None:
             try:
@@ -116,7 +118,8 @@ class ExtraManifestController(Controller):
                     read_manifest, manifest, abandon_on_cancel=True, limiter=places
                 )
             except (FetchError, NotThereError) as error:
-                read.problems[manifest.name], read.is_final = f"{manifest.url}: {error}", False
+                url = without_password(manifest.url)
+                read.problems[manifest.name], read.is_final = f"{url}: {error}", False
             except ValueError as error:
                 read.problems[manifest.name] = str(error)
                 # What is at a URL may be mended.

@@ -20,9 +20,9 @@ from talos.resource.controller.controller import Controller, ControllerRuntime, 
 from talos.resource.objects import to_plain
 from talos.system.logging import Log
 
-RETRY_EVERY = 2.0
+RETRY_INTERVAL = 2.0
 """Seconds between the first tries while the API server starts or refuses."""
-LOCK_SECONDS = 60
+LOCK_TTL = 60  # seconds
 """After which the lock of a node that is gone is free (as upstream)."""
 MARGIN = 10.0
 """Seconds before the end of the lock at which a round stops."""
@@ -65,7 +65,7 @@ class ManifestApplyController(Controller):
         async for _ in runtime.events():
             began = trio.current_time()
             while (result := await self._reconcile(runtime)) and (result.refused or result.unreached):
-                pause = find_pause(began, RETRY_EVERY)
+                pause = find_pause(began, RETRY_INTERVAL)
                 if not result.unreached:
                     pause = max(pause, runtime.count_failure())
                 await runtime.wait_before_retry(pause)
@@ -115,10 +115,10 @@ class ManifestApplyController(Controller):
             result.recorded = await read_inventory(client)
             if all(find_recorded(one, result.recorded) for one in objects):
                 return result
-            async with self._etcd.local() as store, hold_lock(store, MANIFESTS, holder, LOCK_SECONDS):
+            async with self._etcd.local() as store, hold_lock(store, MANIFESTS, holder, LOCK_TTL):
                 # Another node may have come first.
                 result.recorded = await read_inventory(client)
-                with trio.move_on_after(LOCK_SECONDS - MARGIN) as limit:
+                with trio.move_on_after(LOCK_TTL - MARGIN) as limit:
                     await self._create_all(client, objects, result)
                 if limit.cancelled_caught:
                     result.unreached = "the API server takes too long"

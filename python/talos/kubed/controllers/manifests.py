@@ -8,10 +8,11 @@ from talos.api.definitions.k8s_pb2 import (
     ManifestSpec,
     SingleManifest,
 )
-from talos.config import contract, effective, kubernetes
+from talos.config import contract
+from talos.config.effective import kubernetes
+from talos.config.effective import machine as effective
 from talos.config.model import Config
 from talos.kubed.controllers.control_plane import make_resources, read_control_plane_config
-from talos.kubed.controllers.kubelet import find_dns, format_arguments
 from talos.kubed.manifests.first import make_manifests
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
@@ -36,7 +37,7 @@ class BootstrapConfigController(Reconciler):
 def make_bootstrap_config(config: Config) -> BootstrapManifestsConfigSpec:
     """The settings of the first manifests from the config."""
     proxy, dns = kubernetes.proxy(config), kubernetes.core_dns(config)
-    addresses = find_dns(effective.service_subnets(config))
+    addresses = kubernetes.find_dns(effective.service_subnets(config))
     proxy_config = to_struct(proxy.config)
     checksum = hashlib.sha256(json.dumps(to_plain(proxy_config), sort_keys=True).encode()).hexdigest()
     spec = BootstrapManifestsConfigSpec(
@@ -45,7 +46,7 @@ def make_bootstrap_config(config: Config) -> BootstrapManifestsConfigSpec:
         pod_cid_rs=effective.pod_subnets(config),
         proxy_enabled=proxy.enabled,
         proxy_image=proxy.image,
-        proxy_args=format_arguments(proxy.extra_args),
+        proxy_args=kubernetes.format_arguments(proxy.extra_args),
         proxy_config=proxy_config,
         proxy_config_checksum=checksum,
         proxy_resources=make_resources(proxy.resources),

@@ -11,8 +11,9 @@ from talos.api.definitions.k8s_pb2 import (
     NodeLabelSpecSpec,
     NodeTaintSpecSpec,
 )
-from talos.config import effective, kubernetes
 from talos.config.active import read_config
+from talos.config.effective import kubernetes
+from talos.config.effective import machine as effective
 from talos.config.model import Config
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler

@@ -25,7 +25,7 @@ from talos.system.logging import Log
 OWNED_LABELS, OWNED_ANNOTATIONS = "talos.dev/owned-labels", "talos.dev/owned-annotations"
 OWNED_TAINTS = "talos.dev/owned-taints"
 CORDONED = "talos.dev/cordoned"
-RETRY_EVERY = 2.0
+RETRY_INTERVAL = 2.0
 """Seconds between the first tries while the API server starts or refuses."""
 ENDING = frozenset(
     {
@@ -88,7 +88,7 @@ class NodeApplyController(Controller):
         async for _ in runtime.events():
             began = trio.current_time()
             while not await self._reconcile(runtime):
-                await runtime.wait_before_retry(find_pause(began, RETRY_EVERY))
+                await runtime.wait_before_retry(find_pause(began, RETRY_INTERVAL))
 
     async def _reconcile(self, runtime: ControllerRuntime) -> bool:
         """Change what differs, if the API lets us; NodeStatus shows that the node is registered."""
@@ -227,7 +227,7 @@ def _make_taint(key: str, effect: str, value: str, before: Mapping[str, Any]) ->
 
 
 def _parse_owned(text: str | None) -> set[str]:
-    """A list of keys as JSON; what somebody has broken owns nothing."""
+    """A list of keys as JSON; what a user has broken owns nothing."""
     try:
         found: object = json.loads(text or "[]")
     except ValueError:

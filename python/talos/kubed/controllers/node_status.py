@@ -16,7 +16,7 @@ from talos.resource.controller.controller import Controller, ControllerRuntime, 
 from talos.resource.objects import is_ready
 from talos.system.logging import Log
 
-LEAST_PAUSE = 3.0
+MIN_RETRY_INTERVAL = 3.0
 """Seconds between two tries to reach the API; more when that takes long."""
 
 
@@ -68,7 +68,7 @@ class NodeStatusController(Controller):
         with scope:
             selector = f"metadata.name={found.name}"
             await keep_following(
-                found.connect, "/api/v1/nodes", selector, handle, report, least_pause=LEAST_PAUSE
+                found.connect, "/api/v1/nodes", selector, handle, report, least_pause=MIN_RETRY_INTERVAL
             )
 
 

@@ -1,11 +1,11 @@
 """Approves the serving certificates of kubelets that rotate them: nothing in Kubernetes itself does.
 
-A node's names are those of its member, which discovery knows. Without discovery they are those of its object
-in Kubernetes, which its kubelet writes: then no two nodes may have the same one.
+A node's name is that of its kubelet, its addresses are those that discovery knows, or without it those of its
+object in Kubernetes. Both the node writes itself: :mod:`talos.kubed.serving_names` says which count.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
 from functools import partial
 from ipaddress import ip_address
 from typing import Any
@@ -14,29 +14,39 @@ from urllib.parse import quote
 import trio
 
 from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
+from talos.config.active import read_config
+from talos.config.effective import machine as effective
+from talos.config.model import Config
 from talos.kubed.admin import ADMIN_INPUTS, AdminAccess, find_admin_secret
-from talos.kubed.serving_request import SIGNER, Names, find_node, find_problem, is_decided
+from talos.kubed.controllers.certificates import make_sans
+from talos.kubed.serving_names import Names, Reserved, find_names, make_reserved, read_members, read_nodes
+from talos.kubed.serving_request import SIGNER, find_node, find_problem, is_decided
 from talos.kubed.watch import keep_following
 from talos.kubernetes.client import KubernetesClient, KubernetesError
-from talos.resource import kinds
+from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input
 from talos.resource.objects import format_now
 from talos.system.logging import Log
 
 COLLECTION = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
-LEAST_PAUSE = 5.0
+MIN_RETRY_INTERVAL = 5.0
 """Seconds between two tries to reach the API; more when that takes long."""
 MAX_WAITING = 1000
 """Requests that wait for a node to be known; more come from no cluster of ours."""
+MAX_REQUEST = 16 << 10
+"""Bytes of one of them as JSON: a kubelet's has two or three thousand. A larger one is not kept."""
 
 
 class ServingCertificatesController(Controller):
-    """CertificateSigningRequest, Member → approval; on control plane nodes."""
+    """CertificateSigningRequest, Affiliate, nodes' objects → approval; on control plane nodes."""
 
     name = "k8s.KubeletServingCertificateController"
     inputs = (
         *ADMIN_INPUTS,
-        Input(kinds.MEMBER),
+        Input(kinds.AFFILIATE),
+        Input(*ids.MACHINE_CONFIG),
+        Input(*ids.NODENAME),
+        Input(*ids.NODE_IP),
     )
 
     def __init__(self, log: Log) -> None:
@@ -78,7 +88,12 @@ class ServingCertificatesController(Controller):
             self._waiting.clear()
             connect = partial(self._access.connect, root)
             await keep_following(
-                connect, COLLECTION, f"spec.signerName={SIGNER}", handle, report, least_pause=LEAST_PAUSE
+                connect,
+                COLLECTION,
+                f"spec.signerName={SIGNER}",
+                handle,
+                report,
+                least_pause=MIN_RETRY_INTERVAL,
             )
 
     async def _decide(
@@ -88,48 +103,48 @@ class ServingCertificatesController(Controller):
         if not node:
             return
         client = self._access.connect(root)
-        known = await self._find_names(runtime, client, node)
+        known = await self._find_names(runtime, client, root, node)
         problem = find_problem(request, node, known)
         if not problem:
             await approve(client, request)
             self._waiting.pop(name, None)
             self._log.info(f"the serving certificate of node {node} is approved", request=name)
             return
-        if len(self._waiting) < MAX_WAITING:
+        if len(self._waiting) < MAX_WAITING and len(json.dumps(request)) <= MAX_REQUEST:
             self._waiting[name] = request
         text = f"the serving certificate of node {node} is not approved: {problem}"
         self._log.once(text, key=f"request {name}", level="warning")
 
-    async def _find_names(self, runtime: ControllerRuntime, client: KubernetesClient, node: str) -> Names:
-        members = await runtime.list(kinds.MEMBER)
-        if members:
-            own = [member.spec for member in members if member.id == node]
-            return Names(
-                dns_names=frozenset({node, *(spec.hostname for spec in own)} if own else ()),
-                ips=frozenset(str(ip_address(one.ip[:16])) for spec in own for one in spec.addresses),
-            )
-        nodes = (await client.call("GET", "/api/v1/nodes"))["items"]
-        return find_unique_names(nodes, node)
+    async def _find_names(
+        self, runtime: ControllerRuntime, client: KubernetesClient, root: KubernetesRootSpec, node: str
+    ) -> Names:
+        config = await read_config(runtime)
+        reserved = find_reserved(config, root) if config else None
+        if config is None or reserved is None:
+            return Names(dns_names=frozenset(), ips=frozenset())
+        affiliates = [one.spec for one in await runtime.list(kinds.AFFILIATE)]
+        # Objects count as well: who knows the cluster can withdraw another node at a discovery server.
+        nodes = await client.list_all("/api/v1/nodes")
+        names = find_names(node, [*read_members(affiliates), *read_nodes(nodes)], reserved)
+        nodename = await runtime.get_or_none(*ids.NODENAME)
+        if nodename is None or nodename.spec.nodename != node:
+            return names
+        # This very node, whose addresses are on its links whatever others say.
+        node_ip = await runtime.get_or_none(*ids.NODE_IP)
+        addresses = node_ip.spec.addresses if node_ip is not None else ()
+        own = {str(ip_address(one.ip[:16])) for one in addresses} - set(effective.virtual_addresses(config))
+        return Names(dns_names=frozenset({node}), ips=names.ips | own, reasons=names.reasons)
 
 
-def find_unique_names(nodes: Sequence[Mapping[str, Any]], name: str) -> Names:
-    """What only this node is called by its object."""
-    claims = {
-        one["metadata"]["name"]: {found["address"] for found in one["status"].get("addresses", ())}
-        for one in nodes
-    }
-    count = Counter(address for addresses in claims.values() for address in addresses)
-    own = {address for address in claims.get(name, ()) if count[address] == 1}
-    ips = frozenset(address for address in own if _is_ip(address))
-    return Names(dns_names=frozenset(own - ips), ips=ips)
-
-
-def _is_ip(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
+def find_reserved(config: Config, root: KubernetesRootSpec) -> Reserved:
+    """What is the cluster's: the names of the API server, but for those of the node that it runs on."""
+    sans = make_sans(root, ["localhost"], [])
+    virtual = effective.virtual_addresses(config)
+    return make_reserved(
+        sans.dns_names,
+        [*(str(ip_address(one.ip)) for one in sans.i_ps), *virtual],
+        [*effective.pod_subnets(config), *effective.service_subnets(config)],
+    )
 
 
 async def approve(client: KubernetesClient, request: Mapping[str, Any]) -> None:

@@ -1,5 +1,8 @@
 """The server from which the kubelet gets the static pods, at one address for as long as the node runs.
 
+PID 1 holds its socket. The kubelet asks without TLS or a secret and runs what it gets as root: were the port
+free while this daemon is replaced, any process in the node's network, such as a pod's, could answer there.
+
 A kubelet that gets a new version of a pod while the old one runs ends that, and then looks only after ten to
 fifteen seconds whether it may start the new one, although the old one may have ended within two. The
 controller manager and the scheduler end when they have no API server for ten seconds. So a version that
@@ -8,12 +11,12 @@ replaces another one is served once that has ended.
 
 import json
 import math
+import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit
 
 import trio
 
@@ -24,21 +27,19 @@ from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.resource.objects import to_plain
 from talos.system.cgroups import PodGroup, find_pod_group
-from talos.system.logging import Log
 
-REQUEST_SECONDS = 60.0
+REQUEST_TIMEOUT = 60.0  # seconds
 """Until the next request on a connection."""
 MAX_REQUEST = 8192
 """Bytes of a request's head."""
-HOST = "127.0.0.1"
 END_LIMIT = 60.0
 """Seconds for the old version to end; after this the kubelet has both."""
 SETTLE = 0.3
 """Seconds from the end of its group until the kubelet has let go of it."""
-LIST_SECONDS = 1.3
+LIST_DELAY = 1.3
 """Seconds from the end of its containers until then, at least: the kubelet lets go only after it has listed
 the containers anew, each second, although what tidies up may have removed the group before."""
-LOOK_EVERY = 0.2
+POLL_INTERVAL = 0.2
 """Seconds between two looks whether it has ended. The kubelet itself is not asked: it asks the API server
 whether it may answer, which may be the very pod."""
 
@@ -74,7 +75,7 @@ class Replacements:
             if ending.stopped_at is None and group is not PodGroup.BUSY:
                 ending.stopped_at = now
             if ending.stopped_at is not None and group is PodGroup.GONE:
-                ending.until = min(ending.until, max(now + SETTLE, ending.stopped_at + LIST_SECONDS))
+                ending.until = min(ending.until, max(now + SETTLE, ending.stopped_at + LIST_DELAY))
         self._offered = offered
         self._endings = {
             name: ending for name, ending in self._endings.items() if name in offered and ending.until > now
@@ -84,38 +85,40 @@ class Replacements:
     @property
     def pause(self) -> float:
         """Seconds until the next look."""
-        return LOOK_EVERY if self._endings else math.inf
+        return POLL_INTERVAL if self._endings else math.inf
 
 
 class StaticPodServer(Controller):
     """StaticPod, the control plane's, StaticPodStatus → HTTP on 127.0.0.1 → StaticPodServerStatus.
 
     The kubelet takes the whole list or, for one pod that Kubernetes finds invalid, nothing of it. So each pod
-    that the user wrote is a file: :mod:`talos.machined.controllers.k8s.static_pod_manifests`.
+    that the user wrote is a file: :mod:`talos.machined.controllers.k8s.user_pods`.
     """
 
     name = "k8s.StaticPodServerController"
     inputs = (Input(kinds.STATIC_POD), Input(kinds.STATIC_POD_STATUS), Input(*ids.NODENAME))
     outputs = (Output(kinds.STATIC_POD_SERVER_STATUS),)
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
         self._reply = b""
         self._replacements = Replacements()
 
     async def run(self, runtime: ControllerRuntime) -> None:
         """Serve the list of pods as it is at each request."""
         async with trio.open_nursery() as nursery:
-            port = 0
+            is_serving = False
             async for _ in runtime.events():
                 self._reply = make_reply(await self._choose(runtime))
                 # Only with a reply: to an empty list the kubelet would end every pod.
-                if not port:
-                    listeners = await self._listen(runtime)
-                    port = listeners[0].socket.getsockname()[1]
-                    nursery.start_soon(trio.serve_listeners, self._serve, listeners)
+                if not is_serving:
+                    is_serving = True
+                    # Of this run: one that fails closes its own.
+                    listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._listener.dup()))
+                    nursery.start_soon(trio.serve_listeners, self._serve, [listener])
+                host, port = self._listener.getsockname()
                 await runtime.put(
-                    *ids.STATIC_POD_SERVER_STATUS, StaticPodServerStatusSpec(url=f"http://{HOST}:{port}")
+                    *ids.STATIC_POD_SERVER_STATUS, StaticPodServerStatusSpec(url=f"http://{host}:{port}")
                 )
                 with trio.move_on_after(self._replacements.pause):
                     await runtime.wait_for_round()
@@ -133,24 +136,12 @@ class StaticPodServer(Controller):
                 uids[name] = uid
         return self._replacements.choose(offered, uids)
 
-    async def _listen(self, runtime: ControllerRuntime) -> list[trio.SocketListener]:
-        """Listen where this daemon did before it was started again: another URL restarts the kubelet."""
-        status = await runtime.get_or_none(*ids.STATIC_POD_SERVER_STATUS)
-        former = (urlsplit(status.spec.url).port or 0) if status is not None else 0
-        if former:
-            try:
-                return await trio.open_tcp_listeners(former, host=HOST)
-            except OSError as error:
-                reason = error.strerror or str(error)
-                self._log.warning(f"static pods leave port {former}, which restarts the kubelet: {reason}")
-        return await trio.open_tcp_listeners(0, host=HOST)
-
     async def _serve(self, stream: trio.SocketStream) -> None:
         """Answer every request of a connection, which the kubelet keeps: it asks each second."""
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
             head = b""
             while True:
-                with trio.fail_after(REQUEST_SECONDS):
+                with trio.fail_after(REQUEST_TIMEOUT):
                     while b"\r\n\r\n" not in head:
                         part = await stream.receive_some(MAX_REQUEST)
                         head += part

@@ -21,10 +21,10 @@ from talos.resource.objects import is_ready, to_plain, to_struct
 from talos.system.logging import Log
 
 PORT = 10250
-TIMEOUT = 15.0
-LOOK_EVERY = 15.0
-"""Seconds between two looks, as upstream: the kubelet notifies nobody."""
-LOOK_EVERY_AT_FIRST, LOOK_EVERY_LATER = 0.5, 2.0
+TIMEOUT = 15.0  # seconds
+POLL_INTERVAL = 15.0
+"""Seconds between two looks, as upstream: the kubelet sends no notice."""
+FIRST_POLL_INTERVAL, LATER_POLL_INTERVAL = 0.5, 2.0  # seconds
 """While a pod is not ready, or not gone: a tenth of what has passed since the last change, within these."""
 SOURCE = "kubernetes.io/config.source"
 STATIC = frozenset({"file", "http"})
@@ -75,14 +75,14 @@ class StaticPodStatusController(Controller):
         root = await runtime.get_or_none(*ids.KUBERNETES_ROOT_SECRET)
         certificates = await runtime.get_or_none(*ids.KUBERNETES_DYNAMIC_CERT)
         if root is None or certificates is None or not self._kubelet.pem:
-            return LOOK_EVERY
+            return POLL_INTERVAL
         authority = join_certificates(root.spec.accepted_c_as)
         self._choose(authority, certificates.spec.api_server_kubelet_client)
         try:
             pods = await trio.to_thread.run_sync(self._read, abandon_on_cancel=True)
         except (OSError, HTTPException, ValueError) as error:
             self._log.once(f"the kubelet's pods can't be read: {error}", key="pods", level="info")
-            return find_pause(self._began, LOOK_EVERY_LATER)
+            return find_pause(self._began, LATER_POLL_INTERVAL)
         self._began = trio.current_time()
         async with runtime.track_outputs():
             for pod in pods:
@@ -95,8 +95,8 @@ class StaticPodStatusController(Controller):
                 )
         offered = [to_plain(pod.spec.pod) for pod in await runtime.list(kinds.STATIC_POD)]
         if has_taken(pods, offered):
-            return LOOK_EVERY
-        return min(find_pause(self._changed_at, LOOK_EVERY_AT_FIRST), LOOK_EVERY_LATER)
+            return POLL_INTERVAL
+        return min(find_pause(self._changed_at, FIRST_POLL_INTERVAL), LATER_POLL_INTERVAL)
 
     def _choose(self, authority: bytes, client: PEMEncodedCertificateAndKey) -> None:
         """Have the next call made with these certificates; those of before may have been replaced."""

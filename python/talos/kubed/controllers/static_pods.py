@@ -1,4 +1,4 @@
-"""The static pods: the control plane's, and those that the user wrote."""
+"""The static pods of the control plane."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,35 +10,33 @@ import trio
 from talos.api.definitions.k8s_pb2 import StaticPodSpec
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
 from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
-from talos.config.active import read_config
-from talos.config.documents.kubernetes.static_pod import KubeStaticPodConfig
 from talos.config.static_pods import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
 from talos.etcd.access import EtcdAccess
 from talos.kubed import pods
 from talos.kubed.admin import AdminAccess, find_pause
 from talos.kubed.rollout import (
-    KEEP_EVERY,
+    KEEP_ALIVE_INTERVAL,
     Changes,
     PodChange,
     Progress,
-    Turn,
+    RolloutLock,
     choose,
     find_progress,
     is_underway,
     make_status_id,
 )
 from talos.resource import ids, kinds
-from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
+from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.resource.objects import to_struct
 from talos.system.logging import Log
 
 SECRETS_VERSION, CONFIG_VERSION = "talos.dev/secrets-version", "talos.dev/config-version"
 FILES_VERSION = "talos.dev/config-file-version"
-LOOK_EVERY = 1.0
+POLL_INTERVAL = 1.0
 """Seconds between the first looks whether the API server is ready, or the turn of another node is over."""
-WAIT_AGAIN_AT_MOST = 5.0
+MAX_POLL_INTERVAL = 5.0
 """Seconds between two looks for the end of another node's turn."""
-PATIENCE = 120.0
+CHANGE_TIMEOUT = 120.0
 """Seconds that a change waits before that is a diagnostic."""
 ETCD_LIMIT = 60.0
 """Seconds without etcd until the pods are withdrawn: they outlive that it starts again."""
@@ -71,7 +69,7 @@ class ControlPlanePodController(Controller):
 
     def __init__(self, etcd: EtcdAccess, log: Log) -> None:
         self._log = log
-        self._turn = Turn(etcd)
+        self._rollout_lock = RolloutLock(etcd)
         self._was_ready = False
         self._has_server = trio.Event()
         self._access = AdminAccess()
@@ -107,7 +105,7 @@ class ControlPlanePodController(Controller):
             if not self._has_server.is_set():
                 await self._has_server.wait()
                 began = trio.current_time()
-            await trio.sleep(find_pause(began, LOOK_EVERY))
+            await trio.sleep(find_pause(began, POLL_INTERVAL))
         self._was_ready = True
         runtime.queue_reconcile()
 
@@ -131,11 +129,11 @@ class ControlPlanePodController(Controller):
             pending = [name for name, one in changes.items() if one.is_pending]
             underway = is_underway(changes, seconds=trio.current_time() - self._offered_at)
             if pending or underway:
-                reason = await self._turn.take(node)
+                reason = await self._rollout_lock.take(node)
                 if not reason:
                     await self._offer(runtime, changes, has_turn=True)
             else:
-                await self._turn.give_back(node)
+                await self._rollout_lock.release(node)
             return await self._report(runtime, pending, reason) if pending or underway else math.inf
 
     async def _find_changes(
@@ -169,17 +167,17 @@ class ControlPlanePodController(Controller):
         """Show what the pods wait for, if they do."""
         if not pending or not reason:
             self._waits_since = None
-            return WAIT_AGAIN_AT_MOST if reason else KEEP_EVERY
+            return MAX_POLL_INTERVAL if reason else KEEP_ALIVE_INTERVAL
         now = trio.current_time()
         if self._waits_since is None:
             self._waits_since = now
         text = f"the change of {', '.join(pending)} waits: {reason}"
         self._log.once(text, key="rollout", level="info")
-        if now - self._waits_since > PATIENCE:
-            details = [text, REMEDY] if self._turn.holder else [text]
+        if now - self._waits_since > CHANGE_TIMEOUT:
+            details = [text, REMEDY] if self._rollout_lock.holder else [text]
             message = "a change of the control plane's pods waits for another node"
             await runtime.put(kinds.DIAGNOSTIC, DIAGNOSTIC, DiagnosticSpec(message=message, details=details))
-        return min(find_pause(self._waits_since, LOOK_EVERY), WAIT_AGAIN_AT_MOST)
+        return min(find_pause(self._waits_since, POLL_INTERVAL), MAX_POLL_INTERVAL)
 
     async def _make_pods(self, runtime: ControllerRuntime) -> dict[str, dict[str, Any]]:
         """The pods of the config once the files that they read are there and etcd is, else none."""
@@ -236,33 +234,9 @@ async def _read_changes(
     return found
 
 
-async def _put(runtime: ControllerRuntime, name: str, pod: dict[str, object]) -> None:
-    await runtime.put(kinds.STATIC_POD, name, StaticPodSpec(pod=to_struct(pod)))
-
-
 def make_account_arguments(root: KubernetesRootSpec) -> dict[str, Sequence[str]]:
     """The API server's arguments about tokens of service accounts."""
     return {
         "api-audiences": [",".join(root.api_audiences)],
         "service-account-issuer": [root.issuer_url, *root.accepted_issuers],
     }
-
-
-class UserPodController(Reconciler):
-    """MachineConfig → StaticPod: the pods that the user wrote."""
-
-    name = "k8s.StaticPodConfigController"
-    inputs = (Input(*ids.MACHINE_CONFIG),)
-    outputs = (Output(kinds.STATIC_POD, shared=True),)
-
-    async def reconcile(self, runtime: ControllerRuntime) -> None:
-        """Write one resource for each."""
-        config = await read_config(runtime)
-        async with runtime.track_outputs():
-            for document in config.find_all(KubeStaticPodConfig) if config else ():
-                if document.pod:
-                    await _put(runtime, document.name, dict(document.pod))
-            for pod in (config.machine.pods if config and config.machine else None) or ():
-                metadata: Mapping[str, object] = dict(pod).get("metadata", {})
-                id_ = f"{metadata.get('namespace') or 'default'}-{metadata.get('name')}"
-                await _put(runtime, id_, dict(pod))

@@ -16,9 +16,8 @@ BOOTSTRAPPERS, NODES = "system:bootstrappers:nodes", "system:nodes"
 
 
 def make_manifests(spec: BootstrapManifestsConfigSpec, root: KubernetesRootSpec) -> dict[str, list[Manifest]]:
-    """Every manifest by its name; they are applied in the names' order."""
+    """Every manifest by its name; they are applied in the names' order. None has a secret."""
     found: dict[str, list[Manifest]] = {
-        "00-kubelet-bootstrapping-token": [make_token(root.bootstrap_token_id, root.bootstrap_token_secret)],
         "01-csr-node-bootstrap": [
             bind("system-bootstrap-node-bootstrapper", "system:node-bootstrapper", BOOTSTRAPPERS)
         ],
@@ -49,21 +48,6 @@ def make_manifests(spec: BootstrapManifestsConfigSpec, root: KubernetesRootSpec)
     if spec.talos_api_service_enabled:
         found["13-talos-service-account-crd"] = [make_account_kind()]
     return dict(sorted(found.items()))
-
-
-def make_token(token_id: str, secret: str) -> Manifest:
-    """The token with which kubelets join."""
-    data = {
-        "token-id": token_id,
-        "token-secret": secret,
-        "usage-bootstrap-authentication": "true",
-        "auth-extra-groups": BOOTSTRAPPERS,
-    }
-    return {
-        **make_head("v1", "Secret", f"bootstrap-token-{token_id}", SYSTEM),
-        "type": "bootstrap.kubernetes.io/token",
-        "stringData": data,
-    }
 
 
 def make_node_rights() -> list[Manifest]:

@@ -27,9 +27,9 @@ MAX_CONNECTIONS = 8
 """The kubelet has one."""
 MAX_LINE, MAX_LINES = 256, 16
 """Bytes of a line, and lines, before the first message."""
-GREETING_SECONDS = 10.0
+GREETING_TIMEOUT = 10.0  # seconds
 """For a client to authenticate itself."""
-SENDING_SECONDS = 10.0
+SEND_TIMEOUT = 10.0  # seconds
 """For a client to read what it is sent."""
 _GUID = b"0" * 32
 _CREDENTIALS = struct.Struct("3i")
@@ -91,7 +91,7 @@ class Connection:
 
     async def run(self, owner: int) -> None:
         """Answer calls until the client ends the connection. GreetingError, MessageError."""
-        with trio.fail_after(GREETING_SECONDS):
+        with trio.fail_after(GREETING_TIMEOUT):
             await self._greet(owner)
         async with trio.open_nursery() as nursery:
             announce = partial(nursery.start_soon, self._announce)
@@ -159,7 +159,7 @@ class Connection:
             self._serial += 1
             data, descriptors = encode(message, self._serial, client=self._name, by_bus=by_bus)
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)] if descriptors else []
-            with trio.fail_after(SENDING_SECONDS):
+            with trio.fail_after(SEND_TIMEOUT):
                 sent = await self._stream.socket.sendmsg([data], rights)
                 await self._stream.send_all(data[sent:])
 

@@ -11,7 +11,7 @@ from talos.kubed.shutdown.inhibitors import Inhibitors, ShutdownBegunError, TooM
 BUS, LOGIN = "org.freedesktop.DBus", "org.freedesktop.login1"
 LOGIN_PATH, MANAGER = "/org/freedesktop/login1", "org.freedesktop.login1.Manager"
 PREPARE_FOR_SHUTDOWN = "PrepareForShutdown"
-LONGEST_DELAY = 20 * 60
+MAX_DELAY = 20 * 60
 """Seconds that pods may have to end at a shutdown, as upstream. A kubelet with a config that gives them more
 gives them none."""
 _ERRORS = f"{BUS}.Error"
@@ -55,7 +55,7 @@ def answer(call: MethodCall, inhibitors: Inhibitors, unique: str) -> Answer:
             return Answer(signature="s", body=(unique,))
         case ("org.freedesktop.DBus", _, "AddMatch" | "RemoveMatch"):
             _check_signature(call, "s")
-            # There is one signal: whoever wants any gets it.
+            # There is one signal: a client that subscribed to any gets it.
             return Answer(follows=call.member == "AddMatch")
         case ("org.freedesktop.login1", "org.freedesktop.DBus.Properties", "Get"):
             _check_signature(call, "ss")
@@ -77,7 +77,7 @@ def _check_signature(call: MethodCall, wanted: str) -> None:
 def _read_property(call: MethodCall) -> Answer:
     if tuple(call.body) != (MANAGER, "InhibitDelayMaxUSec"):
         raise BusError("UnknownProperty", f"there is no property {call.body[0]}.{call.body[1]}")
-    return Answer(signature="v", body=(("t", LONGEST_DELAY * 1_000_000),))
+    return Answer(signature="v", body=(("t", MAX_DELAY * 1_000_000),))
 
 
 def _inhibit(call: MethodCall, inhibitors: Inhibitors) -> Answer:

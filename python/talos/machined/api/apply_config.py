@@ -26,7 +26,6 @@ from talos.machined.node.config_store import (
 )
 from talos.machined.node.ports import Node
 from talos.resource import ids, kinds
-from talos.resource.state import StateError
 from talos.system.errors import UserError
 
 type _Request = pb.ApplyConfigurationRequest
@@ -39,7 +38,7 @@ _STAGED = pb.ApplyConfigurationRequest.STAGED
 _TRY = pb.ApplyConfigurationRequest.TRY
 
 _PLACES = {place.value: place for place in Place}
-_TRY_SECONDS = 60.0
+_TRY_TIMEOUT = 60.0  # seconds
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
@@ -68,9 +67,8 @@ class Applier:
     async def apply(self, request: _Request, call: Call) -> pb.ApplyConfigurationResponse:
         """Handle a request.
 
-        Raises:
-            RpcError: for a mode that can't be; FAILED_PRECONDITION while another call is served.
-            UserError: with everything that is wrong with the config.
+        RpcError: for a mode that can't be; FAILED_PRECONDITION while another call is served.
+        UserError: with everything that is wrong with the config.
         """
         with self._lock():
             before = await self._get_active()
@@ -173,8 +171,7 @@ class Applier:
         try:
             await publish_config(self._node.state, ids.MACHINE_CONFIG, trial.before)
             text = "the config on trial is reverted\n"
-        except StateError as error:
-            # An exception of a system task would end PID 1.
+        except Exception as error:  # noqa: BLE001 - any exception of a system task would end PID 1
             text = f"can't revert the config on trial: {error}\n"
         self._node.logs.append("machined", text.encode())
 
@@ -198,7 +195,7 @@ def _choose_mode(mode: _Mode, *, in_maintenance: bool) -> _Mode:
 
 def _get_timeout(request: _Request) -> float:
     if not request.HasField("try_mode_timeout"):
-        return _TRY_SECONDS
+        return _TRY_TIMEOUT
     seconds = request.try_mode_timeout.ToTimedelta().total_seconds()
     if request.mode == _TRY and seconds <= 0:
         raise RpcError(Code.INVALID_ARGUMENT, "try_mode_timeout must be positive")

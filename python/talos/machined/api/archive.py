@@ -127,8 +127,7 @@ def _pack_file(entry: Entry, info: os.stat_result) -> Iterator[bytes]:
 def _read_rest(descriptor: int, length: int, filling: int) -> Iterator[bytes]:
     """So many bytes and the zeros that fill the last block, whatever happens: the header is out already.
 
-    Raises:
-        OSError: in the end, when a part could not be read.
+    OSError: in the end, when a part could not be read.
     """
     rest, problem = length, None
     while rest > 0:
@@ -170,8 +169,7 @@ def _read_some(descriptor: int, length: int) -> bytes:
 def read_file(path: str) -> Generator[bytes]:
     """The bytes of a regular file, in chunks.
 
-    Raises:
-        OSError: as of ``open`` and ``read``; NotRegularError for anything but a regular file.
+    OSError: as of ``open`` and ``read``; NotRegularError for anything but a regular file.
     """
     descriptor = open_regular(path)
     try:

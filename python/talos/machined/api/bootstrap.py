@@ -1,6 +1,6 @@
 """Bootstrap: begin etcd's cluster on this node, once in the cluster's life.
 
-Before it exists etcd has no vote. So that two nodes that are told to begin at the same time don't both do it,
+Before it exists etcd has no vote. So that two nodes which are to begin at the same time don't both do it,
 each shows its intention first and looks for that of the others then: at least one of two sees the other's,
 and the one that sees another withdraws.
 """
@@ -16,9 +16,7 @@ from talos.api.common.common_pb2 import NetIPPrefix
 from talos.api.internal.membership_pb2 import PlanRequest
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, RpcError
-from talos.daemon.daemons import CLUSTERD
-from talos.daemon.health import sort_members
-from talos.daemon.machine_type import require_control_plane
+from talos.health.conditions import sort_members
 from talos.machined.api.peers import PeerCalls, open_peers
 from talos.machined.api.pump import in_thread
 from talos.machined.node.etcd import MEMBERSHIP, BootstrapOrder
@@ -26,6 +24,8 @@ from talos.machined.node.ports import Node, ServiceState
 from talos.machined.services import etcd_data
 from talos.machined.services.etcd import ETCD, plan_etcd
 from talos.machined.services.runner import AGAIN
+from talos.process.daemons import CLUSTERD
+from talos.process.machine_type import require_control_plane
 from talos.resource import ids, kinds
 from talos.resource.changes import wait_for
 from talos.resource.state import NotFoundError
@@ -49,11 +49,11 @@ async def bootstrap(node: Node, request: pb.BootstrapRequest, call: Call) -> pb.
         plan.restore_directory = str(etcd_data.DATA / etcd_data.RESTORED)
         plan.skip_hash_check = request.recover_skip_hash_check
     order = BootstrapOrder(plan=await plan_etcd(node.connect, plan))
-    node.services.note(ETCD, INTENDED)
+    node.services.record(ETCD, INTENDED)
     try:
         await _look_around(node)
     except BaseException:
-        node.services.note(ETCD, WITHDRAWN)
+        node.services.record(ETCD, WITHDRAWN)
         raise
     node.etcd.begin(order)
     node.services.start_soon([ETCD])
@@ -96,7 +96,7 @@ async def _look_around(node: Node) -> None:
         with trio.move_on_after(LOOK_LIMIT):
             async with trio.open_nursery() as nursery:
                 for address in others:
-                    nursery.start_soon(look_at, calls, address, refusals)
+                    nursery.start_soon(check_peer, calls, address, refusals)
     if refusals:
         raise refusals[0]
 
@@ -108,8 +108,8 @@ async def _own_addresses(node: Node) -> list[NetIPPrefix]:
         return []
 
 
-async def look_at(calls: PeerCalls, address: str, refusals: list[RpcError]) -> None:
-    """Note why a node is in the way. Its etcd may be away for the moment: its data counts."""
+async def check_peer(calls: PeerCalls, address: str, refusals: list[RpcError]) -> None:
+    """Record why a node refuses. Its etcd may be down for the moment: its data counts."""
     method = "/machine.MachineService/ServiceList"
     try:
         reply = await calls.unary(address, method, Empty(), pb.ServiceListResponse)

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
-from talos.config.effective import cluster_name
+from talos.config.effective.machine import cluster_name
 from talos.config.model import Config
 from talos.config.read.loader import load
 from talos.config.talosconfig.model import Context, TalosConfig
@@ -65,8 +65,7 @@ def make_client_config(
 ) -> pb.GenerateClientConfiguration:
     """A key, its certificate with the roles, and the client's file that holds both.
 
-    Raises:
-        RpcError: INVALID_ARGUMENT when the expiry exceeds the range of dates.
+    RpcError: INVALID_ARGUMENT when the expiry exceeds the range of dates.
     """
     issuer = CertificateAuthority.from_pem(authority.crt, authority.key, where="OS CA")
     try:

@@ -13,8 +13,7 @@ DEVICES = "devices"
 async def describe_disk_plan(node: Node, config: Config) -> str:
     """The plan as text; empty where nothing would be installed.
 
-    Raises:
-        UserError: when the config names no disk that can be used.
+    UserError: when the config names no disk that can be used.
     """
     if not node.platform.has_disks or await is_installed(node.state):
         return ""

@@ -11,12 +11,12 @@ import trio
 from talos.api.common import common_pb2
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
-from talos.daemon.machine_type import require_control_plane
 from talos.machined.api.bootstrap import bootstrap
 from talos.machined.api.pump import in_thread
 from talos.machined.node.ports import Node
 from talos.machined.services import etcd_data
 from talos.machined.services.etcd import leave_etcd
+from talos.process.machine_type import require_control_plane
 
 MAX_SNAPSHOT = 16 << 30
 """Bytes; etcd warns above 8 GiB."""

@@ -7,15 +7,15 @@ import trio
 from talos.api.cluster import cluster_pb2
 from talos.api.metadata import READER, ROLE
 from talos.api.rpc import Call, Code, Handler, RpcError, Send
-from talos.daemon.health import sort_members, wait_for_health
-from talos.daemon.health_calls import ClusterNodes
-from talos.daemon.machine_type import require_control_plane
+from talos.health.calls import ClusterNodes
+from talos.health.conditions import sort_members, wait_for_health
 from talos.machined.api.peers import open_peers
 from talos.machined.node.ports import Node
+from talos.process.machine_type import require_control_plane
 from talos.resource import kinds
 
-DEFAULT_WAIT = 300.0
-CALL_TIMEOUT = 10.0
+DEFAULT_WAIT = 300.0  # seconds
+CALL_TIMEOUT = 10.0  # seconds
 _METHOD = "/cluster.ClusterService/HealthCheck"
 _AS_READER = {ROLE: [READER]}
 

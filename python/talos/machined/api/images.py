@@ -47,7 +47,7 @@ async def measure(containerd: Containerd, target: Descriptor) -> int:
 
 
 @contextmanager
-def telling_absence() -> Generator[None]:
+def not_found_status() -> Generator[None]:
     """Answer NOT_FOUND when no registry has an image, as existing clients expect."""
     try:
         yield
@@ -160,7 +160,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         sources = await read_sources(node.state)
         async with _open(node, request.containerd) as instance, trio.open_nursery() as nursery:
             nursery.start_soon(feed.run)
-            with telling_absence():
+            with not_found_status():
                 image = await pull_image(
                     instance.containerd, request.image_ref, sources, root=instance.root, report=feed.report
                 )
@@ -219,7 +219,7 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
         del call
         sources = await read_sources(node.state)
         async with _open_old(node, request.namespace) as instance:
-            with telling_absence():
+            with not_found_status():
                 await pull_image(instance.containerd, request.reference, sources, root=instance.root)
         return machine_pb2.ImagePullResponse(messages=[machine_pb2.ImagePull()])
 

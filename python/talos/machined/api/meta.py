@@ -1,4 +1,4 @@
-"""MetaWrite and MetaDelete."""
+"""MetaWrite and MetaDelete. What an upgrade keeps in META is its own: it decides which system boots."""
 
 from collections.abc import Mapping
 
@@ -7,8 +7,11 @@ from talos.api.rpc import Call, Code, Handler, RpcError
 from talos.machined.node.meta_store import MetaFullError
 from talos.machined.node.ports import Node
 from talos.system.errors import UserError
+from talos.upgrade.state import MAX_STATE, TAGS
 
 LAST_KEY = 255
+_RESERVED = dict.fromkeys(TAGS, MAX_STATE)
+"""Bytes: whatever else is in META, the state of an upgrade can be written."""
 
 
 def handlers(node: Node) -> Mapping[str, Handler]:
@@ -18,7 +21,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         del call
         _check(request.key)
         try:
-            await node.meta.set(request.key, request.value)
+            await node.meta.set(request.key, request.value, reserved=_RESERVED)
         except MetaFullError as error:
             raise RpcError(Code.RESOURCE_EXHAUSTED, f"meta write failed: {error}") from None
         except (UserError, OSError) as error:
@@ -42,6 +45,9 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 def _check(key: int) -> None:
     if not 0 < key <= LAST_KEY:
         raise RpcError(Code.INVALID_ARGUMENT, f"key must be from 1 to {LAST_KEY}, not {key}")
+    if key in TAGS:
+        text = f"key 0x{key:02x} is an upgrade's own and can't be written: use {TAGS[key]}"
+        raise RpcError(Code.PERMISSION_DENIED, text)
 
 
 def _make_error(error: UserError | OSError) -> RpcError:

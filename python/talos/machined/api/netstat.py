@@ -38,8 +38,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
 def list_sockets(files: Files, request: pb.NetstatRequest) -> pb.NetstatResponse:
     """The requested sockets; an empty request means all of the host's.
 
-    Raises:
-        RpcError: NOT_FOUND for a network namespace that isn't there.
+    RpcError: NOT_FOUND for a network namespace that isn't there.
     """
     wanted = [name for name in PROTOCOLS if getattr(request.l4proto, name)] or list(PROTOCOLS)
     owners = read_socket_owners(files) if request.feature.pid else {}

@@ -23,8 +23,7 @@ _ENDLESS = 1 << 46
 def check_path(path: str) -> str:
     """An absolute path without ``.``, ``..`` and double slashes; nothing given means the root.
 
-    Raises:
-        RpcError: INVALID_ARGUMENT when it is relative or no path at all.
+    RpcError: INVALID_ARGUMENT when it is relative or no path at all.
     """
     if "\0" in path:
         raise RpcError(Code.INVALID_ARGUMENT, f"path is not valid, it holds a zero byte: {path!r}")
@@ -36,8 +35,7 @@ def check_path(path: str) -> str:
 def resolve(path: str) -> str:
     """The path with its symbolic links followed.
 
-    Raises:
-        RpcError: NOT_FOUND, or INVALID_ARGUMENT for a loop of links.
+    RpcError: NOT_FOUND, or INVALID_ARGUMENT for a loop of links.
     """
     try:
         return os.path.realpath(path, strict=True)
@@ -68,8 +66,7 @@ def open_regular(path: str) -> int:
     Nothing else is ever opened: opening a device can set it to work, opening a pipe can wait
     without end. Files of the kernel that would block raise EAGAIN instead.
 
-    Raises:
-        OSError: as of ``open``; of EINVAL when it is no regular file, or one without an end.
+    OSError: as of ``open``; of EINVAL when it is no regular file, or one without an end.
     """
     place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:

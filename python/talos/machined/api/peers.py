@@ -14,15 +14,15 @@ from talos.api.internal.kubelet_pb2 import ReadRequest, ReadResponse
 from talos.api.machine import machine_pb2
 from talos.api.metadata import READER, ROLE
 from talos.api.rpc import Code, RpcError, Transport
-from talos.daemon.daemons import APID, KUBED
 from talos.machined.node.ports import Node
+from talos.process.daemons import APID, KUBED
 from talos.resource import ids
 from talos.resource.kind import Kind
 from talos.resource.state import NotFoundError
 from talos.rpc.http2.remote import ClientTls, RemoteServer, make_client_context
 
-CALL_TIMEOUT = 10.0
-OBJECTS_TIMEOUT = 20.0
+CALL_TIMEOUT = 10.0  # seconds
+OBJECTS_TIMEOUT = 20.0  # seconds
 READ = "/talos.internal.Kubelet/Read"
 _AS_READER = {ROLE: [READER]}
 

@@ -20,9 +20,10 @@ def handlers(node: Node) -> Mapping[str, Handler]:
         except ValueError:
             raise RpcError(Code.INVALID_ARGUMENT, f"unknown reboot mode {request.mode}") from None
         is_upgrade = node.upgrades.current.phase is Phase.STAGED
-        if is_upgrade and mode is not RebootMode.FORCE and not node.power.is_locked:
+        lock = node.upgrade_lock if is_upgrade and mode is not RebootMode.FORCE else None
+        if lock and not node.power.is_locked:
             await _lock_upgrade(node)
-        actor = _begin(lambda: node.power.reboot(mode=mode, is_upgrade=is_upgrade))
+        actor = _begin(lambda: node.power.reboot(mode=mode, is_upgrade=is_upgrade, lock=lock))
         return pb.RebootResponse(messages=[pb.Reboot(actor_id=actor)])
 
     async def shutdown(request: pb.ShutdownRequest, call: Call) -> pb.ShutdownResponse:
@@ -47,7 +48,7 @@ async def _lock_upgrade(node: Node) -> None:
         await node.upgrade_lock.take(node.upgrades.log.info)
     except RpcError as error:
         if not node.power.is_locked:  # by another call that took it
-            await node.upgrade_lock.let_go()
+            await node.upgrade_lock.release()
         text = (
             f"{node.upgrades.current.version} can't be tried now: {error.message}; "
             "talosctl reboot --mode force tries it all the same, talosctl rollback takes it back"

@@ -7,14 +7,15 @@ from google.protobuf.empty_pb2 import Empty
 
 from talos.api.inspect import inspect_pb2
 from talos.api.rpc import RpcError
-from talos.daemon.daemons import DAEMONS, MACHINE_SOCKET
-from talos.daemon.run import Daemon
 from talos.machined.api.services import make_services
 from talos.machined.node.ports import Node
+from talos.process.daemons import DAEMONS, MACHINE_SOCKET, ROUTERD
+from talos.process.run import Daemon
 from talos.resource.controller.graph import GRAPH_METHOD, Edge, make_inspect_service
 from talos.resource.remote.reader_guard import make_reader_guard
 from talos.resource.remote.service import make_state_service
 from talos.rpc.channel import open_channel
+from talos.rpc.http2.local_limits import LocalLimits
 from talos.rpc.server import serve
 
 GRAPH_TIMEOUT = 2.0
@@ -37,7 +38,7 @@ async def serve_node(daemon: Daemon, node: Node, own_edges: Sequence[Edge]) -> A
         make_state_service(node.state, guard=make_reader_guard(node.state)),
         make_inspect_service(edges),
     ]
-    async with serve(daemon, public, MACHINE_SOCKET):
+    async with serve(daemon, public, MACHINE_SOCKET, limits=LocalLimits(callers=frozenset({ROUTERD.uid}))):
         yield
 
 

@@ -146,17 +146,22 @@ def machine_handlers(node: Node) -> Mapping[str, Handler]:
                     )
                 release = await _load(instance, request.image, node)
             installer = await node.upgrades.prepare(release, force=request.force)
+            lock = None if request.force or request.preserve else node.upgrade_lock
+            kept = ExitStack()
             try:
                 async with ending_upgrade(node):
-                    if not (request.force or request.preserve):
-                        await node.upgrade_lock.take(node.upgrades.log.info)
+                    if lock:
+                        await lock.take(node.upgrades.log.info)
                     actor = node.power.upgrade(
-                        partial(installer, node.upgrades.log.info), staged=request.stage
+                        partial(installer, node.upgrades.log.info),
+                        staged=request.stage,
+                        lock=lock,
+                        stay=kept.close,
                     )
             except SequenceLockedError as locked:
                 actor = locked.actor
             else:
-                claim.pop_all()  # the machine ends, whatever becomes of the upgrade
+                kept.push(claim.pop_all())  # the machine ends, whatever becomes of the upgrade, or stays up
         found = machine_pb2.Upgrade(ack="Upgrade request received", actor_id=actor)
         return machine_pb2.UpgradeResponse(messages=[found])
 
@@ -187,7 +192,7 @@ async def ending_upgrade(node: Node) -> AsyncGenerator[None]:
     except BaseException:
         if node.upgrades.current.phase in PENDING:
             raise
-        await node.upgrade_lock.let_go()
+        await node.upgrade_lock.release()
         raise
 
 

@@ -7,10 +7,6 @@ from contextlib import suppress
 import trio
 
 from talos.api.definitions import enums_pb2 as enums
-from talos.daemon.config_view import make_view
-from talos.daemon.daemons import DAEMONS, DaemonSpec
-from talos.daemon.grants import Grants, load_grants, make_guard
-from talos.daemon.run import Daemon
 from talos.machined.boot import filesystems
 from talos.machined.boot.machine import Machine
 from talos.machined.boot.make_machine import BootContext, make_machine
@@ -19,13 +15,19 @@ from talos.machined.boot.phases.initialize import make_initialize
 from talos.machined.boot.power import finish
 from talos.machined.boot.sequence import SequenceReplacedError, TaskFailedError
 from talos.machined.node import resources
-from talos.machined.services.daemons import make_state_directory
+from talos.machined.services.daemons import make_directories, make_state_directory
 from talos.machined.services.runner import make_directory
 from talos.machined.services.table import GROUPS, MACHINE_DIRECTORY, SERVICES
+from talos.process.callers import make_state_limits
+from talos.process.config_view import make_view
+from talos.process.daemons import DAEMONS, DaemonSpec
+from talos.process.grants import Grants, load_grants, make_guard
+from talos.process.run import Daemon
 from talos.resource.builtin import register_builtin
 from talos.resource.controller.runtime import LOGGER as CONTROLLER_LOGGER
 from talos.resource.remote.service import make_state_service
 from talos.rpc.server import serve
+from talos.system.cgroups import MIB, Limits
 from talos.system.errors import UserError
 from talos.system.logging import collect_library_logs
 from talos.system.power import PowerAction
@@ -34,6 +36,10 @@ from talos.upgrade.state import Phase
 
 OWN_GROUP = "init"
 """The control group of PID 1, and of its children until they join another."""
+OWN_MEMORY = 1024 * MIB
+"""Bytes of memory of that group on a container, ten times what it needs: the node is restarted when PID 1
+grows without end, before the rest of the host runs short. A machine's PID 1 is never ended by its kernel.
+"""
 INSTALL_MODULE = "talos.machined.boot.phases.install"
 """Loaded only where something may be installed."""
 FAILURE_DELAY = 10.0
@@ -78,6 +84,8 @@ def make_groups(machine: Machine) -> None:
     groups = machine.ports.groups
     try:
         groups.leave_root(OWN_GROUP)
+        if not machine.platform.has_kernel:
+            groups.create(OWN_GROUP, Limits(maximum=OWN_MEMORY, swap=True))
         for path, granted in GROUPS.items():
             groups.create(path, granted)
         for spec in SERVICES:
@@ -114,14 +122,18 @@ async def start_supervision(machine: Machine) -> None:
 async def serve_state(
     machine: Machine, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Serve the State to the daemons, each on a socket of its own; ready when all sockets listen."""
-    make_directory(MACHINE_DIRECTORY)
+    """Serve the State to the daemons, each on a socket of its own; ready when all sockets listen.
+
+    The directories of all other sockets are made, too: a daemon sees only those that are there at its start.
+    """
+    daemons = [row for row in DAEMONS if machine.platform.has_kernel or not row.needs_devices]
+    for directory in (MACHINE_DIRECTORY, *(one for row in daemons for one in make_directories(row))):
+        make_directory(directory)
     grants = load_grants()
     async with trio.open_nursery() as serving:
         async with trio.open_nursery() as starting:
-            for daemon in DAEMONS:
-                if machine.platform.has_kernel or not daemon.needs_devices:
-                    starting.start_soon(serving.start, serve_daemon, machine, daemon, grants[daemon.name])
+            for daemon in daemons:
+                starting.start_soon(serving.start, serve_daemon, machine, daemon, grants[daemon.name])
         task_status.started()
 
 
@@ -134,8 +146,15 @@ async def serve_daemon(
 ) -> None:
     """Serve the State to one daemon, limited by its grants."""
     make_directory(make_state_directory(daemon))
-    service = make_state_service(machine.state, guard=make_guard(grants, machine.log), view=make_view(daemon))
-    async with serve(machine.daemon, [service], daemon.state_socket):
+    guard = make_guard(grants, machine.log, machine.state.usage)
+    service = make_state_service(machine.state, guard=guard, view=make_view(daemon))
+    async with serve(
+        machine.daemon,
+        [service],
+        daemon.state_socket,
+        limits=make_state_limits(daemon),
+        max_message=daemon.max_message,
+    ):
         task_status.started()
         await trio.sleep_forever()
 
@@ -151,7 +170,7 @@ async def run_sequences(machine: Machine) -> None:
 
 
 async def end_on_signal(machine: Machine) -> None:
-    """Shut down on SIGTERM, which the launcher or ctrl-alt-del sends: whoever does has not got minutes."""
+    """Shut down on SIGTERM, which the launcher or ctrl-alt-del sends: neither waits for minutes."""
     await machine.daemon.stopping.wait()
     machine.power.shutdown(force=True)
 

@@ -28,7 +28,7 @@ from talos.system.mounts import Mounts
 OWNER = "runtime.ConfigLoader"
 ACQUIRE_OWNER = "config.AcquireController"
 """Owner of the status that the boot waits for, as upstream names it."""
-WAIT_LIMIT = 60.0
+SOURCE_TIMEOUT = 60.0
 """Seconds for remote sources, which may need the network first, before maintenance mode starts."""
 
 
@@ -55,7 +55,7 @@ class ConfigLoader:
         await put(self.state, *ids.ACQUIRE_CONFIG_SPEC, Empty())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._search)
-            with trio.move_on_after(WAIT_LIMIT):
+            with trio.move_on_after(SOURCE_TIMEOUT):
                 await self.unblocked.wait()
             await self._wait(is_there=await self._has_config())
             nursery.cancel_scope.cancel()

@@ -10,13 +10,13 @@ import resource as limits
 from functools import partial
 from pathlib import Path
 
-from talos.daemon.daemons import DAEMONS, NETWORKD
-from talos.daemon.run import run
 from talos.machined.boot.filesystems import mount_pseudo
 from talos.machined.logs.console import MACHINED, make_console, make_sink
 from talos.machined.logs.store import LogStore
 from talos.machined.platform.handover import is_container
 from talos.machined.services.zygote import fork_zygote
+from talos.process.daemons import DAEMONS, NETWORKD
+from talos.process.run import run
 from talos.system.logging import Log
 from talos.system.memory import keep_objects, number_versions
 from talos.system.mounts import KernelMounts
@@ -28,10 +28,10 @@ from talos.upgrade.state import TRIAL_ARGUMENT
 SHARED_MODULES = (
     "talos.rpc.channel",
     "talos.rpc.server",
-    "talos.daemon.state",
+    "talos.process.state",
     "talos.resource.controller.runtime",
     "talos.resource.remote.service",
-    "talos.config.effective",
+    "talos.config.effective.machine",
 )
 """Modules of both PID 1 and daemons: imported before the fork, their memory is shared."""
 MACHINES_FIRST = (*(daemon.module for daemon in DAEMONS if daemon.needs_devices), NETWORKD.module)

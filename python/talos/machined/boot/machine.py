@@ -6,7 +6,6 @@ from pathlib import Path
 
 import trio
 
-from talos.daemon.run import Daemon
 from talos.machined.boot.power import PowerSequences
 from talos.machined.boot.sequence import Sequencer
 from talos.machined.logs.crash import CrashLog
@@ -25,6 +24,7 @@ from talos.machined.services.reaper import Reaper
 from talos.machined.services.supervisor import Supervisor
 from talos.machined.services.zygote_client import Zygote
 from talos.machined.upgrade.upgrader import Upgrader
+from talos.process.run import Daemon
 from talos.resource.memory.state import MemoryState
 from talos.system.cgroups import Groups
 from talos.system.files import Files

@@ -6,8 +6,8 @@ from functools import partial
 from socket import socket
 
 import trio
+from google.protobuf.empty_pb2 import Empty
 
-from talos.daemon.run import Daemon
 from talos.disks.volumes.requests import end_lifecycle
 from talos.machined.boot.machine import STATE_DIR, Machine, SystemPorts
 from talos.machined.boot.power import PowerSequences
@@ -28,7 +28,7 @@ from talos.machined.platform.platform import detect_platform
 from talos.machined.services.etcd import leave_etcd, resign
 from talos.machined.services.etcd_data import has_data
 from talos.machined.services.extensions import load_services
-from talos.machined.services.kubelet import drain
+from talos.machined.services.kubelet import KUBELET, drain
 from talos.machined.services.kubelet_shutdown import shut_kubelet_down
 from talos.machined.services.pods import stop_pods
 from talos.machined.services.processes import ProcessRunner
@@ -41,6 +41,10 @@ from talos.machined.services.zygote_client import Zygote
 from talos.machined.upgrade.lock import EtcdLock
 from talos.machined.upgrade.slots import DiskSlots, FolderSlots
 from talos.machined.upgrade.upgrader import NETWORK, Upgrader, is_network_ready
+from talos.process.daemons import CLUSTERD
+from talos.process.run import Daemon
+from talos.resource import ids
+from talos.resource.changes import put
 from talos.resource.memory.state import MemoryState
 from talos.rpc.channel import open_channel, open_remote
 from talos.system.cgroups import find_groups
@@ -55,7 +59,7 @@ SHUTDOWN_ARGUMENT = "talos.shutdown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootContext:
-    """What exists before the event loop: the logs, and the zygote, which is forked before gRPC is loaded."""
+    """What exists before the event loop: the logs, and the zygote, forked before there are threads."""
 
     logs: LogStore
     zygote: socket
@@ -97,6 +101,12 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         if await trio.to_thread.run_sync(has_data):
             await leave_etcd(runner_context.connect, supervisor)
 
+    async def resume() -> None:
+        """Undo what a sequence has ended before it came to nothing: pods run here again, and elections."""
+        await put(state, *ids.KUBELET_LIFECYCLE, Empty())
+        supervisor.start_soon([KUBELET])
+        await supervisor.terminate(CLUSTERD.name)  # it has resigned until its end
+
     power = PowerSequences(
         nursery=nursery,
         sequencer=sequencer,
@@ -114,6 +124,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         drain=partial(drain, runner_context.connect, supervisor, daemon.log),
         shut_kubelet_down=partial(shut_kubelet_down, runner_context.connect, state, supervisor, daemon.log),
         stop_pods=partial(stop_pods, runner_context.connect, supervisor, daemon.log),
+        resume=resume,
         off=PowerAction.HALT
         if platform.arguments.first(SHUTDOWN_ARGUMENT) == "halt"
         else PowerAction.POWER_OFF,
@@ -122,7 +133,7 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
     processes = ProcessRunner(reaper, context.logs)
 
     async def list_checks() -> list[str]:
-        """What is well now."""
+        """What is healthy now."""
         well = [
             status.id
             for status in supervisor.list()

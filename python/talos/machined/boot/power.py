@@ -1,6 +1,7 @@
 """The sequences that end this boot: reboot, shutdown and reset, each with a deadline."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -10,11 +11,12 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import RpcError
 from talos.disks.reset import ResetPlan
+from talos.machined.boot.hold import LOCK_TIMEOUT, Hold
 from talos.machined.boot.phases.reset import make_reset
 from talos.machined.boot.sequence import Phase, Sequencer, SequenceReplacedError, Task
 from talos.machined.logs.store import LogStore
 from talos.machined.node.events import EventLog
-from talos.machined.node.ports import RebootMode
+from talos.machined.node.ports import NodeLock, RebootMode
 from talos.machined.node.stage import MachineStage
 from talos.machined.services.supervisor import Supervisor
 from talos.system.files import Files
@@ -35,11 +37,13 @@ RESIGN_LIMIT = 5.0
 """Seconds for clusterd to give up what this node was elected for, which others take up later without it."""
 DRAIN_LIMIT = 400.0
 """Seconds to move pods elsewhere, beside the deadlines above; kubed itself takes up to six minutes."""
-KUBELET_LIMIT = 1300.0
+KUBELET_TIMEOUT = 1300.0
 """Seconds for the kubelet to end its pods, beside the deadlines above. It takes what its config says, 30 by
 default and 1,200 at most, after up to 30 for KubeletLifecycle to be released."""
-PODS_LIMIT = 180.0
+PODS_TIMEOUT = 180.0
 """Seconds for pods that are left to end, which are added to the deadlines above."""
+RESUME_TIMEOUT = 30.0
+"""Seconds to begin anew what a sequence ended that does not end the machine."""
 REPLY_DELAY = 0.3
 """Seconds in which the last events reach the API's clients."""
 SYSTEM = frozenset({"machined", "apid", "routerd"})
@@ -71,6 +75,7 @@ class PowerSequences:
         drain: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
         shut_kubelet_down: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
         stop_pods: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+        resume: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
     ) -> None:
         self._nursery = nursery
         self._sequencer = sequencer
@@ -89,22 +94,31 @@ class PowerSequences:
         self._drain_node = drain
         self._shut_kubelet_down = shut_kubelet_down
         self._stop_all_pods = stop_pods
+        self._resume = resume
 
     @property
     def is_locked(self) -> bool:
         """Whether a sequence runs that does not give way to another one."""
         return self._sequencer.is_locked
 
-    def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT, is_upgrade: bool = False) -> str:
+    def reboot(
+        self,
+        *,
+        mode: RebootMode = RebootMode.DEFAULT,
+        is_upgrade: bool = False,
+        lock: NodeLock | None = None,
+    ) -> str:
         """Start to reboot; the actor id. SequenceLockedError.
 
         Into a release that is to be tried the pods move elsewhere before, unless it is to be by force.
         """
         drains = is_upgrade and mode is not RebootMode.FORCE
         actor = self._sequencer.reserve("reboot", takeover=mode is RebootMode.FORCE)
+        stay = partial(self._stage.set, self._stage.value)
         self._stage.set(enums.MACHINE_STAGE_UPGRADING if drains else enums.MACHINE_STAGE_REBOOTING)
-        end = partial(self._end, drains=drains, cleans=mode is not RebootMode.FORCE)
-        self._nursery.start_soon(end, "reboot", PowerAction.REBOOT, actor, self.make_stop_phases())
+        hold = Hold(lock, self._log) if lock else None
+        end = partial(self._end, drains=drains, cleans=mode is not RebootMode.FORCE, hold=hold, stay=stay)
+        self._nursery.start_soon(end, "reboot", PowerAction.REBOOT, actor, self.make_stop_phases(hold))
         return actor
 
     def shutdown(self, *, force: bool = False) -> str:
@@ -130,20 +144,33 @@ class PowerSequences:
         self._nursery.start_soon(self._end, "reset", action, actor, phases, RESET_DEADLINE, plan.graceful)
         return actor
 
-    def upgrade(self, install: Callable[[], Awaitable[None]], *, staged: bool) -> str:
+    def upgrade(
+        self,
+        install: Callable[[], Awaitable[None]],
+        *,
+        staged: bool,
+        lock: NodeLock | None = None,
+        stay: Callable[[], None] = lambda: None,
+    ) -> str:
         """Start to drain, stop services, install and reboot, with ``staged`` to install first; the actor id.
 
         What fails leaves the old system the one that is booted. SequenceLockedError.
         """
         name = "stageUpgrade" if staged else "upgrade"
         actor = self._sequencer.reserve(name)
+        before = self._stage.value
+
+        def go_on() -> None:
+            self._stage.set(before)
+            stay()
+
         self._stage.set(enums.MACHINE_STAGE_UPGRADING)
         work = Phase("upgrade", (Task("upgrade", install),))
-        stop = self.make_stop_phases()
+        hold = Hold(lock, self._log) if lock else None
+        stop = self.make_stop_phases(hold)
         phases = (work, *stop) if staged else (*stop, work)
-        self._nursery.start_soon(
-            self._end, name, PowerAction.REBOOT, actor, phases, UPGRADE_DEADLINE, not staged
-        )
+        end = partial(self._end, deadline=UPGRADE_DEADLINE, drains=not staged, hold=hold, stay=go_on)
+        self._nursery.start_soon(end, name, PowerAction.REBOOT, actor, phases)
         return actor
 
     async def _end(
@@ -155,19 +182,22 @@ class PowerSequences:
         deadline: float = DEADLINE,
         drains: bool = False,
         cleans: bool = True,
+        hold: Hold | None = None,
+        stay: Callable[[], None] = lambda: None,
     ) -> None:
+        deadline += LOCK_TIMEOUT if hold else 0.0
         scope = trio.CancelScope(deadline=trio.current_time() + deadline)
 
         async def drain() -> None:
             await self._drain()
-            scope.deadline = trio.current_time() + deadline + KUBELET_LIMIT + PODS_LIMIT
+            scope.deadline = trio.current_time() + deadline + KUBELET_TIMEOUT + PODS_TIMEOUT
 
         async def clean_up() -> None:
             await self._stop_pods()
             scope.deadline = trio.current_time() + deadline
 
         if cleans:
-            scope.deadline += KUBELET_LIMIT + PODS_LIMIT
+            scope.deadline += KUBELET_TIMEOUT + PODS_TIMEOUT
             phases = (Phase("cleanup", (Task("stopAllPods", clean_up),), may_fail=True), *phases)
         # While etcd, the network and this node's API server are there: without it, other nodes wait for the
         # end of a lease, and a virtual address leads to a node without an API server.
@@ -177,20 +207,32 @@ class PowerSequences:
             phases = (Phase("drain", (Task("cordonAndDrainNode", drain),), may_fail=True), *phases)
         with trio.CancelScope(shield=True):
             with scope:
-                try:
-                    await self._sequencer.run(name, phases, actor_id=actor)
-                except SequenceReplacedError:
-                    return  # by one that ends the machine itself
-                except Exception:  # noqa: BLE001 - the machine ends all the same
-                    self._log.exception(f"sequence {name}: failed, the machine ends all the same")
+                async with hold.renewed() if hold else nullcontext():
+                    try:
+                        await self._sequencer.run(name, phases, actor_id=actor)
+                    except SequenceReplacedError:
+                        return  # by one that ends the machine itself
+                    except Exception:  # noqa: BLE001 - the machine ends all the same
+                        if not (hold and hold.refusal):
+                            self._log.exception(f"sequence {name}: failed, the machine ends all the same")
+            if hold and hold.refusal:
+                await self._stay_up(name, hold, stay)
+                return
             if scope.cancelled_caught:
                 self._log.error(f"sequence {name}: not done within {deadline:.0f} s", **self._find_stuck())
             self._announce_end(action, actor)
             await trio.sleep(REPLY_DELAY)
             await finish(action, self._switch, self._mounts, self._log)
 
+    async def _stay_up(self, name: str, hold: Hold, stay: Callable[[], None]) -> None:
+        """End a sequence before it has stopped a service that others need: what it has ended begins anew."""
+        self._log.error(f"sequence {name}: the node stays up", reason=hold.refusal)
+        await hold.release()
+        stay()
+        await self._attempt(RESUME_TIMEOUT, self._resume, "what the sequence has ended does not begin anew")
+
     def _announce_end(self, action: PowerAction, actor: str) -> None:
-        """Tell clients that what is left, the API, ends with the machine.
+        """Send clients that what is left, the API, ends with the machine.
 
         Existing ones take the begin of this task for the end of a shutdown and of a reset, and wait for it.
         """
@@ -200,9 +242,10 @@ class PowerSequences:
         self._events.publish(pb.TaskEvent(task="stopAllServices", action=pb.TaskEvent.START), actor_id=actor)
         self._events.publish(pb.RestartEvent(cmd=action.value), actor_id=actor)
 
-    def make_stop_phases(self) -> tuple[Phase, ...]:
+    def make_stop_phases(self, hold: Hold | None = None) -> tuple[Phase, ...]:
         """The phases that stop all services but the API and unmount all filesystems."""
         return (
+            *((Phase("lock", (Task("takeUpgradeLock", hold.take),)),) if hold else ()),
             Phase("denyNewServices", (Task("denyNewServices", self._deny),)),
             Phase("stopServices", (Task("stopServicesForUpgrade", self._stop_services),), may_fail=True),
             Phase("umount", (Task("unmountPodMounts", self._unmount_pods),), may_fail=True),
@@ -211,8 +254,8 @@ class PowerSequences:
         )
 
     async def _stop_pods(self) -> None:
-        await self._attempt(KUBELET_LIMIT, self._shut_kubelet_down, "the kubelet does not end its pods")
-        await self._attempt(PODS_LIMIT, self._stop_all_pods, "the node's pods end with it")
+        await self._attempt(KUBELET_TIMEOUT, self._shut_kubelet_down, "the kubelet does not end its pods")
+        await self._attempt(PODS_TIMEOUT, self._stop_all_pods, "the node's pods end with it")
 
     async def _drain(self) -> None:
         await self._attempt(DRAIN_LIMIT, self._drain_node, "the node's pods are not moved elsewhere")
@@ -240,7 +283,8 @@ class PowerSequences:
         await self._unmount(lambda target: target.startswith(("/var/lib/kubelet/", "/run/containerd/")))
 
     async def _unmount_var(self) -> None:
-        self._logs.close_files()
+        if not await trio.to_thread.run_sync(self._logs.close_files):
+            self._log.warning("the disk takes no more logs")
         await self._unmount(lambda target: target.startswith("/var/"))
         await self._unmount(lambda target: target == "/var")
 

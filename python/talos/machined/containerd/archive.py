@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any, cast
 
+import trio
+
 from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.api.rpc import Code, RpcError
 from talos.machined.containerd.client import Containerd
@@ -66,9 +68,8 @@ async def import_archive(
 ) -> tuple[str, ...]:
     """Import every image of an archive; their names. ``root`` is where containerd keeps content.
 
-    Raises:
-        UserError: it is no archive, or not complete; then nothing of it is kept.
-        RpcError: containerd reports an error.
+    UserError: it is no archive, or not complete; then nothing of it is kept.
+    RpcError: containerd reports an error.
     """
     reader = ChunkReader(chunks)
     async with containerd.leased() as leased:
@@ -177,10 +178,10 @@ async def _finish(containerd: Containerd, name: str, target: Descriptor) -> None
     try:
         data, inner = await read_content(containerd, target, where), target
         if find_form(data, target.media_type, where) == "index":
-            inner = parse_index(data, where)
+            inner = await trio.to_thread.run_sync(parse_index, data, where)
             await label_content(containerd, target.digest, {f"{CONTENT_LABEL}.m.0": inner.digest})
             data = await read_content(containerd, inner, where)
-        manifest = parse_manifest(data, where)
+        manifest = await trio.to_thread.run_sync(parse_manifest, data, where)
         await label_content(containerd, inner.digest, label_parts(manifest))
         image = await read_image(containerd, name, target)
         if not manifest.is_release:

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from talos.api.containerd import leases_pb2
 from talos.api.rpc import Code, DuplexTransport, RpcError
-from talos.daemon.daemons import RUN
+from talos.process.daemons import RUN
 
 SYSTEM_SOCKET = f"{RUN}/containerd/containerd.sock"
 """The instance for the system itself; it is there without a disk."""

@@ -30,7 +30,7 @@ REMOVE_LIMIT = 30.0
 KILL_LIMIT = 10.0
 """Seconds for the processes of a container that was killed to end."""
 EXIT_RETRY = 1.0
-"""Seconds between two attempts to ask for an exit code, while containerd is away."""
+"""Seconds between two attempts to ask for an exit code, while containerd is down."""
 EXIT_LIMIT = 30.0
 """Seconds after which the exit code of a container stays unknown."""
 UNKNOWN_EXIT = 255
@@ -54,7 +54,7 @@ class Contained(Child):
     """The first process of a container.
 
     It is its shim's child: a pidfd is how PID 1 signals it and learns of its end, also while containerd
-    itself is away.
+    itself is down.
     """
 
     def __init__(self, pid: int) -> None:
@@ -77,9 +77,8 @@ async def run_container(
 
     It has an image unless its spec names another root.
 
-    Raises:
-        UserError: the image can't be run so.
-        RpcError: containerd reports an error, or isn't there.
+    UserError: the image can't be run so.
+    RpcError: containerd reports an error, or isn't there.
     """
     await remove_container(containerd, placement.id)
     try:

@@ -14,8 +14,10 @@ from talos.machined.containerd.reference import DIGEST
 from talos.system.errors import UserError
 from talos.upgrade.archive import MANIFEST as RELEASE
 
-MAX_MANIFEST = 4 * 1024 * 1024
-"""Bytes of a manifest, an index or a config; what registries themselves accept."""
+MAX_MANIFEST = 1024 * 1024
+"""Bytes of a manifest, an index or a config; one of 500 layers has 100 KiB. Registries accept four times as
+many, but parsing holds up the interpreter.
+"""
 MAX_LAYERS = 512
 """Of an image. overlayfs takes 500."""
 MAX_MANIFESTS = 1024

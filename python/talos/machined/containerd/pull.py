@@ -86,9 +86,8 @@ async def pull_image(
 
     A release is not unpacked.
 
-    Raises:
-        UserError: the reference, the sources or what they send is not right.
-        RpcError: containerd reports an error.
+    UserError: the reference, the sources or what they send is not right.
+    RpcError: containerd reports an error.
     """
     # What HTTP needs is not loaded before a node is up.
     from talos.machined.containerd.registry.session import open_session
@@ -99,9 +98,9 @@ async def pull_image(
     top = await session.fetch_manifest(reference.object)
     inner = top
     if find_form(top.data, top.descriptor.media_type, where) == "index":
-        wanted = parse_index(top.data, where)
+        wanted = await trio.to_thread.run_sync(parse_index, top.data, where)
         inner = await session.fetch_manifest(wanted.digest, wanted)
-    manifest = parse_manifest(inner.data, where)
+    manifest = await trio.to_thread.run_sync(parse_manifest, inner.data, where)
     check_room(manifest.size, root, where)
     await admit(inner.data, where)
     async with containerd.leased() as leased:

@@ -37,8 +37,7 @@ class Reference:
 def parse_reference(text: str) -> Reference:
     """A reference as people write it: ``nginx`` is ``docker.io/library/nginx:latest``.
 
-    Raises:
-        UserError: it is none.
+    UserError: it is none.
     """
     where = f"image reference {text[:MAX_LENGTH]!r}"
     if len(text) > MAX_LENGTH:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from talos.machined.containerd.manifest import ImageConfig
+from talos.machined.containerd.seccomp import make_seccomp
 from talos.system.errors import UserError
 
 OCI_VERSION = "1.1.0"
@@ -111,6 +112,8 @@ class ContainerSpec:
     masked: tuple[str, ...] = MASKED
     read_only: tuple[str, ...] = READ_ONLY
     propagation: str = ""
+    is_filtered: bool = True
+    """Whether it is held to containerd's default filter of system calls, as its capabilities widen it."""
 
 
 def make_oci_spec(spec: ContainerSpec, image: ImageConfig, group: str) -> dict[str, Any]:
@@ -143,6 +146,8 @@ def make_oci_spec(spec: ContainerSpec, image: ImageConfig, group: str) -> dict[s
             "readonlyPaths": list(spec.read_only),
         },
     }
+    if spec.is_filtered:
+        document["linux"]["seccomp"] = make_seccomp(spec.capabilities)
     if spec.propagation:
         document["linux"]["rootfsPropagation"] = spec.propagation
     return document

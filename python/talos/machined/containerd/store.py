@@ -27,8 +27,8 @@ RESERVE = 64 * 1024 * 1024
 """Bytes of the disk that no image may take."""
 LOOK_INTERVAL = 0.1
 """Seconds between two looks at the disk while a layer is unpacked: nothing has its size before."""
-UNPACK_LIMIT = 300.0
-LEAST_UNPACKED = 256 * 1024
+UNPACK_TIMEOUT = 300.0  # seconds
+MIN_UNPACK_RATE = 256 * 1024
 """A layer has to be unpacked within 300 s and a second for each so many bytes of it."""
 _UPPER = "upperdir="
 _NO_SPACE = "no space left on device"
@@ -82,11 +82,12 @@ async def read_image(containerd: Containerd, name: str, target: Descriptor) -> I
     data = await read_content(containerd, target, where)
     size = target.size
     if find_form(data, target.media_type, where) == "index":
-        target = parse_index(data, where)
+        target = await trio.to_thread.run_sync(parse_index, data, where)
         size += target.size
         data = await read_content(containerd, target, where)
-    manifest = parse_manifest(data, where)
-    config = parse_config(await read_content(containerd, manifest.config, where), where)
+    manifest = await trio.to_thread.run_sync(parse_manifest, data, where)
+    content = await read_content(containerd, manifest.config, where)
+    config = await trio.to_thread.run_sync(parse_config, content, where)
     if len(config.diff_ids) != len(manifest.layers):
         raise UserError("its config has another number of layers than its manifest", where=where)
     return Image(name=name, manifest=manifest, config=config, size=size + manifest.size)
@@ -174,7 +175,7 @@ async def _apply(
 ) -> str:
     """Unpack a layer; the digest of what it holds. UserError when the disk has no room for that."""
     request = diff_pb2.ApplyRequest(diff=layer, mounts=mounts)
-    timeout = UNPACK_LIMIT + layer.size / LEAST_UNPACKED
+    timeout = UNPACK_TIMEOUT + layer.size / MIN_UNPACK_RATE
     applied: list[str] = []
     failures: list[RpcError] = []
 
@@ -189,7 +190,7 @@ async def _apply(
     folder = _find_folder(request.mounts)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(apply)
-        while measure_room(folder):  # noqa: ASYNC110 - a disk wakes nobody
+        while measure_room(folder):  # noqa: ASYNC110 - disks send no events
             await trio.sleep(LOOK_INTERVAL)
         nursery.cancel_scope.cancel()
     if applied:

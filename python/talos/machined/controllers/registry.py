@@ -19,13 +19,14 @@ from talos.machined.controllers.cri.runtime_spec import RuntimeSpecConfigControl
 from talos.machined.controllers.etcd.pki import EtcdPKIController
 from talos.machined.controllers.files.etc_file import EtcFileController
 from talos.machined.controllers.k8s.address_filter import AddressFilterController
+from talos.machined.controllers.k8s.kubelet import KubeletConfigController, KubeletSpecController
 from talos.machined.controllers.k8s.kubelet_identity import KubeletIdentityController
 from talos.machined.controllers.k8s.kubelet_service import KubeletServiceController
 from talos.machined.controllers.k8s.static_pod_files import (
     StaticPodConfigsController,
     StaticPodSecretsController,
 )
-from talos.machined.controllers.k8s.static_pod_manifests import StaticPodManifestsController
+from talos.machined.controllers.k8s.user_pods import UserPodController
 from talos.machined.controllers.network.address_event import AddressEventController
 from talos.machined.controllers.network.config import (
     HostDNSConfigController,
@@ -109,8 +110,10 @@ def make_controllers(context: ControllerContext) -> list[Controller]:
         NodeAddressSortAlgorithmController(),
         AddressFilterController(),
         StaticPodSecretsController(),
-        StaticPodManifestsController(),
+        UserPodController(),
         StaticPodConfigsController(),
+        KubeletConfigController(),
+        KubeletSpecController(),
         KubeletServiceController(context.node.services.terminate),
         KubeletIdentityController(context.node.connect),
         *make_runtime_controllers(context),

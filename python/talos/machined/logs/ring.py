@@ -46,6 +46,10 @@ class LogRing:
         begin = max(position - offset, 0)
         return bytes(self._last[begin:]), self.end
 
+    def chunks(self) -> list[bytes]:
+        """Everything that it holds."""
+        return [*self._chunks, bytes(self._last)] if self._last else list(self._chunks)
+
     def tail(self, lines: int) -> int:
         """The position from which so many lines follow; negative: the oldest there is."""
         if lines < 0:

@@ -5,8 +5,8 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import override
 
-from talos.machined.logs.file import LogFile
 from talos.machined.logs.ring import LogRing
+from talos.machined.logs.writer import LogWriter
 from talos.machined.node.ports import Logs, UnknownLogError
 
 DIRECTORY = Path("/var/log")
@@ -24,8 +24,7 @@ class LogStore(Logs):
 
     def __init__(self) -> None:
         self._rings: dict[str, LogRing] = {}
-        self._files: dict[str, LogFile] = {}
-        self._directory: Path | None = None
+        self._writer: LogWriter | None = None
 
     @override
     def ids(self) -> Sequence[str]:
@@ -39,25 +38,19 @@ class LogStore(Logs):
     def append(self, id: str, data: bytes) -> None:
         self.register(id)
         self._rings[id].append(data)
-        if self._directory is not None:
-            if id not in self._files:
-                self._files[id] = LogFile(self._directory / f"{id}.log")
-            self._files[id].write(data)
+        if self._writer is not None:
+            self._writer.write(id, data)
 
     def open_files(self, directory: Path) -> None:
         """Start to write to disk, with the lines in memory first."""
-        self._directory = directory
+        writer = self._writer = LogWriter(directory)
         for name, ring in self._rings.items():
-            file = self._files[name] = LogFile(directory / f"{name}.log")
-            position = 0
-            while position < ring.end:
-                chunk, position = ring.read(position)
-                file.write(chunk)
+            writer.begin(name, ring.chunks())
 
     def flush_files(self) -> None:
         """Have on the disk what was written. Blocks."""
-        for file in list(self._files.values()):
-            file.flush()
+        if self._writer is not None:
+            self._writer.flush()
 
     def read_ends(self, size: int) -> dict[str, bytes]:
         """The newest bytes of each log, at least ``size`` where there are as many."""
@@ -71,12 +64,10 @@ class LogStore(Logs):
             ends[name] = b"".join(parts)
         return ends
 
-    def close_files(self) -> None:
-        """Close all files, so that the disk can be unmounted."""
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
-        self._directory = None
+    def close_files(self) -> bool:
+        """Close all files, so that the disk can be unmounted; False when it takes nothing more. Blocks."""
+        writer, self._writer = self._writer, None
+        return writer is None or writer.close()
 
     @override
     @asynccontextmanager

@@ -25,8 +25,7 @@ YAML_SPEC = {"talos.dev/yaml-spec": "1"}
 def write_config(state_dir: Path, data: bytes) -> None:
     """Replace the file as a whole: after a power cut there is either the old or the new one.
 
-    Raises:
-        OSError: such as ENOSPC; the old file is then untouched.
+    OSError: such as ENOSPC; the old file is then untouched.
     """
     replace_durably(state_dir / CONFIG_FILE, [data], mode=0o600)
 

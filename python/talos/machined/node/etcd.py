@@ -9,8 +9,8 @@ from google.protobuf.message import Message
 
 from talos.api.internal.membership_pb2 import PlanResponse
 from talos.api.rpc import DuplexTransport
-from talos.daemon.daemons import CLUSTERD
 from talos.machined.services import etcd_data
+from talos.process.daemons import CLUSTERD
 from talos.system.wakeup import Wakeup
 
 MEMBERSHIP = "/talos.internal.Membership/"

@@ -58,12 +58,19 @@ class MetaStore:
         """A value, None when there is none."""
         return self._values.get(key)
 
-    async def set(self, key: int, value: bytes) -> None:
+    async def set(self, key: int, value: bytes, *, reserved: Mapping[int, int] | None = None) -> None:
         """Write a value; it is on the disk when this returns.
 
-        UserError when there is no META, MetaFullError, OSError.
+        ``reserved`` are bytes by key for which there has to be room beside it. UserError when there is no
+        META, MetaFullError, OSError.
         """
-        await self._change(lambda values: values | {key: value})
+
+        def change(values: dict[int, bytes]) -> dict[int, bytes]:
+            room = {other: bytes(size) for other, size in (reserved or {}).items()}
+            make_meta(values | room | {key: value})
+            return values | {key: value}
+
+        await self._change(change)
 
     async def delete(self, key: int) -> bool:
         """Remove a value; False when there is none. As :meth:`set`."""
@@ -74,11 +81,12 @@ class MetaStore:
         return True
 
     async def _change(self, change: Callable[[dict[int, bytes]], dict[int, bytes]]) -> None:
+        """Write what a function makes of the values; its ValueError is that they don't fit."""
         self._check()
         with trio.CancelScope(shield=True):
             async with self._writing:
-                values = change(self._values)
                 try:
+                    values = change(self._values)
                     data = make_meta(values)
                 except ValueError as error:
                     raise MetaFullError(str(error)) from None

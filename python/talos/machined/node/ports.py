@@ -23,6 +23,7 @@ from talos.resource.state import State
 from talos.rpc.http2.remote import RemoteServer
 from talos.system.cgroups import Groups
 from talos.system.files import Files
+from talos.system.logging import Log
 from talos.system.process import Finished
 
 
@@ -115,7 +116,7 @@ class Services(Protocol):
         """Stop a service for the system itself, whether or not users may. UnknownServiceError."""
         ...
 
-    def note(self, id: str, message: str) -> None:
+    def record(self, id: str, message: str) -> None:
         """Add an event to a service, which stays in its state. UnknownServiceError."""
         ...
 
@@ -249,6 +250,22 @@ class SequenceLockedError(Exception):
         self.actor = actor
 
 
+class NodeLock(Protocol):
+    """What lets one control plane node be down at a time."""
+
+    async def take(self, report: Callable[[str], None]) -> None:
+        """Take it, or prolong that; RpcError when the others can't do without this node now."""
+        ...
+
+    async def keep(self, log: Log) -> None:
+        """Prolong it until cancelled."""
+        ...
+
+    async def release(self) -> None:
+        """Give it back."""
+        ...
+
+
 class Power(Protocol):
     """The sequences that end this boot. Each runs in the background."""
 
@@ -257,10 +274,17 @@ class Power(Protocol):
         """Whether a sequence runs that does not give way to another one."""
         ...
 
-    def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT, is_upgrade: bool = False) -> str:
+    def reboot(
+        self,
+        *,
+        mode: RebootMode = RebootMode.DEFAULT,
+        is_upgrade: bool = False,
+        lock: NodeLock | None = None,
+    ) -> str:
         """Start to reboot; the actor id (UUID) under which its events appear. SequenceLockedError.
 
-        ``is_upgrade``: into another release, so pods move elsewhere before.
+        ``is_upgrade``: into another release, so pods move elsewhere before. ``lock`` is held meanwhile, and
+        given back by a node that stays up because it can't take it anew when its services are to stop.
         """
         ...
 
@@ -272,10 +296,17 @@ class Power(Protocol):
         """Start to erase what a plan names; the actor id. SequenceLockedError."""
         ...
 
-    def upgrade(self, install: Callable[[], Awaitable[None]], *, staged: bool) -> str:
+    def upgrade(
+        self,
+        install: Callable[[], Awaitable[None]],
+        *,
+        staged: bool,
+        lock: NodeLock | None = None,
+        stay: Callable[[], None] = lambda: None,
+    ) -> str:
         """Start to stop services, install and reboot, or with ``staged`` to install first; the actor id.
 
-        SequenceLockedError.
+        ``lock`` as in :meth:`reboot`; ``stay`` is called by a node that stays up. SequenceLockedError.
         """
         ...
 
@@ -299,8 +330,8 @@ class MetaValues(Protocol):
         """A value, None when there is none."""
         ...
 
-    async def set(self, key: int, value: bytes) -> None:
-        """Write a value; it is on the disk when this returns."""
+    async def set(self, key: int, value: bytes, *, reserved: Mapping[int, int] | None = None) -> None:
+        """Write a value, if there is room for ``reserved`` bytes by key, too; then it is on the disk."""
         ...
 
     async def delete(self, key: int) -> bool:

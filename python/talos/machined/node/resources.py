@@ -14,6 +14,7 @@ from talos.resource import ids
 from talos.resource.changes import put
 from talos.resource.state import NotFoundError, State
 from talos.system.files import Files
+from talos.system.proc.cmdline import hide_secrets
 from talos.system.version import get_version
 
 BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
@@ -31,7 +32,8 @@ async def describe_machine(
     boot_id = files.read(BOOT_ID_FILE).strip()
     await put(state, *ids.IDENTITY, IdentitySpec(node_id=node_id), owner=IDENTITY_OWNER)
     await put(state, *ids.BOOT_ID, BootIDSpec(boot_id=boot_id), owner=BOOT_CONTROLLER)
-    await put(state, *ids.KERNEL_CMDLINE, KernelCmdlineSpec(cmdline=cmdline), owner=BOOT_CONTROLLER)
+    shown = KernelCmdlineSpec(cmdline=hide_secrets(cmdline))
+    await put(state, *ids.KERNEL_CMDLINE, shown, owner=BOOT_CONTROLLER)
     await put(
         state, *ids.VERSION, VersionSpec(version=get_version().tag, name=PRODUCT), owner=BOOT_CONTROLLER
     )

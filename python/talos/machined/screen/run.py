@@ -19,7 +19,7 @@ from talos.system.proc.cmdline import Cmdline
 from talos.system.terminal import NUMBER, Terminal, VirtualTerminal, has_screen, show_messages
 from talos.system.wakeup import Wakeup
 
-PAUSE = 1.0
+DRAW_INTERVAL = 1.0
 """Seconds between two drawings."""
 MEASURE_INTERVAL = 10.0
 """Seconds between two measurements of load and memory without other changes."""
@@ -75,7 +75,7 @@ class Screen:
                 measured = trio.current_time()
             size = self._terminal.size()
             self._painter.paint(render(await self._collector.collect(), *size), size)
-            await trio.sleep(PAUSE)
+            await trio.sleep(DRAW_INTERVAL)
 
     async def follow_state(self, state: State, kind: Kind[Message]) -> None:
         """Draw when resources of a kind change."""

@@ -12,7 +12,7 @@ from talos.resource.kind import Kind
 from talos.resource.resource import Resource
 from talos.resource.state import State
 
-FIRST_PAUSE, MAX_PAUSE = 0.25, 8.0
+FIRST_POLL_INTERVAL, MAX_POLL_INTERVAL = 0.25, 8.0
 """Seconds between two looks for a path; doubled each time."""
 
 
@@ -61,7 +61,7 @@ class PathExists:
     async def wait(self, state: State) -> None:
         """Wait until it holds."""
         del state
-        pause = FIRST_PAUSE
+        pause = FIRST_POLL_INTERVAL
         while not await trio.Path(self.path).exists():
             await trio.sleep(pause)
-            pause = min(2 * pause, MAX_PAUSE)
+            pause = min(2 * pause, MAX_POLL_INTERVAL)

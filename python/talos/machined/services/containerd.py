@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from talos.daemon.daemons import RUN
 from talos.machined.containerd.client import SYSTEM_ROOT, SYSTEM_SOCKET
 from talos.machined.services.health import HealthCheck, ServingProbe
 from talos.machined.services.spec import Directory, Execute, ServiceContext, ServiceSpec
+from talos.process.daemons import RUN
 from talos.system.cgroups import MIB, Limits
 
 CONFIG = "/system/etc/containerd/config.toml"

@@ -1,9 +1,10 @@
-"""The daemons as services, each derived from its row in :mod:`talos.daemon.daemons`."""
+"""The daemons as services, each derived from its row in :mod:`talos.process.daemons`."""
 
-from talos.daemon.daemons import BY_NAME, DaemonSpec
 from talos.machined.services.conditions import ResourceReady
 from talos.machined.services.health import HealthCheck, MethodProbe, TlsProbe
 from talos.machined.services.spec import Directory, Fork, ServiceContext, ServiceSpec, never_skip
+from talos.process.callers import find_directories
+from talos.process.daemons import BY_NAME, DaemonSpec
 from talos.resource.controller.access import Input
 
 OOM_SCORE = -998
@@ -21,7 +22,9 @@ def make_daemon_service(daemon: DaemonSpec) -> ServiceSpec:
             gid=daemon.uid,
             capabilities=daemon.capabilities,
             writable=(*((daemon.directory,) if daemon.caller else ()), *daemon.writable),
+            sockets=find_directories(daemon),
             families=daemon.families,
+            listens=daemon.listens,
         ),
         depends=daemon.depends,
         conditions=tuple(make_condition(item) for item in daemon.waits_for),

@@ -11,7 +11,6 @@ from google.protobuf.message import Message
 from talos.api.definitions.time_pb2 import StatusSpec
 from talos.api.internal.membership_pb2 import PlanRequest, PlanResponse
 from talos.api.rpc import Code, RpcError
-from talos.daemon.daemons import CLUSTERD
 from talos.disks.volumes.folders import ETCD_USER
 from talos.machined.containerd.client import CRI_SOCKET, SYSTEM, Containerd, find_root
 from talos.machined.containerd.oneshot import run_to_end
@@ -27,6 +26,7 @@ from talos.machined.services.conditions import ResourceReady
 from talos.machined.services.cri import NETWORK_READY
 from talos.machined.services.health import Connect, HealthCheck
 from talos.machined.services.spec import Directory, RunContainer, ServiceContext, ServiceSpec
+from talos.process.daemons import CLUSTERD
 from talos.resource import ids
 from talos.resource.resource import Resource
 from talos.system.cgroups import MIB, Limits
@@ -35,7 +35,7 @@ from talos.system.errors import UserError
 ETCD = "etcd"
 GROUP = "podruntime/etcd"
 RESTORE_ID = "etcd-restore"
-CHECK_TIMEOUT = 15.0
+CHECK_TIMEOUT = 15.0  # seconds
 LEAVE_TIMEOUT = 330.0
 """Seconds; clusterd tries for five minutes."""
 STOP_TIMEOUT = 30.0
@@ -86,7 +86,7 @@ def _make_container(image: str, argv: Iterable[str], *mounts: Mount) -> Containe
 
 
 async def _join_or_begin(context: ServiceContext) -> PlanResponse:
-    """Wait until this node is a member of a cluster, or is told to begin one."""
+    """Wait until this node is a member of a cluster, or is asked to begin one."""
     plans: list[PlanResponse] = []
     orders: list[BootstrapOrder] = []
     async with trio.open_nursery() as nursery:

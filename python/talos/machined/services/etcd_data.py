@@ -62,8 +62,7 @@ def erase(data: Path = DATA) -> None:
 def check_snapshot(path: Path = SNAPSHOT, *, skip_hash_check: bool = False) -> None:
     """Refuse a file that etcd could not begin with.
 
-    Raises:
-        UserError: it is missing, no snapshot, or truncated.
+    UserError: it is missing, no snapshot, or truncated.
     """
     hint = "upload it again: talosctl bootstrap --recover-from"
     if not path.is_file():

@@ -20,16 +20,16 @@ from talos.api.rpc import Code, DuplexTransport, RpcError
 from talos.rpc.handlers import HEALTH, SERVING
 from talos.system.process import ProcessorTime, read_processor_times
 
-INITIAL_DELAY = 1.0
-PERIOD = 20.0
+INITIAL_DELAY = 1.0  # seconds
+CHECK_INTERVAL = 20.0  # seconds
 """Between two checks of a service that answers. The end of a process is noticed at once; a check finds one
 that hangs. More of them find little more, and they are most of what a node at rest does.
 """
-FAILING_PERIOD = 5.0
+FAILING_CHECK_INTERVAL = 5.0  # seconds
 """Between two checks of a service that does not answer."""
-TIMEOUT = 5.0
-STARTUP_GRACE = 60.0
-LEAST_SILENCE = 0.25
+TIMEOUT = 5.0  # seconds
+STARTUP_TIMEOUT = 60.0  # seconds
+MIN_SILENCE_SHARE = 0.25
 """The part of a silence that counts at least, however busy the machine is: every wait ends."""
 _NO_ANSWER = frozenset({Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED})
 _READ = 4096
@@ -57,9 +57,9 @@ class HealthCheck:
 
     probe: Probe
     initial_delay: float = INITIAL_DELAY
-    period: float = PERIOD
+    period: float = CHECK_INTERVAL
     timeout: float = TIMEOUT
-    startup_grace: float = STARTUP_GRACE
+    startup_grace: float = STARTUP_TIMEOUT
     silence: float = inf
     start_limit: float = inf
 
@@ -187,7 +187,7 @@ class ProcessorWaits:
             ),
             default=0.0,
         )
-        return max(LEAST_SILENCE * silent, silent - waited)
+        return max(MIN_SILENCE_SHARE * silent, silent - waited)
 
 
 @cache

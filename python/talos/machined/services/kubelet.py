@@ -14,7 +14,6 @@ from talos.api.definitions.secrets_pb2 import KubeletSpec
 from talos.api.internal.kubelet_pb2 import DrainResponse
 from talos.config.kubeconfig import Kubeconfig, format_kubeconfig
 from talos.config.static_pods import MANIFESTS
-from talos.daemon.daemons import KUBED, KUBELET_BUS
 from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.node.ports import Services, ServiceState
 from talos.machined.services.conditions import ResourceReady
@@ -23,6 +22,7 @@ from talos.machined.services.health import Connect, HealthCheck, HttpProbe
 from talos.machined.services.kubelet_credentials import refresh_credentials
 from talos.machined.services.spec import ApiAction, Directory, RunContainer, ServiceContext, ServiceSpec
 from talos.pki.certificate import join_certificates
+from talos.process.daemons import KUBED, KUBELET_BUS
 from talos.resource import ids
 from talos.resource.changes import put
 from talos.resource.objects import to_plain
@@ -32,7 +32,7 @@ from talos.system.logging import Log
 from talos.system.proc.meminfo import limit_meminfo
 
 KUBELET = "kubelet"
-HEALTH_PERIOD = 5.0
+HEALTH_CHECK_INTERVAL = 5.0
 """Seconds. The kubelet reports by it what is wrong with itself, too."""
 HEALTH_PORT = 10248
 FOLDER = Path("/etc/kubernetes")
@@ -56,7 +56,7 @@ CAPABILITIES = (
     "CHECKPOINT_RESTORE",
 )  # fmt: skip
 NODE_PROC = Mount(target="/proc", source="/proc", options=("rbind", "rprivate", "rw"))
-"""The node's own, where the kernel is that of the machine below: its boot id tells of a restart, and what is
+"""The node's own, where the kernel is that of the machine below: its boot id shows a restart, and what is
 read-only to the node is so to the kubelet."""
 BUS_FOLDER = "/system/dbus"
 """Where the kubelet finds the system bus."""
@@ -142,6 +142,7 @@ async def make_kubelet(context: ServiceContext) -> ContainerSpec:
         capabilities=find_capabilities(status),
         host_namespaces=frozenset({"network", "pid", "ipc", "uts"}),
         devices=True,
+        is_filtered=False,
         no_new_privileges=False,
         masked=(),
         read_only=(),
@@ -208,7 +209,7 @@ KUBELET_SERVICE = ServiceSpec(
         ResourceReady(text="kubelet secrets", kind=ids.KUBELET_SECRET[0], id=ids.KUBELET_SECRET[1]),
         ResourceReady(text="kubelet spec", kind=ids.KUBELET_SPEC[0], id=ids.KUBELET_SPEC[1]),
     ),
-    health=HealthCheck(probe=HttpProbe(HEALTH_PORT, "/healthz"), period=HEALTH_PERIOD),
+    health=HealthCheck(probe=HttpProbe(HEALTH_PORT, "/healthz"), period=HEALTH_CHECK_INTERVAL),
     directories=(Directory(path=STATE, mode=0o700), Directory(path=PKI)),
     group="podruntime/kubelet",
     limits=Limits(minimum=96 * MIB, low=192 * MIB, millicores=1000),

@@ -7,10 +7,10 @@ import trio
 
 from talos.api.durations import parse_duration
 from talos.api.internal.kubelet_pb2 import PrepareForShutdownRequest, PrepareForShutdownResponse
-from talos.daemon.daemons import KUBED
 from talos.machined.node.ports import Services, ServiceState
 from talos.machined.services.health import Connect
 from talos.machined.services.kubelet import KUBELET
+from talos.process.daemons import KUBED
 from talos.resource import ids
 from talos.resource.changes import teardown_and_destroy
 from talos.resource.objects import to_plain
@@ -20,7 +20,7 @@ from talos.system.logging import Log
 PREPARE = "/talos.internal.Kubelet/PrepareForShutdown"
 MARGIN = 5.0
 """Seconds that the kubelet may take longer than what it gives its pods, and kubed than the kubelet."""
-LONGEST = 20 * 60.0
+MAX_SHUTDOWN_DELAY = 20 * 60.0
 """Seconds that a user can have the kubelet give its pods."""
 RELEASE_LIMIT = 30.0
 """Seconds for those who hold KubeletLifecycle, as upstream."""
@@ -67,4 +67,4 @@ def find_period(config: Mapping[str, Any]) -> float:
             seconds = parse_duration(str(config.get("shutdownGracePeriod", "0s")))
         except ValueError:
             seconds = 0.0
-    return min(max(seconds, 0.0), LONGEST)
+    return min(max(seconds, 0.0), MAX_SHUTDOWN_DELAY)

@@ -54,7 +54,7 @@ class Lifecycle:
         if state is not ServiceState.RUNNING:
             self.pid = 0
             self.health = ServiceHealth(last_change=self.health.last_change)
-        self.note(message)
+        self.record(message)
 
     def set_health(self, *, healthy: bool, message: str) -> None:
         """Note what a health check has found."""
@@ -69,9 +69,9 @@ class Lifecycle:
             last_change=self._now() if changed else before.last_change,
         )
         if changed:
-            self.note("Health check successful" if healthy else f"Health check failed: {message}")
+            self.record("Health check successful" if healthy else f"Health check failed: {message}")
 
-    def note(self, message: str) -> None:
+    def record(self, message: str) -> None:
         """Add an event."""
         self._events.append(ServiceEvent(message=message, state=self.state, time=self._now()))
         self._changed.notify()

@@ -19,18 +19,18 @@ from talos.machined.services.supervisor import Supervisor
 from talos.system.logging import Log
 
 CRI = "cri"
-GRACE, MAX_GRACE = 30.0, 120.0
+DEFAULT_GRACE_PERIOD, MAX_GRACE_PERIOD = 30.0, 120.0
 """Seconds that a container has when its pod names none, and at most."""
-SYSTEM_GRACE = 10.0
+SYSTEM_GRACE_PERIOD = 10.0  # seconds
 """For pods of the system, as the kubelet gives critical ones at a shutdown."""
-KILL_SECONDS = 10.0
+KILL_TIMEOUT = 10.0  # seconds
 """For the processes of a container that was killed to end."""
 _KIND, _CONTAINER = "io.cri-containerd.kind", "container"
 _NAMESPACE = "io.kubernetes.pod.namespace"
 _POD, _NAME = "io.kubernetes.pod.name", "io.kubernetes.container.name"
 _SYSTEM = "kube-system"
 _METADATA = "io.cri-containerd.container.metadata"
-_GRACE = "io.kubernetes.pod.terminationGracePeriod"
+_GRACE_PERIOD = "io.kubernetes.pod.terminationGracePeriod"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ async def find_running(containerd: Containerd) -> Sequence[PodContainer]:
                     id=container.id,
                     name=name,
                     is_system=is_system,
-                    grace=min(grace, SYSTEM_GRACE) if is_system else grace,
+                    grace=min(grace, SYSTEM_GRACE_PERIOD) if is_system else grace,
                 )
             )
     return containers
@@ -97,10 +97,10 @@ def parse_grace(metadata: bytes) -> float:
     """The seconds that a pod has to end, in what the plugin for Kubernetes notes of a container."""
     try:
         document = cast("dict[str, Any]", json.loads(metadata))
-        seconds = float(document["Metadata"]["Config"]["annotations"][_GRACE])
+        seconds = float(document["Metadata"]["Config"]["annotations"][_GRACE_PERIOD])
     except (ValueError, KeyError, TypeError):
-        return GRACE
-    return min(max(seconds, 0.0), MAX_GRACE) if math.isfinite(seconds) else GRACE
+        return DEFAULT_GRACE_PERIOD
+    return min(max(seconds, 0.0), MAX_GRACE_PERIOD) if math.isfinite(seconds) else DEFAULT_GRACE_PERIOD
 
 
 async def _stop(containerd: Containerd, container: PodContainer, killed: list[str]) -> None:
@@ -109,7 +109,7 @@ async def _stop(containerd: Containerd, container: PodContainer, killed: list[st
         return
     killed.append(container.name)
     await _send(containerd, container.id, signal.SIGKILL)
-    await _has_ended(containerd, container.id, KILL_SECONDS)
+    await _has_ended(containerd, container.id, KILL_TIMEOUT)
 
 
 async def _send(containerd: Containerd, id: str, number: signal.Signals) -> None:
@@ -122,7 +122,7 @@ async def _has_ended(containerd: Containerd, id: str, seconds: float) -> bool:
     request = tasks_pb2.WaitRequest(container_id=id)
     with trio.move_on_after(seconds):
         # Its own error for a call that takes too long is an unknown one: so the limit here is the shorter.
-        limit = seconds + KILL_SECONDS
+        limit = seconds + KILL_TIMEOUT
         await containerd.remove("tasks.v1.Tasks/Wait", request, tasks_pb2.WaitResponse, limit)
         return True
     return False

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,12 +13,18 @@ from pathlib import Path
 import trio
 
 from talos.api.rpc import RpcError
-from talos.daemon.ready import READY_MESSAGE
 from talos.machined.logs.store import AUDIT, LineSplitter, LogStore, split_records
 from talos.machined.node.ports import ServiceState, ServiceStatus
 from talos.machined.node.resources import read_variables
-from talos.machined.services.health import FAILING_PERIOD, Connect, HealthCheck, KeptChannels, ProcessorWaits
-from talos.machined.services.lifecycle import Lifecycle
+from talos.machined.services.health import (
+    FAILING_CHECK_INTERVAL,
+    Connect,
+    HealthCheck,
+    KeptChannels,
+    ProcessorWaits,
+)
+from talos.machined.services.lifecycle import FOLLOWERS, Lifecycle
+from talos.machined.services.listener import open_listener
 from talos.machined.services.reaper import Child, Reaper
 from talos.machined.services.spec import (
     ENVIRONMENT,
@@ -32,6 +39,7 @@ from talos.machined.services.spec import (
 )
 from talos.machined.services.zygote import ForkRequest
 from talos.machined.services.zygote_client import Zygote, ZygoteLostError
+from talos.process.ready import READY_MESSAGE
 from talos.system.cgroups import Groups
 from talos.system.errors import UserError
 from talos.system.logging import Log
@@ -39,7 +47,7 @@ from talos.system.process import describe_exit, set_oom_score, spawn
 
 FIRST_BACKOFF = 0.2
 """Seconds before a service that ended is restarted; doubled with every restart."""
-MAX_BACKOFF = 30.0
+MAX_BACKOFF = 30.0  # seconds
 BACKOFF_RESET = 20.0
 """Seconds that a process has to run to count as successful, which resets the backoff. What it takes to
 prepare one doesn't count: the failing pull of an image takes longer."""
@@ -77,6 +85,8 @@ class Runner:
         self._scope = trio.CancelScope()
         self._preparing = trio.CancelScope()
         self._is_requested = False
+        self._listener: socket.socket | None = None
+        """Of a daemon that listens, for as long as PID 1 runs: no other gets its port between two runs."""
         self._exit_code: int | None = None
         """Of the last run; None when there was none."""
 
@@ -109,6 +119,15 @@ class Runner:
         if self.life.state is not ServiceState.STOPPING:
             self.life.step(ServiceState.STOPPING, "Stopping service")
         self.life.step(ServiceState.FINISHED, "Service finished successfully")
+
+    async def abandon(self, reason: str) -> bool:
+        """End what a run that has failed left behind; True unless it shall stay stopped."""
+        with trio.CancelScope(shield=True):
+            await self._end_process()
+        if ServiceState.FAILED in FOLLOWERS[self.life.state]:
+            self.life.step(ServiceState.FAILED, reason)
+        self._is_requested = not self._stopping.is_set()
+        return self._is_requested
 
     def snapshot(self) -> ServiceStatus:
         """The service as the API shows it."""
@@ -270,10 +289,14 @@ class Runner:
                     gid=start.gid,
                     capabilities=start.capabilities,
                     writable=start.writable,
+                    sockets=start.sockets,
                     families=start.families,
                     environment=ENVIRONMENT,
                 )
-                return await self._context.zygote.fork(request, self._output, ready)
+                if start.listens and self._listener is None:
+                    self._listener = open_listener()
+                handed = (self._listener.fileno(),) if self._listener else ()
+                return await self._context.zygote.fork(request, self._output, ready, *handed)
             case Execute():
                 variables = await read_variables(self._context.service.state)
                 environment = {**start.environment, **variables}
@@ -345,7 +368,7 @@ class Runner:
                 child.signal(signal.SIGKILL)
                 return
             is_early = failures == 1 or not has_answered
-            period = min(check.period, FAILING_PERIOD) if failures else check.period
+            period = min(check.period, FAILING_CHECK_INTERVAL) if failures else check.period
             await trio.sleep(check.initial_delay if is_early else period)
 
     async def _probe(self, check: HealthCheck, connect: Connect) -> str:

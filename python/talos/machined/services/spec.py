@@ -47,14 +47,19 @@ class Directory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """A daemon of this system, forked from the zygote. It reports readiness."""
+    """A daemon of this system, forked from the zygote. It reports readiness.
+
+    One that ``listens`` gets a socket on a port of the loopback interface, the same at every start.
+    """
 
     module: str
     uid: int
     gid: int
     capabilities: tuple[int, ...] = ()
     writable: tuple[str, ...] = ()
+    sockets: tuple[str, ...] = ()
     families: tuple[int, ...] = ()
+    listens: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

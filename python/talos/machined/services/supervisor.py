@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from graphlib import TopologicalSorter
 from math import inf
 from typing import override
@@ -19,7 +20,7 @@ from talos.machined.node.ports import (
     UnknownServiceError,
 )
 from talos.machined.services.lifecycle import Lifecycle, make_health
-from talos.machined.services.runner import Runner, RunnerContext
+from talos.machined.services.runner import BACKOFF_RESET, FIRST_BACKOFF, MAX_BACKOFF, Runner, RunnerContext
 from talos.machined.services.spec import ApiAction, Fork, ServiceSpec
 from talos.resource import changes, kinds
 from talos.resource.state import State, StateError
@@ -57,7 +58,25 @@ class Supervisor(Services):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._publish)
             async for runner in self._starts:
-                nursery.start_soon(runner.run, self._dependencies_of(runner))
+                nursery.start_soon(self._run_service, runner)
+
+    async def _run_service(self, runner: Runner) -> None:
+        """Run one service; an exception that no code expects fails it alone, and it is started anew."""
+        pause = FIRST_BACKOFF
+        while True:
+            began = trio.current_time()
+            try:
+                await runner.run(self._dependencies_of(runner))
+            except Exception as error:
+                self._context.log.exception("a service failed unexpectedly", id=runner.spec.id)
+                if not await runner.abandon(f"Unexpected error: {error}") or self._denied:
+                    return
+            else:
+                return
+            if trio.current_time() - began > BACKOFF_RESET:
+                pause = FIRST_BACKOFF
+            await trio.sleep(pause)
+            pause = min(2 * pause, MAX_BACKOFF)
 
     # For the API.
 
@@ -103,8 +122,8 @@ class Supervisor(Services):
         await self._find(id).stop()
 
     @override
-    def note(self, id: str, message: str) -> None:
-        self._find(id).life.note(message)
+    def record(self, id: str, message: str) -> None:
+        self._find(id).life.record(message)
 
     @override
     async def ask(self, ids: Iterable[str]) -> Mapping[str, str]:
@@ -207,12 +226,15 @@ class Supervisor(Services):
             for life in dirty.values():
                 try:
                     await self._publish_one(life)
-                except StateError as error:
-                    self._context.log.warning(
-                        "a service can't be published yet", id=life.id, reason=str(error)
-                    )
-                    # Torn down when the process ended; it is created again.
-                    await changes.destroy_if_present(self._state, kinds.SERVICE, life.id, owner=OWNER)
+                except Exception as error:  # noqa: BLE001 - the states of services are not worth a reboot
+                    text = "a service can't be published yet"
+                    if isinstance(error, StateError):
+                        self._context.log.once(text, id=life.id, reason=str(error))
+                        # Torn down when the process ended; it is created again.
+                        with suppress(StateError):
+                            await changes.destroy_if_present(self._state, kinds.SERVICE, life.id, owner=OWNER)
+                    else:
+                        self._context.log.once(text, id=life.id, error=error)
                     await trio.sleep(PUBLISH_RETRY)
                     self._dirty.setdefault(life.id, life)
                     self._something_dirty.set()

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from talos.daemon.daemons import DAEMONS, MACHINE_SOCKET, MACHINED, ROUTERD
 from talos.machined.services.containerd import CONTAINERD
 from talos.machined.services.cri import CRI
 from talos.machined.services.daemons import make_daemon_service
@@ -11,6 +10,7 @@ from talos.machined.services.etcd import ETCD_SERVICE
 from talos.machined.services.health import HealthCheck, MethodProbe
 from talos.machined.services.kubelet import KUBELET_SERVICE
 from talos.machined.services.spec import Directory, InProcess, ServiceSpec
+from talos.process.daemons import DAEMONS, MACHINE_SOCKET, MACHINED, ROUTERD
 from talos.system.cgroups import MIB, Limits
 
 MACHINE_DIRECTORY = Directory(path=str(Path(MACHINE_SOCKET).parent), gid=ROUTERD.uid, mode=0o2750)

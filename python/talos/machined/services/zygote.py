@@ -25,21 +25,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from talos.daemon.bundle import open_bundles
-from talos.daemon.daemons import APID, DAEMONS
-from talos.daemon.privileges import Privileges, drop_privileges, enter_sandbox
-from talos.daemon.ready import READY_FD
 from talos.machined.platform.handover import is_container
+from talos.process.daemons import APID, DAEMONS, RUN
+from talos.process.listener import LISTENER_FD
+from talos.process.privileges import Privileges, drop_privileges, enter_sandbox
+from talos.process.ready import READY_FD
+from talos.startup.bundle import open_bundles
 from talos.system import kernel
 from talos.system.memory import keep_objects, number_versions
 
 MAX_REQUEST = 16 * 1024
 """Bytes of one request on the socket between PID 1 and the zygote."""
+MAX_DESCRIPTORS = 3
+"""Of one request: the daemon's output, its readiness pipe, and its listening socket, if it has one."""
 PID_FORMAT = "i"
 ZYGOTE_FD = 3
 """The file descriptor of the socket in a restarted zygote."""
-WARM_UP_MODULE = "talos.daemon.warm_up"
+WARM_UP_MODULE = "talos.startup.warm_up"
 TLS_MODULE = APID.module
+SOCKET_DIRECTORIES = (RUN, "/run")
+"""Where the node's sockets are; daemons see no other files there."""
 ARENAS = 2
 """malloc arenas of a daemon; by default each thread has one."""
 FAILED_TO_START = 70
@@ -50,8 +55,8 @@ FAILED_TO_START = 70
 class ForkRequest:
     """A daemon to start.
 
-    ``writable`` are directories that it sees writable, all else is read-only; ``families`` are the
-    address families of its sockets.
+    ``writable`` are directories that it sees writable, all else is read-only; ``sockets`` are the
+    directories of the sockets that it connects to; ``families`` are the address families of its sockets.
     """
 
     module: str
@@ -60,6 +65,7 @@ class ForkRequest:
     gid: int
     capabilities: tuple[int, ...] = ()
     writable: tuple[str, ...] = ()
+    sockets: tuple[str, ...] = ()
     families: tuple[int, ...] = ()
     environment: Mapping[str, str]
 
@@ -72,7 +78,7 @@ class ForkRequest:
 def parse_request(data: bytes) -> ForkRequest:
     """A request from the socket."""
     values: dict[str, Any] = json.loads(data)
-    for name in ("capabilities", "writable", "families"):
+    for name in ("capabilities", "writable", "sockets", "families"):
         values[name] = tuple(values[name])
     return ForkRequest(**values)
 
@@ -117,7 +123,7 @@ def run_zygote(requests: socket.socket, parent: int, first: Sequence[str] = ()) 
         if steps and not select.select([requests], [], [], 0)[0]:
             steps.pop(0)()
             continue
-        data, fds, _flags, _address = socket.recv_fds(requests, MAX_REQUEST, 2)
+        data, fds, _flags, _address = socket.recv_fds(requests, MAX_REQUEST, MAX_DESCRIPTORS)
         if not data:
             os._exit(0)
         request = parse_request(data)
@@ -178,13 +184,15 @@ def _become_daemon(request: ForkRequest, fds: list[int], writing: int, parent: i
             time.sleep(0.0002)
         os.write(writing, struct.pack(PID_FORMAT, os.getpid()))
         os.close(writing)
-        output, ready = fds
+        output, ready, *listener = fds
         _connect(output)
-        kernel.close_inherited((ready, *open_bundles()))
+        kernel.close_inherited((ready, *listener, *open_bundles()))
         kernel.limit_arenas(ARENAS)
         os.environ.clear()
         os.environ.update({**request.environment, READY_FD: str(ready)})
-        make_private_view(request.writable)
+        if listener:
+            os.environ[LISTENER_FD] = str(listener[0])
+        make_private_view(request.writable, request.sockets)
         drop_privileges(
             request.title,
             Privileges(
@@ -219,20 +227,32 @@ def _connect(output: int) -> None:
     os.close(output)
 
 
-def make_private_view(writable: tuple[str, ...]) -> None:
+def make_private_view(writable: tuple[str, ...], sockets: tuple[str, ...]) -> None:
     """Enter a private mount namespace, read-only except for some directories shared with the host.
 
-    The system's shared memory and message queues of others are out of reach as well.
+    Of the sockets on the node only those in its own directory and in ``sockets`` are there: Landlock
+    does not cover connecting, and some belong to programs that serve every client. The system's
+    shared memory and message queues of others are out of reach as well.
     """
     kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
     kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_SLAVE)
+    writable = tuple(directory for directory in writable if Path(directory).is_dir())
+    hidden = (*writable, *(directory for directory in sockets if Path(directory).is_dir()))
+    hidden = tuple(path for path in hidden if path.startswith(tuple(f"{top}/" for top in SOCKET_DIRECTORIES)))
+    kept = {path: os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for path in hidden}
     for directory in writable:
-        if Path(directory).exists():
+        if directory not in kept:
             kernel.mount(directory, directory, flags=kernel.MS_BIND | kernel.MS_REC)
+    for top in filter(os.path.isdir, SOCKET_DIRECTORIES):
+        flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
+        kernel.mount("tmpfs", top, "tmpfs", flags=flags, data="mode=0755,size=64k")
+    for directory, descriptor in kept.items():
+        Path(directory).mkdir(parents=True)
+        kernel.mount(f"/proc/self/fd/{descriptor}", directory, flags=kernel.MS_BIND)
+        os.close(descriptor)
     kernel.set_read_only("/", read_only=True, recursive=True)
     for directory in writable:
-        if Path(directory).exists():
-            kernel.set_read_only(directory, read_only=False)
+        kernel.set_read_only(directory, read_only=False)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import trio
 
-from talos.machined.services.health import LEAST_SILENCE
+from talos.machined.services.health import MIN_SILENCE_SHARE
 from talos.machined.services.reaper import Child, Reaper
 from talos.machined.services.zygote import PID_FORMAT, ZYGOTE_FD, ForkRequest
 from talos.system.process import read_processor_times
@@ -41,21 +41,21 @@ class Zygote:
         self._socket = trio.socket.from_stdlib_socket(connection)
         self.process = self._reaper.register(pid)
 
-    async def fork(self, request: ForkRequest, output: int, ready: int) -> Child:
-        """Start a daemon that writes to ``output`` and reports readiness on ``ready``.
+    async def fork(self, request: ForkRequest, output: int, ready: int, *listener: int) -> Child:
+        """Start a daemon that writes to ``output``, reports readiness on ``ready`` and gets ``listener``.
 
         Shielded from cancellation: a process that was started has to be registered.
         """
         async with self._lock:
             children: list[Child] = []
             with trio.CancelScope(shield=True):
-                children.append(await self._request(request, output, ready))
+                children.append(await self._request(request, output, ready, *listener))
             return children[0]
 
-    async def _request(self, request: ForkRequest, output: int, ready: int) -> Child:
+    async def _request(self, request: ForkRequest, *descriptors: int) -> Child:
         with self._reaper.expecting():
             try:
-                await self._socket.sendmsg([request.encode()], _rights([output, ready]))
+                await self._socket.sendmsg([request.encode()], _rights(descriptors))
                 answer = await self._receive()
             except OSError as error:
                 raise ZygoteLostError(str(error)) from error
@@ -74,7 +74,7 @@ class Zygote:
                 return await self._socket.recv(64)
             ticks += 1
             worked = read_activity(self.process.pid) - before
-            silent = max(LEAST_SILENCE * ticks * TICK, ticks * TICK - worked)
+            silent = max(MIN_SILENCE_SHARE * ticks * TICK, ticks * TICK - worked)
         # A daemon forked by now can't report its pid any more, and ends.
         self.process.signal(signal.SIGKILL)
         raise ZygoteLostError(f"the zygote did not answer within {ticks * TICK:.0f} s, it is replaced")
@@ -113,7 +113,7 @@ def spawn_zygote(fd: int) -> int:
     path = [entry for entry in sys.path if entry]
     # The first argument must be the interpreter's path: Python finds its library by it.
     program = (
-        f"import sys; sys.path[:] = {path!r}; from talos.daemon.bundle import BUNDLES, install; "
+        f"import sys; sys.path[:] = {path!r}; from talos.startup.bundle import BUNDLES, install; "
         f"install(BUNDLES); from talos.machined.services.zygote import main; main()"
     )
     return os.posix_spawn(

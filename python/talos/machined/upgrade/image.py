@@ -13,7 +13,7 @@ from talos.machined.containerd.store import read_content
 from talos.system.errors import UserError
 from talos.upgrade.archive import read_annotations
 from talos.upgrade.layer import Layer, check_layer
-from talos.upgrade.manifest import ReleaseManifest, parse_release
+from talos.upgrade.manifest import ReleaseManifest, find_version, parse_release
 from talos.upgrade.signature import KEYS, load_keys, verify
 
 BLOBS = "io.containerd.content.v1.content/blobs"
@@ -48,6 +48,10 @@ async def load_release(containerd: Containerd, reference: str, *, root: str, key
     digest = parse_manifest(data, where).layers[0].digest
     path = Path(root, BLOBS, *digest.split(":", 1))
     layer = await trio.to_thread.run_sync(check_layer, path, release)
+    wanted = find_version(name)
+    if wanted and wanted != release.version:
+        text = f"is the release {release.version}, not {wanted} as its tag says"
+        raise UserError(text, where=where, hint="ask for it by its own version")
     return Release(name=name, manifest=release, layer=layer)
 
 

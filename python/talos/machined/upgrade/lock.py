@@ -17,17 +17,21 @@ ROLLBACK_TIMEOUT = 10.0
 """Seconds that a rollback waits for etcd."""
 FREE_LIMIT = 10.0
 """Seconds for giving the lock back where it expires otherwise."""
-GRACE = 30.0
+REFUSAL_TIMEOUT = 30.0
 """Seconds for what refuses an upgrade to pass: a new leader takes etcd 1 to 2 s, a member on a busy machine
 longer, and the node that was upgraded before gives the lock back a moment after it is done.
 """
-PAUSE = 2.0
+POLL_INTERVAL = 2.0
 """Seconds until etcd is asked again."""
+RENEWAL_INTERVAL = 300.0
+"""Seconds; the lock lasts for 1,200 from each request."""
+RETRY_INTERVAL = 30.0
+"""Seconds until a renewal that failed is tried again."""
 _PASSING = frozenset({Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.ABORTED})
 
 
 class EtcdLock:
-    """The lock. A node without etcd's data has no member, so that nobody is asked.
+    """The lock. A node without etcd's data has no member, so that no other is asked.
 
     An upgrade takes it when the release is written, which may never be tried, and anew before this boot ends.
     It does so under a lease of this boot: what an earlier boot has taken is given back apart from that, and
@@ -43,10 +47,10 @@ class EtcdLock:
         """Let no other node upgrade; RpcError when etcd would not survive that this one is down now.
 
         It lasts for 20 minutes from then on, also when it was taken before. What may pass is asked again for
-        :data:`GRACE`, and reported meanwhile. After an error the lock may be taken nevertheless:
-        :meth:`let_go` follows.
+        :data:`REFUSAL_TIMEOUT`, and reported meanwhile. After an error the lock may be taken nevertheless:
+        :meth:`release` follows.
         """
-        end = trio.current_time() + GRACE
+        end = trio.current_time() + REFUSAL_TIMEOUT
         shown = ""
         while True:
             try:
@@ -60,9 +64,25 @@ class EtcdLock:
             if trio.current_time() >= end:
                 raise RpcError(Code.FAILED_PRECONDITION, reason)
             if reason != shown:
-                report(f"waiting for up to {GRACE:.0f} s: {reason}")
+                report(f"waiting for up to {REFUSAL_TIMEOUT:.0f} s: {reason}")
                 shown = reason
-            await trio.sleep(PAUSE)
+            await trio.sleep(POLL_INTERVAL)
+
+    async def keep(self, log: Log) -> None:
+        """Have it last for as long as this runs, however long the node's pods take to end.
+
+        What keeps it from being renewed is logged: a caller that goes on takes it anew before.
+        """
+        wait = RENEWAL_INTERVAL
+        while True:
+            await trio.sleep(wait)
+            try:
+                refusal = await self._lock(self._request)
+            except (RpcError, OSError) as error:
+                refusal = str(error)
+            if refusal:
+                log.once("the lock of upgrades is not renewed", reason=refusal)
+            wait = RETRY_INTERVAL if refusal else RENEWAL_INTERVAL
 
     async def take_for_rollback(self, log: Log) -> None:
         """Let no other node upgrade; RpcError while one does.
@@ -84,7 +104,7 @@ class EtcdLock:
     async def hold_on_trial(self) -> None:
         """Let no other node upgrade for the next 20 minutes; RpcError, OSError.
 
-        The boot before may have held it for too short a time, or not at all: a power cut asks nobody.
+        The boot before may have held it for too short a time, or not at all: a power cut checks nothing.
         """
         if refusal := await self._lock(self._trial):
             raise RpcError(Code.ABORTED, refusal)
@@ -93,7 +113,7 @@ class EtcdLock:
         """Give back what this boot has taken. RpcError, OSError while etcd does not take that."""
         await self._ask("EndUpgrade")
 
-    async def let_go(self) -> None:
+    async def release(self) -> None:
         """The same where nothing depends on it: it expires otherwise."""
         with trio.move_on_after(FREE_LIMIT, shield=True), suppress(RpcError, OSError):
             await self.free()

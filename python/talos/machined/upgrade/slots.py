@@ -39,7 +39,7 @@ type Write = Callable[[Report], None]
 
 
 def drop(line: str) -> None:
-    """A report that nobody reads."""
+    """A report without a reader."""
     del line
 
 
@@ -47,7 +47,7 @@ def drop(line: str) -> None:
 class SlotState:
     """The versions of the slots that can be booted, and the default.
 
-    ``count`` is the starts that were not confirmed, this one among them, 0 where nobody counts; ``damage`` is
+    ``count`` is the starts that were not confirmed, this one among them, 0 without a counter; ``damage`` is
     why the boot loader can't count; ``has_failed_loader`` is whether a new one on trial did not come up.
     """
 

@@ -20,7 +20,7 @@ from talos.api.machine import machine_pb2 as pb
 from talos.disks.install.grub_environment import ATTEMPTS, MAX_COUNT
 from talos.machined.logs.last_boot import LastBoot
 from talos.machined.node.config_store import load_config
-from talos.machined.node.meta_store import MetaStore
+from talos.machined.node.meta_store import MetaFullError, MetaStore
 from talos.machined.upgrade.image import Release
 from talos.machined.upgrade.slots import Report, Slots, SlotState, drop
 from talos.resource import ids, kinds
@@ -30,7 +30,7 @@ from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.version import get_version
 from talos.upgrade.features import find_used
-from talos.upgrade.manifest import check_release, is_older
+from talos.upgrade.manifest import check_commit_time, check_release, is_older
 from talos.upgrade.signature import KEYS
 from talos.upgrade.state import (
     ANNOUNCE_TAG,
@@ -90,7 +90,7 @@ def explain(last: LastBoot | None, phase: Phase) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Upgrader:
-    """The upgrades of a machine. ``list_checks`` names what is well now, which a trial has to match."""
+    """The upgrades of a machine. ``list_checks`` names what is healthy now, which a trial has to match."""
 
     state: State
     meta: MetaStore
@@ -206,6 +206,10 @@ class Upgrader:
             features=await self._find_features(),
             force=force,
         )
+        built = await trio.to_thread.run_sync(release.layer.read_commit_time)
+        problems += check_commit_time(
+            release.manifest, built, version=version.tag, running=version.commit_time, force=force
+        )
         if problems:
             raise UserError("; ".join(problems), where=f"image {release.name}")
         self.check_start()
@@ -233,7 +237,7 @@ class Upgrader:
     async def prepare(self, release: Release, *, force: bool = False) -> Installer:
         """What writes a release to the other slot and has it booted once; UserError when it must not.
 
-        What is well is noted here, while services still run.
+        What is healthy is recorded here, while services still run.
         """
         await self.check(release, force=force)
         slot = other_slot(self.running)
@@ -319,7 +323,7 @@ class Upgrader:
         return self._writing.locked() and not self._is_judging
 
     def lock(self) -> trio.Lock:
-        """For whoever writes a system to a disk; UserError when somebody else does."""
+        """For a caller that writes a system to a disk; UserError when another one does."""
         if self.is_writing:
             raise UserError(BUSY, where="upgrade", hint="wait for its end")
         return self._writing
@@ -383,7 +387,12 @@ class Upgrader:
                 running_version=get_version().tag,
                 reason=f"slot {default} did not come up in {ATTEMPTS} starts: {cause}",
             )
-            await self._set(given_up)
+            try:
+                await self._set(given_up)
+            except MetaFullError as error:
+                # What fills it must not keep the slot that works from being the default.
+                self.log.warning("META has no room for the reason", reason=str(error))
+                self.current = given_up
             self._announce(given_up)
         await self.slots.make_default(self.running)
 

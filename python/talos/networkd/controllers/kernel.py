@@ -14,16 +14,16 @@ from talos.resource.state import NotFoundError, PhaseConflictError
 from talos.system.logging import Log
 from talos.system.net.links import LinkError, Links, Topic
 
-RETRY_SECONDS = 10.0
+RETRY_INTERVAL = 10.0
 """Seconds before a change that the kernel refused is retried."""
-REST = 1.0
+REST_FACTOR = 1.0
 """Times the duration of a long round: as long it rests before the next one. While many things change, rounds
 become fewer instead of each being longer than the one before."""
-LONG_ROUND, LONGEST_REST = 0.01, 0.25
+LONG_ROUND, MAX_REST = 0.01, 0.25
 """Seconds: a shorter round is followed by the next one at once; and what another program undoes is repaired
 within a second in any case."""
-MOST_CHANGES = 5
-"""Changes of one object within ``RETRY_SECONDS``."""
+MAX_CHANGES = 5
+"""Changes of one object within ``RETRY_INTERVAL``."""
 
 
 class KernelReconciler(Reconciler):
@@ -51,7 +51,7 @@ class KernelReconciler(Reconciler):
                     runtime.queue_reconcile()
 
             async def retry() -> None:
-                await trio.sleep(RETRY_SECONDS)
+                await trio.sleep(RETRY_INTERVAL)
                 self._is_retry_due = False
                 runtime.queue_reconcile()
 
@@ -68,7 +68,7 @@ class KernelReconciler(Reconciler):
                     nursery.start_soon(retry)
                 runtime.reset_backoff()
                 if duration > LONG_ROUND:
-                    await trio.sleep(min(REST * duration, LONGEST_REST))
+                    await trio.sleep(min(REST_FACTOR * duration, MAX_REST))
 
     async def hold(
         self, runtime: ControllerRuntime, kind: Kind[Message], resource: Resource[Message]
@@ -104,17 +104,17 @@ class KernelReconciler(Reconciler):
         except LinkError as error:
             self._is_refused = True
             since = self._refused.setdefault(what, trio.current_time())
-            if trio.current_time() - since >= RETRY_SECONDS / 2:
+            if trio.current_time() - since >= RETRY_INTERVAL / 2:
                 self.log.once(f"{what}: the kernel refuses: {error.strerror}", key=what)
             return False
         if self._refused.pop(what, None) is not None:
             self.log.forget(what)
-        self._times.setdefault(what, deque(maxlen=MOST_CHANGES)).append(trio.current_time())
+        self._times.setdefault(what, deque(maxlen=MAX_CHANGES)).append(trio.current_time())
         return True
 
     def _is_undone(self, what: str) -> bool:
         now = trio.current_time()
-        for other in [other for other, times in self._times.items() if times[-1] < now - RETRY_SECONDS]:
+        for other in [other for other, times in self._times.items() if times[-1] < now - RETRY_INTERVAL]:
             del self._times[other]
         times = self._times.get(what, ())
-        return len(times) == MOST_CHANGES and times[0] > now - RETRY_SECONDS
+        return len(times) == MAX_CHANGES and times[0] > now - RETRY_INTERVAL

@@ -11,9 +11,9 @@ from talos.api.definitions.network_pb2 import (
     ResolverSpecSpec,
     TimeServerSpecSpec,
 )
-from talos.config import effective
 from talos.config.active import PARTIAL_CONFIG_INPUTS, read_partial_config
 from talos.config.documents.network.resolver import NameserverConfig
+from talos.config.effective import machine as effective
 from talos.networkd.addresses import make_ip, parse_interface
 from talos.networkd.layers import CONFIG_NAMESPACE, layered_id
 from talos.networkd.spec_makers import make_hostname

@@ -28,9 +28,9 @@ from talos.system.logging import Log
 
 INTERVAL, TIMEOUT = 1.0, 10.0
 """Seconds, where the config has none."""
-LEAST_INTERVAL = 0.1
+MIN_INTERVAL = 0.1
 """Seconds: a shorter one would only load the node."""
-MOST_PROBES = 64
+MAX_PROBES = 64
 
 
 class ProbeConfigController(Reconciler):
@@ -49,7 +49,7 @@ class ProbeConfigController(Reconciler):
         if config is not None:
             specs |= {probe_id(spec): spec for spec in make_probes(config)}
         async with runtime.track_outputs():
-            for spec_id, spec in list(specs.items())[:MOST_PROBES]:
+            for spec_id, spec in list(specs.items())[:MAX_PROBES]:
                 await runtime.put(kinds.PROBE_SPEC, spec_id, spec)
 
 
@@ -104,7 +104,7 @@ class ProbeController(Controller):
     ) -> None:
         spec, scope = running
         failures = 0
-        interval = max(_seconds(spec.interval, INTERVAL), LEAST_INTERVAL)
+        interval = max(_seconds(spec.interval, INTERVAL), MIN_INTERVAL)
         with scope:
             while True:
                 begin = trio.current_time()

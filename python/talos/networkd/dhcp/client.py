@@ -19,18 +19,18 @@ from talos.networkd.dhcp.wire import Peer, Wire
 from talos.system.logging import Log
 from talos.system.wakeup import Wakeup
 
-FIRST_WAIT = 2.0
+FIRST_TIMEOUT = 2.0
 """Seconds for the first reply; doubled with each retransmission."""
-LONGEST_WAIT = 60.0
+MAX_TIMEOUT = 60.0  # seconds
 REQUEST_TRIES = 4
 REBOOT_TRIES = 2
-LEAST_RETRY = 60.0
+MIN_RETRY_INTERVAL = 60.0
 """Minimum seconds between renewal attempts, unless the lease ends sooner."""
-REFUSED_WAIT = 10.0
+REFUSED_DELAY = 10.0
 """Seconds to wait after a server declined its own offer."""
-WARN_SECONDS = 60.0
+WARNING_INTERVAL = 60.0
 """Seconds between two warnings about missing replies."""
-MOST_WARNINGS = 100
+MAX_WARNINGS = 100
 """Maximum number of distinct warnings about replies."""
 
 
@@ -81,11 +81,11 @@ class Client:
             if found is None:
                 found = await self._discover()
             if found is None:
-                await trio.sleep(REFUSED_WAIT)
+                await trio.sleep(REFUSED_DELAY)
                 continue
             lease, peer = found
             if await self._has_conflict(lease, peer):
-                await trio.sleep(REFUSED_WAIT)
+                await trio.sleep(REFUSED_DELAY)
                 continue
             duration = format_seconds(lease.seconds)
             self.log.info(f"DHCP on {self.link}: {lease.address} from {peer.address} for {duration}")
@@ -96,7 +96,7 @@ class Client:
             await self.report(None)
 
     async def _has_conflict(self, lease: Lease, peer: Peer) -> bool:
-        """Whether another machine has the address; then the server is told so. RFC 2131, section 3.1."""
+        """Whether another machine has the address; then the address is declined. RFC 2131, section 3.1."""
         address = lease.address.ip
         try:
             owner = await self.wire.find_owner(address, self.hardware_address)
@@ -128,15 +128,15 @@ class Client:
         return answer.lease, answer.peer
 
     async def _discover(self) -> tuple[Lease, Peer] | None:
-        wait, next_warning = FIRST_WAIT, self._began + FIRST_WAIT
+        wait, next_warning = FIRST_TIMEOUT, self._began + FIRST_TIMEOUT
         while True:
             offer = await self._ask(1, MessageType.DISCOVER, wait=wait)
             if offer is not None and offer.lease is not None:
                 break
-            wait = min(wait * 2, LONGEST_WAIT)
+            wait = min(wait * 2, MAX_TIMEOUT)
             if trio.current_time() >= next_warning:
                 self.log.warning(f"DHCP on {self.link}: no server replies, retrying")
-                next_warning = trio.current_time() + WARN_SECONDS
+                next_warning = trio.current_time() + WARNING_INTERVAL
         lease = offer.lease
         answer = await self._ask(
             REQUEST_TRIES,
@@ -169,7 +169,7 @@ class Client:
                 self._transaction, self._began = self.pick(32), now
                 renewing = now < rebind
                 limit = rebind if renewing else end
-                pause = min(max((limit - now) / 2, min(LEAST_RETRY, lease.seconds / 8)), limit - now)
+                pause = min(max((limit - now) / 2, min(MIN_RETRY_INTERVAL, lease.seconds / 8)), limit - now)
                 answer = await self._ask(
                     1,
                     MessageType.REQUEST,
@@ -195,7 +195,7 @@ class Client:
         attempts: int,
         kind: MessageType,
         *,
-        wait: float = FIRST_WAIT,
+        wait: float = FIRST_TIMEOUT,
         own: IPv4Address | None = None,
         requested: IPv4Address | None = None,
         server: IPv4Address | None = None,
@@ -228,7 +228,7 @@ class Client:
                         answer.type is not MessageType.NAK or server in {None, answer.peer.address}
                     ):
                         return answer
-            wait = min(wait * 2, LONGEST_WAIT)
+            wait = min(wait * 2, MAX_TIMEOUT)
         return None
 
     async def _receive(self, wanted: set[MessageType]) -> Answer | None:
@@ -237,7 +237,7 @@ class Client:
         except OSError as error:
             # ENETDOWN, once, when the link is switched off.
             self._warn_once(f"cannot receive: {error.strerror}")
-            await trio.sleep(FIRST_WAIT)
+            await trio.sleep(FIRST_TIMEOUT)
             return None
         try:
             reply = parse_reply(data, transaction=self._transaction, hardware_address=self.hardware_address)
@@ -260,7 +260,7 @@ class Client:
 
     def _warn_once(self, text: str) -> None:
         # A server that sends nonsense without end must not fill the log.
-        if self._warnings < MOST_WARNINGS and self.log.once(f"DHCP on {self.link}: {text}"):
+        if self._warnings < MAX_WARNINGS and self.log.once(f"DHCP on {self.link}: {text}"):
             self._warnings += 1
 
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv4Interface, IPv4Network
 from typing import Any
 
-DEFAULT_SECONDS = 1800.0
+DEFAULT_LEASE_TIME = 1800.0
 """How long a lease lasts whose server sends no time."""
-LEAST_SECONDS = 30.0
+MIN_LEASE_TIME = 30.0
 """The shortest accepted lease time: shorter ones would flood the network with renewals."""
 MTU_LIMITS = (576, 65535)
 """The range of valid MTUs: IPv4's minimum, and the limit of its length field."""
-MOST_SERVERS = 16
-MOST_ROUTES = 256
+MAX_SERVERS = 16
+MAX_ROUTES = 256
 
 _FOREVER = 0xFFFFFFFF
 _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
@@ -43,9 +43,9 @@ class Lease:
 
     address: IPv4Interface
     server: IPv4Address | None = None
-    seconds: float = DEFAULT_SECONDS
-    renew_seconds: float = DEFAULT_SECONDS / 2
-    rebind_seconds: float = DEFAULT_SECONDS * 7 / 8
+    seconds: float = DEFAULT_LEASE_TIME
+    renew_seconds: float = DEFAULT_LEASE_TIME / 2
+    rebind_seconds: float = DEFAULT_LEASE_TIME * 7 / 8
     routes: tuple[LeaseRoute, ...] = ()
     resolvers: tuple[IPv4Address, ...] = ()
     time_servers: tuple[IPv4Address, ...] = ()
@@ -73,10 +73,10 @@ def parse_lease(offered: str, options: Mapping[str, Any]) -> Lease:
 
     address = _parse_address(offered)
     length = attempt(_parse_mask, "subnet_mask", 32)
-    seconds = attempt(_parse_seconds, "lease_time", DEFAULT_SECONDS)
-    if seconds < LEAST_SECONDS:
-        remarks.append(f"lease_time {seconds:.0f} s taken as {LEAST_SECONDS:.0f} s")
-        seconds = LEAST_SECONDS
+    seconds = attempt(_parse_seconds, "lease_time", DEFAULT_LEASE_TIME)
+    if seconds < MIN_LEASE_TIME:
+        remarks.append(f"lease_time {seconds:.0f} s taken as {MIN_LEASE_TIME:.0f} s")
+        seconds = MIN_LEASE_TIME
     renew = attempt(_parse_seconds, "renewal_time", seconds / 2)
     rebind = attempt(_parse_seconds, "rebinding_time", seconds * 7 / 8)
     if seconds != math.inf and not 0 < renew < rebind < seconds:
@@ -138,7 +138,7 @@ def _parse_seconds(value: Any) -> float:
 def _parse_servers(values: Any) -> tuple[IPv4Address, ...]:
     if not values:
         raise ValueError("empty")
-    return tuple(dict.fromkeys(_parse_host(value) for value in values[:MOST_SERVERS]))
+    return tuple(dict.fromkeys(_parse_host(value) for value in values[:MAX_SERVERS]))
 
 
 def _parse_mtu(value: Any) -> int:
@@ -173,7 +173,7 @@ def _parse_routes(values: Sequence[int]) -> tuple[LeaseRoute, ...]:
             gateway = _parse_host(str(gateway))
         routes.append(LeaseRoute(destination, None if gateway.is_unspecified else gateway))
         position = end
-    if not routes or len(routes) > MOST_ROUTES:
+    if not routes or len(routes) > MAX_ROUTES:
         raise ValueError(f"{len(routes)} routes")
     return tuple(routes)
 
@@ -184,7 +184,7 @@ def _parse_search(values: Sequence[int]) -> tuple[str, ...]:
     while position < len(data):
         labels, position = _read_labels(data, position)
         names.append(_parse_name(".".join(labels)))
-    return tuple(dict.fromkeys(names[:MOST_SERVERS]))
+    return tuple(dict.fromkeys(names[:MAX_SERVERS]))
 
 
 def _read_labels(data: bytes, position: int) -> tuple[list[str], int]:

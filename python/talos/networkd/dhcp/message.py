@@ -33,8 +33,8 @@ WANTED = (
 
 _HEADER = 240
 # BOOTP's smallest message; some servers drop what is shorter.
-_SMALLEST = 300
-_LARGEST_ANSWER = 1500
+_MIN_MESSAGE = 300
+_MAX_ANSWER = 1500
 _REPLY = 2
 _COOKIE = bytes((99, 130, 83, 99))
 _MAC_TYPE = 1
@@ -68,7 +68,7 @@ def make_request(
     options: dict[str, Any] = {
         "message_type": kind,
         "parameter_list": sorted(WANTED, key=lambda option: option != Option.CLASSLESS_STATIC_ROUTE),
-        "max_msg_size": _LARGEST_ANSWER,
+        "max_msg_size": _MAX_ANSWER,
     }
     mac = hardware_address.hex(":")
     if identifier is not None:
@@ -88,7 +88,7 @@ def make_request(
             "options": options,
         }
     )
-    return bytes(message.encode().buf).ljust(_SMALLEST, b"\0")
+    return bytes(message.encode().buf).ljust(_MIN_MESSAGE, b"\0")
 
 
 def parse_reply(data: bytes, *, transaction: int, hardware_address: bytes) -> Reply | None:

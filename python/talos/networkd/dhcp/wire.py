@@ -18,7 +18,7 @@ SERVER_PORT = 67
 BROADCAST = b"\xff" * 6
 
 _RECEIVE_SIZE = 4096
-_TTL = 64
+_TTL = 64  # hops
 # Classic BPF on an IPv4 packet: unfragmented UDP to the client's port.
 _FILTER = (
     (0x30, 0, 0, 9),  # ldb [9]

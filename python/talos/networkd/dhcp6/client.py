@@ -25,19 +25,19 @@ from talos.networkd.dhcp6.wire import Wire6
 from talos.system.logging import Log
 from talos.system.wakeup import Wakeup
 
-FIRST_WAIT = 1.0
+FIRST_TIMEOUT = 1.0
 """Seconds for the first answer; doubled with each retransmission. Section 7.6."""
-LONGEST_SOLICIT, LONGEST_REQUEST = 3600.0, 30.0
+MAX_SOLICIT_TIMEOUT, MAX_REQUEST_TIMEOUT = 3600.0, 30.0  # seconds
 REQUEST_TRIES = 10
 SEND_RETRY = 0.1
-CONFIRM_SECONDS = 10.0
+CONFIRM_TIMEOUT = 10.0  # seconds
 """Without an answer in this time the addresses are used as before."""
-LONGEST_RENEW = 600.0
-LEAST_RENEW = 10.0
-REFUSED_WAIT = 10.0
+MAX_RENEW_TIMEOUT = 600.0  # seconds
+MIN_RENEW_TIMEOUT = 10.0
+REFUSED_DELAY = 10.0
 """Seconds before a new attempt after all of them failed."""
-WARN_SECONDS = 60.0
-MOST_WARNINGS = 100
+WARNING_INTERVAL = 60.0  # seconds
+MAX_WARNINGS = 100
 """Maximum number of distinct warnings about answers."""
 BEST_PREFERENCE = 255
 DECLINE_TRIES = 4
@@ -85,7 +85,7 @@ class Client6:
         while True:
             lease = await self._solicit()
             if lease is None:
-                await trio.sleep(REFUSED_WAIT)
+                await trio.sleep(REFUSED_DELAY)
                 continue
             given = ", ".join(str(item.address) for item in lease.addresses)
             self.log.info(f"DHCPv6 on {self.link}: {given} for {format_seconds(lease.seconds)}")
@@ -94,32 +94,32 @@ class Client6:
             await self.report(None)
             if is_declined:
                 # A server that has no other address must not be asked for it in a circle.
-                await trio.sleep(REFUSED_WAIT)
+                await trio.sleep(REFUSED_DELAY)
 
     async def _solicit(self) -> Lease6 | None:
         """Find a server and have it grant what it offers; None when it does not."""
         self._begin()
-        wait, next_warning = FIRST_WAIT, self._began + WARN_SECONDS / 6
+        wait, next_warning = FIRST_TIMEOUT, self._began + WARNING_INTERVAL / 6
         best: Lease6 | None = None
         while best is None:
             # All offers of the first interval are compared; later the first one is taken.
-            collecting = wait == FIRST_WAIT
+            collecting = wait == FIRST_TIMEOUT
             for reply in await self._ask(Kind.SOLICIT, wait, collect=collecting):
                 if reply.kind is Kind.REPLY:
                     return reply.lease
                 if best is None or (reply.lease and reply.lease.preference > best.preference):
                     best = reply.lease
-            wait = min(wait * 2, LONGEST_SOLICIT)
+            wait = min(wait * 2, MAX_SOLICIT_TIMEOUT)
             if best is None and trio.current_time() >= next_warning:
                 self.log.warning(f"DHCPv6 on {self.link}: no server replies, retrying")
-                next_warning = trio.current_time() + WARN_SECONDS
+                next_warning = trio.current_time() + WARNING_INTERVAL
         self._begin()
-        wait = FIRST_WAIT
+        wait = FIRST_TIMEOUT
         for _ in range(REQUEST_TRIES):
             for reply in await self._ask(Kind.REQUEST, wait, lease=best):
                 if reply.lease is not None:
                     return reply.lease
-            wait = min(wait * 2, LONGEST_REQUEST)
+            wait = min(wait * 2, MAX_REQUEST_TIMEOUT)
         self.log.warning(f"DHCPv6 on {self.link}: an offer was not granted")
         return None
 
@@ -137,7 +137,7 @@ class Client6:
             if not waiting.cancelled_caught and not await self._confirm(lease):
                 self.log.warning(f"DHCPv6 on {self.link}: the addresses are not of this link")
                 return False
-            wait = LEAST_RENEW
+            wait = MIN_RENEW_TIMEOUT
             renewed: Lease6 | None = None
             self._begin()
             while renewed is None and (now := trio.current_time()) >= due:
@@ -153,7 +153,7 @@ class Client6:
                         self.log.warning(f"DHCPv6 on {self.link}: the server took the addresses back")
                         return False
                     renewed = reply.lease
-                wait = min(wait * 2, LONGEST_RENEW)
+                wait = min(wait * 2, MAX_RENEW_TIMEOUT)
             if renewed is None:
                 continue
             changed, lease, granted = renewed != lease, renewed, self._began
@@ -163,8 +163,8 @@ class Client6:
     async def _confirm(self, lease: Lease6) -> bool:
         """Whether the addresses are of this link still; without an answer they are."""
         self._begin()
-        wait = FIRST_WAIT
-        while trio.current_time() < self._began + CONFIRM_SECONDS:
+        wait = FIRST_TIMEOUT
+        while trio.current_time() < self._began + CONFIRM_TIMEOUT:
             for reply in await self._ask(Kind.CONFIRM, wait, lease=lease):
                 return reply.status != NOT_ON_LINK
             wait *= 2
@@ -174,12 +174,12 @@ class Client6:
         return tuple(item for item in lease.addresses if item.address in self._duplicates)
 
     async def _decline(self, lease: Lease6, duplicates: tuple[LeasedAddress, ...]) -> None:
-        """Tell the server that the addresses are in use. Section 18.2.8."""
+        """Decline the addresses: they are in use. Section 18.2.8."""
         listed = ", ".join(str(item.address) for item in duplicates)
         self.log.warning(f"DHCPv6 on {self.link}: {listed} is declined: another machine has it")
         declined = replace(lease, addresses=duplicates)
         self._begin()
-        wait = FIRST_WAIT
+        wait = FIRST_TIMEOUT
         for _ in range(DECLINE_TRIES):
             if await self._ask(Kind.DECLINE, wait, lease=declined):
                 return
@@ -233,7 +233,7 @@ class Client6:
             data, sender = await self.wire.receive()
         except OSError as error:
             self._warn_once(f"cannot receive: {error.strerror}")
-            await trio.sleep(FIRST_WAIT)
+            await trio.sleep(FIRST_TIMEOUT)
             return None
         try:
             reply = parse_message(
@@ -256,5 +256,5 @@ class Client6:
 
     def _warn_once(self, text: str) -> None:
         # A server that sends nonsense without end must not fill the log.
-        if self._warnings < MOST_WARNINGS and self.log.once(f"DHCPv6 on {self.link}: {text}"):
+        if self._warnings < MAX_WARNINGS and self.log.once(f"DHCPv6 on {self.link}: {text}"):
             self._warnings += 1

@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
-LONGEST_MESSAGE = 65535
-LEAST_SECONDS = 30.0
+MAX_MESSAGE = 65535
+MIN_LIFETIME = 30.0
 """The shortest accepted lifetime: shorter ones would flood the network with renewals."""
-MOST_ADDRESSES = 16
-MOST_SERVERS = 16
-MOST_OPTIONS = 256
+MAX_ADDRESSES = 16
+MAX_SERVERS = 16
+MAX_OPTIONS = 256
 
 _FOREVER = 0xFFFFFFFF
 _OPTION = struct.Struct("!HH")
 _ASSOCIATION = struct.Struct("!III")
 _ADDRESS = struct.Struct("!16sII")
-_LONGEST_LABEL, _LONGEST_NAME = 63, 253
-_LONGEST_DUID = 130
+_MAX_LABEL, _MAX_NAME = 63, 253
+_MAX_DUID = 130
 
 
 class Kind(enum.IntEnum):
@@ -149,7 +149,7 @@ def parse_message(data: bytes, *, transaction: bytes, client: bytes, association
     if options.get(Option.CLIENT_ID) != [client]:
         return None
     servers = options.get(Option.SERVER_ID, [])
-    if len(servers) != 1 or not 2 < len(servers[0]) <= _LONGEST_DUID:
+    if len(servers) != 1 or not 2 < len(servers[0]) <= _MAX_DUID:
         raise UnusableReplyError("the server does not identify itself")
     status, text = _parse_status(options.get(Option.STATUS, []))
     kind = Kind(data[0])
@@ -212,7 +212,7 @@ def _parse_associations(
                 status, text = _parse_status([inner])
                 if status != SUCCESS:
                     raise UnusableReplyError(f"the server refuses with status {status}{text}", status)
-            elif option == Option.ADDRESS and len(addresses) < MOST_ADDRESSES:
+            elif option == Option.ADDRESS and len(addresses) < MAX_ADDRESSES:
                 is_withdrawn |= _add_address(addresses, inner, remarks)
     if not addresses:
         raise UnusableReplyError("no usable address", NO_BINDING if is_withdrawn else SUCCESS)
@@ -247,9 +247,9 @@ def _add_address(addresses: list[LeasedAddress], value: bytes, remarks: list[str
     seconds = _parse_seconds(valid)
     if not seconds:
         return True
-    if seconds < LEAST_SECONDS:
-        remarks.append(f"a lifetime of {seconds:.0f} s taken as {LEAST_SECONDS:.0f} s")
-        seconds = LEAST_SECONDS
+    if seconds < MIN_LIFETIME:
+        remarks.append(f"a lifetime of {seconds:.0f} s taken as {MIN_LIFETIME:.0f} s")
+        seconds = MIN_LIFETIME
     if all(known.address != address for known in addresses):
         addresses.append(LeasedAddress(address, seconds))
     return False
@@ -257,7 +257,7 @@ def _add_address(addresses: list[LeasedAddress], value: bytes, remarks: list[str
 
 def _split(data: bytes) -> Iterator[tuple[int, bytes]]:
     position = 0
-    for _ in range(MOST_OPTIONS):
+    for _ in range(MAX_OPTIONS):
         if position == len(data):
             return
         if position + _OPTION.size > len(data):
@@ -295,24 +295,24 @@ def _parse_addresses(value: bytes) -> tuple[IPv6Address, ...]:
         raise ValueError(f"{len(value)} bytes")
     found = [IPv6Address(value[start : start + 16]) for start in range(0, len(value), 16)]
     usable = [address for address in found if not _is_unusable(address)]
-    return tuple(dict.fromkeys(usable))[:MOST_SERVERS]
+    return tuple(dict.fromkeys(usable))[:MAX_SERVERS]
 
 
 def _parse_names(value: bytes) -> tuple[str, ...]:
     """Names as in DNS, which must not be compressed here."""
     names: list[str] = []
     position = 0
-    while position < len(value) and len(names) < MOST_SERVERS:
+    while position < len(value) and len(names) < MAX_SERVERS:
         labels: list[str] = []
         while position < len(value) and (length := value[position]):
             label = value[position + 1 : position + 1 + length]
-            if length > _LONGEST_LABEL or len(label) < length:
+            if length > _MAX_LABEL or len(label) < length:
                 raise ValueError("a malformed label")
             labels.append(_check_label(label))
             position += 1 + length
         position += 1
         name = ".".join(labels)
-        if not name or len(name) > _LONGEST_NAME:
+        if not name or len(name) > _MAX_NAME:
             raise ValueError("a name of no or too many characters")
         names.append(name)
     return tuple(dict.fromkeys(names))
@@ -332,7 +332,7 @@ def _parse_time_servers(value: bytes) -> tuple[str, ...]:
             servers += [str(address) for address in _parse_addresses(inner)]
         elif option == 3:
             servers += _parse_names(inner)
-    return tuple(dict.fromkeys(servers))[:MOST_SERVERS]
+    return tuple(dict.fromkeys(servers))[:MAX_SERVERS]
 
 
 def _parse_client_name(value: bytes) -> str:

@@ -8,7 +8,7 @@ from typing import Protocol, override
 
 import trio
 
-from talos.networkd.dhcp6.message import LONGEST_MESSAGE
+from talos.networkd.dhcp6.message import MAX_MESSAGE
 
 CLIENT_PORT, SERVER_PORT = 546, 547
 ALL_SERVERS = "ff02::1:2"
@@ -45,7 +45,7 @@ class SocketWire6(Wire6):
     @override
     async def receive(self) -> tuple[bytes, IPv6Address]:
         while True:
-            data, sender = await self._udp.recvfrom(LONGEST_MESSAGE)
+            data, sender = await self._udp.recvfrom(MAX_MESSAGE)
             address = IPv6Address(sender[0].partition("%")[0])
             # Servers and relays of the link have no other source; what comes through a router is forged.
             if address.is_link_local and sender[1] == SERVER_PORT:

@@ -9,13 +9,13 @@ from talos.upgrade.initramfs import IMAGE
 from talos.upgrade.slot_folder import Boot
 from talos.upgrade.state import LIMIT_ARGUMENT, TRIAL_ARGUMENT
 
-TRIAL_SECONDS = 120
+TRIAL_TIMEOUT = 120  # seconds
 """Less than on a machine: there is no firmware, and there are no disks to wait for."""
 
 
 def make_cmdline(node: NodeRequest, boot: Boot) -> str:
     """What takes the place of the kernel's command line; as with GRUB, it begins with what was booted."""
-    trial = f" {TRIAL_ARGUMENT} {LIMIT_ARGUMENT}={TRIAL_SECONDS}" if boot.is_trial else ""
+    trial = f" {TRIAL_ARGUMENT} {LIMIT_ARGUMENT}={TRIAL_TIMEOUT}" if boot.is_trial else ""
     return f"BOOT_IMAGE=/{boot.slot}/{IMAGE} talos.platform=container talos.hostname={node.name}{trial}\n"
 
 

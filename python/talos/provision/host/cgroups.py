@@ -21,7 +21,9 @@ LAUNCHER = "launcher"
 # In cgroup.procs: the process that writes, whatever its pid is in which namespace.
 WRITER = 0
 # A killed process leaves its group a moment after its end; this is how long we try.
-_REMOVE_SECONDS = 5.0
+_REMOVE_TIMEOUT = 5.0  # seconds
+# How often to begin anew when another cluster, which was the last until now, takes the group of all away.
+_ATTEMPTS = 50
 # Version 2: what is handed down to nodes when the kernel has it.
 _CONTROLLERS = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids", "misc", "rdma")
 # Microseconds; the kernel's own default for both versions.
@@ -74,7 +76,7 @@ class KernelFiles(Files):
 
     @override
     def mkdir(self, path: Path) -> None:
-        path.mkdir()
+        path.mkdir(exist_ok=True)  # another cluster's launcher may have made it meanwhile
 
     @override
     def read(self, path: Path) -> str:
@@ -117,16 +119,29 @@ def make_group(
     """Make a group (and those above it) in every hierarchy, and limit it."""
     kernel = files or KernelFiles()
     for hierarchy in hierarchies:
-        path = hierarchy.path
-        for part in parts:
-            parent, path = path, path / part
-            if hierarchy.unified:
-                _hand_down(kernel, parent)
-            if not kernel.exists(path):
-                kernel.mkdir(path)
-            if "cpuset" in hierarchy.controllers:
-                _inherit_cpuset(kernel, parent, path)
-        _limit(kernel, hierarchy, path, limits)
+        for attempt in range(_ATTEMPTS):
+            try:
+                path = _make_path(kernel, hierarchy, parts)
+            except FileNotFoundError:
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+            else:
+                _limit(kernel, hierarchy, path, limits)
+                break
+
+
+def _make_path(kernel: Files, hierarchy: Hierarchy, parts: Sequence[str]) -> Path:
+    """The group in one hierarchy; FileNotFoundError when one above it is removed meanwhile."""
+    path = hierarchy.path
+    for part in parts:
+        parent, path = path, path / part
+        if hierarchy.unified:
+            _hand_down(kernel, parent)
+        if not kernel.exists(path):
+            kernel.mkdir(path)
+        if "cpuset" in hierarchy.controllers:
+            _inherit_cpuset(kernel, parent, path)
+    return path
 
 
 def _hand_down(kernel: Files, parent: Path) -> None:
@@ -186,7 +201,7 @@ def kill(hierarchies: Sequence[Hierarchy], parts: Sequence[str], *, keep: int = 
 
 def remove(hierarchies: Iterable[Hierarchy], parts: Sequence[str]) -> list[Path]:
     """Remove a group and those below it; the ones that could not be removed in time."""
-    end = time.monotonic() + _REMOVE_SECONDS
+    end = time.monotonic() + _REMOVE_TIMEOUT
     return [group for group in _groups(hierarchies, parts) if not _remove_one(group, end)]
 
 

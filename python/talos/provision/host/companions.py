@@ -15,7 +15,7 @@ from talos.system.process import describe_exit
 
 log = logging.getLogger(__name__)
 
-RESTART_SECONDS = 1.0
+RESTART_DELAY = 1.0  # seconds
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ def make_companions(request: ClusterRequest) -> list[Companion]:
         found.append(Companion("mirror", [*argv, "--addr", f"{request.services}:{MIRROR_PORT}"]))
     if request.is_balanced:
         # It loads the messages of all resources, which no other launcher needs.
-        from talos.daemon.daemons import TRUSTD
+        from talos.process.daemons import TRUSTD
 
         argv = [*interpreter_command("talos.provision.balancer"), "--addr", str(request.services)]
         argv += ["--ports", str(API_SERVER_PORT), str(TRUSTD.port), "--servers", *map(str, request.endpoints)]
@@ -75,7 +75,7 @@ class Companions:
         for one in self._companions:
             if one.pid == pid:
                 log.warning("%s ended: %s", one.name, describe_exit(os.waitstatus_to_exitcode(status)))
-                one.pid, one.start_at = 0, time.monotonic() + RESTART_SECONDS
+                one.pid, one.start_at = 0, time.monotonic() + RESTART_DELAY
 
     def kill(self) -> None:
         """End them all."""

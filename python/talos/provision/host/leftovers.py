@@ -1,6 +1,6 @@
 """Whatever a cluster may have left on the machine, found by name and by record, and removed.
 
-Nothing here relies on the launcher having ended well: everything may be done twice, and
+Nothing here relies on an orderly end of the launcher: everything may be done twice, and
 nothing is touched that is not surely the cluster's.
 """
 
@@ -17,7 +17,7 @@ from talos.system import kernel
 from talos.system.block import loop
 
 # Killing a whole pid namespace with containers in it takes a moment on a slow machine.
-KILL_SECONDS = 30.0
+KILL_TIMEOUT = 30.0  # seconds
 
 type Report = Callable[[str], None]
 
@@ -34,10 +34,10 @@ def stop_launcher(folder: ClusterFolder) -> bool:
     if process is None:
         return False
     process.send(signal.SIGQUIT)
-    if process.wait(KILL_SECONDS):
+    if process.wait(KILL_TIMEOUT):
         return True
     process.send(signal.SIGKILL)
-    process.wait(KILL_SECONDS)
+    process.wait(KILL_TIMEOUT)
     return False
 
 
@@ -72,7 +72,7 @@ def _kill_processes(folder: ClusterFolder, report: Report) -> None:
     pids |= cgroups.kill(cgroups.mounted_hierarchies(), cluster_group(folder))
     if pids:
         report(f"{len(pids)} processes killed")
-    for pid in wait_until_empty(pids, KILL_SECONDS):
+    for pid in wait_until_empty(pids, KILL_TIMEOUT):
         report(f"process {pid} does not end")
 
 

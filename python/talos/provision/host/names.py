@@ -7,7 +7,7 @@ from talos.provision.store import ClusterFolder
 
 
 def digest(folder: ClusterFolder) -> str:
-    """Tells clusters of one name in two state directories apart."""
+    """Distinguishes clusters of one name in two state directories."""
     return hashlib.sha256(bytes(folder.path)).hexdigest()[:8]
 
 

@@ -68,8 +68,7 @@ class Images:
 def read_images(folder: Path) -> Images:
     """Every archive of a folder.
 
-    Raises:
-        UserError: when there is none, or one is damaged or has an image without a full name.
+    UserError: when there is none, or one is damaged or has an image without a full name.
     """
     try:
         paths = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX)

@@ -48,7 +48,7 @@ class MirrorServer(ThreadingHTTPServer):
             self.address_family = AF_INET6
         super().__init__(address, _Handler)
         if tls is not None:
-            # The handshake is the connection's own thread's: a silent client keeps nobody waiting.
+            # The handshake is the connection's own thread's: a silent client keeps no other one waiting.
             self.socket = tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
     def refresh(self) -> None:

@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,7 +10,8 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from talos.provision.pxe.dnsmasq import SCRIPT
-from talos.provision.pxe.script import ASSETS, CONFIG, IDENTITY
+from talos.provision.pxe.script import ASSETS, CONFIG, IDENTITY, START, TOKEN, make_config_url, make_script
+from talos.provision.pxe.tokens import Tokens
 from talos.system.errors import UserError
 from talos.system.logging import make_printable
 
@@ -26,11 +27,23 @@ _SHOWN_SIZE = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What is offered. ``configs`` is None when machines get none; ``script`` is what iPXE runs."""
+    """What is offered. ``configs`` is None when machines get none; ``script`` is what iPXE runs.
+
+    With ``base``, this server's URL, a config is given only to the machine that has run a script of its own,
+    with ``arguments`` for its kernel.
+    """
 
     assets: Path
     script: str
     configs: Path | None = None
+    base: str = ""
+    arguments: Sequence[str] = ()
+
+
+def find_mac(query: Mapping[str, str]) -> str:
+    """The digits of the machine's MAC address; empty when it names none."""
+    value = query.get("mac", "").strip().lower()
+    return re.sub(r"[:-]", "", value) if _MAC.fullmatch(value) else ""
 
 
 def make_names(query: Mapping[str, str]) -> list[str]:
@@ -38,8 +51,7 @@ def make_names(query: Mapping[str, str]) -> list[str]:
     names: list[str] = []
     for key in IDENTITY:
         value = query.get(key, "").strip()
-        if key == "mac" and _MAC.fullmatch(value.lower()):
-            digits = re.sub(r"[:-]", "", value.lower())
+        if key == "mac" and (digits := find_mac(query)):
             pairs = [digits[start : start + 2] for start in range(0, len(digits), 2)]
             names += [":".join(pairs), "-".join(pairs), digits]
         elif key != "mac" and _SAFE.fullmatch(value):
@@ -54,6 +66,10 @@ def find_config(configs: Path, query: Mapping[str, str]) -> Path | None:
         if path.is_file():
             return path
     return None
+
+
+def _parse_query(text: str) -> Mapping[str, str]:
+    return {key: values[-1] for key, values in parse_qs(text).items()}
 
 
 def find_asset(assets: Path, path: str) -> Path | None:
@@ -71,7 +87,7 @@ def make_server(site: Site, address: str, port: int, show: Callable[[str], None]
     class Handler(_Handler):
         pass
 
-    Handler.site, Handler.show = site, staticmethod(show)
+    Handler.site, Handler.show, Handler.tokens = site, staticmethod(show), Tokens()
     try:
         server = ThreadingHTTPServer((address, port), Handler)
     except OSError as error:
@@ -85,6 +101,7 @@ def make_server(site: Site, address: str, port: int, show: Callable[[str], None]
 class _Handler(BaseHTTPRequestHandler):
     site: Site
     show: Callable[[str], None]
+    tokens: Tokens
     protocol_version = "HTTP/1.1"
     timeout = 60
 
@@ -105,38 +122,58 @@ class _Handler(BaseHTTPRequestHandler):
         if top == SCRIPT and not rest:
             self._send_text(HTTPStatus.OK, self.site.script, with_content=with_content)
             self._tell("runs the script")
+        elif top == START and not rest and self.site.base:
+            self._answer_start(_parse_query(url.query), with_content=with_content)
         elif top == CONFIG and not rest:
-            query = {key: values[-1] for key, values in parse_qs(url.query).items()}
-            self._answer_config(query, with_content=with_content)
+            self._answer_config(_parse_query(url.query), with_content=with_content)
         elif top == ASSETS and (found := find_asset(self.site.assets, rest)):
             self._send_file(found, "application/octet-stream", with_content=with_content)
         else:
             self._refuse(f"there is no {url.path}", with_content=with_content)
 
+    def _answer_start(self, query: Mapping[str, str], *, with_content: bool) -> None:
+        """The machine's own script: with the place of its config, unless that was given already."""
+        mac = find_mac(query)
+        token = self.tokens.issue(mac) if mac else ""
+        config_url = make_config_url(self.site.base, query, token) if token else ""
+        reason = "has had its config, and waits in maintenance mode" if mac else "names no MAC address"
+        self._send_text(
+            HTTPStatus.OK, make_script(self.site.arguments, config_url), with_content=with_content
+        )
+        self._tell("runs its own script" if token else f"{query.get('mac', '')} {reason}".strip())
+
     def _answer_config(self, query: Mapping[str, str], *, with_content: bool) -> None:
         known = " ".join(f"{key}={value}" for key, value in query.items() if key in IDENTITY)
         found = find_config(self.site.configs, query) if self.site.configs else None
-        if found:
+        mac, token = find_mac(query), query.get(TOKEN, "")
+        if found and self.site.base and not (with_content and self.tokens.take(mac, token)):
+            self._refuse(
+                f"no config for {known or 'this machine'}: not by its token", with_content=with_content
+            )
+        elif found:
             self._tell(f"is {known or 'unknown'}")
-            self._send_file(found, "application/yaml", with_content=with_content)
+            if not self._send_file(found, "application/yaml", with_content=with_content) and self.site.base:
+                self.tokens.give_back(mac, token)
         else:
             names = " or ".join(f"{name}{SUFFIX}" for name in make_names(query))
             self._refuse(f"no config for {known or 'this machine'}: no {names}", with_content=with_content)
 
-    def _send_file(self, path: Path, kind: str, *, with_content: bool) -> None:
+    def _send_file(self, path: Path, kind: str, *, with_content: bool) -> bool:
+        """Send a file; whether the machine took it."""
         with path.open("rb") as file:
             size = path.stat().st_size
             self._send_head(HTTPStatus.OK, kind, size)
             if not with_content:
-                return
+                return True
             try:
                 shutil.copyfileobj(file, self.wfile, _BLOCK)
             except OSError as error:
                 self._tell(f"went away while it loaded {path.name}: {error.strerror}")
                 self.close_connection = True
-                return
+                return False
         shown = f", {size / _MEGABYTE:.1f} MB" if size >= _SHOWN_SIZE else ""
         self._tell(f"has loaded {path.name}{shown}")
+        return True
 
     def _refuse(self, reason: str, *, with_content: bool) -> None:
         self._tell(reason)

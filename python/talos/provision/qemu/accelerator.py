@@ -15,7 +15,7 @@ EMULATION = ("-accel", "tcg,thread=multi", "-cpu", "max")
 _SECTOR = (b"\xb0\x10\xe6\xf4\xf4").ljust(510, b"\x00") + b"\x55\xaa"
 _ANSWER = (0x10 << 1) | 1
 """QEMU's exit code when a guest writes 0x10 to its isa-debug-exit device."""
-_SECONDS, _PAUSE = 20.0, 0.05
+_PROBE_TIMEOUT, _POLL_INTERVAL = 20.0, 0.05  # seconds
 
 
 def find_accelerator(qemu: Sequence[str]) -> tuple[str, ...]:
@@ -42,12 +42,12 @@ def _runs_guest(qemu: Sequence[str]) -> bool:
         argv += ["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]
         argv += ["-drive", f"file={disk.name},format=raw,if=ide"]
         pid = spawn(argv, env=dict(os.environ))
-        end = time.monotonic() + _SECONDS
+        end = time.monotonic() + _PROBE_TIMEOUT
         while time.monotonic() < end:
             found, status = os.waitpid(pid, os.WNOHANG)
             if found:
                 return os.waitstatus_to_exitcode(status) == _ANSWER
-            time.sleep(_PAUSE)
+            time.sleep(_POLL_INTERVAL)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         return False

@@ -21,7 +21,7 @@ from talos.system.process import describe_exit, spawn
 
 log = logging.getLogger(__name__)
 
-REFUSAL_SECONDS = 0.3
+REFUSAL_TIMEOUT = 0.3  # seconds
 """For QEMU to read its arguments and open its disks."""
 
 
@@ -64,7 +64,7 @@ class MachineNodes(Nodes):
 
     @override
     def end(self, node: NodeRequest, status: int) -> Outcome:
-        """QEMU ends well when its guest powers off."""
+        """QEMU exits with 0 when its guest powers off."""
         return Outcome.POWER_OFF if os.waitstatus_to_exitcode(status) == 0 else Outcome.CRASH
 
     @override
@@ -81,7 +81,7 @@ def start_machine(argv: Sequence[str], log: Path) -> int:
         os.close(output)
     handle = os.pidfd_open(pid)
     try:
-        has_ended = bool(select.select([handle], [], [], REFUSAL_SECONDS)[0])
+        has_ended = bool(select.select([handle], [], [], REFUSAL_TIMEOUT)[0])
     finally:
         os.close(handle)
     if has_ended:

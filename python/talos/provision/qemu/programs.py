@@ -28,8 +28,7 @@ class Programs:
 def find_programs(environment: Mapping[str, str] = os.environ) -> Programs:
     """Those of the pinned root, through its own loader, else those on the PATH.
 
-    Raises:
-        UserError: when one is missing.
+    UserError: when one is missing.
     """
     root = environment.get(ROOT_VARIABLE, "")
     if not root:

@@ -9,6 +9,7 @@ import trio
 from google.protobuf.message import Message
 
 from talos.resource.memory.history import History
+from talos.resource.memory.usage import Usage, measure
 from talos.resource.query import ALL, Query
 from talos.resource.resource import Resource
 from talos.resource.state import BookmarkError, Event, EventType, WatchOptions
@@ -20,9 +21,11 @@ _EPOCH = os.urandom(8)
 class Collection:
     """Resources by id, and their history."""
 
-    def __init__(self) -> None:
+    def __init__(self, usage: Usage) -> None:
         self.resources: dict[str, Resource[Message]] = {}
-        self.history = History()
+        self.history = History(usage)
+        self._sizes: dict[str, int] = {}
+        self._usage = usage
 
     def matching(self, query: Query) -> list[Resource[Message]]:
         """The resources that match, ordered by id."""
@@ -35,11 +38,16 @@ class Collection:
         """Store a resource, new or changed."""
         old = self.resources.get(resource.id)
         self.resources[resource.id] = resource
-        self._record(EventType.CREATED if old is None else EventType.UPDATED, resource, old)
+        before, size = self._sizes.get(resource.id, 0), measure(resource)
+        self._sizes[resource.id] = size
+        self._usage.count(resource.metadata.owner, size - before)
+        self._record(EventType.CREATED if old is None else EventType.UPDATED, resource, old, size=size)
 
     def remove(self, id: str) -> None:
         """Drop a stored resource."""
-        self._record(EventType.DESTROYED, self.resources.pop(id))
+        resource, size = self.resources.pop(id), self._sizes.pop(id)
+        self._usage.count(resource.metadata.owner, -size)
+        self._record(EventType.DESTROYED, resource, size=size)
 
     def bookmark(self, after: int = 0) -> bytes:
         """Where the history ends, now or ``after`` more events."""
@@ -55,9 +63,15 @@ class Collection:
         return position
 
     def _record(
-        self, type: EventType, resource: Resource[Message], old: Resource[Message] | None = None
+        self,
+        type: EventType,
+        resource: Resource[Message],
+        old: Resource[Message] | None = None,
+        *,
+        size: int,
     ) -> None:
-        self.history.append(Event(type=type, resource=resource, old=old, bookmark=self.bookmark(after=1)))
+        event = Event(type=type, resource=resource, old=old, bookmark=self.bookmark(after=1))
+        self.history.append(event, size)
 
 
 class MemoryWatch:

@@ -5,14 +5,15 @@ from collections import deque
 import trio
 from google.protobuf.message import Message
 
+from talos.resource.memory.usage import Usage
 from talos.resource.state import Event
 
 CAPACITY = 1024
 """Events kept at most for one type in one namespace; upstream's number."""
 MAX_BYTES = 4 * 1024 * 1024
-"""Size of the specs in a history at most, so that one large kind can't fill the memory."""
-MIN_EVENTS = 64
-"""Events kept whatever their size: a watcher that is served at all must not fall behind."""
+"""Size of the resources in a history at most, so that one large kind can't fill the memory. The newest event
+is kept whatever its size. A watcher that fell behind begins anew.
+"""
 GAP = 4
 """The oldest events of a history that has dropped some, which no new watch may begin at:
 writers are about to drop them too. Upstream's number."""
@@ -25,11 +26,13 @@ class History:
     events, which ends its watch with an error.
     """
 
-    def __init__(self) -> None:
-        self._events: deque[Event[Message]] = deque()
-        self._bytes = 0
+    def __init__(self, usage: Usage) -> None:
+        self._events: deque[tuple[Event[Message], int]] = deque()
         self._readers = trio.lowlevel.ParkingLot()
+        self._usage = usage
+        self.size = 0
         self.end = 0
+        usage.add_history(self)
 
     @property
     def start(self) -> int:
@@ -41,27 +44,33 @@ class History:
         """The oldest position a new watch may begin at."""
         return self.start + GAP if self.start else 0
 
-    def append(self, event: Event[Message]) -> None:
-        """Add an event, drop those over the bounds, wake the readers."""
-        self._events.append(event)
-        self._bytes += _size(event)
+    def append(self, event: Event[Message], size: int) -> None:
+        """Add an event whose resource takes ``size`` bytes, drop those over the bounds, wake the readers."""
+        self._events.append((event, size))
+        self._count(size)
         self.end += 1
-        while len(self._events) > CAPACITY or (self._bytes > MAX_BYTES and len(self._events) > MIN_EVENTS):
-            self._bytes -= _size(self._events.popleft())
+        while len(self._events) > CAPACITY or (self.size > MAX_BYTES and len(self._events) > 1):
+            self.drop_oldest()
         if self._readers:
             self._readers.unpark_all()
+
+    def drop_oldest(self) -> bool:
+        """Drop the oldest event; False when only one is left."""
+        if len(self._events) < 2:
+            return False
+        self._count(-self._events.popleft()[1])
+        return True
+
+    def _count(self, change: int) -> None:
+        self.size += change
+        self._usage.count_history(change)
 
     def at(self, position: int) -> Event[Message]:
         """The event at a position that is still kept."""
         # Counted from the end, where readers usually are: a deque is slow in its middle.
-        return self._events[position - self.end]
+        return self._events[position - self.end][0]
 
     async def wait_beyond(self, position: int) -> None:
         """Wait until there is an event at ``position``."""
         while self.end <= position:
             await self._readers.park()
-
-
-def _size(event: Event[Message]) -> int:
-    # The old spec is the new one of the event before.
-    return event.resource.spec.ByteSize() if event.resource else 0

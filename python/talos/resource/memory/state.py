@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 
 from talos.resource.kind import Kind
 from talos.resource.memory.collection import Collection, MemoryWatch
+from talos.resource.memory.usage import Usage
 from talos.resource.query import ALL, Query
 from talos.resource.resource import EMPTY, Metadata, Phase, Resource
 from talos.resource.state import (
@@ -43,7 +44,10 @@ class MemoryState(State):
 
     def __init__(self, *, clock: Callable[[], int] = time.time_ns) -> None:
         self._clock = clock
-        self._collections: defaultdict[tuple[str, str], Collection] = defaultdict(Collection)
+        self.usage = Usage()
+        self._collections: defaultdict[tuple[str, str], Collection] = defaultdict(
+            lambda: Collection(self.usage)
+        )
         self._calls = 0
 
     @override

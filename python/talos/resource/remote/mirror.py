@@ -39,7 +39,7 @@ from talos.system.wakeup import Wakeup
 
 log = logging.getLogger(__name__)
 
-RETRY_SECONDS = 0.5
+RETRY_DELAY = 0.5
 """Seconds before a watch that ended is started again."""
 
 type Batch = Sequence[Event[Any]]
@@ -210,7 +210,7 @@ class _Copy:
                 self.resources = {}
             else:
                 self.resources.pop(id, None)
-            await trio.sleep(RETRY_SECONDS)
+            await trio.sleep(RETRY_DELAY)
 
     def _take(self, batch: Batch, id: str | None) -> None:
         # The first event of one resource's watch is how it is now.

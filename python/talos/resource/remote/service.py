@@ -66,7 +66,8 @@ class Verb(enum.Enum):
 class Access:
     """The target of a call: one resource, or with ``id`` None all of a type in a namespace.
 
-    ``owner`` is the name under which a call writes; those that read have none.
+    ``owner`` is the name under which a call writes; those that read have none. ``size`` are the bytes of
+    the resource that it brings.
     """
 
     verb: Verb
@@ -74,6 +75,7 @@ class Access:
     namespace: str
     id: str | None = None
     owner: str = ""
+    size: int = 0
 
 
 type Guard = Callable[[Call, Access], Awaitable[None]]
@@ -126,7 +128,14 @@ class _Handlers:
 
     async def create(self, request: state_pb2.CreateRequest, call: Call) -> state_pb2.CreateResponse:
         given = request.resource.metadata
-        kind = await self._admit(call, Verb.CREATE, given, id=given.id, owner=request.options.owner)
+        kind = await self._admit(
+            call,
+            Verb.CREATE,
+            given,
+            id=given.id,
+            owner=request.options.owner,
+            size=request.resource.ByteSize(),
+        )
         resource = resource_from_proto(kind, request.resource)
         with _StatusOfStateError():
             stored = await self._state.create(resource, owner=request.options.owner)
@@ -134,7 +143,14 @@ class _Handlers:
 
     async def update(self, request: state_pb2.UpdateRequest, call: Call) -> state_pb2.UpdateResponse:
         given = request.new_resource.metadata
-        kind = await self._admit(call, Verb.UPDATE, given, id=given.id, owner=request.options.owner)
+        kind = await self._admit(
+            call,
+            Verb.UPDATE,
+            given,
+            id=given.id,
+            owner=request.options.owner,
+            size=request.new_resource.ByteSize(),
+        )
         resource = resource_from_proto(kind, request.new_resource)
         phase: Phase | None = None
         if request.options.HasField("expected_phase"):
@@ -213,10 +229,18 @@ class _Handlers:
         )
 
     async def _admit(
-        self, call: Call, verb: Verb, target: "_Target", *, id: str | None = None, owner: str = ""
+        self,
+        call: Call,
+        verb: Verb,
+        target: "_Target",
+        *,
+        id: str | None = None,
+        owner: str = "",
+        size: int = 0,
     ) -> Kind[Message]:
         if self._guard is not None:
-            access = Access(verb=verb, type=target.type, namespace=target.namespace, id=id, owner=owner)
+            namespace = target.namespace
+            access = Access(verb=verb, type=target.type, namespace=namespace, id=id, owner=owner, size=size)
             await self._guard(call, access)
         kind = REGISTRY.get(target.type)
         if kind is None:

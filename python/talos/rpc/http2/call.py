@@ -7,29 +7,33 @@ from typing import override
 from talos.api.rpc import Code, RpcError
 from talos.rpc.http2.connection import Connection
 from talos.rpc.http2.frames import END_STREAM, ErrorCode, ProtocolError, make_reset
+from talos.rpc.http2.rules import check_trailers
 from talos.rpc.http2.stream import Stream, Waiting
+from talos.rpc.limits import SMALL_MESSAGE
 from talos.rpc.protocol import (
+    DEADLINE_EXCEEDED,
     REPLY_HEADERS,
     Headers,
+    Metadata,
+    Status,
     framed,
     make_headers,
     make_prefix,
     make_trailers,
     parse_timeout,
 )
-from talos.rpc.proxy.raw import DEADLINE_EXCEEDED, Metadata, Status
 
 STOPPING = Status(code=Code.UNAVAILABLE, message="the server is shutting down")
 
-_COPIED = 64 * 1024
-"""Bytes of the largest reply that is copied to be sent in one piece with its prefix."""
+NOT_READ = Status(code=Code.DEADLINE_EXCEEDED, message="the reply was not read in time")
 
 
 class ServerCall(Stream):
     """A call as its handler gets it; see :class:`talos.rpc.proxy.raw.RawCall`.
 
     ``cancel`` is set by the code that runs the handler, and called when the caller cancels or the
-    deadline passes. ``timeout`` is the text of the header, None without one.
+    deadline passes. ``timeout`` is the text of the header, None without one, and ``body`` the length
+    of the request, with its prefixes, if it was announced.
     """
 
     def __init__(
@@ -42,12 +46,15 @@ class ServerCall(Stream):
         metadata: Metadata,
         timeout: str | None,
         max_message: int,
+        body: int | None = None,
     ) -> None:
         super().__init__(connection, number, waiting, max_message=max_message)
+        self.body_left = body
         self.method = method
         self.metadata = metadata
         self.cancel: Callable[[], object] = _nothing
         self.ended = False
+        self.max_stall: float | None = None
         self.deadline: float | None = None
         self._headers_sent = False
         self._timer: asyncio.TimerHandle | None = None
@@ -63,22 +70,29 @@ class ServerCall(Stream):
     @override
     def take_headers(self, headers: Headers, *, ended: bool) -> None:
         """Trailers of a request have no use."""
-        if not ended:
-            raise ProtocolError("headers in the middle of a request")
+        check_request_trailers(headers, ended=ended)
 
     @override
     def end_with(self, failure: RpcError) -> None:
         """The caller has cancelled, or its connection has ended."""
         super().end_with(failure)
-        self._close()
+        self.close()
         self.cancel()
+
+    @override
+    def stall(self) -> None:
+        self._end(NOT_READ)
 
     def _expire(self) -> None:
-        self.finish(DEADLINE_EXCEEDED)
-        super().end_with(RpcError(Code.DEADLINE_EXCEEDED, DEADLINE_EXCEEDED.message))
+        self._end(DEADLINE_EXCEEDED)
+
+    def _end(self, status: Status) -> None:
+        self.finish(status)
+        super().end_with(RpcError(Code(status.code), status.message))
         self.cancel()
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Forget the call: it has ended."""
         self.ended = True
         self.connection.streams.pop(self.number, None)
         if self._timer is not None:
@@ -95,11 +109,11 @@ class ServerCall(Stream):
     async def send(self, message: bytes) -> None:
         """Send a reply, waiting while the caller does not read."""
         await self.send_headers(())
-        if len(message) <= _COPIED:
+        if len(message) <= SMALL_MESSAGE:
             await self.send_data(framed(message))
         else:
-            await self.send_data(make_prefix(message))
-            await self.send_data(message)
+            await self.send_data(make_prefix(message), max_stall=self.max_stall)
+            await self.send_data(message, max_stall=self.max_stall)
 
     def finish(self, status: Status) -> None:
         """End the call; nothing happens when it has ended."""
@@ -112,7 +126,15 @@ class ServerCall(Stream):
         if not self.received_all:
             # The caller need not send the rest of its request.
             self.connection.write(make_reset(self.number, ErrorCode.NO_ERROR))
-        self._close()
+            self.connection.abandon(self.number, self.body_left)
+        self.close()
+
+
+def check_request_trailers(headers: Headers, *, ended: bool) -> None:
+    """Refuse headers after those that a request began with, unless they are its trailers."""
+    if not ended:
+        raise ProtocolError("headers in the middle of a request")
+    check_trailers(headers)
 
 
 def _nothing() -> None:

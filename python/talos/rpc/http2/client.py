@@ -17,12 +17,23 @@ from talos.rpc.http2.frames import (
     make_frame,
     make_reset,
 )
+from talos.rpc.http2.rules import check_reply, check_trailers, parse_length
 from talos.rpc.http2.stream import Stream, Waiting
-from talos.rpc.limits import MAX_MESSAGE
-from talos.rpc.protocol import Headers, framed, make_headers, make_timeout, parse_metadata, parse_trailers
-from talos.rpc.proxy.raw import DEADLINE_EXCEEDED, Metadata, Status
+from talos.rpc.limits import MAX_MESSAGE, SMALL_MESSAGE
+from talos.rpc.port.limits import Shares
+from talos.rpc.protocol import (
+    DEADLINE_EXCEEDED,
+    Headers,
+    Metadata,
+    Status,
+    framed,
+    make_headers,
+    make_timeout,
+    parse_metadata,
+    parse_trailers,
+)
 
-FIRST_PAUSE, LAST_PAUSE = 0.02, 1.0
+FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 0.02, 1.0
 """Seconds between attempts to connect; short, so that a restarted daemon is found soon."""
 
 _CANCELLED = RpcError(Code.CANCELLED, "the call was cancelled")
@@ -41,12 +52,45 @@ class ClientCall(Stream):
         self.headers: Metadata | None = None
         self.status: Status | None = None
         self.timer: asyncio.TimerHandle | None = None
+        self._memory: Shares | None = None
+        self._payer = ""
+        self._held = 0
+
+    def charge(self, memory: Shares, payer: str, max_message: int) -> None:
+        """Bound the replies, and count large ones, from their first bytes on, for who will read them."""
+        self._memory, self._payer, self.max_message = memory, payer, max_message
+
+    @override
+    def expect(self, size: int) -> None:
+        if size > SMALL_MESSAGE and self._memory is not None and not self._held:
+            self._memory.take(self._payer, size)
+            self._held = size
+
+    def release(self) -> None:
+        """The last reply is held no more."""
+        if self._held and self._memory is not None:
+            self._memory.give_back(self._payer, self._held)
+            self._held = 0
 
     @override
     def take_headers(self, headers: Headers, *, ended: bool) -> None:
+        try:
+            self._take_headers(headers, ended=ended)
+        except RpcError as error:  # malformed metadata ends this call, and not the connection with all others
+            self.cancel(error)
+
+    def _take_headers(self, headers: Headers, *, ended: bool) -> None:
+        if self.headers is not None:
+            check_trailers(headers)
+            if not ended:
+                raise ProtocolError("headers in the middle of a reply")
+            self._close(parse_trailers(headers))
+            return
+        known = check_reply(headers)
         if ended:
             self._close(parse_trailers(headers))
-        else:
+        elif not known[":status"].startswith("1"):  # that of the reply is still to come
+            self.body_left = parse_length(known)
             self.headers = parse_metadata(headers)
             self.wake()
 
@@ -75,6 +119,7 @@ class ClientCall(Stream):
     def _reset(self) -> None:
         if not self.connection.closed:
             self.connection.write(make_reset(self.number, ErrorCode.CANCEL))
+            self.connection.abandon(self.number, self.body_left)
 
     def _close(self, status: Status) -> None:
         self.status = status
@@ -130,11 +175,8 @@ class ClientConnection(Connection):
         self._max_message = max_message
 
     @override
-    def begin_stream(self, number: int, headers: Headers) -> Stream | None:
-        del headers
-        if number > self.last or number % 2 == 0:
-            raise ProtocolError(f"stream {number} begun by the server")
-        return None  # the end of a cancelled call
+    def begin_stream(self, number: int, headers: Headers, *, ended: bool) -> Stream | None:
+        raise ProtocolError(f"stream {number} begun by the server")
 
     @property
     def usable(self) -> bool:
@@ -205,7 +247,7 @@ class Channel:
         raise NotImplementedError
 
     async def _connect(self) -> ClientConnection:
-        pause = FIRST_PAUSE
+        pause = FIRST_RETRY_DELAY
         # The failure of an attempt that began before this call says nothing of a server that came up since:
         # the kernel asks ever less often.
         is_older = self._attempt is not None
@@ -229,7 +271,7 @@ class Channel:
                     Code.UNAVAILABLE, f"failed to connect to {self._place}: {self._reason}"
                 )
             await self._waiting.sleep(pause)
-            pause = min(2 * pause, LAST_PAUSE)
+            pause = min(2 * pause, MAX_RETRY_DELAY)
 
     async def _try(self) -> None:
         try:

@@ -10,8 +10,6 @@ Everything here runs on asyncio's loop. Streams are used from asyncio or from tr
 import asyncio
 from typing import ClassVar, Protocol, cast
 
-import hpack
-
 from talos.api.rpc import RpcError
 from talos.rpc.http2.frames import (
     ACK,
@@ -28,6 +26,8 @@ from talos.rpc.http2.frames import (
     Kind,
     ProtocolError,
     Setting,
+    StreamClosedError,
+    check_priority,
     make_frame,
     make_settings,
     make_window_update,
@@ -37,6 +37,7 @@ from talos.rpc.http2.frames import (
     strip_priority,
 )
 from talos.rpc.http2.headers import NO_TABLE, HeaderDecoder, encode_headers
+from talos.rpc.http2.rules import count_body, parse_length
 from talos.rpc.protocol import Headers
 
 MAX_SENT_FRAME = 64 * 1024
@@ -46,15 +47,23 @@ _FLUSH_SIZE = 16 * 1024
 
 _PING_SIZE, _GOAWAY_SIZE = 8, 8
 
+MAX_REASON = 256
+"""Bytes of the reason that a peer gets for the end of its connection."""
+
+MAX_ABANDONED = 256
+"""Streams ended here before their peer had, whose late frames are ignored; so are those of earlier ones."""
+
 
 class Receiver(Protocol):
     """What a connection needs of its streams."""
 
     send_window: int
     received_all: bool
+    body_left: int | None
+    """Bytes that are to come of a body whose length was announced."""
 
     def take_headers(self, headers: Headers, *, ended: bool) -> None:
-        """Take further headers: the reply's, or trailers."""
+        """Take further headers: the reply's, or trailers. ProtocolError when they are malformed."""
         ...
 
     def feed(self, data: bytes, size: int) -> None:
@@ -105,18 +114,25 @@ class Connection(asyncio.Protocol):
         self._decoder = HeaderDecoder(bounds.headers)
         self._encoded_before = False
         self._rest = b""
-        self._greeted = not self.expected
+        self._greeted = False
+        self._has_gaps = False
+        self._abandoned: dict[int, int | None] = {}
+        self._forgotten = 0
+        self._is_waking = False
         self._block: tuple[int, int, bytes] | None = None
         self._unsent: list[bytes] = []
 
     # What subclasses do.
 
-    def begin_stream(self, number: int, headers: Headers) -> Receiver | None:
-        """The peer sends headers of no open stream; None when there is nothing to receive."""
+    def begin_stream(self, number: int, headers: Headers, *, ended: bool) -> Receiver | None:
+        """The peer begins a stream above ``last``, all of which it may have sent; None when it is refused."""
         raise NotImplementedError
 
-    def measure(self, kind: int, flags: int, size: int) -> None:
+    def measure(self, kind: int, flags: int, number: int, size: int) -> None:
         """Count a frame; ProtocolError when there are too many of its kind."""
+
+    def take_late_headers(self, headers: Headers, *, ended: bool) -> None:
+        """Look at headers of a stream that was ended here, which are ignored."""
 
     def greet(self) -> None:
         """The peer has sent its settings."""
@@ -129,7 +145,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the preface and the settings."""
         self.transport = cast("asyncio.Transport", transport)
-        self.transport.write(self.greeting + make_settings(self.bounds))
+        self.transport.write(self.greeting + make_settings(self.bounds, is_client=not self.expected))
 
     def data_received(self, data: bytes) -> None:
         """Process received data."""
@@ -139,11 +155,9 @@ class Connection(asyncio.Protocol):
             data = self._rest + data
         try:
             self._rest = data[self._take_all(data) :]
-        except (ProtocolError, hpack.HPACKError, ValueError, IndexError) as error:
-            # For some malformed input hpack raises plain errors, not its own.
+        except ProtocolError as error:
             self._rest = b""
-            code = error.code if isinstance(error, ProtocolError) else ErrorCode.PROTOCOL_ERROR
-            self.fail(f"HTTP/2 protocol error: {error or type(error).__name__}", code)
+            self.fail(f"HTTP/2 protocol error: {error}", error.code)
 
     def pause_writing(self) -> None:
         """The peer does not read."""
@@ -168,9 +182,7 @@ class Connection(asyncio.Protocol):
         """Take all complete frames; returns where the incomplete one begins."""
         position, size = 0, len(data)
         if not self._greeted:
-            if not data.startswith(self.expected[:size]):
-                raise ProtocolError("no preface")
-            if size < len(self.expected):
+            if not self._check_greeting(data):
                 return 0
             self._greeted, position = True, len(self.expected)
         while size - position >= HEAD.size:
@@ -180,12 +192,25 @@ class Connection(asyncio.Protocol):
             end = position + HEAD.size + length
             if end > size:
                 break
-            self.measure(kind, flags, length)
-            self._take(kind, flags, number & MAX_WINDOW, data[position + HEAD.size : end])
+            number &= MAX_WINDOW
+            self.measure(kind, flags, number, length)
+            self._take(kind, flags, number, data[position + HEAD.size : end])
             if self.closed:
                 return size
             position = end
         return position
+
+    def _check_greeting(self, data: bytes) -> bool:
+        """Whether the preface has arrived and settings begin; ProtocolError for anything else (3.4)."""
+        size = len(self.expected)
+        if not data.startswith(self.expected[: len(data)]):
+            raise ProtocolError("no preface")
+        if len(data) < size + HEAD.size:
+            return False
+        _, _, kind, flags, _ = HEAD.unpack_from(data, size)
+        if kind != Kind.SETTINGS or flags & ACK:
+            raise ProtocolError("no settings after the preface")
+        return True
 
     def _check_size(self, kind: int, length: int) -> None:
         """Refuse a frame by the length that it announces, before it has arrived."""
@@ -203,7 +228,7 @@ class Connection(asyncio.Protocol):
             case Kind.DATA:
                 self._take_data(flags, number, payload)
             case Kind.HEADERS:
-                self._take_headers(flags, number, flags, strip_priority(flags, payload))
+                self._take_headers(flags, number, flags, strip_priority(flags, number, payload))
             case Kind.CONTINUATION:
                 self._take_continuation(flags, number, payload)
             case Kind.WINDOW_UPDATE:
@@ -214,13 +239,17 @@ class Connection(asyncio.Protocol):
                 raise ProtocolError("a push")
             case Kind.SETTINGS | Kind.PING | Kind.GOAWAY:
                 self._take_control(kind, flags, number, payload)
+            case Kind.PRIORITY:
+                check_priority(number, payload)  # it means nothing any more
             case _:
-                pass  # a priority, which means nothing any more, or what is unknown and to be ignored
+                pass  # what is unknown is to be ignored
 
     def _take_reset(self, number: int, code: int) -> None:
         if (stream := self._find(number)) is not None:
             del self.streams[number]
             stream.reset(code)
+        else:
+            self._abandoned.pop(number, None)
 
     def _take_control(self, kind: int, flags: int, number: int, payload: bytes) -> None:
         """A frame of the whole connection."""
@@ -231,6 +260,8 @@ class Connection(asyncio.Protocol):
                 self._take_settings(payload)
             elif payload:
                 raise FrameSizeError("an acknowledgement with settings")
+            else:
+                self._decoder.drop_table()
         elif kind == Kind.PING:
             if len(payload) != _PING_SIZE:
                 raise FrameSizeError("a ping of a wrong size")
@@ -248,6 +279,36 @@ class Connection(asyncio.Protocol):
             raise ProtocolError(f"a frame of stream {number}, which has not begun")
         return stream
 
+    def abandon(self, number: int, body_left: int | None = None) -> None:
+        """End a stream here whose peer has not ended it: what it sends until it notices is ignored."""
+        self._abandoned[number] = body_left
+        if len(self._abandoned) > MAX_ABANDONED:
+            oldest = next(iter(self._abandoned))
+            del self._abandoned[oldest]
+            self._forgotten = max(self._forgotten, oldest)
+
+    def _check_abandoned(self, number: int) -> None:
+        """Refuse frames of a stream that is not open, unless it was ended here."""
+        if not (0 < number <= self.last and number & 1):
+            raise ProtocolError(f"a frame of stream {number}, which has not begun")
+        if number not in self._abandoned and number > self._forgotten:
+            raise StreamClosedError(f"a frame of stream {number}, which its sender has ended")
+
+    def _take_late_data(self, number: int, size: int, *, ended: bool) -> None:
+        self._check_abandoned(number)
+        if (left := self._abandoned.get(number)) is not None:
+            self._abandoned[number] = count_body(left, size, ended=ended)
+        if ended:
+            self._abandoned.pop(number, None)
+
+    def _take_late_headers(self, number: int, headers: Headers, *, ended: bool) -> None:
+        if self._has_gaps and number not in self._abandoned and number & 1:
+            raise ProtocolError(f"stream {number} begins after a later one")
+        self._check_abandoned(number)
+        self.take_late_headers(headers, ended=ended)
+        if ended:
+            self._abandoned.pop(number, None)
+
     def _take_continuation(self, flags: int, number: int, payload: bytes) -> None:
         if self._block is None or self._block[0] != number:
             raise ProtocolError("a continuation of nothing")
@@ -259,11 +320,17 @@ class Connection(asyncio.Protocol):
         self._receive_window -= size
         if self._receive_window < 0:
             raise FlowControlError("more data than the connection's window allows")
-        if (stream := self._find(number)) is not None:
-            if stream.received_all:
-                raise ProtocolError("data after the end of its stream")
-            stream.feed(strip_padding(flags, payload), size)
-            if flags & END_STREAM:
+        data, ended = strip_padding(flags, payload), bool(flags & END_STREAM)
+        stream = self.streams.get(number)
+        if stream is None:
+            self._take_late_data(number, len(data), ended=ended)
+        elif stream.received_all:
+            raise StreamClosedError("data after the end of its stream")
+        else:
+            if stream.body_left is not None:
+                stream.body_left = count_body(stream.body_left, len(data), ended=ended)
+            stream.feed(data, size)
+            if ended:
                 stream.feed_end()
         self.grant()
 
@@ -282,19 +349,27 @@ class Connection(asyncio.Protocol):
             self._block = (number, first, block)
             return
         self._block = None
-        headers = self._decoder.decode(block)
+        headers, ended = self._decoder.decode(block), bool(first & END_STREAM)
         stream = self.streams.get(number)
-        if stream is None:
-            stream = self.begin_stream(number, headers)
-        elif stream.received_all:
-            raise ProtocolError("headers after the end of their stream")
+        if stream is not None:
+            if stream.received_all:
+                raise StreamClosedError("headers after the end of their stream")
+            stream.take_headers(headers, ended=ended)
+        elif number <= self.last:
+            self._take_late_headers(number, headers, ended=ended)
         else:
-            stream.take_headers(headers, ended=bool(first & END_STREAM))
-        if stream is not None and first & END_STREAM:
+            self._has_gaps = self._has_gaps or number > self.last + 2
+            stream = self.begin_stream(number, headers, ended=ended)
+            if stream is None and not ended:
+                self.abandon(number, parse_length(dict(headers)))
+        if stream is not None and ended:
+            if stream.body_left:
+                raise ProtocolError("a body that was announced is missing")
             stream.feed_end()
 
     def _take_settings(self, payload: bytes) -> None:
-        for name, value in parse_settings(payload):
+        # Of a setting that is repeated the last value is what counts: each change goes to every stream.
+        for name, value in dict(parse_settings(payload)).items():
             if name == Setting.INITIAL_WINDOW_SIZE:
                 change, self.stream_window = value - self.stream_window, value
                 for stream in self.streams.values():
@@ -303,6 +378,8 @@ class Connection(asyncio.Protocol):
                 self.max_frame = min(value, MAX_SENT_FRAME)
             elif name == Setting.MAX_CONCURRENT_STREAMS:
                 self.max_streams = value
+            elif name == Setting.ENABLE_PUSH and value and not self.expected:
+                raise ProtocolError("a server that enables pushes")
         self.write(make_frame(Kind.SETTINGS, ACK, 0, b""))
         self.greet()
         self._wake_writers()
@@ -318,6 +395,13 @@ class Connection(asyncio.Protocol):
             stream.wake_writer()
 
     def _wake_writers(self) -> None:
+        """Let all senders check the windows, once in a round of the loop however often these are opened."""
+        if not self._is_waking and self.streams:
+            self._is_waking = True
+            self.loop.call_soon(self._wake_all)
+
+    def _wake_all(self) -> None:
+        self._is_waking = False
         for stream in tuple(self.streams.values()):
             stream.wake_writer()
 
@@ -365,7 +449,7 @@ class Connection(asyncio.Protocol):
 
     def fail(self, reason: str, code: int) -> None:
         """End a connection because of the peer's protocol error."""
-        payload = self.last.to_bytes(4) + code.to_bytes(4) + reason.encode()[:256]
+        payload = self.last.to_bytes(4) + code.to_bytes(4) + reason.encode()[:MAX_REASON]
         self.write(make_frame(Kind.GOAWAY, 0, 0, payload))
         self.close()
 

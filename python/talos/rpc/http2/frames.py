@@ -52,9 +52,11 @@ class ErrorCode:
     NO_ERROR: Final = 0
     PROTOCOL_ERROR: Final = 1
     FLOW_CONTROL_ERROR: Final = 3
+    STREAM_CLOSED: Final = 5
     FRAME_SIZE_ERROR: Final = 6
     REFUSED_STREAM: Final = 7
     CANCEL: Final = 8
+    COMPRESSION_ERROR: Final = 9
     ENHANCE_YOUR_CALM: Final = 11
 
 
@@ -74,6 +76,18 @@ class FrameSizeError(ProtocolError):
     """A frame has a size that its kind can't have."""
 
     code = ErrorCode.FRAME_SIZE_ERROR
+
+
+class StreamClosedError(ProtocolError):
+    """A frame comes after its sender has ended the stream."""
+
+    code = ErrorCode.STREAM_CLOSED
+
+
+class CompressionError(ProtocolError):
+    """A header block can't be decoded, or leaves the table other than it was agreed."""
+
+    code = ErrorCode.COMPRESSION_ERROR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,10 +132,11 @@ def make_window_update(stream: int, size: int) -> bytes:
     return make_frame(Kind.WINDOW_UPDATE, 0, stream, size.to_bytes(4))
 
 
-def make_settings(bounds: Bounds) -> bytes:
+def make_settings(bounds: Bounds, *, is_client: bool = False) -> bytes:
     """What a connection announces at its beginning: its settings and its window."""
     values = (
         (Setting.HEADER_TABLE_SIZE, 0),
+        *(((Setting.ENABLE_PUSH, 0),) if is_client else ()),
         (Setting.MAX_CONCURRENT_STREAMS, bounds.streams),
         (Setting.INITIAL_WINDOW_SIZE, bounds.stream_window),
         (Setting.MAX_FRAME_SIZE, bounds.frame),
@@ -162,11 +177,22 @@ def strip_padding(flags: int, payload: bytes) -> bytes:
     return payload[1 : len(payload) - payload[0]]
 
 
-def strip_priority(flags: int, payload: bytes) -> bytes:
+def strip_priority(flags: int, stream: int, payload: bytes) -> bytes:
     """A block of headers without padding and the priority before it, which is deprecated and ignored."""
     payload = strip_padding(flags, payload)
     if not flags & PRIORITY:
         return payload
     if len(payload) < _PRIORITY_SIZE:
         raise FrameSizeError("headers too short for their priority")
+    check_priority(stream, payload[:_PRIORITY_SIZE])
     return payload[_PRIORITY_SIZE:]
+
+
+def check_priority(stream: int, payload: bytes) -> None:
+    """Refuse a priority of the connection, of a wrong size, or of a stream that depends on itself."""
+    if not stream:
+        raise ProtocolError("a priority of no stream")
+    if len(payload) != _PRIORITY_SIZE:
+        raise FrameSizeError("a priority of a wrong size")
+    if int.from_bytes(payload[:4]) & MAX_WINDOW == stream:
+        raise ProtocolError("a stream that depends on itself")

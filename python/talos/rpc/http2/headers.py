@@ -7,6 +7,7 @@ received our settings.
 
 import hpack
 
+from talos.rpc.http2.frames import CompressionError
 from talos.rpc.protocol import Headers
 
 NO_TABLE = b"\x20"
@@ -14,7 +15,7 @@ NO_TABLE = b"\x20"
 
 _KNOWN = 512
 """Blocks that are cached; the cache is cleared when it is full."""
-_LONGEST = 2048
+_MAX_CACHED = 2048
 """Bytes of the largest block that is cached, and of its list as HPACK counts: with 32 for every
 pair. It is less than any connection's bound."""
 
@@ -55,7 +56,7 @@ def _length(number: int) -> bytes:
 
 
 def _remember[K, V](cache: dict[K, V], key: K, value: V, block: bytes, headers: Headers) -> None:
-    if len(block) <= _LONGEST and sum(len(pair[0]) + len(pair[1]) + 32 for pair in headers) <= _LONGEST:
+    if len(block) <= _MAX_CACHED and sum(len(pair[0]) + len(pair[1]) + 32 for pair in headers) <= _MAX_CACHED:
         if len(cache) >= _KNOWN:
             cache.clear()
         cache[key] = value
@@ -67,13 +68,27 @@ class HeaderDecoder:
     def __init__(self, max_list: int) -> None:
         self._decoder = hpack.Decoder(max_header_list_size=max_list)
 
+    def drop_table(self) -> None:
+        """The peer has agreed to have no table.
+
+        When there is something in it, the peer's next block begins with this change (RFC 9113, 4.3.1). A peer
+        without a table of its own may never mention it.
+        """
+        self._decoder.max_allowed_table_size = 0
+        if not self._decoder.header_table.dynamic_entries:
+            self._decoder.header_table_size = 0
+
     def decode(self, block: bytes) -> Headers:
-        """The headers of a block; HPACKError when it is none."""
+        """The headers of a block; CompressionError when it is none, without a word of what is in it."""
         # With a table, what a block means depends on those before it, and it may change the table.
         is_alone = not self._decoder.header_table_size and block[:1] and block[0] & 0xE0 != _TABLE_SIZE
         if is_alone and (known := _decoded.get(block)) is not None:
             return known
-        pairs = self._decoder.decode(block, raw=True)
+        try:
+            pairs = self._decoder.decode(block, raw=True)
+        except (hpack.HPACKError, ValueError, IndexError) as error:
+            # For some malformed input hpack raises plain errors. Their texts have the block in them.
+            raise CompressionError(f"headers that can't be decoded: {type(error).__name__}") from None
         headers = tuple(
             (bytes(pair[0]).decode("latin-1"), bytes(pair[1]).decode("latin-1")) for pair in pairs
         )

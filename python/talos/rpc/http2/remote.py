@@ -91,8 +91,8 @@ class RemoteConnection(ClientConnection):
         super().connection_made(transport)
 
     @override
-    def measure(self, kind: int, flags: int, size: int) -> None:
-        self._meter.count(kind, flags, size)
+    def measure(self, kind: int, flags: int, number: int, size: int) -> None:
+        self._meter.count(kind, flags, number, size)
 
     @override
     def data_received(self, data: bytes) -> None:

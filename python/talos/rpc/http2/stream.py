@@ -55,6 +55,7 @@ class Stream(Receiver):
         self.send_window = connection.stream_window
         self.connection = connection
         self.received_all = False
+        self.body_left: int | None = None
         self.failure: RpcError | None = None
         self.max_message = max_message
         self._waiting = waiting
@@ -137,7 +138,9 @@ class Stream(Receiver):
                         Code.RESOURCE_EXHAUSTED,
                         f"grpc: received message larger than max ({size} vs. {self.max_message})",
                     )
-                if held >= PREFIX + size:
+                if held < PREFIX + size:
+                    self.expect(size)
+                else:
                     message = bytes(memoryview(self._buffer)[PREFIX : PREFIX + size])
                     del self._buffer[: PREFIX + size]
                     if len(self._buffer) < self._window // 2:
@@ -150,6 +153,9 @@ class Stream(Receiver):
             if self.received_all:
                 raise RpcError(Code.INTERNAL, "the stream ended in the middle of a message")
             await self.wait()
+
+    def expect(self, size: int) -> None:
+        """Note that the next message has this size and is not complete; RpcError when it must not come."""
 
     def _grant(self) -> None:
         """Open the window by what its reader has taken."""
@@ -178,22 +184,33 @@ class Stream(Receiver):
         connection.write(make_frame(Kind.DATA, END_STREAM if last else 0, self.number, data))
         return True
 
-    async def send_data(self, data: bytes, *, last: bool = False) -> None:
-        """Send data, waiting while the peer does not read."""
+    def stall(self) -> None:
+        """End the stream: its peer has not read for as long as it may."""
+
+    async def send_data(self, data: bytes, *, last: bool = False, max_stall: float | None = None) -> None:
+        """Send data, waiting while the peer does not read, at most ``max_stall`` seconds for each part."""
         if self.try_send(data, last=last):
             return
         connection, position = self.connection, 0
+        stalled: float | None = None
         while position < len(data):
             if self.failure is not None:
                 raise self.failure
             room = min(self.send_window, connection.send_window, connection.max_frame)
             if room <= 0 or connection.paused:
                 event = self._writer = self._waiting.event()
+                timer: asyncio.TimerHandle | None = None
+                if max_stall is not None:
+                    stalled = connection.loop.time() if stalled is None else stalled
+                    timer = connection.loop.call_at(stalled + max_stall, self.stall)
                 try:
                     await event.wait()
                 finally:
                     self._writer = None
+                    if timer is not None:
+                        timer.cancel()
                 continue
+            stalled = None
             part = data[position : position + room]
             position += len(part)
             self.send_window -= len(part)

@@ -1,7 +1,7 @@
-"""TLS that tells a client why its handshake fails.
+"""TLS that shows a client why its handshake fails.
 
 asyncio closes the connection and drops the alert that OpenSSL has for the client, which then
-can't tell a certificate that is not accepted from a node that is going down.
+can't distinguish a certificate that is not accepted from a node that is going down.
 """
 
 # The type stubs know few of the methods that asyncio's TLS consists of, and whole seconds only.
@@ -16,7 +16,7 @@ from typing import override
 
 from talos.rpc.port.limits import Limits
 
-ALERT_TIME = 1.0
+ALERT_TIMEOUT = 1.0
 """Seconds that a client has to close the connection after an alert."""
 
 
@@ -60,7 +60,7 @@ class AlertingProtocol(asyncio.sslproto.SSLProtocol):
             with suppress(OSError):
                 self._transport.write_eof()
             self._wakeup_waiter(handshake_exc)
-            self._loop.call_later(ALERT_TIME, self._on_handshake_complete, handshake_exc)
+            self._loop.call_later(ALERT_TIMEOUT, self._on_handshake_complete, handshake_exc)
         else:
             super()._on_handshake_complete(self._failure or handshake_exc)
 

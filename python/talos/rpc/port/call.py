@@ -8,18 +8,22 @@ from talos.api.methods import max_request
 from talos.api.rpc import Code, RpcError
 from talos.rpc.http2.call import ServerCall
 from talos.rpc.http2.connection import Connection
+from talos.rpc.http2.rules import parse_length
 from talos.rpc.http2.stream import ASYNCIO
 from talos.rpc.port.limits import Shares
 from talos.rpc.port.request import parse_authority, parse_request_metadata
 from talos.rpc.port.tls import Client
-from talos.rpc.protocol import PREFIX
-from talos.rpc.proxy.raw import Peer
+from talos.rpc.protocol import PREFIX, Peer
 
 ARRIVAL = 10.0
 """Seconds within which a call's first request arrives."""
 
 ARRIVAL_RATE = 64 * 1024
 """Bytes for which a large request has another second."""
+
+
+MAX_STALL = 60.0
+"""Seconds for which a client may leave the rest of a large reply unread; smaller ones cost little."""
 
 
 class PortCall(ServerCall):
@@ -44,7 +48,9 @@ class PortCall(ServerCall):
             metadata=parse_request_metadata(pairs),
             timeout=headers.get("grpc-timeout"),
             max_message=max_request(method),
+            body=parse_length(headers),
         )
+        self.max_stall = MAX_STALL
         self.authority = authority
         self._client = client
         self._memory = memory

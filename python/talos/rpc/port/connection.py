@@ -9,6 +9,7 @@ from functools import partial
 from typing import cast, override
 
 from talos.api.rpc import RpcError
+from talos.rpc.http2.call import check_request_trailers
 from talos.rpc.http2.connection import Connection
 from talos.rpc.http2.frames import (
     END_STREAM,
@@ -18,15 +19,15 @@ from talos.rpc.http2.frames import (
     ProtocolError,
     make_reset,
 )
+from talos.rpc.http2.rules import check_request
 from talos.rpc.port.addresses import format_address
 from talos.rpc.port.call import PortCall
 from talos.rpc.port.frames import FrameMeter
 from talos.rpc.port.limits import MAX_FRAME, Limits, Shares
 from talos.rpc.port.refusals import Refusals
-from talos.rpc.port.request import check_headers, refuse
+from talos.rpc.port.request import refuse
 from talos.rpc.port.tls import Client, RefusedError
-from talos.rpc.protocol import REPLY_HEADERS, Headers, make_trailers
-from talos.rpc.proxy.raw import Status
+from talos.rpc.protocol import REPLY_HEADERS, Headers, Status, make_trailers
 from talos.rpc.status import to_rpc_error
 from talos.system.logging import Log
 
@@ -147,8 +148,8 @@ class PortConnection(Connection):
     # What the client does.
 
     @override
-    def measure(self, kind: int, flags: int, size: int) -> None:
-        self._meter.count(kind, flags, size)
+    def measure(self, kind: int, flags: int, number: int, size: int) -> None:
+        self._meter.count(kind, flags, number, size)
 
     @override
     def greet(self) -> None:
@@ -158,33 +159,35 @@ class PortConnection(Connection):
 
     @override
     def retire(self, last: int) -> None:
-        self.close()
+        self.drain()
 
     @override
-    def begin_stream(self, number: int, headers: Headers) -> PortCall | None:
+    def take_late_headers(self, headers: Headers, *, ended: bool) -> None:
+        check_request_trailers(headers, ended=ended)
+
+    @override
+    def begin_stream(self, number: int, headers: Headers, *, ended: bool) -> PortCall | None:
         if number % 2 == 0:
             raise ProtocolError("a stream of the server's kind")
-        if number <= self.last:
-            self._meter.control.count()
-            return None  # trailers of a call that has ended here
         self.last = number
-        known = check_headers(headers)
+        known = check_request(headers)
         is_full = len(self.streams) >= self._limits.streams or len(self._running) >= 2 * self._limits.streams
         if is_full or self._draining:
             self._meter.resets.count()
             self.write(make_reset(number, ErrorCode.REFUSED_STREAM))
             return None
         if (refusal := refuse(known)) is not None:
-            self._answer(number, refusal)
+            self._answer(number, refusal, ended=ended)
             return None
         try:
             call = PortCall(self, number, known, pairs=headers, client=self.client, memory=self._memory)
         except RpcError as error:
-            self._answer(number, REPLY_HEADERS + make_trailers(Status.of(error)))
+            self._answer(number, REPLY_HEADERS + make_trailers(Status.of(error)), ended=ended)
             return None
         try:
             self._shared_calls.take(self.client.key, 1)
         except RpcError as error:
+            call.received_all = ended
             call.finish(Status.of(error))
             return None
         self._calls += 1
@@ -197,10 +200,11 @@ class PortConnection(Connection):
         task.add_done_callback(partial(self._end_call, call))
         return call
 
-    def _answer(self, number: int, headers: Headers) -> None:
+    def _answer(self, number: int, headers: Headers, *, ended: bool) -> None:
         """Answer a request that does not become a call; the client need not send the rest of it."""
         self.write_headers(number, headers, END_STREAM)
-        self.write(make_reset(number, ErrorCode.NO_ERROR))
+        if not ended:
+            self.write(make_reset(number, ErrorCode.NO_ERROR))
 
     async def _serve(self, call: PortCall) -> None:
         try:
@@ -250,12 +254,12 @@ class PortConnection(Connection):
 
     @override
     def overflow(self) -> None:
-        self._refusals.note(self._address(), "it sends requests without reading the answers")
+        self._refusals.record(self._address(), "it sends requests without reading the answers")
         self.abort()
 
     @override
     def fail(self, reason: str, code: int) -> None:
-        self._refusals.note(self._address(), reason)
+        self._refusals.record(self._address(), reason)
         self._cancel_calls()
         super().fail(reason, code)
 
@@ -266,7 +270,7 @@ class PortConnection(Connection):
             await self.ended.wait()
 
     def _refuse(self, reason: str) -> None:
-        self._refusals.note(self._address(), reason)
+        self._refusals.record(self._address(), reason)
         self._cancel_calls()
         self.close()
 

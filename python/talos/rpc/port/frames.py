@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from talos.rpc.http2.frames import END_HEADERS, ErrorCode, Kind, ProtocolError
-from talos.rpc.port.limits import CONTROL_FRAMES_PER_SECOND, RESETS_PER_SECOND
+from talos.rpc.port.limits import CONTROL_FRAMES_PER_SECOND, RESETS_PER_SECOND, SETTINGS_PER_SECOND
 
 
 class FloodError(ProtocolError):
@@ -40,16 +40,21 @@ class FrameMeter:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.resets = _Rate(RESETS_PER_SECOND, "cancelled calls", clock)
+        self.settings = _Rate(SETTINGS_PER_SECOND, "settings", clock)
         self.control = _Rate(CONTROL_FRAMES_PER_SECOND, "control frames", clock)
 
-    def count(self, kind: int, flags: int, size: int) -> None:
-        """Count a frame that has arrived."""
+    def count(self, kind: int, flags: int, number: int, size: int) -> None:
+        """Count a frame that has arrived; a window of the connection concerns all of its streams."""
         match kind:
-            case Kind.DATA | Kind.WINDOW_UPDATE if size:
+            case Kind.DATA if size:
+                pass
+            case Kind.WINDOW_UPDATE if number:
                 pass
             case Kind.HEADERS | Kind.CONTINUATION if size or flags & END_HEADERS:
                 pass
             case Kind.RST_STREAM:
                 self.resets.count()
+            case Kind.SETTINGS if size:
+                self.settings.count()
             case _:
                 self.control.count()

@@ -14,8 +14,11 @@ MAX_FRAME = 16 * 1024
 RESETS_PER_SECOND = 200
 """Calls that a client may cancel, on average; more than that is an attack (rapid reset)."""
 
+SETTINGS_PER_SECOND = 100
+"""Frames with settings, each of which may change the window of every stream. Clients send one or two."""
+
 CONTROL_FRAMES_PER_SECOND = 10_000
-"""Frames that carry neither a request nor its data: pings, settings, priorities, empty data."""
+"""Frames that carry neither a request nor its data: pings, priorities, empty data, its window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from talos.rpc.port.limits import TLS_BUFFER, Limits, Shares
 from talos.rpc.port.pending import KnownNetworks, Pending
 from talos.rpc.port.refusals import Refusals
 from talos.rpc.port.tls import Client, RefusedError, anchors_of, check_client, describe
-from talos.rpc.proxy.raw import Peer
+from talos.rpc.protocol import Peer
 from talos.system.kernel import trim_heap
 from talos.system.logging import Log
 
@@ -114,7 +114,7 @@ class TlsListener:
             if client.expires is None or (now <= client.expires and client.anchor in accepted):
                 continue
             reason = "expired" if now > client.expires else "comes from a CA that is not accepted any more"
-            self._refusals.note(client.peer.address, f"the client certificate {reason}")
+            self._refusals.record(client.peer.address, f"the client certificate {reason}")
             connection.abort()
 
     async def _sweep(self) -> None:
@@ -146,7 +146,7 @@ class TlsListener:
         context = self._context()
         if context is None:
             connected.close()
-            self._refusals.note(peer, "no certificate yet")
+            self._refusals.record(peer, "no certificate yet")
             return
         has_begun = False
         try:
@@ -184,7 +184,7 @@ class TlsListener:
             timer.cancel()
             self._silent.remove(entry)
         if reason:
-            self._refusals.note(peer, reason)
+            self._refusals.record(peer, reason)
         return not reason
 
     def _make_connection(self, context: ssl.SSLContext, network: str, peer: str) -> PortConnection:
@@ -236,7 +236,7 @@ class TlsListener:
             handshake.cancel()
             self._handshakes.remove(entry)
         if handshake.cancelled():
-            self._refusals.note(peer, "made room for other connections")
+            self._refusals.record(peer, "made room for other connections")
             return False
         error = handshake.exception()
         if error is not None and not isinstance(error, OSError):
@@ -257,7 +257,7 @@ class TlsListener:
         except OSError as error:
             # A connection closed without a handshake is a health check, every few seconds.
             if (reason := describe(error)) is not None:
-                self._refusals.note(peer, reason)
+                self._refusals.record(peer, reason)
             await tls.gone.wait()
             raise
         finally:

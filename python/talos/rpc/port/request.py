@@ -1,44 +1,23 @@
-"""The headers of a request from the network: HTTP/2's rules for them, gRPC's, and ours for metadata."""
+"""The headers of a request from the network: gRPC's rules for them, and ours for metadata."""
 
 import re
 from collections.abc import Iterable, Mapping
 
 from talos.api.rpc import Code, RpcError
-from talos.rpc.http2.frames import ProtocolError
-from talos.rpc.protocol import Headers, make_trailers, parse_metadata
-from talos.rpc.proxy.raw import RECEIVED_LIMIT, Metadata, Status, check_size, is_transport_key
+from talos.rpc.protocol import (
+    Headers,
+    Metadata,
+    Status,
+    check_size,
+    is_transport_key,
+    make_trailers,
+    parse_metadata,
+)
+from talos.rpc.proxy.raw import RECEIVED_LIMIT
 
 _MAX_AUTHORITY = 300
 _KEY = re.compile(r"[0-9a-z_.\-]+")
 _VALUE = re.compile(r"[ -~]*")
-_NAME = re.compile(r":?[!-9;-@\[-~]+")
-"""Visible ASCII without capitals and, after the first character, without a colon."""
-_BROKEN_VALUE = re.compile(r"[\0\r\n]|^[ \t]|[ \t]\Z")
-_REQUIRED = frozenset({":method", ":scheme", ":path"})
-_PSEUDO = _REQUIRED | {":authority"}
-_OF_CONNECTIONS = frozenset({"connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade"})
-
-
-def check_headers(headers: Headers) -> dict[str, str]:
-    """The headers by name; ProtocolError when RFC 9113 (8.2, 8.3) does not allow them in a request."""
-    known: dict[str, str] = {}
-    is_regular = False
-    for name, value in headers:
-        if not _NAME.fullmatch(name) or _BROKEN_VALUE.search(value):
-            raise ProtocolError(f"illegal characters in the header {name[:64]!r}")
-        if not name.startswith(":"):
-            is_regular = True
-            if name in _OF_CONNECTIONS or (name == "te" and value.lower() != "trailers"):
-                raise ProtocolError(f"the header {name} belongs to a connection")
-        elif is_regular or name in known or name not in _PSEUDO:
-            raise ProtocolError(f"the header {name[:64]} is unknown, repeated or out of order")
-        known[name] = value
-    if not known.keys() >= _REQUIRED or not known[":path"]:
-        raise ProtocolError("a request without method, scheme or path")
-    host = known.get("host", known.get(":authority"))
-    if host is None or known.get(":authority", host) != host:
-        raise ProtocolError("a request with no :authority, or with a host that differs from it")
-    return known
 
 
 def refuse(headers: Mapping[str, str]) -> Headers | None:

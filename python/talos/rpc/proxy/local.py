@@ -3,13 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from talos.api.methods import StreamKind, max_request, stream_kind
+from talos.api.methods import StreamKind, max_reply, max_request, stream_kind
 from talos.api.rpc import Code, RpcError
 from talos.rpc.http2.call import ServerCall
 from talos.rpc.http2.client import Channel, ClientCall, LocalChannel, NotConnectedError
+from talos.rpc.http2.local_limits import LocalLimits
 from talos.rpc.http2.server import LocalServer
 from talos.rpc.http2.stream import ASYNCIO
-from talos.rpc.proxy.raw import FORWARDED_LIMIT, Metadata, RawCall, Status, check_size, receive_one
+from talos.rpc.port.limits import Shares
+from talos.rpc.protocol import Metadata, Status, check_size
+from talos.rpc.proxy.raw import FORWARDED_LIMIT, RawCall, receive_one
 from talos.rpc.status import to_rpc_error
 from talos.system.logging import Log
 
@@ -21,7 +24,7 @@ def open_local(path: str) -> LocalChannel:
     return LocalChannel(path, ASYNCIO)
 
 
-def make_server(handler: CallHandler, log: Log) -> LocalServer:
+def make_server(handler: CallHandler, log: Log, limits: LocalLimits | None = None) -> LocalServer:
     """A server that gives every call to one handler."""
     loop = asyncio.get_running_loop()
 
@@ -35,13 +38,16 @@ def make_server(handler: CallHandler, log: Log) -> LocalServer:
     def begin(call: ServerCall) -> None:
         call.cancel = loop.create_task(run(call)).cancel
 
-    return LocalServer(begin, ASYNCIO, max_request)
+    return LocalServer(begin, ASYNCIO, max_request, log, limits)
 
 
-async def forward(call: RawCall, channel: Channel, metadata: Metadata, *, to: str) -> Status:
+async def forward(
+    call: RawCall, channel: Channel, metadata: Metadata, *, to: str, memory: Shares, payer: str
+) -> Status:
     """Pass a call on with this metadata and its replies back; returns how it ended.
 
-    ``to`` is what is behind the channel, for the error that it can't be reached.
+    ``to`` is what is behind the channel, for the error that it can't be reached. ``memory`` has the large
+    replies from their first bytes until they are sent, for the client that ``payer`` stands for.
     """
     check_size(metadata, FORWARDED_LIMIT)
     kind = stream_kind(call.method)
@@ -51,6 +57,7 @@ async def forward(call: RawCall, channel: Channel, metadata: Metadata, *, to: st
     except NotConnectedError as error:
         return Status(code=error.code, message=f"{to} can't be reached: {error.message}")
     upload: asyncio.Task[None] | None = None
+    upstream.charge(memory, payer, max_reply(call.method))
     try:
         if request is None:
             upload = asyncio.get_running_loop().create_task(_upload(call, upstream))
@@ -61,6 +68,7 @@ async def forward(call: RawCall, channel: Channel, metadata: Metadata, *, to: st
         return await _take_replies(call, upstream)
     finally:
         upstream.cancel()
+        upstream.release()
         if upload is not None:
             upload.cancel()
 
@@ -79,6 +87,7 @@ async def _take_replies(call: RawCall, upstream: ClientCall) -> Status:
     await call.send_headers(await upstream.initial_metadata())
     while (message := await upstream.receive()) is not None:
         await call.send(message)
+        upstream.release()
     return await upstream.end()
 
 

@@ -72,9 +72,8 @@ class Content:
 def probe(path: Path, *, sector_size: int = 0) -> Content:
     """Look at a device or file. ``sector_size`` is only needed for images of disks with other sectors.
 
-    Raises:
-        AmbiguousContentError: there is more than one answer.
-        OSError: it can't be read.
+    AmbiguousContentError: there is more than one answer.
+    OSError: it can't be read.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:

@@ -1,4 +1,4 @@
-"""Telling the kernel of a partition's change on a disk that is in use, where it won't read the table again.
+"""Reports a partition's change to the kernel on a disk that is in use, where it won't read the table again.
 
 ``sfdisk`` writes the table and leaves this undone when a partition of the disk is mounted. Numbers and
 structures are those of the kernel's ``include/uapi/linux/blkpg.h``.

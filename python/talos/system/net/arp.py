@@ -13,9 +13,9 @@ ETH_P_ARP, ETH_P_IPV6 = 0x0806, 0x86DD
 REQUEST, REPLY = 1, 2
 ANNOUNCEMENTS = 2
 """How often an address is announced: switches and machines may miss one."""
-ANNOUNCE_SECONDS = 0.1
+ANNOUNCE_INTERVAL = 0.1  # seconds
 PROBES = 2
-PROBE_SECONDS = 0.1
+PROBE_INTERVAL = 0.1
 """Between two questions, and for the answers to the last one. RFC 5227 has seconds, for links by radio."""
 
 _BROADCAST = b"\xff" * 6
@@ -64,7 +64,7 @@ async def announce(link: str, hardware: bytes, address: IPv4Address | IPv6Addres
     with trio.socket.from_stdlib_socket(open_packet_socket(link, 0, _ALL)) as raw:
         for index in range(ANNOUNCEMENTS):
             if index:
-                await trio.sleep(ANNOUNCE_SECONDS)
+                await trio.sleep(ANNOUNCE_INTERVAL)
             for packet in packets:
                 await raw.sendto(packet, (link, protocol, 0, 0, to))
 
@@ -75,7 +75,7 @@ async def find_owner(link: str, hardware: bytes, address: IPv4Address) -> bytes 
         question = make_arp(REQUEST, hardware, IPv4Address(0), address)
         for _ in range(PROBES):
             await raw.sendto(question, (link, ETH_P_ARP, 0, 0, _BROADCAST))
-            with trio.move_on_after(PROBE_SECONDS):
+            with trio.move_on_after(PROBE_INTERVAL):
                 while True:
                     found = parse_arp(await _receive(raw))
                     if found is None or found[0] == hardware:
@@ -94,7 +94,7 @@ async def _receive(raw: trio.socket.SocketType) -> bytes:
         except OSError as error:
             if error.errno != errno.ENETDOWN:
                 raise
-            await trio.sleep(PROBE_SECONDS)
+            await trio.sleep(PROBE_INTERVAL)
 
 
 def _checksum(data: bytes) -> int:

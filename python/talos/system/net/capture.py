@@ -136,10 +136,9 @@ async def open_capture(
 ) -> AsyncGenerator[Capture]:
     """Capture as long as the context is open.
 
-    Raises:
-        FileNotFoundError: there is no such interface.
-        UnsupportedLinkError: the interface is of a kind that pcap has no number for.
-        BadFilterError: the filter is no program the kernel runs.
+    FileNotFoundError: there is no such interface.
+    UnsupportedLinkError: the interface is of a kind that pcap has no number for.
+    BadFilterError: the filter is no program the kernel runs.
     """
     link_type = read_link_type(interface)
     # No protocol yet: nothing is received before the filter is in place.

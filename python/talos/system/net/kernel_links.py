@@ -215,7 +215,7 @@ class KernelLinks(Links):
                 dump=lambda: dump(self._route.get_links),
                 # A bridge notifies of its ports in the same way, with another family.
                 family=socket.AF_UNSPEC,
-                is_told=is_whole,
+                is_reported=is_whole,
                 stales=_stale_after_link,
             ),
             Table(
@@ -238,7 +238,7 @@ class KernelLinks(Links):
                 key=lambda route: (*place_of(route), route.type, route.gateway, route.link_index),
                 place=place_of,
                 dump=lambda: dump(self._route.get_routes),
-                is_told=lambda message: message.get("RTA_MULTIPATH") is None,
+                is_reported=lambda message: message.get("RTA_MULTIPATH") is None,
             ),
             Table(
                 topic=Topic.RULE,

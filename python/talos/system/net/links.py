@@ -138,7 +138,7 @@ class Topic(enum.Flag):
 
 
 class Damages(Protocol):
-    """Removals from a table of packet filters by anybody."""
+    """Removals from a table of packet filters by any process."""
 
     def __aiter__(self) -> AsyncIterator[None]:
         """Yields once per burst."""

@@ -25,9 +25,9 @@ _NLM_F_DUMP_INTR, _NLM_F_REPLACE, _NLM_F_APPEND = 0x10, 0x100, 0x800
 _SO_RCVBUFFORCE = 33
 BUFFER_BYTES = 4 << 20
 """Room for the notifications of some thousand changes; beyond it the tables are stale."""
-MOST_DUMPS = 4
+MAX_DUMPS = 4
 """Dumps of a table in a row while it changes: one that is interrupted may lack entries."""
-_BURST_SECONDS = 0.01
+_BURST_DELAY = 0.01  # seconds
 """Changes come in bursts; this is how long the rest of one is waited for."""
 _RECEIVE_BYTES = 1 << 16
 
@@ -50,7 +50,7 @@ class Table[S]:
     dump: Callable[[], Awaitable[Sequence[Any]]]
     place: Callable[[S], Hashable] | None = None
     family: int | None = None
-    is_told: Callable[[Any], bool] = lambda _: True
+    is_reported: Callable[[Any], bool] = lambda _: True
     """Whether a notification has all that is to know of its entry."""
     stales: Callable[[S, S | None], Topic] = lambda _, __: Topic(0)
     """Other tables in which a change from one entry to another, or none, has effects without notification."""
@@ -102,7 +102,7 @@ class Monitor:
         """Read notifications until cancelled."""
         while True:
             await trio.lowlevel.wait_readable(self._socket)
-            await trio.sleep(_BURST_SECONDS)
+            await trio.sleep(_BURST_DELAY)
             self.catch_up()
 
     async def read(self, topic: Topic) -> Sequence[Any]:
@@ -132,7 +132,7 @@ class Monitor:
         table, is_whole = copy.table, False
         messages: Sequence[Any] = ()
         try:
-            for _ in range(MOST_DUMPS):
+            for _ in range(MAX_DUMPS):
                 messages = await table.dump()
                 is_whole = not any(message["header"]["flags"] & _NLM_F_DUMP_INTR for message in messages)
                 if is_whole:
@@ -198,7 +198,7 @@ class Monitor:
             return silent | (table.topic if was_known or copy.is_stale else Topic(0))
         if copy.is_stale:
             return table.topic | (self.mark_stale(table.stales(old, state)) if old is not None else Topic(0))
-        if not table.is_told(message) or flags & _NLM_F_APPEND:
+        if not table.is_reported(message) or flags & _NLM_F_APPEND:
             copy.is_stale = True
             return table.topic
         if flags & _NLM_F_REPLACE and table.place is not None:

@@ -25,7 +25,7 @@ _ATTRIBUTE = struct.Struct("=HH")
 _GENERIC_HEADER = struct.Struct("=BBxx")
 _BUFFER_BYTES = 16 << 20
 _RECEIVE_BYTES = 1 << 16
-_ANSWER_SECONDS = 30.0
+_ANSWER_TIMEOUT = 30.0  # seconds
 """The kernel answers at once; a driver may reset its hardware first. A lost answer ends as an error."""
 _GENL_ID_CTRL, _CTRL_CMD_GETFAMILY, _CTRL_ATTR_FAMILY_ID, _CTRL_ATTR_FAMILY_NAME = 16, 3, 1, 2
 
@@ -71,7 +71,7 @@ class Netlink:
 
     def __init__(self, protocol: int) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
-        self._socket.settimeout(_ANSWER_SECONDS)
+        self._socket.settimeout(_ANSWER_TIMEOUT)
         self._socket.bind((0, 0))
         for option in (_NETLINK_CAP_ACK, _NETLINK_EXT_ACK):
             self._socket.setsockopt(_SOL_NETLINK, option, 1)

@@ -137,6 +137,11 @@ def match_icmp_type(lookup: Lookup) -> tuple[Expression, ...]:
     return load_packet(_PAYLOAD_TRANSPORT, 0, 1), lookup
 
 
+def match_hop_limit(number: int) -> tuple[Expression, ...]:
+    """Go on only with packets of IPv6 with this hop limit: 255 comes from no router."""
+    return *match_family(IPV6), load_packet(_PAYLOAD_NETWORK, 7, 1), compare(bytes((number,)))
+
+
 def match_link(key: int, lookup: Lookup) -> tuple[Expression, ...]:
     """Go on only when the name of the packet's link is found."""
     return load_meta(key), lookup

@@ -1,7 +1,7 @@
 """Packet filters: nftables' tables, chains, sets and expressions as netlink messages.
 
 The nft program would do it, too, but a daemon may not start programs, and its library is a parser of a
-language that nobody here writes. What the kernel needs are lists of a dozen kinds of expressions
+language that is not needed here. What the kernel needs are lists of a dozen kinds of expressions
 (<linux/netfilter/nf_tables.h>); a table is replaced in one transaction.
 """
 
@@ -36,7 +36,7 @@ _NEWSET, _NEWSETELEM = 9, 12
 _NFNLGRP_NFTABLES = 7
 _SOL_NETLINK, _NETLINK_ADD_MEMBERSHIP = 270, 1
 _LIST_ELEM = 1
-_SET_ANONYMOUS, _SET_CONSTANT, _SET_INTERVAL, _ELEM_INTERVAL_END = 1, 2, 4, 1
+_SET_ANONYMOUS, _SET_CONSTANT, _SET_OF_INTERVALS, _ELEM_INTERVAL_END = 1, 2, 4, 1
 _HEADER = struct.Struct(">BBH")
 _RECEIVE_BYTES = 1 << 16
 
@@ -101,7 +101,7 @@ def _set_name(number: int) -> str:
 
 
 def _make_set(table: bytes, number: int, members: Members) -> list[_Message]:
-    flags = _SET_ANONYMOUS | _SET_CONSTANT | _SET_INTERVAL
+    flags = _SET_ANONYMOUS | _SET_CONSTANT | _SET_OF_INTERVALS
     name = make_attribute(2, _set_name(number))
     new = _message(
         _NEWSET,

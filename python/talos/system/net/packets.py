@@ -15,12 +15,12 @@ _SO_ATTACH_FILTER = 26
 # <linux/bpf_common.h>; SKF_AD_OFF + SKF_AD_IFINDEX of <linux/filter.h>.
 _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
 _INDEX_OF_LINK = 0xFFFFF008
-# <linux/in.h>, <linux/in6.h>: the option that has the kernel tell a packet's link, the option that reads it.
+# <linux/in.h>, <linux/in6.h>: what turns reports of a packet's link on, the option that reads them.
 _IP_PKTINFO, _IP_PKTOPTIONS = 8, 9
 _IPV6_RECVPKTINFO, _IPV6_2292PKTOPTIONS = 49, 6
 _CONTROL_HEADER = struct.Struct("@Nii")
 """``struct cmsghdr``."""
-_MOST_CONTROL = 256
+_MAX_CONTROL = 256
 
 type Instruction = tuple[int, int, int, int]
 """Classic BPF: code, jump when true, jump when false, value."""
@@ -63,11 +63,11 @@ def find_link_of_stream(connected: trio.socket.SocketType) -> int:
     else:
         level, ask, read, info = socket.IPPROTO_IP, _IP_PKTINFO, _IP_PKTOPTIONS, struct.Struct("@I8x")
     connected.setsockopt(level, ask, 1)
-    told = connected.getsockopt(level, read, _MOST_CONTROL)
+    control = connected.getsockopt(level, read, _MAX_CONTROL)
     connected.setsockopt(level, ask, 0)
-    if len(told) < _CONTROL_HEADER.size + info.size:
-        raise OSError(errno.ENODATA, "the kernel does not tell the link of a connection")
-    [index] = info.unpack_from(told, _CONTROL_HEADER.size)
+    if len(control) < _CONTROL_HEADER.size + info.size:
+        raise OSError(errno.ENODATA, "the kernel does not report the link of a connection")
+    [index] = info.unpack_from(control, _CONTROL_HEADER.size)
     return index
 
 

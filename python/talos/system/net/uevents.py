@@ -13,7 +13,7 @@ import trio
 
 BUFFER_BYTES = 32 << 20
 """Of the socket: a machine with thousands of devices announces all of them at once."""
-_BURST_SECONDS = 0.005
+_BURST_DELAY = 0.005  # seconds
 """How long to wait for the rest of a burst."""
 _MAX_BURST = 4096
 
@@ -51,7 +51,7 @@ class _KernelUevents:
         burst: list[Uevent] = []
         while not burst:
             await trio.lowlevel.wait_readable(self._monitor.fileno())
-            await trio.sleep(_BURST_SECONDS)
+            await trio.sleep(_BURST_DELAY)
             self._drain(burst)
         return burst
 

@@ -1,7 +1,19 @@
 """The kernel's command line."""
 
+import re
 import shlex
 from dataclasses import dataclass
+
+HIDDEN = "***"
+_NAMES = r"talos\.config\.(?:inline|early|oauth\.client_secret)="
+_SECRET = re.compile(
+    rf"(?P<name>(?<!\S){_NAMES})(?:[^\s\"]|\"[^\"]*\"?)*"
+    rf"|(?P<quoted>(?<!\S)\"{_NAMES})[^\"]*"
+    r"|(?P<user>://)[^/?#\s\"]*@"
+    r"|(?P<query>[?&]jointoken=)[^&#\s\"]*",
+    re.IGNORECASE,
+)
+"""A config, the secret of an OAuth client, the user of a URL, what lets a machine join SideroLink."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +53,13 @@ def parse_cmdline(text: str) -> Cmdline:
         tokens = text.split()
     pairs = (word.partition("=") for word in tokens)
     return Cmdline(text.strip(), tuple((name, value) for name, _, value in pairs))
+
+
+def hide_secrets(text: str) -> str:
+    """A command line as everybody may see it who reads resources; all but secrets stays as it is."""
+    return _SECRET.sub(_hide, text)
+
+
+def _hide(found: re.Match[str]) -> str:
+    user = found["user"]
+    return user if user is not None else f"{found['name'] or found['quoted'] or found['query']}{HIDDEN}"

@@ -90,6 +90,23 @@ def _parse_endpoint(word: str) -> tuple[str, int]:
     return str(ipaddress.ip_address(packed)), int(port, 16)
 
 
+def find_socket(text: str, protocol: str, local: tuple[str, int], remote: tuple[str, int]) -> Socket | None:
+    """The socket between two endpoints in the text of such a file, of which no other line is parsed."""
+    place = text.find(f": {_format_endpoint(local)} {_format_endpoint(remote)} ")
+    if place < 0:
+        return None
+    begin, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
+    return _parse_socket(text[begin : end if end >= 0 else len(text)].split(), protocol)
+
+
+def _format_endpoint(endpoint: tuple[str, int]) -> str:
+    """The inverse of :func:`_parse_endpoint`."""
+    packed = ipaddress.ip_address(endpoint[0]).packed
+    order = "<" if sys.byteorder == "little" else ">"
+    words = struct.unpack(f"{order}{len(packed) // 4}I", packed)
+    return "".join(f"{word:08X}" for word in words) + f":{endpoint[1]:04X}"
+
+
 def read_sockets(files: Files, protocols: Iterable[str], folder: str) -> list[Socket]:
     """The sockets of the namespace whose ``net`` folder is given; protocols the kernel lacks have none."""
     found: list[Socket] = []

@@ -7,9 +7,9 @@ from typing import IO
 from talos.api.common.common_pb2 import Data
 from talos.api.machine.machine_pb2 import CopyRequest
 from talos.api.rpc import RpcError
+from talos.client.session import Session
 from talos.system.errors import UserError
 from talos.talosctl.client.command import raise_error
-from talos.talosctl.client.session import Session
 from talos.talosctl.output import console
 
 

@@ -10,6 +10,8 @@ from talos.api.machine.machine_pb2 import (
     ApplyConfigurationRequest,
     ApplyConfigurationResponse,
 )
+from talos.client.resources import find_definition, get_resource
+from talos.client.session import Session
 from talos.config.generate.config import render
 from talos.config.model import Config
 from talos.config.read.loader import load
@@ -17,8 +19,6 @@ from talos.config.schema import Document
 from talos.system.errors import UserError
 from talos.talosctl.cli.flag import Flags
 from talos.talosctl.client.command import parts
-from talos.talosctl.client.resources import find_definition, get_resource
-from talos.talosctl.client.session import Session
 from talos.talosctl.output import console
 from talos.talosctl.output.yaml_text import parse_yaml
 

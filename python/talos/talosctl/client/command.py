@@ -8,12 +8,12 @@ from typing import Any
 from google.protobuf.message import Message
 
 from talos.api.rpc import Code, RpcError
+from talos.client.session import Session, open_session
+from talos.client.target import Target
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Invocation
 from talos.talosctl.client.fanout import Outcome, ask_nodes, report_failures
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
-from talos.talosctl.client.target import Target
 from talos.talosctl.output import console
 from talos.talosctl.output.table import format_table
 
@@ -111,7 +111,7 @@ async def print_lines(node: str, chunks: AsyncGenerator[bytes]) -> None:
     """Whole lines of a byte stream, each with its node, as soon as they are there."""
     rest = b""
     prefix = f"{node}: ".encode()
-    # Printing ends early when nobody reads: a generator that is left open complains when the loop ends.
+    # Printing ends early when the reader is gone: a generator that is left open complains when the loop ends.
     async with aclosing(chunks):
         async for chunk in chunks:
             *lines, rest = (rest + chunk).split(b"\n")

@@ -13,13 +13,13 @@ from talos.api.machine.machine_pb2 import (
     ServiceListResponse,
 )
 from talos.api.rpc import RpcError
+from talos.client.resources import DEFINITION_TYPE, META_NAMESPACE, find_definition, list_resources
+from talos.client.session import Session, open_session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Invocation
-from talos.talosctl.client.resources import DEFINITION_TYPE, META_NAMESPACE, find_definition, list_resources
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
 
-PATIENCE = 3.0
+COMPLETION_TIMEOUT = 3.0
 """Seconds that completion may take."""
 
 
@@ -28,7 +28,7 @@ def _ask(invocation: Invocation, ask: Callable[[Session, str], Awaitable[Sequenc
         target = select_target(invocation.flags)
         if not target.nodes:
             return ()
-        async with asyncio.timeout(PATIENCE), open_session(target) as session:
+        async with asyncio.timeout(COMPLETION_TIMEOUT), open_session(target) as session:
             return await ask(session, target.nodes[0])
 
     try:

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from talos.api.rpc import Code, RpcError
+from talos.client.resources import get_resource
+from talos.client.session import Session
 from talos.kubernetes.client import KubernetesClient, KubernetesError, parse_kubeconfig
 from talos.kubernetes.drain import drain, set_unschedulable
 from talos.resource import ids
 from talos.system.errors import UserError
 from talos.talosctl.client.kubeconfig import fetch_kubeconfig
-from talos.talosctl.client.resources import get_resource
-from talos.talosctl.client.session import Session
 from talos.talosctl.output import console
 
-BACK_WITHIN = 300.0
+REBOOT_TIMEOUT = 300.0
 """Seconds until the API server of a node that was rebooted answers again."""
-PAUSE = 1.0
+POLL_INTERVAL = 1.0  # seconds
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class Drainer:
 
     async def uncordon(self, session: Session, node: str) -> None:
         """Allow pods on a node again, as soon as an API server answers; UserError when none does."""
-        name, end = self.cordoned.get(node, ""), time.monotonic() + BACK_WITHIN
+        name, end = self.cordoned.get(node, ""), time.monotonic() + REBOOT_TIMEOUT
         while name:
             try:
                 await set_unschedulable(await _connect(session), name, unschedulable=False)
@@ -72,13 +72,13 @@ class Drainer:
                     raise
                 if time.monotonic() > end:
                     raise UserError(f"is not uncordoned: {error}", where=f"node {name}") from None
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(POLL_INTERVAL)
             else:
                 del self.cordoned[node]
                 return
 
     def show_cordoned(self) -> None:
-        """Name the nodes that are left cordoned: by an interrupt, a failure, or because nobody waited."""
+        """Name the nodes that are left cordoned: by an interrupt, a failure, or without ``--wait``."""
         for node, name in self.cordoned.items():
             console.note(f"{node}: is cordoned: kubectl uncordon {name}, when it is back")
 

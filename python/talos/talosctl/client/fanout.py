@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from talos.api.rpc import RpcError
+from talos.client.failure import describe
+from talos.client.session import Session
 from talos.system.errors import UserError
-from talos.talosctl.client.failure import describe
-from talos.talosctl.client.session import Session
 from talos.talosctl.output import console
 
 

@@ -4,7 +4,7 @@ import json
 
 from talos.api.common.common_pb2 import ContainerdInstance
 from talos.api.machine.machine_pb2 import RebootRequest, UpgradeRequest
-from talos.fleet.engine import Fleet, Order
+from talos.fleet.engine import Fleet, UpgradeOptions
 from talos.fleet.plan import Limits, Plan, make_plan, parse_unavailable
 from talos.fleet.progress import Progress
 from talos.system.errors import UserError
@@ -29,7 +29,7 @@ def run_fleet(
     target = select_target(flags)
     nodes, calls, image = need_nodes(target), FreshCalls(target), flags.text("image")
     force = old is not None and old.force
-    order = Order(
+    options = UpgradeOptions(
         image=image,
         version=find_version(image),
         containerd=containerd,
@@ -39,11 +39,11 @@ def run_fleet(
     )
 
     async def main() -> int:
-        plan = await make_plan(calls, nodes, version=order.version, force=force)
+        plan = await make_plan(calls, nodes, version=options.version, force=force)
         limits = make_limits(flags, plan)
         show_plan(plan)
         with fleet.following(is_plain=flags.text("progress") == "plain") as watcher:
-            upgrade = Fleet(calls=calls, plan=plan, order=order, limits=limits, watcher=watcher)
+            upgrade = Fleet(calls=calls, plan=plan, options=options, limits=limits, watcher=watcher)
             fleet.begin(watcher, upgrade.progress)
             try:
                 await upgrade.run()

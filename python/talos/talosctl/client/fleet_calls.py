@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from google.protobuf.message import Message
 
 from talos.api.cosi.resource_pb2 import Resource
+from talos.client.resources import list_resources
+from talos.client.session import open_session
+from talos.client.target import Target
 from talos.resource.kind import Kind
 from talos.talosctl.client.health import SessionCalls
-from talos.talosctl.client.resources import list_resources
-from talos.talosctl.client.session import open_session
-from talos.talosctl.client.target import Target
 
 
 @dataclass(frozen=True, slots=True)

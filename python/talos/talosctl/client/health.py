@@ -9,16 +9,16 @@ from google.protobuf.message import Message
 
 from talos.api.cosi.resource_pb2 import Resource
 from talos.api.rpc import Code, RpcError
-from talos.daemon.health import sort_members
-from talos.daemon.health_calls import ClusterNodes
+from talos.client.resources import list_resources
+from talos.client.session import Session
+from talos.health.calls import ClusterNodes
+from talos.health.conditions import sort_members
 from talos.kubernetes.client import KubernetesClient, KubernetesError, parse_kubeconfig
 from talos.resource import kinds
 from talos.resource.kind import Kind
 from talos.system.errors import UserError
 from talos.talosctl.client.command import raise_error
 from talos.talosctl.client.kubeconfig import fetch_kubeconfig
-from talos.talosctl.client.resources import list_resources
-from talos.talosctl.client.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class SessionCalls:
             access = parse_kubeconfig(await fetch_kubeconfig(self.session, self.issuer))
             self._clients.append(KubernetesClient(replace(access, server=self.endpoint or access.server)))
         try:
-            return (await self._clients[0].call("GET", path))["items"]
+            return await self._clients[0].list_all(path)
         except KubernetesError as error:
             raise RpcError(Code.UNAVAILABLE, f"Kubernetes: {error}") from None
 

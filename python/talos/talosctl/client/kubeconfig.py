@@ -9,10 +9,10 @@ from typing import cast
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.common.common_pb2 import Data
+from talos.client.session import Session
 from talos.kubernetes.client import KubernetesClient, parse_kubeconfig
 from talos.system.errors import UserError
 from talos.talosctl.client.command import raise_error
-from talos.talosctl.client.session import Session
 from talos.talosctl.output.yaml_text import dump_yaml, parse_yaml
 
 type Fields = dict[str, object]

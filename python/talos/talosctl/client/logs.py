@@ -4,9 +4,9 @@ from collections.abc import AsyncGenerator
 
 from talos.api.common.common_pb2 import Data
 from talos.api.machine.machine_pb2 import DmesgRequest, LogsRequest
+from talos.client.namespaces import container_place
+from talos.client.session import Session
 from talos.talosctl.client.command import raise_error
-from talos.talosctl.client.namespaces import container_place
-from talos.talosctl.client.session import Session
 
 
 async def read_log(

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from talos.client.session import Session, open_session
 from talos.talosctl.cli.command import Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.client.track import Act, act_and_track
 from talos.talosctl.output import console
 
@@ -34,12 +34,12 @@ def run_power(
     """Start the action on every node and, with --wait, see it through.
 
     ``prepare`` runs first on each node and returns whether the action shall follow; ``finish`` is what
-    --wait waits for at last. ``before`` is how an interrupt leaves a node whose action has not begun.
+    --wait waits for at last. ``before`` is how an interrupt leaves a node whose action has not started.
     """
-    flags, begun = invocation.flags, set[str]()
+    flags, started = invocation.flags, set[str]()
 
     async def begin(session: Session, node: str) -> str:
-        begun.add(node)
+        started.add(node)
         return await act(session, node)
 
     async def do(session: Session, node: str) -> None:
@@ -63,7 +63,7 @@ def run_power(
         try:
             await do(session, node)
         except asyncio.CancelledError:
-            console.note(f"{node}: interrupted: {'it goes on by itself' if node in begun else before}")
+            console.note(f"{node}: interrupted: {'it goes on by itself' if node in started else before}")
             raise
 
     async def main() -> int:

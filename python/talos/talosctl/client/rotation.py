@@ -15,26 +15,26 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.definitions.secrets_pb2 import OSRootSpec
 from talos.api.machine.machine_pb2 import Version, VersionResponse
 from talos.api.rpc import Code, RpcError
+from talos.client.endpoint import parse_endpoint
+from talos.client.resources import get_resource
+from talos.client.session import Session, open_session
+from talos.client.target import Target
 from talos.config.documents.certificate import PEMEncodedCertificate, PEMEncodedCertificateAndKey
 from talos.config.documents.v1alpha1.machine import MachineConfig
 from talos.config.generate.config import issue_client
 from talos.config.model import Config
-from talos.daemon.health_calls import ClusterNodes
+from talos.health.calls import ClusterNodes
 from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
 from talos.system.errors import UserError
 from talos.talosctl.client.change import change_config, replace_document
 from talos.talosctl.client.command import parts
-from talos.talosctl.client.endpoint import parse_endpoint
-from talos.talosctl.client.resources import get_resource
-from talos.talosctl.client.session import Session, open_session
-from talos.talosctl.client.target import Target
 
-PATIENCE = 30.0
+STEP_TIMEOUT = 30.0
 """Seconds for which a node may need to follow a step; a worker has to have its certificate signed."""
 
-PAUSE = 0.2
+POLL_INTERVAL = 0.2  # seconds
 
 type MachineChange = Callable[[MachineConfig, bool], MachineConfig]
 """Changes the machine's section of a node's config; the flag says whether it is a control plane node."""
@@ -195,8 +195,8 @@ def swap_authority(machine: MachineConfig, old: bytes, new: PemPair, *, with_key
 
 
 async def _retry[T](target: Target, ask: Callable[[Session], Awaitable[T]], what: str) -> T:
-    """Try over fresh connections until it succeeds; UserError with the last reason after ``PATIENCE``."""
-    end = time.monotonic() + PATIENCE
+    """Try over fresh connections until it succeeds; UserError with the last reason after ``STEP_TIMEOUT``."""
+    end = time.monotonic() + STEP_TIMEOUT
     while True:
         try:
             async with open_session(target) as session:
@@ -205,7 +205,7 @@ async def _retry[T](target: Target, ask: Callable[[Session], Awaitable[T]], what
             is_passing = error.code in {Code.UNAVAILABLE, Code.CANCELLED, Code.DEADLINE_EXCEEDED}
             if not is_passing or time.monotonic() > end:
                 raise UserError(f"{what}: {error.message}") from error
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(POLL_INTERVAL)
 
 
 def format_quoted(names: Sequence[str]) -> str:

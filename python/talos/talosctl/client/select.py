@@ -1,11 +1,11 @@
 """From the talosconfig and the flags to what a command talks to."""
 
+from talos.client.endpoint import parse_endpoint
+from talos.client.target import Target
 from talos.config.talosconfig.model import Context, TalosConfig
 from talos.config.talosconfig.places import open_talosconfig
 from talos.system.errors import UserError
 from talos.talosctl.cli.flag import Flags
-from talos.talosctl.client.endpoint import parse_endpoint
-from talos.talosctl.client.target import Target
 
 
 def select_target(flags: Flags) -> Target:

@@ -20,15 +20,15 @@ from talos.api.machine.machine_pb2 import (
     TaskEvent,
 )
 from talos.api.rpc import Code, RpcError
-from talos.talosctl.client.events import unpack_event
+from talos.client.events import unpack_event
+from talos.client.session import Session, open_session
 from talos.talosctl.client.logs import read_kernel_log
-from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
 from talos.upgrade.state import BUSY
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-POLL_INTERVAL = 1.0
-PATIENCE = 10.0
+POLL_INTERVAL = 1.0  # seconds
+LOST_ANSWER_TIMEOUT = 10.0
 """Seconds until a node is asked again whose answer was lost: one that goes down is faster than that."""
 _DOWN = frozenset({Code.UNAVAILABLE, Code.CANCELLED, Code.INTERNAL, Code.UNKNOWN, Code.DEADLINE_EXCEEDED})
 """What a call may end with when its node goes down."""
@@ -91,7 +91,7 @@ async def _begin(session: Session, report: "Report", act: Act, boot_id: str) -> 
             raise
         report(f"no answer: {error.message or error.code.name}")
     while True:
-        await asyncio.sleep(PATIENCE)
+        await asyncio.sleep(LOST_ANSWER_TIMEOUT)
         try:
             # A fresh connection, as below.
             async with open_session(session.target) as fresh:

@@ -1,6 +1,7 @@
 """``talosctl apply-config``."""
 
 from talos.api.machine.machine_pb2 import ApplyConfiguration
+from talos.client.session import Session, open_session
 from talos.config.change.patch import apply_patches
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
@@ -11,7 +12,6 @@ from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, CONFIG_CHANGE_FLAGS, INSECURE_FLAGS
 from talos.talosctl.client.patches import parse_patches
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output.files import read_file
 
 

@@ -11,6 +11,7 @@ from talos.api.machine.machine_pb2 import (
     EtcdRecover,
     EtcdRecoverResponse,
 )
+from talos.client.session import Session, open_session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
@@ -18,7 +19,6 @@ from talos.talosctl.client.command import need_one_node, parts, run_async
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
 
 CHUNK = 32 * 1024
 

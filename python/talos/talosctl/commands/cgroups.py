@@ -14,6 +14,8 @@ from talos.api.machine.machine_pb2 import (
     ProcessesResponse,
 )
 from talos.api.rpc import RpcError
+from talos.client.namespaces import container_place
+from talos.client.session import Session, open_session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
@@ -22,9 +24,7 @@ from talos.talosctl.client.cgroups import Group, read_groups
 from talos.talosctl.client.command import Row, need_one_node, parts, run_async
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.namespaces import container_place
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
 from talos.talosctl.output.columns import PRESETS, Value, read_schema
 from talos.talosctl.output.files import read_file

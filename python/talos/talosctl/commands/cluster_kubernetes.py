@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from talos.api.rpc import RpcError
+from talos.client.failure import describe
+from talos.client.session import open_session
+from talos.client.target import Target
 from talos.config.talosconfig.model import Context
 from talos.kubernetes.client import KubernetesClient, KubernetesError, parse_kubeconfig
 from talos.provision.cluster import ClusterInfo, Role
@@ -16,13 +19,10 @@ from talos.provision.progress import Progress
 from talos.provision.store import ClusterFolder, write_private
 from talos.system.errors import UserError
 from talos.talosctl.cli.flag import Flags
-from talos.talosctl.client.failure import describe
 from talos.talosctl.client.kubeconfig import fetch_kubeconfig, find_user_file, merge_into, remove_from
-from talos.talosctl.client.session import open_session
-from talos.talosctl.client.target import Target
 from talos.talosctl.commands.cluster_ready import Services, bring_up, make_target, wait_for_services
 
-PAUSE = 0.5
+POLL_INTERVAL = 0.5
 """Seconds between two looks at the nodes."""
 
 
@@ -84,7 +84,7 @@ async def _fetch(target: Target, end: float, progress: Progress) -> str:
         if time.monotonic() > end:
             raise UserError(f"there is no kubeconfig: {reason}", hint="see talosctl logs kubed")
         progress.detail(reason)
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(POLL_INTERVAL)
 
 
 def wait_until_ready(kubeconfig: str, names: Sequence[str], end: float, progress: Progress) -> None:
@@ -101,7 +101,7 @@ def wait_until_ready(kubeconfig: str, names: Sequence[str], end: float, progress
         if time.monotonic() > end:
             text = f"the nodes are not ready in time: {'; '.join(waiting)}"
             raise UserError(text, hint="see talosctl logs kubelet, talosctl containers -k")
-        time.sleep(PAUSE)
+        time.sleep(POLL_INTERVAL)
 
 
 def find_unready(nodes: Sequence[Any], names: Sequence[str]) -> list[str]:

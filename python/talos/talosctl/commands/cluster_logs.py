@@ -9,10 +9,10 @@ from talos.provision.local import show_cluster
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
-from talos.talosctl.commands.cluster_create import check_local
+from talos.talosctl.commands.cluster_options import check_local
 from talos.talosctl.output import console
 
-PAUSE = 0.2
+POLL_INTERVAL = 0.2
 """Seconds between two looks at the files."""
 
 
@@ -28,7 +28,7 @@ def run_logs(invocation: Invocation) -> int:
         console.flush()
         if not flags.is_set("follow"):
             break
-        time.sleep(PAUSE)
+        time.sleep(POLL_INTERVAL)
     for reader in readers:
         reader.print_rest()
     return 0

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from talos.api.machine.machine_pb2 import ApplyConfigurationRequest
 from talos.api.rpc import Code, RpcError
+from talos.client.failure import describe
+from talos.client.session import open_session
+from talos.client.target import Target
 from talos.provision.cluster import Disk, Provider
 from talos.provision.local import CreateOptions, create_cluster
 from talos.provision.plan import ClusterOptions, parse_disks, parse_flag_size
@@ -18,10 +21,8 @@ from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.change import send_config
-from talos.talosctl.client.failure import describe
-from talos.talosctl.client.session import open_session
-from talos.talosctl.client.target import Target
-from talos.talosctl.commands.cluster_create import (
+from talos.talosctl.commands.cluster_kubernetes import bring_up_with_kubernetes
+from talos.talosctl.commands.cluster_options import (
     NODE_FLAGS,
     check_local,
     make_config_options,
@@ -29,15 +30,14 @@ from talos.talosctl.commands.cluster_create import (
     show_next,
     showing_left,
 )
-from talos.talosctl.commands.cluster_kubernetes import bring_up_with_kubernetes
 from talos.talosctl.commands.cluster_ready import show_services
 from talos.talosctl.output import console
 
 ISO_VARIABLE = "TALOS_ISO"
-PAUSE = 1.0
+RETRY_INTERVAL = 1.0
 """Seconds between two tries to give a machine its config."""
 TRY = 10.0
-INSTALL_SECONDS = 1200.0
+INSTALL_TIMEOUT = 1200.0  # seconds
 """For all machines to be installed and run, on emulated processors."""
 PRESETS = ("iso", "maintenance")
 FACTORY = ("image-factory-auth", "schematic-id", "omni-api-endpoint", "talos-version")
@@ -57,7 +57,7 @@ def create_machines_like_containers(flags: Flags) -> int:
     """Machines by the flags that make containers: the image is an ISO, the disk is of the usual kind."""
     disks = (Disk("virtio", parse_flag_size(flags.text("disk"), where="--disk")),)
     chosen = make_machine_options(flags, flags.text("image"), disks, flags.text("subnet"), where="--image")
-    seconds = flags.seconds("wait-timeout") if flags.is_given("wait-timeout") else INSTALL_SECONDS
+    seconds = flags.seconds("wait-timeout") if flags.is_given("wait-timeout") else INSTALL_TIMEOUT
     return create_machines(flags, chosen, seconds)
 
 
@@ -121,7 +121,7 @@ async def _give_config(
                 hint = "see its console: talosctl cluster logs"
                 text = f"is not in maintenance mode: {reason}"
                 raise UserError(text, where=f"node {address}", hint=hint) from None
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(RETRY_INTERVAL)
         else:
             report(f"{address} has its config")
             return

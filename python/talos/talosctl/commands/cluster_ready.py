@@ -14,25 +14,25 @@ from talos.api.machine.machine_pb2 import (
     ServiceListResponse,
 )
 from talos.api.rpc import Code, RpcError
+from talos.client.endpoint import parse_endpoint
+from talos.client.failure import describe
+from talos.client.session import Session, open_session
+from talos.client.target import Target
 from talos.config.talosconfig.model import Context
 from talos.provision.cluster import ClusterInfo, Role
 from talos.provision.progress import Progress
 from talos.system.errors import UserError
 from talos.talosctl.client.command import parts
-from talos.talosctl.client.endpoint import parse_endpoint
-from talos.talosctl.client.failure import describe
 from talos.talosctl.client.fanout import Outcome, ask_nodes
-from talos.talosctl.client.session import Session, open_session
-from talos.talosctl.client.target import Target
 from talos.talosctl.output import console
 from talos.talosctl.output.table import format_table
 
-PAUSE = 0.25
+POLL_INTERVAL = 0.25
 """Seconds between two looks; nodes have no call that waits for services."""
 NEEDED = ("machined", "containerd", "routerd", "apid", "networkd", "timed", "clusterd")
 """What every node must have to be managed. Kubernetes' parts come up on their own time."""
 ETCD = "etcd"
-BOOTSTRAP_TIMEOUT = 30.0
+BOOTSTRAP_TIMEOUT = 30.0  # seconds
 
 type Services = Sequence[tuple[str, Sequence[ServiceInfo]]]
 
@@ -85,7 +85,7 @@ async def bootstrap(target: Target, end: float) -> None:
         is_early = isinstance(error, RpcError) and error.code is Code.FAILED_PRECONDITION
         if not is_early or time.monotonic() > end:
             raise UserError(f"etcd can't be bootstrapped: {describe(error, target)}")
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(POLL_INTERVAL)
 
 
 def make_target(context: Context, address: str) -> Target:
@@ -103,7 +103,7 @@ async def _wait(
         waiting = [
             line
             for outcome, target in zip(outcomes, targets, strict=True)
-            for line in _unwell(outcome, target, needed)
+            for line in _find_unhealthy(outcome, target, needed)
         ]
         if not waiting:
             return [(outcome.node, outcome.value or ()) for outcome in outcomes]
@@ -111,7 +111,7 @@ async def _wait(
         if time.monotonic() > end:
             text = f"not well after {seconds:g} s: {'; '.join(waiting)}"
             raise UserError(text, hint="see talosctl cluster logs")
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(POLL_INTERVAL)
 
 
 async def _look(target: Target) -> Outcome[list[ServiceInfo]]:
@@ -125,7 +125,7 @@ async def _look(target: Target) -> Outcome[list[ServiceInfo]]:
     return Outcome(node=target.endpoints[0].host, value=outcome.value, error=outcome.error)
 
 
-def _unwell(outcome: Outcome[list[ServiceInfo]], target: Target, needed: Sequence[str]) -> list[str]:
+def _find_unhealthy(outcome: Outcome[list[ServiceInfo]], target: Target, needed: Sequence[str]) -> list[str]:
     if outcome.value is None:
         return [f"{outcome.node}: {describe(outcome.error, target) if outcome.error else 'no answer'}"]
     states = {service.id: service for service in outcome.value}

@@ -3,6 +3,8 @@
 import tarfile
 from pathlib import Path
 
+from talos.client.endpoint import parse_endpoint
+from talos.client.target import Target
 from talos.provision.local import destroy_cluster, read_client, reboot_node, show_cluster
 from talos.provision.progress import show_progress
 from talos.provision.store import ClusterFolder
@@ -11,11 +13,9 @@ from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import run_async
-from talos.talosctl.client.endpoint import parse_endpoint
-from talos.talosctl.client.target import Target
-from talos.talosctl.commands.cluster_create import check_local
 from talos.talosctl.commands.cluster_kubernetes import leave_kubernetes
 from talos.talosctl.commands.cluster_logs import choose_nodes
+from talos.talosctl.commands.cluster_options import check_local
 from talos.talosctl.commands.support import check_path, write_bundle
 from talos.talosctl.output import console
 from talos.talosctl.output.table import format_table

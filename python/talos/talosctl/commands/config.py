@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from talos.client.endpoint import parse_endpoint
 from talos.config.talosconfig.model import Context, TalosConfig
 from talos.config.talosconfig.places import open_talosconfig, save
 from talos.config.talosconfig.text import parse_talosconfig
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation, Lazy
 from talos.talosctl.cli.flag import Flag, Flags, Type
-from talos.talosctl.client.endpoint import parse_endpoint
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.output import console
 from talos.talosctl.output.table import format_table

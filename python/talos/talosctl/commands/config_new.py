@@ -13,15 +13,15 @@ from talos.api.machine.machine_pb2 import (
 )
 from talos.api.metadata import ADMIN
 from talos.api.rpc import RpcError
+from talos.client.failure import describe
+from talos.client.session import open_session
 from talos.config.talosconfig.places import open_talosconfig, save
 from talos.config.talosconfig.text import parse_talosconfig
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import need_one_node, parts
-from talos.talosctl.client.failure import describe
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import open_session
 
 
 def run_new(invocation: Invocation) -> int:

@@ -4,6 +4,7 @@ import asyncio
 import signal
 from pathlib import Path
 
+from talos.client.session import Session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag
@@ -11,7 +12,6 @@ from talos.talosctl.client.command import run_async
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.health import find_nodes
 from talos.talosctl.client.kubeconfig import connect
-from talos.talosctl.client.session import Session
 from talos.talosctl.kubernetes.command import run_on_cluster
 from talos.talosctl.kubernetes.conformance import MODES, Conformance, find_runner
 from talos.talosctl.output import console

@@ -15,11 +15,11 @@ from talos.api.machine.machine_pb2 import (
     StatsRequest,
     StatsResponse,
 )
+from talos.client.namespaces import container_place, pod_member
+from talos.client.session import Session
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.client.command import Row, ignore, parts, run_each, run_table
 from talos.talosctl.client.flags import CLIENT_FLAGS, DRIVER
-from talos.talosctl.client.namespaces import container_place, pod_member
-from talos.talosctl.client.session import Session
 
 
 def run_containers(invocation: Invocation) -> int:

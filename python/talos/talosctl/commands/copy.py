@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+from talos.client.session import Session, open_session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.client.archive import receive_archive, unpack
@@ -11,7 +12,6 @@ from talos.talosctl.client.complete import complete_path
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
 
 STDOUT = "-"

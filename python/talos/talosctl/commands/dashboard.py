@@ -9,7 +9,7 @@ from talos.talosctl.client.command import need_nodes
 from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
 from talos.talosctl.client.select import select_target
 
-LEAST_INTERVAL = 0.5
+MIN_INTERVAL = 0.5
 """Seconds; asking more often would measure the asking."""
 
 
@@ -18,7 +18,7 @@ def run_dashboard(invocation: Invocation) -> int:
     target = select_target(invocation.flags)
     nodes = need_nodes(target)
     interval = invocation.flags.seconds("update-interval")
-    if interval < LEAST_INTERVAL:
+    if interval < MIN_INTERVAL:
         raise UserError(f"{interval:g} s is too short", where="--update-interval", hint="use 500ms or more")
     if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
         raise UserError(

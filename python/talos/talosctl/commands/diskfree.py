@@ -8,14 +8,14 @@ from talos.api.definitions.block_pb2 import MountStatusSpec, VolumeStatusSpec
 from talos.api.definitions.enums_pb2 import BlockFilesystemType, BlockVolumePhase, BlockVolumeType
 from talos.api.machine.storage_pb2 import StorageServiceStatfsRequest, StorageServiceStatfsResponse
 from talos.api.rpc import Code, RpcError
+from talos.client.resources import get_resource, list_resources
+from talos.client.session import Session
 from talos.system.errors import UserError
 from talos.system.sizes import format_count, format_rounded_size
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import Row, run_table
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.resources import get_resource, list_resources
-from talos.talosctl.client.session import Session
 
 RUNTIME, MOUNT_STATUSES = "runtime", "MountStatuses.block.talos.dev"
 VOLUME_STATUSES = "VolumeStatuses.block.talos.dev"

@@ -5,6 +5,7 @@ import shlex
 import tempfile
 from pathlib import Path
 
+from talos.client.session import Session, open_session
 from talos.config.problem import ConfigError
 from talos.config.read.loader import load
 from talos.system.errors import UserError
@@ -16,7 +17,6 @@ from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, CONFIG_CHANGE_FLAGS
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
 
 EDITORS = ("TALOS_EDITOR", "EDITOR")

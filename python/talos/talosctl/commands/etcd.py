@@ -8,6 +8,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from talos.api.common.common_pb2 import Data
 from talos.api.machine import machine_pb2 as machine
+from talos.client.session import Session, open_session
 from talos.system.errors import UserError
 from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation
@@ -24,7 +25,6 @@ from talos.talosctl.client.command import (
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
 
 _SERVICE = "/machine.MachineService/"

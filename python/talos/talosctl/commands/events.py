@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 
 from talos.api.durations import parse_duration
 from talos.api.machine.machine_pb2 import Event, EventsRequest
+from talos.client.events import describe_event
+from talos.client.session import Session, open_session
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import need_nodes, raise_error, run_async
-from talos.talosctl.client.events import describe_event
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
 from talos.talosctl.output.table import GrowingTable
 

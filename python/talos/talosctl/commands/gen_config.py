@@ -38,9 +38,7 @@ def run_config(invocation: Invocation) -> int:
         if path is None:
             console.write(texts[name])
         else:
-            write_file(
-                path, texts[name], force=flags.is_set("force"), mode=0o644 if name != "talosconfig" else 0o600
-            )
+            write_file(path, texts[name], force=flags.is_set("force"))
             console.note(f"Created {path}")
     return 0
 

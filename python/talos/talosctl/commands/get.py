@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 
 from talos.api.cosi.meta_pb2 import ResourceDefinitionSpec
 from talos.api.cosi.resource_pb2 import Resource
+from talos.client.resources import find_definition, get_resources
+from talos.client.session import Session, open_session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
@@ -11,9 +13,7 @@ from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.complete import complete_resources
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
-from talos.talosctl.client.resources import find_definition, get_resources
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.commands.get_watch import run_watch
 from talos.talosctl.output import console
 from talos.talosctl.output.jsonpath import Template

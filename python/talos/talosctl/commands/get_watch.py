@@ -6,13 +6,13 @@ from talos.api.cosi.meta_pb2 import ResourceDefinitionSpec
 from talos.api.cosi.resource_pb2 import Resource
 from talos.api.cosi.state_pb2 import Event, EventType
 from talos.api.rpc import Code, RpcError
+from talos.client.resources import find_definition, watch
+from talos.client.session import Session, open_session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Invocation
 from talos.talosctl.client.command import need_nodes, run_async
 from talos.talosctl.client.fanout import ask_nodes, report_failures
-from talos.talosctl.client.resources import find_definition, watch
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
 from talos.talosctl.output.resource import table_header, table_row
 from talos.talosctl.output.table import GrowingTable

@@ -7,18 +7,18 @@ from google.protobuf.duration_pb2 import Duration
 
 from talos.api.cluster.cluster_pb2 import ClusterInfo, HealthCheckProgress, HealthCheckRequest
 from talos.api.rpc import RpcError
-from talos.daemon.health import wait_for_health
-from talos.daemon.health_calls import ClusterNodes
+from talos.client.failure import describe
+from talos.client.session import Session, open_session
+from talos.health.calls import ClusterNodes
+from talos.health.conditions import wait_for_health
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import need_one_node, raise_error, run_async
-from talos.talosctl.client.failure import describe
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.health import SessionCalls, find_nodes
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
 
 

@@ -14,6 +14,8 @@ from talos.api.machine.image_pb2 import (
     ImageServiceListResponse,
     ImageServiceRemoveRequest,
 )
+from talos.client.namespaces import NAMESPACES
+from talos.client.session import Session
 from talos.fleet.calls import pull_image
 from talos.system.errors import UserError
 from talos.system.sizes import format_pretty_size
@@ -22,8 +24,6 @@ from talos.talosctl.cli.flag import Flag, Flags
 from talos.talosctl.client.command import Row, ignore, run_each, run_table
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.health import SessionCalls
-from talos.talosctl.client.namespaces import NAMESPACES
-from talos.talosctl.client.session import Session
 from talos.talosctl.output import console
 from talos.talosctl.output.units import format_time
 

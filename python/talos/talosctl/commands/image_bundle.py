@@ -66,7 +66,7 @@ K8S = Command(
 )
 
 
-OLDEST = (1, 11)
+MIN_VERSION = (1, 11)
 REGISTRY = "ghcr.io/siderolabs"
 SOURCES = ("installer", "installer-base", "imager", "talos", "talosctl-all", "overlays", "extensions")
 INDEXES = ("extensions", "overlays")
@@ -96,8 +96,8 @@ def check_tag(tag: str) -> None:
     if match is None or not tag.startswith("v"):
         raise UserError(f'"{tag}" is not a version', hint="with a leading v, such as v1.15.0")
     major, minor = (int(part) for part in match[1].split(".")[:2])
-    if not OLDEST <= (major, minor) <= current.CURRENT:
-        first, last = (f"v{major}.{minor}" for major, minor in (OLDEST, current.CURRENT))
+    if not MIN_VERSION <= (major, minor) <= current.CURRENT:
+        first, last = (f"v{major}.{minor}" for major, minor in (MIN_VERSION, current.CURRENT))
         raise UserError(f'there is no list for "{tag}"', hint=f"give a version from {first} to {last}")
 
 

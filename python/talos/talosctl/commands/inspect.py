@@ -12,12 +12,12 @@ from talos.api.inspect.inspect_pb2 import (
     DependencyEdgeType,
 )
 from talos.api.rpc import RpcError
+from talos.client.resources import list_resources
+from talos.client.session import Session
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import parts, run_each
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.resources import list_resources
-from talos.talosctl.client.session import Session
 from talos.talosctl.output import console
 
 type Members = dict[tuple[str, str], list[str]]

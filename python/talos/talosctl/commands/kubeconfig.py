@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from talos.client.session import open_session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
@@ -10,7 +11,6 @@ from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.kubeconfig import fetch_kubeconfig, find_user_file, merge_into, save
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import open_session
 from talos.talosctl.output import console
 
 

@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Iterable, Sequence
 
 from talos.api.machine.machine_pb2 import FileInfo, ListRequest
+from talos.client.session import Session, open_session
 from talos.system.errors import UserError
 from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation
@@ -13,7 +14,6 @@ from talos.talosctl.client.complete import complete_path
 from talos.talosctl.client.fanout import Outcome, ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
 
 TYPES = {

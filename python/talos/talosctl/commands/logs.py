@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncGenerator
 
+from talos.client.session import Session
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import run_streams
 from talos.talosctl.client.complete import complete_logs
 from talos.talosctl.client.flags import CLIENT_FLAGS, DRIVER, INSECURE_FLAGS
 from talos.talosctl.client.logs import read_kernel_log, read_log
-from talos.talosctl.client.session import Session
 
 
 def run_logs(invocation: Invocation) -> int:

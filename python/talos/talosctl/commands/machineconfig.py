@@ -17,7 +17,7 @@ def run_patch(invocation: Invocation) -> int:
     path = invocation.args[0]
     text = apply_patches(read_file(path), parse_patches(flags.texts("patch")), source=path)
     if flags.is_given("output"):
-        write_file(Path(flags.text("output")), text, force=True, mode=0o644)
+        write_file(Path(flags.text("output")), text, force=True)
     else:
         console.write_line(text)
     return 0

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.machine.machine_pb2 import MemInfo, Memory, MemoryResponse
+from talos.client.session import Session
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import Row, parts, run_each, run_table
 from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
-from talos.talosctl.client.session import Session
 from talos.talosctl.output import console
 
 HEADER = ("NODE", "TOTAL", "USED", "FREE", "SHARED", "BUFFERS", "CACHE", "AVAILABLE")

@@ -8,13 +8,13 @@ from talos.api.machine.machine_pb2 import (
     MetaWriteRequest,
     MetaWriteResponse,
 )
+from talos.client.session import Session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.client.command import ignore, parts, run_each
 from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
-from talos.talosctl.client.session import Session
 
-_LARGEST_TAG = 255
+_MAX_TAG = 255
 """A META tag is one byte."""
 
 
@@ -23,7 +23,7 @@ def _parse_key(text: str) -> int:
         key = int(text, 0)
     except ValueError:
         key = -1
-    if not 0 <= key <= _LARGEST_TAG:
+    if not 0 <= key <= _MAX_TAG:
         raise UserError(f'"{text}" is no META key', hint="a key is a number from 0 to 255, such as 0x0a")
     return key
 

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.machine.machine_pb2 import Mounts, MountsResponse, MountStat
+from talos.client.session import Session
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.client.command import Row, parts, run_table
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.session import Session
 
 HEADER = ("NODE", "FILESYSTEM", "SIZE(GB)", "USED(GB)", "AVAILABLE(GB)", "PERCENT USED", "MOUNTED ON")
 _GB = 1e9

@@ -12,15 +12,15 @@ from talos.api.machine.machine_pb2 import (
     NetstatRequest,
     NetstatResponse,
 )
+from talos.client.namespaces import container_place
+from talos.client.session import Session, open_session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
 from talos.talosctl.client.command import Row, need_nodes, parts, print_table, run_async
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.namespaces import container_place
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
 
 type Pods = dict[str, str]
 """Namespaces of the network, and whose they are."""

@@ -8,6 +8,7 @@ from typing import IO
 
 from talos.api.common.common_pb2 import Data
 from talos.api.machine.machine_pb2 import PacketCaptureRequest
+from talos.client.session import Session, open_session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Flags, Type
@@ -15,7 +16,6 @@ from talos.talosctl.client.command import need_one_node, raise_error, run_async
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
 
 SNAP_LENGTH = 65536
 """Bytes kept of each packet: all of them."""

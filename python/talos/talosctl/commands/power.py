@@ -11,13 +11,13 @@ from talos.api.machine.machine_pb2 import (
     ShutdownRequest,
     ShutdownResponse,
 )
+from talos.client.session import Session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import ignore, parts, run_each
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.power import WAIT_FLAGS, run_power
-from talos.talosctl.client.session import Session
 
 MODES = {
     "default": RebootRequest.DEFAULT,

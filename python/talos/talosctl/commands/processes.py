@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.machine.machine_pb2 import Process, ProcessesResponse, ProcessInfo
+from talos.client.session import Session
 from talos.system.errors import UserError
 from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag
 from talos.talosctl.client.command import Row, parts, run_table
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.session import Session
 
 HEADER = ("NODE", "PID", "STATE", "THREADS", "CPU-TIME", "VIRTMEM", "RESMEM", "LABEL", "COMMAND")
 

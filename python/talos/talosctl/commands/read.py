@@ -2,13 +2,13 @@
 
 from talos.api.common.common_pb2 import Data
 from talos.api.machine.machine_pb2 import ReadRequest
+from talos.client.session import Session, open_session
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.client.command import need_one_node, raise_error, run_async
 from talos.talosctl.client.complete import complete_path
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
 
 

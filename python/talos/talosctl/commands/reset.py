@@ -1,12 +1,12 @@
 """``talosctl reset``."""
 
 from talos.api.machine.machine_pb2 import Reset, ResetPartitionSpec, ResetRequest, ResetResponse
+from talos.client.session import Session
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import parts
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.power import WAIT_FLAGS, run_power
-from talos.talosctl.client.session import Session
 
 MODES = {
     "all": ResetRequest.ALL,

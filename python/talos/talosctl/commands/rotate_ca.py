@@ -3,9 +3,11 @@
 from pathlib import Path
 
 from talos.api.rpc import RpcError
+from talos.client.session import open_session
+from talos.client.target import Target
 from talos.config.talosconfig.model import Context, TalosConfig
 from talos.config.talosconfig.places import save
-from talos.daemon.health_calls import ClusterNodes
+from talos.health.calls import ClusterNodes
 from talos.kubernetes.client import KubernetesError
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
@@ -15,8 +17,6 @@ from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.health import find_nodes
 from talos.talosctl.client.rotation import RotationOptions, make_new_authority, rotate_authority
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import open_session
-from talos.talosctl.client.target import Target
 from talos.talosctl.kubernetes import rotation as kubernetes
 from talos.talosctl.kubernetes.command import report_failure
 from talos.talosctl.output import console

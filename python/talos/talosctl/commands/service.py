@@ -18,12 +18,12 @@ from talos.api.machine.machine_pb2 import (
     ServiceStopRequest,
     ServiceStopResponse,
 )
+from talos.client.session import Session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.client.command import Row, parts, run_each, run_table
 from talos.talosctl.client.complete import complete_services
 from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
-from talos.talosctl.client.session import Session
 from talos.talosctl.output import console
 from talos.talosctl.output.table import format_table
 from talos.talosctl.output.units import format_age

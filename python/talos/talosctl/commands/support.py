@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from talos.api.rpc import RpcError
+from talos.client.failure import describe
+from talos.client.session import Session, open_session
+from talos.client.target import Target
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import need_nodes, run_async
-from talos.talosctl.client.failure import describe
 from talos.talosctl.client.fanout import ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
-from talos.talosctl.client.target import Target
 from talos.talosctl.commands.support_items import collect, find_items
 from talos.talosctl.commands.support_kubernetes import read_objects
 from talos.talosctl.output import console

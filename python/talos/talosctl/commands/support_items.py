@@ -28,10 +28,10 @@ from talos.api.machine.machine_pb2 import (
     VersionResponse,
 )
 from talos.api.rpc import RpcError
+from talos.client.namespaces import KUBERNETES, SYSTEM
+from talos.client.resources import DEFINITION_TYPE, META_NAMESPACE, list_resources
+from talos.client.session import Session
 from talos.talosctl.client.command import parts, raise_error
-from talos.talosctl.client.namespaces import KUBERNETES, SYSTEM
-from talos.talosctl.client.resources import DEFINITION_TYPE, META_NAMESPACE, list_resources
-from talos.talosctl.client.session import Session
 from talos.talosctl.commands.inspect import draw_graph
 from talos.talosctl.commands.support_kubernetes import find_containers
 from talos.talosctl.output.resource import format_yaml

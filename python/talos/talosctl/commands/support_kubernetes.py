@@ -3,11 +3,11 @@
 from talos.api.common.common_pb2 import ContainerDriver
 from talos.api.machine.machine_pb2 import Container, ContainersRequest, ContainersResponse
 from talos.api.rpc import Code, RpcError
+from talos.client.namespaces import KUBERNETES
+from talos.client.session import Session
 from talos.kubernetes.client import KubernetesClient, KubernetesError, parse_kubeconfig
 from talos.talosctl.client.command import parts
 from talos.talosctl.client.kubeconfig import fetch_kubeconfig
-from talos.talosctl.client.namespaces import KUBERNETES
-from talos.talosctl.client.session import Session
 from talos.talosctl.output.yaml_text import dump_yaml
 
 FOLDER = "kubernetesResources"

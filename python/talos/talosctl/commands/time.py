@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.time.time_pb2 import Time, TimeRequest, TimeResponse
+from talos.client.session import Session
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag
 from talos.talosctl.client.command import Row, parts, run_table
 from talos.talosctl.client.flags import CLIENT_FLAGS
-from talos.talosctl.client.session import Session
 from talos.talosctl.output.units import format_moment
 
 

@@ -21,6 +21,7 @@ from talos.api.machine.machine_pb2 import (
     VersionResponse,
 )
 from talos.api.rpc import Code, RpcError
+from talos.client.session import Session
 from talos.config.contract import INSTALLER_IMAGE
 from talos.fleet.calls import read_upgrade
 from talos.system.errors import UserError
@@ -31,7 +32,6 @@ from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.fleet_calls import FreshCalls
 from talos.talosctl.client.power import WAIT_FLAGS, run_power
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session
 from talos.talosctl.client_version import client_version
 from talos.talosctl.commands.image import pull, send_archive
 from talos.talosctl.output import console
@@ -138,9 +138,9 @@ def _check(flags: Flags) -> tuple[ContainerdInstance, str]:
     if mode not in REBOOT_MODES:
         hint = "use default or powercycle"
         raise UserError(f'"{mode}" is no way to reboot', where="--reboot-mode", hint=hint)
-    if unheard := [f"--{name}" for name in ("drain", "drain-timeout") if flags.is_given(name)]:
+    if ignored := [f"--{name}" for name in ("drain", "drain-timeout") if flags.is_given(name)]:
         text = "the node itself moves its pods elsewhere, for up to five minutes"
-        console.note(f"WARNING: {', '.join(unheard)}: no effect, {text}")
+        console.note(f"WARNING: {', '.join(ignored)}: no effect, {text}")
     return NAMESPACES[namespace], mode
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from talos.client.session import Session
 from talos.config import contract
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
@@ -10,7 +11,6 @@ from talos.talosctl.client.command import run_async
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.health import find_nodes
 from talos.talosctl.client.kubeconfig import connect
-from talos.talosctl.client.session import Session
 from talos.talosctl.kubernetes import components
 from talos.talosctl.kubernetes.command import run_on_cluster
 from talos.talosctl.kubernetes.sync import POLICIES, SyncOptions

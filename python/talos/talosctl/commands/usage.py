@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from talos.api.machine.machine_pb2 import DiskUsageInfo, DiskUsageRequest
+from talos.client.session import Session, open_session
 from talos.system.sizes import format_pretty_size
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
@@ -11,7 +12,6 @@ from talos.talosctl.client.complete import complete_path
 from talos.talosctl.client.fanout import Outcome, ask_nodes, report_failures
 from talos.talosctl.client.flags import CLIENT_FLAGS
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
 from talos.talosctl.output import console
 from talos.talosctl.output.table import format_table
 

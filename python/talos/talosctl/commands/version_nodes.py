@@ -3,9 +3,9 @@
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.machine.machine_pb2 import Version, VersionResponse
+from talos.client.session import Session
 from talos.talosctl.cli.command import Invocation
 from talos.talosctl.client.command import parts, run_each
-from talos.talosctl.client.session import Session
 from talos.talosctl.output import console
 
 

@@ -17,12 +17,12 @@ from talos.api.storage.storage_pb2 import (
     BlockDeviceWipeRequest,
     BlockDeviceWipeResponse,
 )
+from talos.client.session import Session
 from talos.system.errors import UserError
 from talos.talosctl.cli.command import Command, Invocation
 from talos.talosctl.cli.flag import Flag, Type
 from talos.talosctl.client.command import ignore, parts, run_each
 from talos.talosctl.client.flags import CLIENT_FLAGS, INSECURE_FLAGS
-from talos.talosctl.client.session import Session
 
 METHODS = tuple(BlockDeviceWipeDescriptor.Method.keys())
 

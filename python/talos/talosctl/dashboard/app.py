@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Footer, Static, Tab, TabbedContent, TabPane, Tabs
 
+from talos.client.target import Target
 from talos.resource import kinds
-from talos.talosctl.client.target import Target
 from talos.talosctl.dashboard.feed import NodeFeed, NodeView
 from talos.talosctl.dashboard.logs import LogPage
 from talos.talosctl.dashboard.monitor import MonitorPage, ProcessPage
@@ -27,7 +27,7 @@ from talos.talosctl.dashboard.summary import (
 )
 
 REDRAW = 0.3
-"""Seconds between two drawings at least: a node that starts tells much at once."""
+"""Seconds between two drawings at least: a node that starts reports much at once."""
 
 
 class SummaryPage(VerticalScroll):

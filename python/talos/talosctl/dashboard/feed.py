@@ -1,4 +1,4 @@
-"""What one node tells, as it changes: its resources by watches, its counters by asking again and again."""
+"""What one node reports, as it changes: its resources by watches, its counters by asking again and again."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,15 +10,15 @@ from google.protobuf.message import Message
 from talos.api.cosi.state_pb2 import EventType
 from talos.api.machine.machine_pb2 import CPUInfoResponse, CPUsInfo
 from talos.api.rpc import Code, RpcError
+from talos.client.failure import describe
+from talos.client.resources import watch
+from talos.client.session import Session, open_session
+from talos.client.target import Target
 from talos.resource import kinds
 from talos.resource.ids import Singleton
 from talos.resource.kind import Kind
 from talos.system.errors import UserError
 from talos.talosctl.client.command import parts
-from talos.talosctl.client.failure import describe
-from talos.talosctl.client.resources import watch
-from talos.talosctl.client.session import Session, open_session
-from talos.talosctl.client.target import Target
 from talos.talosctl.dashboard.figures import Figures, Sample, make_figures, take_sample
 
 RETRY = 3.0
@@ -49,7 +49,7 @@ WATCHED: tuple[Kind[Message], ...] = (
 )
 _SIGNS = frozenset({EventType.CREATED, EventType.UPDATED})
 _MISSING = frozenset({Code.NOT_FOUND, Code.PERMISSION_DENIED, Code.UNIMPLEMENTED, Code.INVALID_ARGUMENT})
-"""What a node of another version, or a caller with few roles, is told: the rest can still be shown."""
+"""What a node of another version, or a caller with few roles, gets: the rest can still be shown."""
 
 
 @dataclass(slots=True, kw_only=True)

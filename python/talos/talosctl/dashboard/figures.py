@@ -25,8 +25,8 @@ from talos.api.machine.machine_pb2 import (
     SystemStat,
     SystemStatResponse,
 )
+from talos.client.session import Session
 from talos.talosctl.client.command import parts
-from talos.talosctl.client.session import Session
 
 SECTOR = 512
 """Bytes, whatever the disk's own sectors are (the kernel's Documentation/block/stat.rst)."""

@@ -9,11 +9,11 @@ from textual.containers import Vertical
 from textual.widgets import RichLog, Select
 
 from talos.api.rpc import RpcError
+from talos.client.failure import describe
+from talos.client.session import Session, open_session
+from talos.client.target import Target
 from talos.system.errors import UserError
-from talos.talosctl.client.failure import describe
 from talos.talosctl.client.logs import read_kernel_log, read_log
-from talos.talosctl.client.session import Session, open_session
-from talos.talosctl.client.target import Target
 from talos.talosctl.dashboard.feed import RETRY
 from talos.talosctl.dashboard.summary import clean
 

@@ -14,7 +14,7 @@ from talos.talosctl.dashboard.feed import NodeView
 from talos.talosctl.dashboard.figures import Figures
 from talos.talosctl.dashboard.summary import clean
 
-MOST_PROCESSES = 200
+MAX_PROCESSES = 200
 """Rows of the table; a terminal shows fewer."""
 BAR = 20
 """Columns of a bar."""
@@ -144,7 +144,7 @@ class ProcessPage(DataTable[Text]):
         processes = list(view.history[-1].processes) if view.history else []
         if self._by_memory:
             processes.sort(key=lambda one: one.process.resident_memory, reverse=True)
-        for one in processes[:MOST_PROCESSES]:
+        for one in processes[:MAX_PROCESSES]:
             process = one.process
             cells = (
                 str(process.pid),

@@ -15,13 +15,13 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.network_pb2 import LinkStatusSpec
 from talos.api.machine.machine_pb2 import ApplyConfigurationRequest
 from talos.api.rpc import RpcError
+from talos.client.failure import describe
+from talos.client.session import open_session
+from talos.client.target import Target
 from talos.config.read.loader import dump_plain, load
 from talos.resource import ids, kinds
 from talos.system.errors import UserError
 from talos.talosctl.client.change import send_config
-from talos.talosctl.client.failure import describe
-from talos.talosctl.client.session import open_session
-from talos.talosctl.client.target import Target
 from talos.talosctl.dashboard.feed import NodeView
 from talos.talosctl.dashboard.summary import UNKNOWN, clean, format_address, format_prefix, join
 
@@ -44,8 +44,7 @@ class Form:
 def make_documents(form: Form) -> str:
     """The documents of a machine config that a form stands for, checked as those of a file.
 
-    Raises:
-        UserError: a value can't be used.
+    UserError: a value can't be used.
     """
     documents: list[Mapping[str, Any]] = []
 

@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable
 
 from talos.api.rpc import RpcError
+from talos.client.failure import describe
+from talos.client.session import Session, open_session
+from talos.client.target import Target
 from talos.kubernetes.client import KubernetesError
 from talos.talosctl.cli.flag import Flags
 from talos.talosctl.client.command import need_one_node
-from talos.talosctl.client.failure import describe
 from talos.talosctl.client.select import select_target
-from talos.talosctl.client.session import Session, open_session
-from talos.talosctl.client.target import Target
 from talos.talosctl.output import console
 
 type Work = Callable[[Session, str], Awaitable[None]]

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from talos.config import kubernetes
 from talos.config.documents.kubernetes.api_server import KubeAPIServerConfig
 from talos.config.documents.kubernetes.controller_manager import KubeControllerManagerConfig
 from talos.config.documents.kubernetes.kubelet import KubeletConfig
@@ -15,6 +14,7 @@ from talos.config.documents.v1alpha1 import kubelet as old_kubelet
 from talos.config.documents.v1alpha1.cluster import ClusterConfig
 from talos.config.documents.v1alpha1.machine import MachineConfig
 from talos.config.documents.v1alpha1.main import V1Alpha1Config
+from talos.config.effective import kubernetes
 from talos.config.model import Config
 from talos.config.schema import Document
 from talos.resource import ids

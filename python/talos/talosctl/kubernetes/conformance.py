@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from talos.client.session import Session
+from talos.client.wait import POLL_INTERVAL, wait_until
 from talos.kubernetes.apply import delete
 from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.system.errors import UserError
 from talos.talosctl.client.archive import receive_archive, unpack
-from talos.talosctl.client.session import Session
-from talos.talosctl.client.wait import PAUSE, wait_until
 from talos.talosctl.kubernetes.runner_log import LogReader
 
 NAMESPACE, ACCOUNT, POD = "conformance", "conformance-serviceaccount", "e2e-conformance-test"
@@ -27,8 +27,8 @@ RUNNER, HOLDER, VOLUME = "conformance-container", "output-container", "output-vo
 PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1"
 """What nodes have anyway; it does nothing until it is ended."""
 LABEL = {"app.kubernetes.io/managed-by": "talosctl"}
-"""Of the namespace: one that somebody else has made is not touched."""
-START_WITHIN, DELETE_WITHIN = 300.0, 300.0
+"""Of the namespace: one that another user has made is not touched."""
+START_TIMEOUT, DELETE_TIMEOUT = 300.0, 300.0  # seconds
 RIGHTS = f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{ACCOUNT}"
 NAMESPACE_PATH = f"/api/v1/namespaces/{NAMESPACE}"
 POD_PATH = f"{NAMESPACE_PATH}/pods/{POD}"
@@ -100,7 +100,7 @@ class Conformance:
         await wait_until(
             self._find_unstarted,
             what=f"pod {NAMESPACE}/{POD}",
-            seconds=START_WITHIN,
+            seconds=START_TIMEOUT,
             hint="is the runner's image right? --image",
             report=self._report,
         )
@@ -143,7 +143,7 @@ class Conformance:
                 return code
             if time.monotonic() > end:
                 raise UserError("the tests have not ended in time", where=f"pod {NAMESPACE}/{POD}")
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(POLL_INTERVAL)
 
     async def _fetch(self, folder: Path) -> None:
         """Copy the results from the node."""
@@ -159,7 +159,7 @@ class Conformance:
         self._report(f"results are in {folder}")
 
     async def _clean(self) -> None:
-        """Remove all that a run makes; UserError when a namespace of this name is somebody else's."""
+        """Remove all that a run makes; UserError when a namespace of this name is another user's."""
         found = await self._client.get_or_none(NAMESPACE_PATH)
         if found is not None and not LABEL.items() <= found["metadata"].get("labels", {}).items():
             text, hint = "it is not of an earlier run of the tests", "remove it, or what is in it, yourself"
@@ -172,7 +172,7 @@ class Conformance:
         async def check() -> str:
             return "it is not deleted" if await self._client.get_or_none(path) is not None else ""
 
-        await wait_until(check, what=path.rpartition("/")[2], seconds=DELETE_WITHIN)
+        await wait_until(check, what=path.rpartition("/")[2], seconds=DELETE_TIMEOUT)
 
 
 async def find_runner(client: KubernetesClient) -> str:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from talos.client.resources import get_resource
+from talos.client.session import Session
 from talos.kubernetes.client import KubernetesClient
 from talos.resource import kinds
 from talos.resource.objects import is_ready, to_plain
 from talos.system.errors import UserError
 from talos.talosctl.client.health import SessionCalls
-from talos.talosctl.client.resources import get_resource
-from talos.talosctl.client.session import Session
 from talos.talosctl.kubernetes.versions import PODS
 
 CONFIG_VERSION = "talos.dev/config-version"

@@ -4,11 +4,11 @@ import asyncio
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from talos.daemon.health_calls import ClusterNodes, NodeCalls
+from talos.client.endpoint import Endpoint
+from talos.health.calls import ClusterNodes, NodeCalls
 from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.resource import kinds
 from talos.resource.objects import to_plain
-from talos.talosctl.client.endpoint import Endpoint
 from talos.talosctl.client.health import SessionCalls
 from talos.talosctl.kubernetes.components import STATIC_PODS
 from talos.talosctl.kubernetes.removals import Minor, Removals

@@ -13,9 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from talos.config import effective
+from talos.client.resources import get_resource
+from talos.client.session import Session
+from talos.client.wait import wait_until
+from talos.config.effective import machine as effective
 from talos.config.model import Config
-from talos.daemon.health_calls import ClusterNodes
+from talos.health.calls import ClusterNodes
 from talos.kubernetes.client import Access, KubernetesClient, parse_kubeconfig
 from talos.pki.authority import CertificateAuthority
 from talos.pki.certificate import PemPair
@@ -26,10 +29,7 @@ from talos.system.errors import UserError
 from talos.talosctl.client.change import Change, change_config
 from talos.talosctl.client.health import SessionCalls
 from talos.talosctl.client.kubeconfig import fetch_kubeconfig
-from talos.talosctl.client.resources import get_resource
 from talos.talosctl.client.rotation import format_indented, format_quoted
-from talos.talosctl.client.session import Session
-from talos.talosctl.client.wait import wait_until
 from talos.talosctl.kubernetes.authorities import (
     ORGANIZATION,
     accept_authority,
@@ -40,7 +40,7 @@ from talos.talosctl.kubernetes.authorities import (
 from talos.talosctl.kubernetes.follow import SECRETS_VERSION, find_late_pods, read_kubelet
 from talos.talosctl.kubernetes.system_pods import apply_in_cluster, restart_pods
 
-PATIENCE = 300.0
+STEP_TIMEOUT = 300.0
 """Seconds for one node, or the pods of the system, to follow a step."""
 STEADY = 3
 """Looks in a row without anything to wait for: resources follow each other within a second."""
@@ -148,8 +148,8 @@ class KubernetesRotation:
 
         async def check() -> str:
             nonlocal count
-            nodes: Sequence[Any] = (await client.call("GET", "/api/v1/nodes"))["items"]
-            leases: Sequence[Any] = (await client.call("GET", LEASES))["items"]
+            nodes: Sequence[Any] = await client.list_all("/api/v1/nodes")
+            leases: Sequence[Any] = await client.list_all(LEASES)
             renewed = {one["metadata"]["name"]: one["spec"].get("renewTime", "") for one in leases}
             count = len(nodes)
             for node in nodes:
@@ -160,7 +160,7 @@ class KubernetesRotation:
                     return f"node {name} has not reported yet"
             return ""
 
-        await wait_until(check, what="the nodes", seconds=PATIENCE)
+        await wait_until(check, what="the nodes", seconds=STEP_TIMEOUT)
         self._report(f" - OK ({count} nodes ready)")
 
     async def _patch(self, client: KubernetesClient, change: Change) -> None:
@@ -203,7 +203,7 @@ class KubernetesRotation:
             steady = 0 if reason else steady + 1
             return reason or ("" if steady >= STEADY else "its pods may follow")
 
-        await wait_until(check, what=f"node {node}", seconds=PATIENCE)
+        await wait_until(check, what=f"node {node}", seconds=STEP_TIMEOUT)
 
     async def _find_late_pod(self, client: KubernetesClient, node: str, wanted: Sequence[bytes]) -> str:
         """Which of a node's static pods is not ready with the node's secrets, by the API server."""
@@ -228,8 +228,8 @@ class KubernetesRotation:
             found = await client.get_or_none(ROOT_CA) or {}
             return "" if text in found.get("data", {}).get("ca.crt", "") else "it has the old CA alone"
 
-        await wait_until(is_published, what="the ConfigMap kube-root-ca.crt", seconds=PATIENCE)
-        await restart_pods(self._session, node, client, seconds=PATIENCE, report=self._report)
+        await wait_until(is_published, what="the ConfigMap kube-root-ca.crt", seconds=STEP_TIMEOUT)
+        await restart_pods(self._session, node, client, seconds=STEP_TIMEOUT, report=self._report)
 
     async def _read_accepted(self, node: str) -> list[bytes]:
         """The authorities that a node's kubelet accepts, the issuing one first."""

@@ -1,10 +1,10 @@
-"""The log of a container, read again and again: the API server may be away in between."""
+"""The log of a container, read again and again: the API server may be down in between."""
 
 from urllib.parse import quote
 
 from talos.kubernetes.client import KubernetesClient
 
-LIMIT = 4 << 20
+MAX_BYTES = 4 << 20
 """Bytes that are asked for at once."""
 
 
@@ -13,7 +13,7 @@ class LogReader:
 
     def __init__(self, path: str) -> None:
         """``path`` is that of the log with its query."""
-        self._path = f"{path}&timestamps=true&limitBytes={LIMIT}"
+        self._path = f"{path}&timestamps=true&limitBytes={MAX_BYTES}"
         self._second = ""
         self._seen = 0
 

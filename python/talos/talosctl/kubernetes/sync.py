@@ -10,11 +10,11 @@ from typing import Any
 
 import yaml
 
+from talos.client.wait import POLL_INTERVAL, wait_until
 from talos.kubernetes.apply import Place, apply, delete, find_place, order
 from talos.kubernetes.client import KubernetesClient, KubernetesError
 from talos.kubernetes.inventory import NAME, OWNER, ObjectId, identify, read_inventory, write_inventory
 from talos.system.errors import UserError
-from talos.talosctl.client.wait import PAUSE, wait_until
 
 POLICIES = ("MustMatch", "AdoptIfNoInventory", "AdoptAll")
 ROLLED_OUT = ("Deployment", "DaemonSet", "StatefulSet")
@@ -129,7 +129,7 @@ async def _find_place(client: KubernetesClient, manifest: Mapping[str, Any], sec
         except KubernetesError as error:
             if error.status != HTTPStatus.NOT_FOUND or time.monotonic() > end:
                 raise
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(POLL_INTERVAL)
 
 
 async def _prune(client: KubernetesClient, gone: set[ObjectId], options: SyncOptions) -> None:
@@ -163,7 +163,7 @@ async def _find_recorded(client: KubernetesClient, one: ObjectId) -> Place | Non
 
 
 def check_policy(live: Mapping[str, Any], policy: str) -> None:
-    """KubernetesError when an object belongs to somebody else, as far as the policy cares."""
+    """KubernetesError when an object belongs to another manager, as far as the policy cares."""
     annotations: Mapping[str, str] = live["metadata"].get("annotations") or {}
     owner = annotations.get(OWNER)
     if owner == NAME or policy == "AdoptAll" or (owner is None and policy == "AdoptIfNoInventory"):
@@ -196,7 +196,7 @@ def _report_change(
 
 
 def make_diff(place: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """A unified diff; values of secrets are told apart and not shown."""
+    """A unified diff; values of secrets are compared and not shown."""
     old, new = _mask(before, before, after), _mask(after, before, after)
     lines = [_format(one).splitlines(keepends=True) for one in (old, new)]
     return "".join(difflib.unified_diff(lines[0], lines[1], f"a/{place}", f"b/{place}"))

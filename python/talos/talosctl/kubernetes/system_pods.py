@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+from talos.client.session import Session
+from talos.client.wait import wait_until
 from talos.kubernetes.apply import apply, find_place
 from talos.kubernetes.client import MERGE, KubernetesClient
 from talos.resource import kinds
 from talos.resource.objects import format_now, to_plain
 from talos.talosctl.client.health import SessionCalls
-from talos.talosctl.client.session import Session
-from talos.talosctl.client.wait import wait_until
 from talos.talosctl.kubernetes.sync import ROLLED_OUT, find_unfinished
 
 IN_CLUSTER = "11-kube-config-in-cluster"

@@ -10,9 +10,13 @@ from google.protobuf.empty_pb2 import Empty
 from talos.api.common.common_pb2 import ContainerdInstance
 from talos.api.machine.machine_pb2 import Version, VersionResponse
 from talos.api.rpc import RpcError
+from talos.client.namespaces import NAMESPACES
+from talos.client.resources import get_resource
+from talos.client.session import Session
+from talos.client.wait import Check, wait_until
 from talos.config.model import Config
-from talos.daemon.health_calls import ClusterNodes
 from talos.fleet.calls import pull_image
+from talos.health.calls import ClusterNodes
 from talos.kubernetes.client import KubernetesClient
 from talos.resource import kinds
 from talos.resource.objects import is_ready
@@ -20,10 +24,6 @@ from talos.system.errors import UserError
 from talos.talosctl.client.change import change_config
 from talos.talosctl.client.command import parts
 from talos.talosctl.client.health import SessionCalls
-from talos.talosctl.client.namespaces import NAMESPACES
-from talos.talosctl.client.resources import get_resource
-from talos.talosctl.client.session import Session
-from talos.talosctl.client.wait import Check, wait_until
 from talos.talosctl.kubernetes import components
 from talos.talosctl.kubernetes.components import Component
 from talos.talosctl.kubernetes.follow import (
@@ -41,7 +41,7 @@ from talos.talosctl.kubernetes.versions import check_support, parse
 from talos.talosctl.output.table import format_table
 from talos.upgrade.manifest import find_version
 
-PATIENCE = 600.0
+COMPONENT_TIMEOUT = 600.0
 """Seconds for a component of one node: an image has to come, too, when it was not pulled before."""
 STEADY = 10
 """Looks in a row at which a new kubelet's static pods are ready: it begins with them seconds later."""
@@ -183,7 +183,7 @@ class KubernetesUpgrade:
                 await wait_until(
                     check,
                     what=f"node {node}, {component.name}",
-                    seconds=PATIENCE,
+                    seconds=COMPONENT_TIMEOUT,
                     hint="see talosctl logs kubelet, containers -k",
                     report=lambda reason: self._report(f' > "{node}": {component.name}: {reason}'),
                 )
@@ -191,16 +191,16 @@ class KubernetesUpgrade:
 
     async def _follow_pod(self, node: str, component: Component) -> Check:
         """A check of a static pod: as the API server shows it, it has the node's settings and is ready."""
-        image, is_told = self._options.image(component), False
+        image, is_reported = self._options.image(component), False
         name = f"{component.name}-{await read_nodename(self._session, node)}"
         assert component.resource is not None
         kind, id_ = component.resource
 
         async def check() -> str:
-            nonlocal is_told
-            if not is_told:
+            nonlocal is_reported
+            if not is_reported:
                 self._report(f' > "{node}": waiting for {component.name} pod update')
-                is_told = True
+                is_reported = True
             resource = await get_resource(self._session, node, kind.namespace, kind.type, id_)
             if kind.spec.FromString(resource.spec.proto_spec).image != image:
                 return "waiting, the node has not read its config yet"
@@ -212,20 +212,20 @@ class KubernetesUpgrade:
         """A check of the kubelet: it has started anew, and the node is ready with its version."""
         before = (await read_kubelet(self._session, node)).version
         steady = 0
-        path, is_told = f"/api/v1/nodes/{quote(await read_nodename(self._session, node))}", False
-        told = f' > "{node}": waiting for {component.name} restart'
+        path, is_reported = f"/api/v1/nodes/{quote(await read_nodename(self._session, node))}", False
+        waiting = f' > "{node}": waiting for {component.name} restart'
 
         async def check() -> str:
-            nonlocal is_told, told, steady
-            if told:
-                self._report(told)
-                told = ""
+            nonlocal is_reported, waiting, steady
+            if waiting:
+                self._report(waiting)
+                waiting = ""
             kubelet = await read_kubelet(self._session, node)
             if kubelet.version == before or not kubelet.is_healthy:
                 return "waiting for the service"
-            if not is_told:
+            if not is_reported:
                 self._report(f' > "{node}": waiting for node update')
-                is_told = True
+                is_reported = True
             found = await self._client.call("GET", path)
             running = found["status"]["nodeInfo"]["kubeletVersion"]
             if running != f"v{self._options.target}":
@@ -254,7 +254,7 @@ class KubernetesUpgrade:
             )
             return f"its manifests don't have {wanted}" if is_late and not self._options.dry_run else ""
 
-        await wait_until(check, what=f"node {node}", seconds=PATIENCE)
+        await wait_until(check, what=f"node {node}", seconds=COMPONENT_TIMEOUT)
         return found
 
 

@@ -30,9 +30,9 @@ def parse(text: str, where: str) -> VersionKey:
 
 async def find_running(client: KubernetesClient) -> list[str]:
     """The versions that run in the cluster, the lowest first, without ``v``; KubernetesError, UserError."""
-    nodes: Sequence[Any] = (await client.call("GET", "/api/v1/nodes"))["items"]
+    nodes: Sequence[Any] = await client.list_all("/api/v1/nodes")
     selector = f"labelSelector=k8s-app+in+({','.join(PROGRAMS)})"
-    pods: Sequence[Any] = (await client.call("GET", f"{PODS}?{selector}"))["items"]
+    pods: Sequence[Any] = await client.list_all(f"{PODS}?{selector}")
     found = {str(node["status"]["nodeInfo"]["kubeletVersion"]) for node in nodes}
     found |= {find_version(one["image"]) for pod in pods for one in pod["spec"]["containers"]}
     return sort_versions(filter(None, found))

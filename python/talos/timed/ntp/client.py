@@ -9,9 +9,9 @@ import trio
 from talos.api.rpc import Code, RpcError
 from talos.timed.ntp import packet
 
-MAX_WAIT = 1.0
+ANSWER_TIMEOUT = 1.0
 """Seconds that a server has to answer."""
-RESOLVE_WAIT = 5.0
+RESOLVE_TIMEOUT = 5.0
 """Seconds to resolve a server's name."""
 
 type Now = Callable[[], float]
@@ -47,10 +47,10 @@ PLAIN: Protection = _Plain()
 async def resolve(server: str, port: int = packet.PORT) -> list[Address]:
     """Addresses of a server. RpcError when its name has none."""
     try:
-        with trio.fail_after(RESOLVE_WAIT):
+        with trio.fail_after(RESOLVE_TIMEOUT):
             found = await trio.socket.getaddrinfo(server, port, type=trio.socket.SOCK_DGRAM)
     except trio.TooSlowError:
-        message = f"{server} can't be resolved within {RESOLVE_WAIT:g} s"
+        message = f"{server} can't be resolved within {RESOLVE_TIMEOUT:g} s"
         raise RpcError(Code.UNAVAILABLE, message) from None
     except (OSError, UnicodeError) as error:
         raise RpcError(Code.UNAVAILABLE, f"{server} can't be resolved: {error}") from None
@@ -63,7 +63,7 @@ async def query_address(
     now: Now,
     *,
     protection: Protection = PLAIN,
-    max_wait: float = MAX_WAIT,
+    max_wait: float = ANSWER_TIMEOUT,
 ) -> packet.Sample:
     """Ask one address of a server for the time. RpcError with the reason when there is no usable answer.
 
@@ -91,7 +91,7 @@ async def query_address(
 
 
 async def query(
-    server: str, now: Now, *, port: int = packet.PORT, max_wait: float = MAX_WAIT
+    server: str, now: Now, *, port: int = packet.PORT, max_wait: float = ANSWER_TIMEOUT
 ) -> packet.Sample:
     """Ask the first address of a server for the time. RpcError."""
     addresses = await resolve(server, port)

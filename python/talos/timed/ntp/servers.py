@@ -14,9 +14,9 @@ MAX_SERVERS = 8
 """Of a longer list only so many are asked."""
 TRIES = 2
 """Failures in a row after which another address of the name is asked."""
-RATE_PAUSE = 64.0
+RATE_DELAY = 64.0
 """Seconds for which a server is left alone that asked for it; doubled with every further time."""
-MAX_PAUSE = 3600.0
+MAX_RATE_DELAY = 3600.0
 """Seconds for which a server is left alone that denies access; the longest pause of the others."""
 RETRY = 2.0
 """Seconds until silent servers are asked again; doubled with every round in vain."""
@@ -93,8 +93,8 @@ class Servers:
             sample = await query_address(server.name, address, self._now, protection=protection)
         except RefusedError as refusal:
             # RFC 5905, section 7.4: RATE asks for longer pauses, DENY and RSTR for none at all.
-            pause = RATE_PAUSE * 2**server.refusals if refusal.kiss == "RATE" else MAX_PAUSE
-            server.silent_until = trio.current_time() + min(pause, MAX_PAUSE)
+            pause = RATE_DELAY * 2**server.refusals if refusal.kiss == "RATE" else MAX_RATE_DELAY
+            server.silent_until = trio.current_time() + min(pause, MAX_RATE_DELAY)
             server.refusals += 1
             self._log.once(refusal.message, key=server.name, level="warning")
             self._move_on(server)

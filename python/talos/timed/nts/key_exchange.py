@@ -20,7 +20,7 @@ from talos.timed.nts.siv import KEY
 
 PORT = 4460
 PROTOCOL = b"ntske/1"
-MAX_WAIT = 5.0
+EXCHANGE_TIMEOUT = 5.0
 """Seconds for the whole exchange."""
 MAX_REPLY = 16_384
 """Bytes of a reply; eight cookies take 1000."""
@@ -64,12 +64,12 @@ async def exchange_keys(
 ) -> Keys:
     """Ask a server for keys and cookies. RpcError with the reason when it grants none."""
     try:
-        with trio.fail_after(MAX_WAIT):
+        with trio.fail_after(EXCHANGE_TIMEOUT):
             stream = await trio.open_tcp_stream(server, port)
             async with stream:
                 return await _Exchange(server, stream, moment, authorities).run()
     except trio.TooSlowError:
-        message = f"{server} did not finish the key exchange of NTS within {MAX_WAIT:g} s"
+        message = f"{server} did not finish the key exchange of NTS within {EXCHANGE_TIMEOUT:g} s"
         raise RpcError(Code.UNAVAILABLE, message) from None
     except (OSError, trio.BrokenResourceError) as error:
         raise RpcError(Code.UNAVAILABLE, f"{server}, port {port} for NTS: {error}") from None

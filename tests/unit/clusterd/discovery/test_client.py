@@ -20,11 +20,11 @@ from talos.api.discovery.cluster_pb2 import Affiliate, WatchResponse
 from talos.api.rpc import Transport
 from talos.clusterd.discovery.cipher import PayloadCipher
 from talos.clusterd.discovery.client import ClientSettings, DiscoveryClient, is_endpoint
-from talos.daemon.run import Daemon, host
 from talos.discovery.server import DiscoveryServer, Settings
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
+from talos.process.run import Daemon, host
 from talos.rpc.channel import open_remote
 from talos.rpc.http2.remote import ClientTls, RemoteServer, make_client_context
 from talos.system.logging import Log
@@ -202,7 +202,7 @@ def test_nodes_find_each_other_and_see_who_leaves() -> None:
     run(test)
 
 
-def test_a_server_that_restarts_is_told_again_and_nobody_is_forgotten() -> None:
+def test_a_server_that_restarts_gets_all_again_and_no_member_is_forgotten() -> None:
     async def test(daemon: Daemon) -> None:
         async with running_server(daemon) as endpoint:
             port = int(endpoint.rpartition(":")[2])

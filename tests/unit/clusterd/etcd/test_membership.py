@@ -13,7 +13,13 @@ from talos.api.definitions.etcd_pb2 import SpecSpec
 from talos.api.etcd import rpc_pb2 as pb
 from talos.api.rpc import Code, RpcError
 from talos.clusterd.etcd import membership
-from talos.clusterd.etcd.membership import JOIN_TIMEOUT, LOOK_TIMEOUT, Look, Membership, check_removal
+from talos.clusterd.etcd.membership import (
+    JOIN_TIMEOUT,
+    STATUS_TIMEOUT,
+    Membership,
+    MemberStatus,
+    check_removal,
+)
 from talos.system.logging import Log
 
 SPEC = SpecSpec(name="cp-3", advertised_addresses=[NetIP(ip=ip_address("10.0.0.4").packed)])
@@ -92,11 +98,11 @@ def make(etcd: Etcd) -> Membership:
     return Membership(cast("Any", etcd), Log(write=lambda _: None))
 
 
-ONE, TWO, THREE = member(1, "cp-1", 2), member(2, "cp-2", 3), member(3, "cp-3", 4)
+FIRST, SECOND, THIRD = member(1, "cp-1", 2), member(2, "cp-2", 3), member(3, "cp-3", 4)
 
 
 async def test_a_node_is_added_as_a_learner() -> None:
-    etcd = Etcd(ONE, TWO)
+    etcd = Etcd(FIRST, SECOND)
     assert await make(etcd).join(SPEC) == (
         "cp-1=https://10.0.0.2:2380,cp-2=https://10.0.0.3:2380,cp-3=https://10.0.0.4:2380"
     )
@@ -104,7 +110,7 @@ async def test_a_node_is_added_as_a_learner() -> None:
 
 
 async def test_a_member_that_was_added_but_never_started_is_taken_up() -> None:
-    etcd = Etcd(ONE, member(7, "", 4, is_learner=True))
+    etcd = Etcd(FIRST, member(7, "", 4, is_learner=True))
     assert "cp-3=https://10.0.0.4:2380" in await make(etcd).join(SPEC)
     assert etcd.done == []
 
@@ -114,14 +120,14 @@ async def test_the_former_member_of_a_node_is_removed_first(
     former: pb.Member, autojump_clock: trio.testing.MockClock
 ) -> None:
     del autojump_clock
-    etcd = Etcd(ONE, TWO, former)
+    etcd = Etcd(FIRST, SECOND, former)
     etcd.away = {"10.0.0.4", "10.0.0.9"}
     await make(etcd).join(SPEC)
     assert etcd.done == ["remove 7", "add"]
 
 
 async def test_a_second_node_of_one_name_is_refused() -> None:
-    etcd = Etcd(ONE, TWO, member(7, "cp-3", 9))
+    etcd = Etcd(FIRST, SECOND, member(7, "cp-3", 9))
     with pytest.raises(
         RpcError, match=r'another node named "cp-3" runs etcd at https://10\.0\.0\.9'
     ) as caught:
@@ -132,7 +138,7 @@ async def test_a_second_node_of_one_name_is_refused() -> None:
 
 async def test_joining_waits_for_the_cluster(autojump_clock: object) -> None:
     del autojump_clock
-    etcd = Etcd(ONE)
+    etcd = Etcd(FIRST)
     etcd.refusals = ["no leader", "none is known"]
     await make(etcd).join(SPEC)
     assert etcd.done == ["add"]
@@ -154,48 +160,48 @@ async def test_joining_waits_for_the_cluster(autojump_clock: object) -> None:
 def test_a_member_goes_only_if_the_others_have_a_quorum(
     healthy: set[int], gone: int, code: Code | None
 ) -> None:
-    members = [ONE, TWO, member(3, "cp-3", 4), member(4, "cp-4", 5, is_learner=True)]
-    look = Look(members=members, healthy=frozenset(healthy))
+    members = [FIRST, SECOND, member(3, "cp-3", 4), member(4, "cp-4", 5, is_learner=True)]
+    status = MemberStatus(members=members, healthy=frozenset(healthy))
     if code is None:
-        check_removal(look, gone)
+        check_removal(status, gone)
         return
     with pytest.raises(RpcError) as caught:
-        check_removal(look, gone)
+        check_removal(status, gone)
     assert caught.value.code is code
 
 
 def test_the_only_member_stays() -> None:
     with pytest.raises(RpcError, match="the only voting member"):
-        check_removal(Look(members=[ONE], healthy=frozenset({1})), 1)
+        check_removal(MemberStatus(members=[FIRST], healthy=frozenset({1})), 1)
 
 
 async def test_a_member_that_answers_late_counts(autojump_clock: trio.testing.MockClock) -> None:
     del autojump_clock
-    etcd = Etcd(ONE, TWO, THREE)
+    etcd = Etcd(FIRST, SECOND, THIRD)
     etcd.away = {"10.0.0.3"}
     with pytest.raises(RpcError, match="2 voting members of which 1 are healthy"):
         await make(etcd).remove(3)
     assert etcd.done == []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(make(etcd).remove, 3)
-        await trio.sleep(LOOK_TIMEOUT / 2)
+        await trio.sleep(STATUS_TIMEOUT / 2)
         etcd.away = {"10.0.0.4"}
     assert etcd.done == ["remove 3"], "the one that goes need not answer"
 
 
 async def test_leaving_hands_the_leadership_over_first() -> None:
-    etcd = Etcd(ONE, TWO, member(3, "cp-3", 4))
+    etcd = Etcd(FIRST, SECOND, member(3, "cp-3", 4))
     await make(etcd).leave()
     assert etcd.done == ["lead 2", "remove 1"]
 
 
 async def test_a_bootstrap_looks_for_other_clusters() -> None:
-    etcd = Etcd(ONE)
+    etcd = Etcd(FIRST)
     with pytest.raises(RpcError, match=r"etcd runs on 10\.0\.0\.2 already") as caught:
-        await make(etcd).survey()
+        await make(etcd).check_no_cluster()
     assert caught.value.code is Code.ALREADY_EXISTS
     etcd.away = {"10.0.0.2", "10.0.0.3"}
-    await make(etcd).survey()
+    await make(etcd).check_no_cluster()
 
 
 @pytest.fixture
@@ -216,16 +222,21 @@ def leases(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize(
     ("members", "away", "code", "text"),
     [
-        ([ONE, TWO, THREE], "", None, ""),
-        ([ONE], "", None, ""),
+        ([FIRST, SECOND, THIRD], "", None, ""),
+        ([FIRST], "", None, ""),
         (
-            [ONE, TWO, THREE],
+            [FIRST, SECOND, THIRD],
             "10.0.0.3",
             Code.UNAVAILABLE,
             "etcd member cp-2 is not healthy; all etcd members must be healthy to perform an upgrade: failed",
         ),
-        ([ONE, TWO, member(3, "", 4)], "", Code.UNAVAILABLE, "etcd member 0000000000000003 is not started"),
-        ([ONE, TWO], "", Code.FAILED_PRECONDITION, r"etcd member count\(2\) is insufficient"),
+        (
+            [FIRST, SECOND, member(3, "", 4)],
+            "",
+            Code.UNAVAILABLE,
+            "etcd member 0000000000000003 is not started",
+        ),
+        ([FIRST, SECOND], "", Code.FAILED_PRECONDITION, r"etcd member count\(2\) is insufficient"),
     ],
 )
 async def test_every_member_is_asked_before_an_upgrade(

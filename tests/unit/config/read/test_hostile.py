@@ -16,8 +16,8 @@ from talos.config.read.reader import MAX_PROBLEMS
 from talos.config.read.tree import MAX_BYTES
 
 SIZE = MAX_BYTES - 1024
-SECONDS = 3.0
-LONGEST = 60_000  # characters of a problem: the path repeats the keys
+MAX_SECONDS = 3.0
+MAX_PROBLEM = 60_000  # characters of a problem: the path repeats the keys
 
 
 def document(kind: str, body: str) -> str:
@@ -77,10 +77,10 @@ TEXTS = {
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_reading_and_validating_ends_soon(name: str) -> None:
-    with at_most(SECONDS):
+    with at_most(MAX_SECONDS):
         problems = find_problems(TEXTS[name])
     assert len(problems) <= MAX_PROBLEMS + 1
-    assert all(len(str(problem)) < LONGEST for problem in problems)
+    assert all(len(str(problem)) < MAX_PROBLEM for problem in problems)
 
 
 def find_problems(text: str) -> tuple[Problem, ...]:

@@ -146,7 +146,7 @@ async def boot(disk: LoopBlocks, wanted: WantedVolume) -> Place:
     await disk.attach_partitions()
     place = await settle(disk, wanted, [disk.disk], LOG, Progress())
     assert place is not None
-    # A loop device that somebody else looks at is detached later: a grown partition then gets another.
+    # A loop device that another process looks at is detached later: a grown partition then gets another.
     return replace(place, device=disk.name_partition(place.disk, place.partition.number))
 
 

@@ -17,7 +17,7 @@ from jeepney.io.trio import DBusConnection, DBusRouter, open_dbus_connection
 
 from talos.kubed.shutdown.bus import MAX_LINE, greet, serve_bus
 from talos.kubed.shutdown.inhibitors import MAX_LOCKS, Inhibitors
-from talos.kubed.shutdown.logind import LOGIN, LOGIN_PATH, LONGEST_DELAY, MANAGER
+from talos.kubed.shutdown.logind import LOGIN, LOGIN_PATH, MANAGER, MAX_DELAY
 from talos.kubed.shutdown.messages import MAX_MESSAGE
 from talos.system.logging import Log
 
@@ -56,7 +56,7 @@ async def inhibit(router: DBusRouter, *body: str) -> Any:
 async def test_a_kubelet_delays_the_shutdown_until_it_has_ended_its_pods(tmp_path: Path) -> None:
     async with running(tmp_path) as bus, bus.connect() as connection, connection.router() as router:
         delay = await router.send_and_get_reply(Properties(LOGIND).get("InhibitDelayMaxUSec"))
-        assert delay.body[0] == ("t", LONGEST_DELAY * 1_000_000)
+        assert delay.body[0] == ("t", MAX_DELAY * 1_000_000)
         (lock,) = (await inhibit(router, *KUBELET)).body
         await router.send_and_get_reply(message_bus.AddMatch(MATCH))
         ended: list[list[str]] = []

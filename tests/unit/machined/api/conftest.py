@@ -19,6 +19,7 @@ from talos.machined.node.meta_store import MetaStore
 from talos.machined.node.ports import (
     Event,
     Node,
+    NodeLock,
     Ports,
     RebootMode,
     SequenceLockedError,
@@ -86,7 +87,7 @@ class FakeServices:
     async def halt(self, id: str) -> None:
         self._act("halt", id)
 
-    def note(self, id: str, message: str) -> None:
+    def record(self, id: str, message: str) -> None:
         self._act(message, id)
 
     async def ask(self, ids: Iterable[str]) -> Mapping[str, str]:
@@ -191,12 +192,21 @@ class FakePower:
         self.begun: list[str] = []
         self.plan = ResetPlan()
         self.locked = False
+        self.lock: NodeLock | None = None
+        self.stay: Callable[[], None] = lambda: None
 
     @property
     def is_locked(self) -> bool:
         return self.locked
 
-    def reboot(self, *, mode: RebootMode = RebootMode.DEFAULT, is_upgrade: bool = False) -> str:
+    def reboot(
+        self,
+        *,
+        mode: RebootMode = RebootMode.DEFAULT,
+        is_upgrade: bool = False,
+        lock: NodeLock | None = None,
+    ) -> str:
+        self.lock = lock
         return self._begin(f"reboot {mode.name}{' into another release' if is_upgrade else ''}")
 
     def shutdown(self, *, force: bool = False) -> str:
@@ -206,8 +216,16 @@ class FakePower:
         self.plan = plan
         return self._begin("reset")
 
-    def upgrade(self, install: Callable[[], Awaitable[None]], *, staged: bool) -> str:
+    def upgrade(
+        self,
+        install: Callable[[], Awaitable[None]],
+        *,
+        staged: bool,
+        lock: NodeLock | None = None,
+        stay: Callable[[], None] = lambda: None,
+    ) -> str:
         del install
+        self.lock, self.stay = lock, stay
         return self._begin(f"upgrade {staged}")
 
     def _begin(self, what: str) -> str:

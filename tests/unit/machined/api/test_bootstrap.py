@@ -10,7 +10,7 @@ import trio
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Code, RpcError
-from talos.machined.api.bootstrap import INTENDED, look_at
+from talos.machined.api.bootstrap import INTENDED, check_peer
 from talos.machined.api.peers import PeerCalls
 
 
@@ -82,6 +82,6 @@ async def test_a_folder_that_is_not_there_is_no_failure() -> None:
 )
 async def test_a_node_whose_etcd_is_away_for_the_moment_is_in_the_way(peer: Peer, refusal: str) -> None:
     refusals: list[RpcError] = []
-    await look_at(cast("Any", peer), "10.0.0.2", refusals)
+    await check_peer(cast("Any", peer), "10.0.0.2", refusals)
     assert "; ".join(error.message for error in refusals).startswith(refusal)
     assert bool(refusals) is bool(refusal)

@@ -24,7 +24,7 @@ async def run(caller: Any, frames: list[str]) -> None:
     await caller.handler("HealthCheck", SERVICE)(request, None, send)
 
 
-async def test_a_cluster_of_nobody(caller: Any) -> None:
+async def test_a_cluster_without_members(caller: Any) -> None:
     kind = config_pb2.MachineTypeSpec(machine_type=config_pb2.CONTROL_PLANE)
     await put(caller.node.state, *ids.MACHINE_TYPE, kind)
     with pytest.raises(RpcError, match="name the nodes, or configure discovery") as caught:

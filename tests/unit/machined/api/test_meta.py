@@ -9,6 +9,7 @@ from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Code, RpcError
 from talos.machined.node.meta_store import MetaStore
 from talos.system.block.meta import COPY, make_meta, parse_meta
+from talos.upgrade.state import ANNOUNCE_TAG, IDLE, LABEL_TAG, MAX_STATE, STATE_TAG, format_state
 
 
 async def test_write_and_delete(metal: Any, tmp_path: Path) -> None:
@@ -34,6 +35,38 @@ async def test_write_and_delete(metal: Any, tmp_path: Path) -> None:
         with pytest.raises(RpcError, match=text) as error:
             await caller.ask(method, request)
         assert error.value.code is code
+
+
+async def test_an_upgrades_state_is_its_own(metal: Any, tmp_path: Path) -> None:
+    """Else a role that only writes META would choose the system that boots."""
+    device, store = tmp_path / "meta", MetaStore()
+    kept = {LABEL_TAG: b"A", STATE_TAG: format_state(IDLE), ANNOUNCE_TAG: b"1"}
+    device.write_bytes(make_meta(kept).ljust(1 << 20, b"\0"))
+    await store.load(str(device))
+    caller = metal.with_node(meta=store)
+    for key in kept:
+        for method, request in (
+            ("MetaWrite", pb.MetaWriteRequest(key=key, value=b"B")),
+            ("MetaDelete", pb.MetaDeleteRequest(key=key)),
+        ):
+            with pytest.raises(RpcError, match="upgrade's own and can't be written: use talosctl ") as error:
+                await caller.ask(method, request)
+            assert error.value.code is Code.PERMISSION_DENIED
+    assert parse_meta(device.read_bytes()) == kept
+
+
+async def test_room_is_kept_for_an_upgrades_state(metal: Any, tmp_path: Path) -> None:
+    device, store = tmp_path / "meta", MetaStore()
+    device.write_bytes(make_meta({}).ljust(1 << 20, b"\0"))
+    await store.load(str(device))
+    caller = metal.with_node(meta=store)
+    room = COPY - 4 * MAX_STATE
+    await caller.ask("MetaWrite", pb.MetaWriteRequest(key=12, value=bytes(room)))
+    with pytest.raises(RpcError, match="there is room for") as error:
+        await caller.ask("MetaWrite", pb.MetaWriteRequest(key=12, value=bytes(room + MAX_STATE)))
+    assert error.value.code is Code.RESOURCE_EXHAUSTED
+    for key in (LABEL_TAG, STATE_TAG, ANNOUNCE_TAG):
+        await store.set(key, bytes(MAX_STATE))
 
 
 async def test_without_meta(caller: Any, metal: Any) -> None:

@@ -1,7 +1,8 @@
 """Upgrade and Rollback: the installer's stream, and what is refused before anything is begun."""
 
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, nullcontext, suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from talos.api.rpc import Code, RpcError
 from talos.machined.api import upgrade as upgrade_calls
 from talos.machined.api.upgrade import LINES, run_installer
 from talos.machined.upgrade.steps import Steps
+from talos.machined.upgrade.upgrader import Upgrader
 from talos.resource import kinds
 from talos.resource.changes import put
 from talos.system.errors import UserError
@@ -63,7 +65,7 @@ async def test_the_last_line_has_the_reason(failure: Exception, line: str, code:
     assert (lines[-1], found) == (f"{line}\n", code)
 
 
-async def test_an_installer_does_not_wait_for_whoever_looks_on() -> None:
+async def test_an_installer_does_not_wait_for_its_watchers() -> None:
     lines, code = await stream(lines=10 * LINES)
     assert (len(lines) <= 10 * LINES, code) == (True, 0)
 
@@ -170,6 +172,49 @@ async def test_a_node_takes_the_lock_before_it_goes_away_to_try_a_release(
     [message] = (await metal.ask("Reboot", machine_pb2.RebootRequest())).messages
     assert message.actor_id == LOCKED_ACTOR, "etcd is stopped by the sequence that runs"
     assert power.begun[1:] == ["reboot DEFAULT into another release", "reboot FORCE into another release"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "is_locked"),
+    [
+        (machine_pb2.RebootRequest(), True),
+        (machine_pb2.RebootRequest(mode=machine_pb2.RebootRequest.FORCE), False),
+        (machine_pb2.UpgradeRequest(), True),
+        (machine_pb2.UpgradeRequest(force=True), False),
+        (machine_pb2.UpgradeRequest(preserve=True), False),
+    ],
+)
+async def test_the_lock_is_held_until_services_stop_unless_by_force(
+    metal: Caller, monkeypatch: pytest.MonkeyPatch, request_: Any, *, is_locked: bool
+) -> None:
+    async def succeed(*_: object, **__: object) -> Any:
+        await trio.lowlevel.checkpoint()
+        return succeed
+
+    @asynccontextmanager
+    async def open_instance(*_: object, **__: object) -> AsyncGenerator[Any]:
+        await trio.lowlevel.checkpoint()
+        yield SimpleNamespace(containerd=None, root="")
+
+    for name in ("find_image", "_load", "_check_installed"):
+        monkeypatch.setattr(upgrade_calls, name, succeed)
+    monkeypatch.setattr(upgrade_calls, "open_instance", open_instance)
+    monkeypatch.setattr(Upgrader, "prepare", succeed)
+    monkeypatch.setattr(metal.node.upgrade_lock, "take", succeed)
+    metal.node.upgrades.current = STAGED
+    if isinstance(request_, machine_pb2.UpgradeRequest):
+        request_.image = "installer:v1.15.0"
+        await metal.ask("Upgrade", request_)
+        with pytest.raises(RpcError, match=BUSY):
+            await metal.ask("Upgrade", request_)
+    else:
+        await metal.ask("Reboot", request_)
+    power = metal.node.power
+    assert isinstance(power, FakePower)
+    assert power.lock is (metal.node.upgrade_lock if is_locked else None)
+    power.stay()
+    with metal.node.upgrades.claim():
+        pass  # a node that stays up can be upgraded
 
 
 @pytest.mark.parametrize("failure", [None, UserError("is not signed", where="release signature")])

@@ -16,7 +16,7 @@ from talos.machined.boot.power import (
     DEADLINE,
     DRAIN_LIMIT,
     FLUSH_LIMIT,
-    KUBELET_LIMIT,
+    KUBELET_TIMEOUT,
     RESIGN_LIMIT,
     SYSTEM,
     PowerSequences,
@@ -74,6 +74,7 @@ class Machine:
         drain: Callable[[], Awaitable[None]] = succeed,
         shut_kubelet_down: Callable[[], Awaitable[None]] = succeed,
         stop_pods: Callable[[], Awaitable[None]] = succeed,
+        resume: Callable[[], Awaitable[None]] = succeed,
     ) -> None:
         self.lines: list[str] = []
         self.switch, self.mounts, self.stage = MemoryPower(), MemoryMounts(), MachineStage()
@@ -96,6 +97,7 @@ class Machine:
             drain=drain,
             shut_kubelet_down=shut_kubelet_down,
             stop_pods=stop_pods,
+            resume=resume,
         )
 
 
@@ -144,7 +146,7 @@ async def test_reboot(autojump_clock: trio.testing.MockClock) -> None:
 
 @pytest.mark.parametrize("begin", BEGINNINGS.values(), ids=BEGINNINGS)
 @pytest.mark.parametrize("stop", [succeed, trio.sleep_forever], ids=["in time", "never"])
-async def test_clients_are_told_that_all_services_stop(
+async def test_clients_get_notice_that_all_services_stop(
     autojump_clock: trio.testing.MockClock,
     begin: Callable[[PowerSequences], str],
     stop: Callable[[], Awaitable[None]],
@@ -246,7 +248,7 @@ async def test_a_kubelet_that_fails_or_hangs_does_not_keep_pods_from_ending(
     assert machine.switch.pressed == [PowerAction.REBOOT]
     assert machine.services.kept == [SYSTEM]
     [seconds] = stopped
-    assert seconds < KUBELET_LIMIT + 5
+    assert seconds < KUBELET_TIMEOUT + 5
     reason = find_reason(machine, "the kubelet does not end its pods")
     assert ("it takes more than 1300 s" if hangs else "no connection") in reason
 

@@ -1,4 +1,4 @@
-"""Manifests, indexes and configs: as they should be, and as somebody may send them."""
+"""Manifests, indexes and configs: as they should be, and as an attacker may send them."""
 
 import hashlib
 import json

@@ -37,9 +37,9 @@ DATA = bytes(range(256)) * 4096
 
 @pytest.fixture(autouse=True)
 def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "SILENCE_LIMIT", 0.3)
-    monkeypatch.setattr(session, "BASE_LIMIT", 1.5)
-    monkeypatch.setattr(session, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(http, "SILENCE_TIMEOUT", 0.3)
+    monkeypatch.setattr(session, "BASE_TIMEOUT", 1.5)
+    monkeypatch.setattr(session, "FIRST_RETRY_DELAY", 0.01)
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ class Dripping(Handler):
 async def test_stalls(
     store: Store, monkeypatch: pytest.MonkeyPatch, behaviour: type[Handler], of: str, reason: str
 ) -> None:
-    monkeypatch.setattr(session, "LEAST_RATE", 64 * 1024 * 1024)
+    monkeypatch.setattr(session, "MIN_RATE", 64 * 1024 * 1024)
     with hostile(store, behaviour) as (opened, _):
         assert reason in await fail(opened, of=of)
 
@@ -234,7 +234,7 @@ class Huge(Handler):
 
 
 class ManyHeaders(Handler):
-    """Has more headers than anybody reads."""
+    """Has more headers than a client reads."""
 
     @override
     def send_content(self, kind: str, digest: str, data: bytes) -> None:
@@ -244,10 +244,10 @@ class ManyHeaders(Handler):
 @pytest.mark.parametrize(
     ("behaviour", "of", "reason"),
     [
-        (Endless, "manifest", "its reply is larger than 4194304 bytes"),
+        (Endless, "manifest", "its reply is larger than 1048576 bytes"),
         (Endless, "blob", "it sends more than the 1048576 bytes of the blob"),
         (Oversized, "blob", "it sends 1048580 bytes of a blob of 1048576"),
-        (Huge, "manifest", "its reply is larger than 4194304 bytes"),
+        (Huge, "manifest", "its reply is larger than 1048576 bytes"),
         (ManyHeaders, "manifest", "it does not speak HTTP"),
     ],
 )
@@ -339,6 +339,35 @@ async def test_what_does_not_lead_in(
         text = await fail(session)
         assert reason in text
         assert "password" not in text.replace("asks for a password", "")
+
+
+class Thief(Handler):
+    """A server that a registry redirects to, and that asks for its password."""
+
+    given: ClassVar[list[str]] = []
+    challenge: ClassVar[str] = ""
+
+    @override
+    def may_pass(self) -> bool:
+        if given := self.headers.get("Authorization", ""):
+            self.given.append(given)
+        realm = f"http://127.0.0.1:{self.server.server_port}/token"  # type: ignore[attr-defined]
+        self.answer(401, b"", "text/plain", {"WWW-Authenticate": self.challenge.format(realm=realm)})
+        return False
+
+
+@pytest.mark.parametrize("challenge", ["Basic realm=x", 'Bearer realm="{realm}",service="s"'])
+async def test_a_redirects_target_gets_no_password(store: Store, challenge: str) -> None:
+    changes = {"given": list[str](), "challenge": challenge}
+    thief = type("Thief", (Thief,), changes)
+    with running_registry(store, thief) as other:
+        target = f"http://127.0.0.1:{other.port}/v2/"
+        elsewhere = type("Elsewhere", (Redirecting,), {"target": target})
+        with running_registry(store, elsewhere) as registry:
+            session = open_session(parse_reference("sample:1"), make_sources(registry.port, auth=USER))
+            assert "it replied 401" in await fail(session)
+        assert changes["given"] == []
+        assert not any("/token" in request for request in other.requests)
 
 
 async def test_proxies_of_the_environment(store: Store) -> None:

@@ -1,5 +1,8 @@
 """Logs of services: in memory, on disk, read while they grow."""
 
+import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,7 @@ import trio.lowlevel
 
 from talos.machined.logs.file import LogFile
 from talos.machined.logs.store import MAX_LINE, LineSplitter, LogStore, split_records
+from talos.machined.logs.writer import MAX_WAITING, LogWriter
 from talos.machined.node.ports import UnknownLogError
 
 
@@ -67,9 +71,12 @@ async def test_files_begin_with_what_memory_holds(tmp_path: Path) -> None:
     logs.open_files(tmp_path)
     logs.append("apid", b"after\n")
     logs.append("new", b"x\n")
+    logs.flush_files()
     assert (tmp_path / "apid.log").read_bytes() == b"before\nafter\n"
     assert (tmp_path / "new.log").read_bytes() == b"x\n"
-    logs.close_files()
+    logs.append("new", b"y\n")
+    assert logs.close_files()
+    assert (tmp_path / "new.log").read_bytes() == b"x\ny\n"
     logs.append("apid", b"only in memory\n")
     assert (tmp_path / "apid.log").read_bytes() == b"before\nafter\n"
 
@@ -80,6 +87,7 @@ async def test_a_full_disk_loses_no_service(tmp_path: Path) -> None:
     logs.open_files(tmp_path)
     logs.append("apid", b"line\n")
     assert await content(logs, "apid") == b"line\n"
+    assert logs.close_files()
     file = LogFile(tmp_path / "gone" / "x.log")
     file.write(b"lost\n")
     assert "No such file" in file.error
@@ -87,6 +95,43 @@ async def test_a_full_disk_loses_no_service(tmp_path: Path) -> None:
     file.write(b"kept\n")
     assert file.error == ""
     assert [path.name for path in (tmp_path / "gone").iterdir()] == ["x.log"]
+
+
+async def test_a_disk_that_stands_still_holds_no_writer_up(tmp_path: Path) -> None:
+    """Lines are dropped and counted, and nothing is when it goes on."""
+    os.mkfifo(tmp_path / "apid.log")  # opening it waits until another process reads
+    logs = LogStore()
+    logs.open_files(tmp_path)
+    line = b"x" * 63 + b"\n"
+    for _ in range(10):
+        logs.append("apid", line * 16384)
+    assert (await content(logs, "apid", 10)).count(b"\n") == 10
+    found: list[bytes] = []
+
+    def read() -> None:
+        found.append((tmp_path / "apid.log").read_bytes())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    logs.flush_files()
+    logs.append("apid", b"again\n")
+    assert logs.close_files()
+    reader.join()
+    lines = found[0].splitlines(keepends=True)
+    note = json.loads(lines[-2])
+    kept = lines.count(line)
+    assert kept == MAX_WAITING // len(line)
+    assert note["msg"].startswith(f"{10 * 16384 - kept} lines are missing here")
+    assert lines[-1] == b"again\n"
+
+
+def test_a_disk_that_never_goes_on_is_given_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "apid.log")
+    writer = LogWriter(tmp_path)
+    writer.write("apid", b"line\n")
+    assert not writer.flush(0.01)
+    assert not writer.close(0.01)
+    (tmp_path / "apid.log").read_bytes()  # lets the thread end
 
 
 def test_lines() -> None:

@@ -13,14 +13,15 @@ import socket
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, override
 
 import trio
+from google.protobuf.message import Message
 
 from talos.api.machine.machine_pb2 import ServiceStateEvent
-from talos.daemon.run import Daemon, host
 from talos.machined.containerd.spec import ContainerSpec
 from talos.machined.logs.store import LogStore
 from talos.machined.node.etcd import EtcdControl
@@ -30,7 +31,7 @@ from talos.machined.platform.platform import ContainerPlatform
 from talos.machined.services import runner
 from talos.machined.services import zygote as zygote_module
 from talos.machined.services.reaper import Reaper
-from talos.machined.services.runner import RunnerContext
+from talos.machined.services.runner import FIRST_BACKOFF, RunnerContext
 from talos.machined.services.spec import (
     ApiAction,
     Execute,
@@ -42,8 +43,11 @@ from talos.machined.services.spec import (
 )
 from talos.machined.services.supervisor import Supervisor
 from talos.machined.services.zygote_client import Zygote
-from talos.resource import kinds
+from talos.process.run import Daemon, host
+from talos.resource import changes, kinds
 from talos.resource.memory.state import MemoryState
+from talos.resource.resource import Resource
+from talos.resource.state import State
 from talos.rpc.channel import open_channel
 from talos.system import kernel
 from talos.system.cgroups import NoGroups
@@ -57,8 +61,9 @@ type Scenario = Callable[["Bench"], Awaitable[dict[str, Any]]]
 DAEMON = """
 import contextlib, os, sys, trio
 from talos.rpc.server import serve as serve_socket
-from talos.daemon.run import run
-from talos.daemon.ready import notify_ready
+from talos.process.listener import LISTENER_FD, take_listener
+from talos.process.run import run
+from talos.process.ready import notify_ready
 
 def main():
     run(serve, name="sample")
@@ -71,9 +76,18 @@ async def serve(daemon):
             while os.path.exists(folder + "/wait"):
                 await trio.sleep(0.01)
             await stack.enter_async_context(serve_socket(daemon, [], folder + "/socket"))
+        if LISTENER_FD in os.environ:
+            listener = trio.SocketListener(trio.socket.from_stdlib_socket(take_listener()))
+            nursery = await stack.enter_async_context(trio.open_nursery())
+            nursery.start_soon(trio.serve_listeners, answer, [listener])
+            stack.callback(nursery.cancel_scope.cancel)
         notify_ready()
         await daemon.stopping.wait()
     print("goodbye", flush=True)
+
+async def answer(stream):
+    await stream.send_all(str(os.getpid()).encode())
+    await stream.aclose()
 """
 
 
@@ -89,7 +103,8 @@ class Bench:
         self.reaper = Reaper()
         daemon.bridge.loop.add_signal_handler(signal.SIGCHLD, self.reaper.drain)
         self.zygote = Zygote(self.reaper, connection, pid)
-        self.logs, self.events, self.state = LogStore(), EventLog(), MemoryState()
+        self.logs, self.events = LogStore(), EventLog()
+        self.state = MemoryState()
 
     def make_supervisor(self, *specs: ServiceSpec) -> Supervisor:
         platform = ContainerPlatform(arguments=parse_cmdline(""), handover=Path("/nonexistent"))
@@ -172,6 +187,52 @@ async def forked(bench: Bench) -> dict[str, Any]:
         result["events"] = [event.state.value for event in supervisor.get("sample").events]
         nursery.cancel_scope.cancel()
     return result
+
+
+async def kept_listener(bench: Bench) -> dict[str, Any]:
+    """A daemon that listens is killed: no other gets its port meanwhile, and clients are answered."""
+    start = Fork(module="sample_daemon", uid=53, gid=53, listens=True)
+    supervisor = bench.make_supervisor(ServiceSpec(id="sample", start=start))
+    taken, answers = list[int](), list[int]()
+
+    async def ask(port: int) -> int:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            return int(b"".join([part async for part in stream]))
+
+    def find_ports() -> set[int]:
+        rows = [line.split() for line in read("/proc/net/tcp").splitlines()[1:]]
+        inodes = {row[9]: int(row[1].partition(":")[2], 16) for row in rows if row[3] == "0A"}
+        links = [str(one.readlink()) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+        return {port for inode, port in inodes.items() if f"socket:[{inode}]" in links}
+
+    def try_to_take(port: int) -> None:
+        for option in (0, socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            with socket.socket() as other, contextlib.suppress(OSError):
+                if option:
+                    other.setsockopt(socket.SOL_SOCKET, option, 1)
+                other.bind(("127.0.0.1", port))
+                other.listen()
+                taken.append(option)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.run)
+        supervisor.start_soon(["sample"])
+        await supervisor.wait_until_settled(["sample"])
+        (port,) = find_ports()
+        with trio.fail_after(30):
+            for _ in range(3):
+                pid = supervisor.get("sample").pid
+                answers.append(int(await ask(port) == pid))
+                os.kill(pid, signal.SIGKILL)
+                await until(lambda: supervisor.get("sample").state is ServiceState.WAITING)
+                try_to_take(port)
+                answering = await ask(port)
+                await supervisor.wait_until_settled(["sample"])
+                answers.append(int(answering == supervisor.get("sample").pid))
+        await supervisor.stop_all()
+        try_to_take(port)
+        nursery.cancel_scope.cancel()
+    return {"taken": taken, "answers": answers}
 
 
 async def lost_zygote(bench: Bench) -> dict[str, Any]:
@@ -525,6 +586,77 @@ async def stop_before_start(bench: Bench) -> dict[str, Any]:
     return {"stopped": stopped, "starts": messages.count("Starting service")}
 
 
+@dataclass(slots=True)
+class Broken:
+    """A condition with a defect, twice."""
+
+    text: str = "something"
+    waits: int = 0
+
+    async def wait(self, state: State) -> None:
+        del state
+        await trio.lowlevel.checkpoint()
+        self.waits += 1
+        if self.waits < 3:
+            raise RuntimeError("a defect")
+
+
+class RefusingState(MemoryState):
+    """Fails as no State should, for a while."""
+
+    failures = 3
+
+    @override
+    async def create[S: Message](self, resource: Resource[S], *, owner: str = "") -> Resource[S]:
+        if resource.metadata.type == kinds.SERVICE.type and self.failures:
+            self.failures -= 1
+            raise RuntimeError("a defect")
+        return await super().create(resource, owner=owner)
+
+
+async def defects(bench: Bench) -> dict[str, Any]:
+    """What no code expects, in the task of one service and in the one that publishes."""
+    bench.state = RefusingState()
+    broken = Broken()
+    supervisor = bench.make_supervisor(
+        sh("broken", "sleep 60", conditions=(broken,)), sh("sound", "sleep 60"), sh("stopped", "sleep 60")
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.run)
+        supervisor.start_soon(["broken", "sound", "stopped"])
+        await until(lambda: supervisor.get("sound").pid != 0)
+        await until(lambda: supervisor.get("broken").pid != 0)
+        await changes.wait_for(bench.state, kinds.SERVICE, "broken", lambda found: found.spec.running)
+        messages = [event.message for event in supervisor.get("broken").events]
+        await supervisor.stop_all()
+        nursery.cancel_scope.cancel()
+    return {
+        "waits": broken.waits,
+        "failures": sum(message.startswith("Unexpected error") for message in messages),
+        "end": supervisor.get("broken").state.value,
+    }
+
+
+async def stopped_defect(bench: Bench) -> dict[str, Any]:
+    """A service that is stopped while it pauses after a defect stays stopped."""
+    broken = Broken(waits=-1000)
+    supervisor = bench.make_supervisor(sh("broken", "sleep 60", conditions=(broken,)))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.run)
+        supervisor.start_soon(["broken"])
+        await until(lambda: supervisor.get("broken").state is ServiceState.FAILED)
+        await supervisor.stop_all()
+        waits = broken.waits
+        await trio.sleep(2 * FIRST_BACKOFF)
+        again = broken.waits - waits
+        broken.waits = 3
+        supervisor.start_soon(["broken"])
+        await until(lambda: supervisor.get("broken").pid != 0)
+        await supervisor.stop_all()
+        nursery.cancel_scope.cancel()
+    return {"again": again}
+
+
 def no_sandbox(families: Iterable[int], writable: Iterable[str]) -> None:
     """The interpreter of a test lies elsewhere than a node's."""
     del families, writable
@@ -536,7 +668,7 @@ def run(scenario: Scenario) -> None:
     Path(folder, "sample_daemon.py").write_text(DAEMON, encoding="utf-8")
     sys.path.insert(0, folder)
     zygote_module.find_modules = lambda: ["sample_daemon"]
-    zygote_module.make_private_view = lambda _: None  # the test's own process needs no mounts
+    zygote_module.make_private_view = lambda writable, sockets: None  # the test's own process needs no mounts
     zygote_module.enter_sandbox = no_sandbox
     kernel.set_child_subreaper()
     connection, pid = zygote_module.fork_zygote()

@@ -9,8 +9,8 @@ import pytest
 import trio
 
 from talos.api.rpc import DuplexTransport, RpcError
-from talos.daemon.run import Daemon, host
 from talos.machined.services.health import KeptChannels, MethodProbe
+from talos.process.run import Daemon, host
 from talos.rpc.channel import open_channel
 from talos.rpc.server import serve
 from talos.system.logging import Log

@@ -81,7 +81,7 @@ def test_a_damaged_file_is_made_anew(kubelet: Kubelet, content: str) -> None:
     assert not kubelet.kubeconfig.exists()
 
 
-def test_a_damaged_certificate_is_one_of_nobody(kubelet: Kubelet) -> None:
+def test_a_damaged_certificate_is_of_no_node(kubelet: Kubelet) -> None:
     (kubelet.pki / "kubelet-client-1.pem").write_text("damaged")
     kubelet.refresh(OLD)
     assert not (kubelet.pki / CURRENT).is_symlink()

@@ -4,12 +4,20 @@ import json
 
 import pytest
 
-from talos.machined.services.pods import GRACE, MAX_GRACE, parse_grace
+from talos.machined.services.pods import DEFAULT_GRACE_PERIOD, MAX_GRACE_PERIOD, parse_grace
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("0", 0), ("5", 5), ("9999999", MAX_GRACE), ("-1", 0), ("nan", GRACE), ("soon", GRACE), (None, GRACE)],
+    [
+        ("0", 0),
+        ("5", 5),
+        ("9999999", MAX_GRACE_PERIOD),
+        ("-1", 0),
+        ("nan", DEFAULT_GRACE_PERIOD),
+        ("soon", DEFAULT_GRACE_PERIOD),
+        (None, DEFAULT_GRACE_PERIOD),
+    ],
 )
 def test_a_pods_grace_is_bounded(text: str | None, seconds: float) -> None:
     annotations = {"io.kubernetes.pod.terminationGracePeriod": text} if text is not None else {}
@@ -19,4 +27,4 @@ def test_a_pods_grace_is_bounded(text: str | None, seconds: float) -> None:
 
 @pytest.mark.parametrize("metadata", [b"", b"[]", b"{", b'{"Metadata": 7}'])
 def test_what_is_noted_otherwise_is_the_default(metadata: bytes) -> None:
-    assert parse_grace(metadata) == GRACE
+    assert parse_grace(metadata) == DEFAULT_GRACE_PERIOD

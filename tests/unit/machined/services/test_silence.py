@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from talos.machined.services.health import LEAST_SILENCE, ProcessorWaits
+from talos.machined.services.health import MIN_SILENCE_SHARE, ProcessorWaits
 from talos.system.process import read_processor_times
 
-SECONDS = 60.0
+SILENCE_DURATION = 60.0  # seconds
 ENDLESS = "while True: pass"
 
 
@@ -30,7 +30,7 @@ def running(code: str) -> Generator[int]:
 
 
 def wait_for(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + SILENCE_DURATION
     while not is_so():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -41,7 +41,7 @@ def test_a_process_that_gets_no_processor_is_not_silent() -> None:
         waits = ProcessorWaits(starved)
         wait_for(lambda: waits.discount(2.0) < 1.0)
         # However long it waits, a part of the silence counts.
-        assert waits.discount(0.1) == pytest.approx(0.1 * LEAST_SILENCE)
+        assert waits.discount(0.1) == pytest.approx(0.1 * MIN_SILENCE_SHARE)
 
 
 def test_a_process_that_is_stopped_is_silent() -> None:

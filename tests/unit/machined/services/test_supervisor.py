@@ -45,6 +45,12 @@ def test_a_forked_daemon() -> None:
     ]  # fmt: skip
 
 
+def test_no_other_gets_the_port_of_a_daemon_that_is_replaced() -> None:
+    result = run("kept_listener")
+    assert result["taken"] == []
+    assert result["answers"] == [1] * 6
+
+
 def test_a_lost_zygote_is_replaced() -> None:
     result = run("lost_zygote")
     assert result["replaced"]
@@ -128,6 +134,11 @@ def test_stopping_whenever_leaves_nothing_behind() -> None:
 
 def test_a_stop_takes_back_a_start_that_has_not_begun() -> None:
     assert run("stop_before_start") == {"stopped": "Initialized", "starts": 1}
+
+
+def test_a_defect_in_one_service_ends_neither_the_others_nor_the_supervisor() -> None:
+    assert run("defects") == {"waits": 3, "failures": 2, "end": "Finished"}
+    assert run("stopped_defect") == {"again": 0}
 
 
 def test_a_service_ends_when_it_has_done_its_work() -> None:

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from talos.machined.services import zygote_client
-from talos.machined.services.health import LEAST_SILENCE
+from talos.machined.services.health import MIN_SILENCE_SHARE
 from talos.machined.services.reaper import Reaper
 from talos.machined.services.zygote import ForkRequest
 from talos.machined.services.zygote_client import ANSWER_LIMIT, Zygote, ZygoteLostError
@@ -51,7 +51,7 @@ async def ask(works: Callable[[float], float], monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize(
     ("share", "limit"),
-    [(0.0, ANSWER_LIMIT), (0.5, 2 * ANSWER_LIMIT), (1.0, ANSWER_LIMIT / LEAST_SILENCE)],
+    [(0.0, ANSWER_LIMIT), (0.5, 2 * ANSWER_LIMIT), (1.0, ANSWER_LIMIT / MIN_SILENCE_SHARE)],
 )
 async def test_time_in_which_it_works_or_waits_for_a_processor_is_no_silence(
     share: float, limit: float, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock

@@ -1,6 +1,6 @@
 """A machine over its boots for tests of the upgrader: META in a file, its slots and GRUB as twins."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, override
@@ -128,6 +128,7 @@ class Machine:
     lines: list[str] = field(default_factory=list[str])
     state: MemoryState = field(default_factory=MemoryState)
     kept: list[str] = field(default_factory=list[str])
+    make_store: Callable[[], MetaStore] = MetaStore
 
     async def boot(
         self, checks: Sequence[str] = ("apid", "network"), last: LastBoot | None = NOTHING
@@ -143,7 +144,7 @@ class Machine:
             return checks
 
         self.state = MemoryState()
-        store = MetaStore()
+        store = self.make_store()
         await store.load(str(self.meta))
         upgrader = Upgrader(
             state=self.state,

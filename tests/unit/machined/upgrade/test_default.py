@@ -5,6 +5,7 @@ import trio
 
 from talos.disks.install.grub_environment import ATTEMPTS
 from talos.machined.logs.last_boot import LastBoot
+from talos.system.block.meta import COPY, make_meta
 from talos.system.errors import UserError
 from talos.upgrade.state import IDLE, Phase
 
@@ -97,3 +98,12 @@ async def test_a_lost_config_gets_the_default_that_it_had(machine: Machine) -> N
     assert machine.slots.versions.keys() >= {"A", "B"}
     assert machine.slots.versions["B"] == "v1.15.1"
     assert "damaged and is written anew" in machine.lines[-1]
+
+
+async def test_a_full_meta_does_not_keep_what_works_from_being_the_default(machine: Machine) -> None:
+    machine.slots.default, machine.slots.count = "B", ATTEMPTS
+    machine.meta.write_bytes(make_meta({12: bytes(COPY - 100)}).ljust(1 << 20, b"\0"))
+    upgrader = await machine.boot(last=PANIC)
+    assert upgrader.running == "A"
+    await upgrader.confirm()
+    assert (machine.slots.default, machine.slots.count, upgrader.current.phase) == ("A", 0, Phase.REVERTED)

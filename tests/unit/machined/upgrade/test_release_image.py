@@ -127,6 +127,13 @@ async def test_a_signature_of_an_older_release_is_refused(store: Store) -> None:
         await store.load()
 
 
+async def test_a_release_under_the_tag_of_another_is_refused(store: Store) -> None:
+    """Else a mirror would have an older one installed, and its signature would be right."""
+    store.add(version="v1.15.0")
+    with pytest.raises(UserError, match=r"is the release v1\.15\.0, not v1\.15\.1 as its tag says"):
+        await store.load()
+
+
 async def test_the_signed_manifest_of_an_older_release_is_refused_over_other_files(store: Store) -> None:
     older = store.add(version="v1.15.0")
     newer = store.add(content=b"altered")

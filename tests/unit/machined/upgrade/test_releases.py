@@ -1,14 +1,19 @@
 """What the upgrader does with a release: which it refuses, and what it does with the boot loader in one."""
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.unit.upgrade.releases import parse
 
+from talos.machined.upgrade import upgrader as upgrader_module
 from talos.machined.upgrade.image import Release
 from talos.system.errors import UserError
+from talos.system.version import get_version
 from talos.upgrade.layer import Layer
+from talos.upgrade.manifest import ReleaseFile
 from talos.upgrade.state import Phase
 
 from .machine import BROKEN, Machine
@@ -36,6 +41,27 @@ async def test_a_release_that_must_not_replace_what_runs(
     release = make_release(tmp_path, **changes)
     with pytest.raises(UserError, match=f"image installer: .*{text}"):
         await upgrader.prepare(release)
+
+
+@pytest.mark.parametrize(("built", "is_refused"), [(99, True), (100, False), (101, False)])
+async def test_an_older_build_of_the_version_that_runs_is_refused(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: int, *, is_refused: bool
+) -> None:
+    """A server of images has older ones, too, and their signatures are right."""
+    version = replace(get_version(), tag="v1.15.0", commit_time=100)
+    monkeypatch.setattr(upgrader_module, "get_version", lambda: version)
+    text = f"{built}\n".encode()
+    (tmp_path / "layer").write_bytes(text)
+    file = ReleaseFile(name="commit-time", size=len(text), sha256=hashlib.sha256(text).hexdigest())
+    layer = Layer(path=tmp_path / "layer", files={file.name: file}, offsets={file.name: 0})
+    release = Release(name="installer", manifest=parse(version="v1.15.0"), layer=layer)
+    upgrader = await machine.boot()
+    if is_refused:
+        with pytest.raises(UserError, match=r"a build of 1970-01-01 00:01:39 UTC, the running v1\.15\.0"):
+            await upgrader.check(release)
+        await upgrader.check(release, force=True)
+    else:
+        await upgrader.check(release)
 
 
 async def test_on_trial_and_while_one_is_written_nothing_else_is(machine: Machine, tmp_path: Path) -> None:

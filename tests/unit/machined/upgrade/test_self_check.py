@@ -8,9 +8,14 @@ import trio
 
 from talos.api.definitions.network_pb2 import StatusSpec
 from talos.api.definitions.v1alpha1_pb2 import ServiceSpec
-from talos.machined.controllers.runtime.boot_confirmation import LIMIT as COME_UP_LIMIT
+from talos.machined.controllers.runtime.boot_confirmation import CONFIRM_DELAY as COME_UP_LIMIT
 from talos.machined.controllers.runtime.boot_confirmation import BootConfirmationController
-from talos.machined.controllers.runtime.self_check import LIMIT, STABLE, SelfCheckController, find_limit
+from talos.machined.controllers.runtime.self_check import (
+    CHECK_TIMEOUT,
+    STABLE,
+    SelfCheckController,
+    find_limit,
+)
 from talos.resource import ids, kinds
 from talos.resource.changes import put
 from talos.resource.controller.runtime import run_controllers
@@ -36,19 +41,19 @@ async def answer(services: Sequence[str]) -> dict[str, str]:
 
 async def _wait(condition: Callable[[], bool]) -> None:
     while not condition():  # noqa: ASYNC110 - see below
-        await trio.sleep(0.5)  # no event: the mock clock moves on only while somebody sleeps
+        await trio.sleep(0.5)  # no event: the mock clock moves on only while a task sleeps
 
 
 @pytest.mark.parametrize(
     ("text", "limit"),
     [
-        ("", LIMIT),
+        ("", CHECK_TIMEOUT),
         ("=600", 600),
         ("=1", 30),
         ("=99999999", 3600),
-        ("=nan", LIMIT),
-        ("=-5", LIMIT),
-        ("=\u0663", LIMIT),
+        ("=nan", CHECK_TIMEOUT),
+        ("=-5", CHECK_TIMEOUT),
+        ("=\u0663", CHECK_TIMEOUT),
     ],
 )
 def test_the_limit_of_the_self_check_is_an_argument_of_the_kernel(text: str, limit: float) -> None:
@@ -89,9 +94,11 @@ async def test_the_self_check(
         found = {one.id: one.spec for one in await machine.state.list(kinds.DIAGNOSTIC)}
         nursery.cancel_scope.cancel()
     if reason:
-        assert upgrader.current.reason == f"self-check: after {LIMIT:.0f} s: {reason}"
+        assert upgrader.current.reason == f"self-check: after {CHECK_TIMEOUT:.0f} s: {reason}"
         assert rebooted
-        assert rebooted[0] >= LIMIT  # the mock clock jumps while META is written, so there is no upper bound
+        assert (
+            rebooted[0] >= CHECK_TIMEOUT
+        )  # the mock clock jumps while META is written, so there is no upper bound
         assert list(found["upgrade-reverted"].details) == [upgrader.current.reason]
         assert "/A/" in machine.slots.boot()
         assert watchdog.armed, "it ends a reboot that hangs"
@@ -131,7 +138,7 @@ async def test_a_service_that_hangs_after_it_was_ready_is_not_blessed(
     if silent < len(asked):
         assert (upgrader.current.phase, len(asked)) == (Phase.BLESSED, silent + 1)
     else:
-        text = f"after {LIMIT:.0f} s: service apid does not answer: no answer within 5.0 s"
+        text = f"after {CHECK_TIMEOUT:.0f} s: service apid does not answer: no answer within 5.0 s"
         assert upgrader.current.reason == f"self-check: {text}"
 
 
@@ -188,6 +195,6 @@ async def test_a_trial_without_meta_goes_back(
         await rebooted.wait()
         await trio.testing.wait_all_tasks_blocked()
         fed = watchdog.fed
-        await trio.sleep(LIMIT)
+        await trio.sleep(CHECK_TIMEOUT)
         nursery.cancel_scope.cancel()
     assert (watchdog.armed, watchdog.fed) == (True, fed)

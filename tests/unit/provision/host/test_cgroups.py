@@ -1,8 +1,9 @@
 """Control groups of a container, of both versions."""
 
 from pathlib import Path
+from typing import override
 
-from talos.provision.host.cgroups import Hierarchy, Limits, make_group, parse_hierarchies
+from talos.provision.host.cgroups import Hierarchy, KernelFiles, Limits, make_group, parse_hierarchies
 
 V1 = """\
 30 25 0:26 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
@@ -68,3 +69,25 @@ def test_version_1_groups_inherit_their_cpuset() -> None:
     )
     assert files.contents[top / "t/n/cpuset.cpus"] == "0-1"
     assert files.contents[top / "t/n/cgroup.clone_children"] == "1"
+
+
+class Rival(KernelFiles):
+    """Another cluster ends meanwhile, and takes the group of all along; and one begins."""
+
+    def __init__(self) -> None:
+        self.removals = 2
+
+    @override
+    def mkdir(self, path: Path) -> None:
+        if path.name == "cluster" and self.removals:
+            self.removals -= 1
+            path.parent.rmdir()
+        if path.name == "node":
+            path.mkdir()
+        super().mkdir(path)
+
+
+def test_clusters_that_begin_and_end_at_the_same_time_do_not_disturb(tmp_path: Path) -> None:
+    hierarchy = Hierarchy(path=tmp_path, controllers=frozenset(), unified=False)
+    make_group([hierarchy], ("talos", "cluster", "node"), Limits(), Rival())
+    assert (tmp_path / "talos/cluster/node").is_dir()

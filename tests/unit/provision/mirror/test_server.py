@@ -150,7 +150,7 @@ def test_damaged_archives_are_named(tmp_path: Path) -> None:
         read_images(tmp_path)
 
 
-def test_over_tls_a_silent_client_keeps_nobody_waiting(folder: Path, tmp_path: Path) -> None:
+def test_over_tls_a_silent_client_keeps_no_other_waiting(folder: Path, tmp_path: Path) -> None:
     authority = CertificateAuthority.generate(KeyType.P256, organizations=["cache"])
     pair = authority.issue(common_name="mirror", ips=["127.0.0.1"], usages=Usage.SERVER)
     for name, content in (("crt", pair.crt), ("key", pair.key)):

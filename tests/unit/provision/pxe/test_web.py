@@ -8,7 +8,7 @@ from queue import SimpleQueue
 import pytest
 from tests.harness.serving import serving
 
-from talos.provision.pxe.script import make_config_url, make_script
+from talos.provision.pxe.script import make_config_url, make_first_script, make_script
 from talos.provision.pxe.web import Site, make_names, make_server
 from talos.system.errors import UserError
 
@@ -132,12 +132,20 @@ def test_a_port_in_use_is_one_line(client: Client, tmp_path: Path) -> None:
 
 
 def test_the_script_names_the_config_and_the_arguments() -> None:
-    script = make_script(["talos.dashboard.disabled=1"], make_config_url("http://10.0.0.2:8080"))
-    assert script.splitlines() == [
+    assert make_first_script("http://10.0.0.2:8080").splitlines() == [
         "#!ipxe",
         (
-            "set arguments talos.config=http://10.0.0.2:8080/config?mac=${mac}&uuid=${uuid}"
-            "&serial=${serial:uristring}&hostname=${hostname:uristring} talos.dashboard.disabled=1"
+            "chain --replace http://10.0.0.2:8080/start?mac=${mac}&uuid=${uuid}"
+            "&serial=${serial:uristring}&hostname=${hostname:uristring}"
+        ),
+    ]
+    query = {"mac": MAC, "uuid": "", "serial": "a b\n#", "other": "x"}
+    url = make_config_url("http://10.0.0.2:8080", query, "secret")
+    assert make_script(["talos.dashboard.disabled=1"], url).splitlines() == [
+        "#!ipxe",
+        (
+            "set arguments talos.config=http://10.0.0.2:8080/config?mac=52%3A54%3A00%3AAA%3A00%3A01"
+            "&serial=a+b%0A%23&token=secret talos.dashboard.disabled=1"
         ),
         "chain --replace assets/boot.ipxe",
     ]
@@ -147,3 +155,42 @@ def test_the_script_names_the_config_and_the_arguments() -> None:
 def test_an_argument_with_a_blank_is_refused() -> None:
     with pytest.raises(UserError, match="--argument: 'a b' can't be a kernel argument"):
         make_script(["a b"])
+
+
+@pytest.fixture
+def strict(tmp_path: Path) -> Generator[Client]:
+    """A server that gives each config once, to the machine that has run its script."""
+    (tmp_path / "default.yaml").write_text("keys")
+    logged: SimpleQueue[str] = SimpleQueue()
+    site = Site(assets=tmp_path, configs=tmp_path, script="", base="http://here", arguments=("pti=on",))
+    with serving(make_server(site, "127.0.0.1", 0, logged.put)) as server:
+        yield Client(server.server_port, logged)
+
+
+def find_place(script: str) -> str:
+    """The path of the config in a machine's script; empty without one."""
+    line = next(line for line in script.splitlines() if line.startswith("set arguments"))
+    return line.partition("talos.config=http://here")[2].partition(" ")[0]
+
+
+def test_a_config_is_given_once_to_the_machine_that_ran_its_script(strict: Client) -> None:
+    assert strict.get(f"/config?mac={MAC}")[0] == 404, "a MAC address is no secret"
+    assert strict.get(f"/config?mac={MAC}&token=")[0] == 404
+    older = find_place(strict.get(f"/start?mac={MAC}&uuid=&serial=&hostname=")[1])
+    place = find_place(strict.get(f"/start?mac={MAC.lower().replace(':', '-')}")[1])
+    assert strict.get(older)[0] == 404, "the machine has begun anew"
+    assert strict.get(place.replace("00-01", "00-02"))[0] == 404, "it is another machine's"
+    assert strict.get(place, "HEAD")[0] == 404
+    assert strict.get(place) == (200, "keys")
+    assert strict.get(place)[0] == 404
+    status, script = strict.get(f"/start?mac={MAC}")
+    assert (status, find_place(script)) == (200, "")
+    assert "set arguments pti=on\n" in script, "it boots into maintenance mode"
+    other = find_place(strict.get("/start?mac=52:54:00:00:00:09")[1])
+    assert strict.get(other) == (200, "keys")
+
+
+def test_a_machine_without_a_mac_address_gets_no_config(strict: Client) -> None:
+    for query in ("", "mac=", "mac=x%0Aset", "uuid=1"):
+        status, script = strict.get(f"/start?{query}")
+        assert (status, find_place(script)) == (200, "")

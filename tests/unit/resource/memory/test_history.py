@@ -1,11 +1,17 @@
 """What a watcher that doesn't keep up receives."""
 
+from dataclasses import replace
+
+from google.protobuf.message import Message
+
 from talos.api.definitions.network_pb2 import AddressStatusSpec
 from talos.resource.changes import modify
 from talos.resource.kinds import ADDRESS_STATUS
-from talos.resource.memory.history import CAPACITY, GAP, MIN_EVENTS
+from talos.resource.memory.history import CAPACITY, MAX_BYTES, History
 from talos.resource.memory.state import MemoryState
-from talos.resource.state import EventType, WatchOptions
+from talos.resource.memory.usage import MAX_HISTORY, Usage
+from talos.resource.resource import make_resource
+from talos.resource.state import Event, EventType
 
 
 async def put(state: MemoryState, number: int) -> None:
@@ -36,20 +42,53 @@ async def test_a_watcher_within_the_history_loses_nothing() -> None:
     ]
 
 
-async def test_large_specs_make_the_history_shorter() -> None:
-    state = MemoryState()
+def make_event(name: str) -> Event[Message]:
+    return Event(type=EventType.CREATED, resource=make_resource(ADDRESS_STATUS, name, AddressStatusSpec()))
 
-    async def put_large(name: str) -> None:
-        def change(spec: AddressStatusSpec) -> None:
-            spec.link_name = name * 1_000_000
 
-        await modify(state, ADDRESS_STATUS, "a", change)
+def count_kept(history: History) -> int:
+    return history.end - history.start
 
+
+def test_large_resources_make_the_history_shorter() -> None:
+    history = History(Usage())
     for number in range(200):
-        await put_large("ab"[number % 2])
-    async with state.watch(ADDRESS_STATUS, options=WatchOptions(tail=1000, aggregated=True)) as events:
-        assert len(await anext(events)) == MIN_EVENTS - GAP
-    for number in range(CAPACITY):
-        await put(state, number)
-    async with state.watch(ADDRESS_STATUS, options=WatchOptions(tail=2000, aggregated=True)) as events:
-        assert len(await anext(events)) == CAPACITY - GAP
+        history.append(make_event(str(number)), MAX_BYTES // 4)
+    assert count_kept(history) == 4
+    for number in range(2 * CAPACITY):
+        history.append(make_event(str(number)), 1000)
+    assert count_kept(history) == CAPACITY
+
+
+def test_one_event_is_kept_whatever_its_size() -> None:
+    history = History(Usage())
+    history.append(make_event("a"), 100)
+    history.append(make_event("b"), 2 * MAX_BYTES)
+    assert count_kept(history) == 1
+    resource = history.at(history.end - 1).resource
+    assert resource is not None
+    assert resource.id == "b"
+
+
+def test_all_histories_together_are_bounded() -> None:
+    """The longest gives way: one that changes little keeps what it has."""
+    usage = Usage()
+    small, others = History(usage), [History(usage) for _ in range(2 * MAX_HISTORY // MAX_BYTES)]
+    for number in range(10):
+        small.append(make_event(str(number)), 1000)
+    for history in others:
+        for number in range(8):
+            history.append(make_event(str(number)), MAX_BYTES // 8)
+    assert count_kept(small) == 10
+    assert MAX_HISTORY - MAX_BYTES < sum(history.size for history in others) <= MAX_HISTORY
+
+
+async def test_usage_follows_what_owners_write() -> None:
+    state = MemoryState()
+    resource = make_resource(ADDRESS_STATUS, "a", AddressStatusSpec(), labels={"some": "x" * 5000})
+    stored = await state.create(resource, owner="one")
+    assert state.usage.of("one") >= 5000
+    await state.update(stored.with_metadata(replace(stored.metadata, labels={})), owner="one")
+    assert 0 < state.usage.of("one") < 5000
+    await state.destroy(ADDRESS_STATUS, "a", owner="one")
+    assert state.usage.of("one") == state.usage.of("two") == 0

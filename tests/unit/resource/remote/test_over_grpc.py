@@ -7,7 +7,7 @@ import trio
 from tests.unit.rpc.echo import run_daemon
 
 from talos.api.definitions.network_pb2 import AddressStatusSpec
-from talos.daemon.run import Daemon
+from talos.process.run import Daemon
 from talos.resource.changes import modify, wait_for
 from talos.resource.kinds import ADDRESS_STATUS, DNS_UPSTREAM
 from talos.resource.memory.state import MemoryState

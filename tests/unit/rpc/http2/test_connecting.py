@@ -12,7 +12,7 @@ from talos.rpc.http2.stream import ASYNCIO
 
 
 class Server(Channel):
-    """A server that is away at first; the attempt made then ends in vain once ``end`` is set."""
+    """A server that is down at first; the attempt made then ends in vain once ``end`` is set."""
 
     def __init__(self) -> None:
         super().__init__("server", ASYNCIO)
@@ -50,7 +50,7 @@ def test_a_call_does_not_fail_with_an_attempt_that_is_older() -> None:
     assert asyncio.run(come_up()).dials == 2
 
 
-def test_an_attempt_that_nobody_waited_for_is_forgotten() -> None:
+def test_an_attempt_without_waiters_is_forgotten() -> None:
     async def main() -> None:
         server = Server()
         with pytest.raises(TimeoutError):

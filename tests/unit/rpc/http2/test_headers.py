@@ -1,8 +1,8 @@
 """Blocks of headers that are looked up mean what they mean on their own connection."""
 
-import hpack
 import pytest
 
+from talos.rpc.http2.frames import CompressionError
 from talos.rpc.http2.headers import NO_TABLE, HeaderDecoder, encode_headers
 
 HEADERS = ((":method", "POST"), (":path", "/a.B/C"), ("x", "y"))
@@ -27,8 +27,30 @@ def test_a_table_that_was_given_up_has_nothing() -> None:
     decoder = HeaderDecoder(4096)
     decoder.decode(INDEXED)
     assert decoder.decode(NO_TABLE + INDEXED) == HEADERS
-    with pytest.raises(hpack.InvalidTableIndex):
+    with pytest.raises(CompressionError, match="InvalidTableIndex"):
         decoder.decode(FROM_TABLE)
+
+
+def test_a_table_is_given_up_once_that_is_agreed() -> None:
+    decoder = HeaderDecoder(4096)
+    decoder.decode(INDEXED)
+    decoder.drop_table()
+    with pytest.raises(CompressionError, match="InvalidTableSize"):
+        decoder.decode(INDEXED)
+
+
+def test_who_has_put_nothing_into_the_table_need_not_give_it_up() -> None:
+    decoder = HeaderDecoder(4096)
+    decoder.drop_table()
+    assert decoder.decode(INDEXED) == HEADERS
+    with pytest.raises(CompressionError, match="InvalidTableIndex"):
+        decoder.decode(FROM_TABLE)
+
+
+def test_an_error_has_nothing_of_the_block() -> None:
+    with pytest.raises(CompressionError) as caught:
+        HeaderDecoder(1 << 20).decode(b"\0\x7f" + b"\xff" * 60_000)
+    assert len(str(caught.value)) < 100
 
 
 def test_what_is_encoded_is_decoded() -> None:

@@ -119,12 +119,12 @@ def test_rates_recover() -> None:
     clock = Clock()
     meter = FrameMeter(clock)
     for _ in range(RESETS_PER_SECOND):
-        meter.count(Kind.RST_STREAM, 0, 4)
+        meter.count(Kind.RST_STREAM, 0, 1, 4)
     clock.now = 0.5
     for _ in range(RESETS_PER_SECOND // 2):
-        meter.count(Kind.RST_STREAM, 0, 4)
+        meter.count(Kind.RST_STREAM, 0, 1, 4)
     with pytest.raises(FloodError, match="cancelled calls"):
-        meter.count(Kind.RST_STREAM, 0, 4)
+        meter.count(Kind.RST_STREAM, 0, 1, 4)
 
 
 @pytest.mark.parametrize(
@@ -134,21 +134,22 @@ def test_rates_recover() -> None:
         hyperframe.frame.SettingsFrame(0).serialize(),
         hyperframe.frame.PriorityFrame(1, depends_on=3).serialize(),
         hyperframe.frame.DataFrame(1).serialize(),
-        hyperframe.frame.HeadersFrame(
-            1, encode_headers((("a", "trailer"),)), flags=["END_HEADERS"]
-        ).serialize(),
+        hyperframe.frame.WindowUpdateFrame(0, window_increment=1).serialize(),
         b"\0\0\1\xab\0\0\0\0\1x",
     ],
 )
 def test_floods(frame: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "CONTROL_FRAMES_PER_SECOND", 50)
-    cancelled = hyperframe.frame.RstStreamFrame(1).serialize()
+    # Answered by its headers, so that the rest of it is ignored.
+    refused = hyperframe.frame.HeadersFrame(
+        1, encode_headers(tuple({**dict(HEADERS), ":method": "GET"}.items())), flags=["END_HEADERS"]
+    ).serialize()
 
     def test(world: World) -> None:
-        world.feed(headers(300, "END_HEADERS") + cancelled + frame * 50)
+        world.feed(refused + frame * 40)
         assert not world.lines
         # Some of the time that has passed counts.
-        world.feed(frame * 50)
+        world.feed(frame * 60)
         assert "more than 50 control frames a second" in world.refusals[0]
 
     in_world(test)
@@ -227,3 +228,60 @@ def test_memory_of_requests_comes_back_with_their_end() -> None:
         world.end()
 
     asyncio.run(run())
+
+
+def test_settings_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "SETTINGS_PER_SECOND", 5)
+    window = hyperframe.frame.SettingsFrame(0, settings={4: 100}).serialize()
+
+    def test(world: World) -> None:
+        world.feed(window * 20)
+        assert "more than 5 settings a second" in world.refusals[0]
+
+    in_world(test)
+
+
+def test_a_window_of_the_connection_wakes_streams_once_in_a_round() -> None:
+    woken: list[int] = []
+
+    def test(world: World) -> None:
+        world.feed(headers(300, "END_HEADERS", stream=1) + headers(300, "END_HEADERS", stream=3))
+        for number, stream in world.connection.streams.items():
+            stream.wake_writer = lambda number=number: woken.append(number)
+        world.feed(hyperframe.frame.WindowUpdateFrame(0, window_increment=1).serialize() * 100)
+        assert not woken
+
+    async def run() -> None:
+        world = World()
+        world.feed(PREFACE)
+        test(world)
+        await asyncio.sleep(0)
+        assert woken == [1, 3]
+        world.end()
+        await asyncio.sleep(0)
+
+    asyncio.run(run())
+
+
+def test_a_goaway_ends_no_open_call() -> None:
+    def test(world: World) -> None:
+        world.feed(headers(300, "END_HEADERS"))
+        world.feed(hyperframe.frame.GoAwayFrame(0).serialize())
+        assert len(world.connection.streams) == 1
+        assert not world.transport.closing
+        # There are no further ones.
+        world.feed(headers(300, "END_HEADERS", stream=3))
+        assert len(world.connection.streams) == 1
+
+    in_world(test)
+
+
+def test_a_reason_is_short_whatever_the_block_is() -> None:
+    block = b"\0\x7f" + b"\xff" * 500
+
+    def test(world: World) -> None:
+        world.feed(hyperframe.frame.HeadersFrame(1, block, flags=["END_HEADERS"]).serialize())
+        assert world.refusals == ["HTTP/2 protocol error: headers that can't be decoded: HPACKDecodingError"]
+        assert max(map(len, world.lines)) < 500
+
+    in_world(test)

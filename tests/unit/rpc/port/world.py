@@ -9,10 +9,11 @@ from talos.rpc.port.connection import PortConnection
 from talos.rpc.port.limits import Limits, Shares
 from talos.rpc.port.refusals import Refusals
 from talos.rpc.port.tls import Client
-from talos.rpc.proxy.raw import OK, Peer, Status
+from talos.rpc.protocol import OK, Peer, Status
 from talos.system.logging import Log
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
+"""With the settings that belong to it."""
 
 
 class Transport:

@@ -96,7 +96,7 @@ async def test_on_a_device(loop: str, image: Path) -> None:
 
 @pytest.mark.root
 async def test_while_the_disk_is_in_use(loop: str) -> None:
-    """Nobody else may have it whole, as when one of its partitions is mounted."""
+    """No other process may have it whole, as when one of its partitions is mounted."""
     table = await make_disk(loop)
     descriptor = os.open(loop, os.O_RDONLY | os.O_EXCL)
     try:

@@ -11,7 +11,7 @@ import trio
 from pyroute2 import AsyncIPRoute
 from tests.harness.namespace import run_in_namespace
 
-from talos.daemon.run import Daemon
+from talos.process.run import Daemon
 from talos.system.net import monitor
 from talos.system.net.kernel_links import KernelLinks, open_links
 from talos.system.net.links import AddressState, RouteState, Topic
@@ -19,7 +19,7 @@ from talos.system.net.monitor import Monitor
 
 pytestmark = pytest.mark.root
 
-PATIENCE = 5.0
+ANNOUNCE_TIMEOUT = 5.0
 """Seconds: a new address of IPv6 is announced when no other machine has it."""
 TOPICS = (Topic.LINK, Topic.ADDRESS, Topic.ROUTE, Topic.RULE)
 
@@ -42,7 +42,7 @@ async def run_foreign(daemon: Daemon, *changes: Callable[[Any], Awaitable[object
 async def check(daemon: Daemon, links: KernelLinks, what: str) -> None:
     """What the copies hold is what the kernel has, after a while: some of its notifications come late."""
     copies, fresh = await snapshot(links), await read_again(daemon)
-    deadline = trio.current_time() + PATIENCE
+    deadline = trio.current_time() + ANNOUNCE_TIMEOUT
     while copies != fresh and trio.current_time() < deadline:
         await trio.sleep(0.05)
         copies, fresh = await snapshot(links), await read_again(daemon)

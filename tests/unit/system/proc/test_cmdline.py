@@ -1,6 +1,8 @@
 """The kernel's command line."""
 
-from talos.system.proc.cmdline import parse_cmdline
+import pytest
+
+from talos.system.proc.cmdline import hide_secrets, parse_cmdline
 
 
 def test_cmdline() -> None:
@@ -12,3 +14,24 @@ def test_cmdline() -> None:
     assert not cmdline.is_on("console")
     assert cmdline.first("missing", "none") == "none"
     assert parse_cmdline('a="b c" d').all("a") == ("b c",)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('quiet  a="b c" console=ttyS0', 'quiet  a="b c" console=ttyS0'),
+        ("talos.config=https://me:pass@word@h/x?a=b c=d", "talos.config=https://h/x?a=b c=d"),
+        ("talos.config=https://h/a@b", "talos.config=https://h/a@b"),
+        (
+            "x talos.config.inline=KLUv talos.config.early=AA== y",
+            "x talos.config.inline=*** talos.config.early=*** y",
+        ),
+        ('"talos.config.inline=KL Uv" y', '"talos.config.inline=***" y'),
+        ('talos.config.inline="KL Uv" y', "talos.config.inline=*** y"),
+        ("talos.config.oauth.client_secret=s", "talos.config.oauth.client_secret=***"),
+        ("siderolink.api=grpc://h:1?jointoken=s&x=y", "siderolink.api=grpc://h:1?jointoken=***&x=y"),
+        ("talos.environment=http_proxy=http://u:p@proxy", "talos.environment=http_proxy=http://proxy"),
+    ],
+)
+def test_readers_see_no_secret(text: str, shown: str) -> None:
+    assert hide_secrets(text) == shown

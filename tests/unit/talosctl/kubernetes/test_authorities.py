@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from talos.config import effective
+from talos.config.effective import machine as effective
 from talos.config.model import Config
 from talos.config.read.loader import dump, load
 from talos.pki.authority import CertificateAuthority
@@ -63,7 +63,7 @@ def test_what_an_interrupted_rotation_left_is_found_and_what_is_the_users_is_not
     lost = CertificateAuthority.generate(KeyType.P256, organizations=["kubernetes"]).pem.crt.strip()
     old, new = OLD.crt.strip(), NEW.crt.strip()
     assert find_left([[old, users], [old, users]]) == [old]
-    # One node was told already to accept a new one, another even to issue with it.
+    # One node accepts a new one already, another even to issue with it.
     assert find_left([[old, lost, users], [old, users]]) == [old, lost]
     assert find_left([[new, old], [old, new], [old, new]]) == [new, old]
     assert find_left([]) == []

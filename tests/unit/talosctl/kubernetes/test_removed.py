@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from talos.api.definitions.k8s_pb2 import APIServerConfigSpec
 from talos.config import contract
-from talos.daemon.health_calls import ClusterNodes
+from talos.health.calls import ClusterNodes
 from talos.kubernetes.client import KubernetesError
 from talos.resource import kinds
 from talos.talosctl.kubernetes.removals import REMOVALS

@@ -10,11 +10,11 @@ from tests.unit.timed.ntp.test_client import reply, server
 from trio.testing import MockClock
 
 from talos.api.rpc import Code, RpcError
-from talos.daemon.run import Daemon
+from talos.process.run import Daemon
 from talos.system.clock import KernelClock
 from talos.system.logging import Log
 from talos.timed.ntp.client import PLAIN, Protection
-from talos.timed.ntp.servers import MAX_PAUSE, RATE_PAUSE, OpenSession, Servers, Session, open_plain
+from talos.timed.ntp.servers import MAX_RATE_DELAY, RATE_DELAY, OpenSession, Servers, Session, open_plain
 
 NOW = 1_800_000_000.0
 
@@ -52,7 +52,7 @@ async def test_another_address_of_the_name_is_asked_after_failures() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kiss", "pause"), [(b"RATE", RATE_PAUSE), (b"DENY", MAX_PAUSE), (b"RSTR", MAX_PAUSE)]
+    ("kiss", "pause"), [(b"RATE", RATE_DELAY), (b"DENY", MAX_RATE_DELAY), (b"RSTR", MAX_RATE_DELAY)]
 )
 async def test_a_server_that_refuses_is_left_alone(
     kiss: bytes, pause: float, autojump_clock: MockClock

@@ -11,9 +11,9 @@ from tests.harness.namespace import run_in_namespace
 from tests.unit.timed.chrony import NAME, chrony, make_certificates
 
 from talos.api.rpc import RpcError
-from talos.daemon.run import Daemon
 from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import KeyType
+from talos.process.run import Daemon
 from talos.system.clock import KernelClock
 from talos.timed.ntp.packet import make_request
 from talos.timed.ntp.servers import Servers

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from talos.config import contract
 from talos.config.schema import PORT, Document, setting
 from talos.config.values import Args, Unstructured
 
@@ -14,7 +15,10 @@ class KubeAPIServerConfig(Document):
 
     kind: ClassVar[str] = "KubeAPIServerConfig"
 
-    image: str = setting("container image (default: registry.k8s.io/kube-apiserver:v1.37.0-rc.1)", default="")
+    image: str = setting(
+        f"container image (default: {contract.KUBE_API_SERVER_IMAGE}:v{contract.KUBERNETES_VERSION})",
+        default="",
+    )
     extra_args: Args | None = setting(
         "further command line arguments", example={"feature-gates": "ServerSideApply=true"}
     )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from talos.config import contract
 from talos.config.schema import Document, setting
 from talos.config.values import Args, Unstructured
 
@@ -16,7 +17,8 @@ class KubeControllerManagerConfig(Document):
 
     enabled: bool | None = setting("enable it")
     image: str = setting(
-        "container image (default: registry.k8s.io/kube-controller-manager:v1.37.0-rc.1)", default=""
+        f"container image (default: {contract.KUBE_CONTROLLER_MANAGER_IMAGE}:v{contract.KUBERNETES_VERSION})",
+        default="",
     )
     extra_args: Args | None = setting("further command line arguments")
     env: Mapping[str, str] | None = setting("environment variables")

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from talos.config import contract
 from talos.config.schema import Document, setting
 from talos.config.values import NOTHING, Args, Unstructured
 
@@ -13,7 +14,9 @@ class KubeletConfig(Document):
 
     kind: ClassVar[str] = "KubeletConfig"
 
-    image: str = setting("container image (default: ghcr.io/siderolabs/kubelet:v1.37.0-rc.1)", default="")
+    image: str = setting(
+        f"container image (default: {contract.KUBELET_IMAGE}:v{contract.KUBERNETES_VERSION})", default=""
+    )
     config: Unstructured = setting("its configuration file", default=NOTHING)
     extra_args: Args | None = setting(
         "further command line arguments", example={"feature-gates": "ServerSideApply=true"}

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from talos.config import contract
 from talos.config.schema import Document, setting
 from talos.config.values import NOTHING, Args, Unstructured
 
@@ -14,7 +15,9 @@ class KubeProxyConfig(Document):
     kind: ClassVar[str] = "KubeProxyConfig"
 
     enabled: bool | None = setting("enable it (default: true)")
-    image: str = setting("container image (default: registry.k8s.io/kube-proxy:v1.37.0-rc.1)", default="")
+    image: str = setting(
+        f"container image (default: {contract.KUBE_PROXY_IMAGE}:v{contract.KUBERNETES_VERSION})", default=""
+    )
     mode: str | None = setting("how services are routed (default: nftables)")
     config: Unstructured = setting("its configuration file", default=NOTHING)
     extra_args: Args | None = setting("further command line arguments")

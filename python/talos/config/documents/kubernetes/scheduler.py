@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from talos.config import contract
 from talos.config.schema import Document, setting
 from talos.config.values import NOTHING, Args, Unstructured
 
@@ -15,7 +16,10 @@ class KubeSchedulerConfig(Document):
     kind: ClassVar[str] = "KubeSchedulerConfig"
 
     enabled: bool | None = setting("enable it")
-    image: str = setting("container image (default: registry.k8s.io/kube-scheduler:v1.37.0-rc.1)", default="")
+    image: str = setting(
+        f"container image (default: {contract.KUBE_SCHEDULER_IMAGE}:v{contract.KUBERNETES_VERSION})",
+        default="",
+    )
     config: Unstructured = setting("its configuration file", default=NOTHING)
     extra_args: Args | None = setting("further command line arguments")
     env: Mapping[str, str] | None = setting("environment variables")

@@ -79,8 +79,8 @@ async def is_control_plane(machine: Machine) -> bool:
 async def has_etcd(machine: Machine) -> bool:
     """Whether the config of a control plane node has etcd, which can be left out."""
     # What reads configs is large: PID 1 has started its first services by now.
-    from talos.config import effective
     from talos.config.active import parse_active
+    from talos.config.effective import machine as effective
 
     config = parse_active((await machine.state.get(*ids.MACHINE_CONFIG)).spec.yaml_marshalled)
     return effective.etcd_ca(config) is not None

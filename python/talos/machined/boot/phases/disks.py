@@ -23,7 +23,7 @@ BOOTLOADER_TAG = 0x11
 """META's key in a disk image that names its boot loader. Unused after the first boot."""
 DEVICES_LIMIT = 120.0
 """Seconds until the disks have to be known."""
-PAUSE_LIMIT = 70 * 60.0
+REBOOT_DELAY = 70 * 60.0
 """Seconds that a machine waits to be booted from its disk; then it reboots by itself."""
 REPEAT = 30.0
 """Seconds between two reminders."""
@@ -89,7 +89,7 @@ async def wipe_system_disk(machine: Machine, labels: tuple[str, ...]) -> None:
 
 async def pause_boot(machine: Machine) -> None:
     """Log what to do, repeatedly, until the time limit."""
-    with trio.move_on_after(PAUSE_LIMIT):
+    with trio.move_on_after(REBOOT_DELAY):
         while True:
             machine.log.warning(
                 "the system is installed already, and this boot is from another medium: boot from the disk",

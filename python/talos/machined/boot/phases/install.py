@@ -29,7 +29,7 @@ from talos.system.version import get_version
 STATE_VOLUME = "STATE"
 VOLUME_LIMIT = 180.0
 """Seconds in which STATE has to be mounted with the config on it."""
-POLL_INTERVAL = 0.2
+POLL_INTERVAL = 0.2  # seconds
 
 
 async def make_install(machine: Machine) -> tuple[Phase, ...]:

@@ -23,8 +23,7 @@ def make_requirement_phases(machine: Machine) -> tuple[Phase, ...]:
 def check_arguments(arguments: Cmdline) -> None:
     """Refuse a kernel that was started without its hardening.
 
-    Raises:
-        UserError: naming everything that is missing.
+    UserError: naming everything that is missing.
     """
     missing = [f"{name}={value}" for name, value in REQUIRED if value not in arguments.all(name)[-1:]]
     if missing:

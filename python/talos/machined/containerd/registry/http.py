@@ -17,7 +17,7 @@ from talos.machined.containerd.registry.hosts import RegistryError
 from talos.machined.containerd.registry.proxies import find_server
 from talos.machined.containerd.registry.tls import explain
 
-SILENCE_LIMIT = 30.0
+SILENCE_TIMEOUT = 30.0
 """Seconds within which a server has to send something."""
 MAX_REDIRECTS = 5
 AGENT = "talos"
@@ -140,11 +140,11 @@ def _connect(url: str, parts: SplitResult, client: Client) -> tuple[HTTPConnecti
         proxy = find_server(client.environment, parts)
         ends = (host, port) if proxy is None else (proxy.host, proxy.port)
         if parts.scheme != "https":
-            connection = HTTPConnection(*ends, timeout=SILENCE_LIMIT)
+            connection = HTTPConnection(*ends, timeout=SILENCE_TIMEOUT)
             if proxy is None:
                 return connection, target, {}
             return connection, parts._replace(fragment="").geturl(), proxy.headers
-        secured = HTTPSConnection(*ends, timeout=SILENCE_LIMIT, context=client.context(parts.netloc))
+        secured = HTTPSConnection(*ends, timeout=SILENCE_TIMEOUT, context=client.context(parts.netloc))
         if proxy is not None:
             secured.set_tunnel(host, port or 443, headers=dict(proxy.headers))
     except (ValueError, HTTPException) as error:

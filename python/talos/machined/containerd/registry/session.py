@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import trio
 
@@ -38,10 +38,10 @@ CHUNK = 256 * 1024
 """Bytes that are handed on at once."""
 ATTEMPTS = 3
 """For each part and endpoint, when a failure may be temporary."""
-FIRST_PAUSE = 1.0
+FIRST_RETRY_DELAY = 1.0
 """Seconds before the second attempt; doubled for the next."""
-BASE_LIMIT = 60.0
-LEAST_RATE = 16 * 1024
+BASE_TIMEOUT = 60.0  # seconds
+MIN_RATE = 16 * 1024
 """A part has to come within 60 s and a second for each so many bytes of its announced size."""
 MAX_THREADS = 6
 """Of all pulls together."""
@@ -73,7 +73,7 @@ class Session:
         digest = expected.digest if expected else object if ":" in object else ""
 
         async def fetch(endpoint: Endpoint) -> Fetched:
-            with trio.fail_after(BASE_LIMIT):
+            with trio.fail_after(BASE_TIMEOUT):
                 opened = await self._open(endpoint, f"manifests/{object}", {"Accept": ACCEPT})
                 try:
                     data = await self._in_thread(opened, partial(opened.response.read_all, MAX_MANIFEST))
@@ -100,7 +100,7 @@ class Session:
         """
 
         async def fetch(endpoint: Endpoint) -> T:
-            with trio.fail_after(BASE_LIMIT + blob.size / LEAST_RATE):
+            with trio.fail_after(BASE_TIMEOUT + blob.size / MIN_RATE):
                 async with aclosing(self._read_blob(endpoint, blob)) as chunks:
                     return await store(chunks)
 
@@ -138,7 +138,7 @@ class Session:
             return await trio.to_thread.run_sync(open_now, abandon_on_cancel=True, limiter=_threads)
         except trio.Cancelled:
             abort()
-            for opened in made:  # the thread was done, but nobody waits for what it made
+            for opened in made:  # the thread was done, but no task waits for what it made
                 opened.response.close()
             raise
 
@@ -154,7 +154,8 @@ class Session:
             return request(url, client=client, headers=sent, abort=abort)
 
         response = send()
-        if response.status == 401:
+        # The target of a redirect would get the password, or could name a server for tokens that gets it.
+        if response.status == 401 and urlsplit(response.url).netloc == urlsplit(url).netloc:
             response.close()
             self._tokens[endpoint.base] = authenticate(
                 response.headers.get("www-authenticate", ""),
@@ -195,7 +196,7 @@ class Session:
         raise kind(f"{what}: {'; '.join(failures)}", where=f"image {self.reference}")
 
     async def _try_often[T](self, endpoint: Endpoint, fetch: Callable[[Endpoint], Awaitable[T]]) -> T:
-        pause = FIRST_PAUSE
+        pause = FIRST_RETRY_DELAY
         for _ in range(ATTEMPTS - 1):
             try:
                 return await fetch(endpoint)

@@ -248,7 +248,7 @@ class VolumeManagerController(Controller):
             await runtime.modify(kinds.MOUNT_STATUS, config.id, partial(fill_runtime_mount, mount=mount))
 
     async def _release(self, configured: Collection[str]) -> None:
-        """Unmount users' volumes without a document; one in use stays until nobody holds it."""
+        """Unmount users' volumes without a document; one in use stays until it is free."""
         for volume in self._failures.keys() - configured - self._mounted.keys():
             del self._failures[volume]
         for volume, current in list(self._mounted.items()):

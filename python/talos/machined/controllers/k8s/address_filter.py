@@ -4,8 +4,8 @@ from ipaddress import ip_network
 
 from talos.api.common.common_pb2 import NetIPPrefix
 from talos.api.definitions.network_pb2 import NodeAddressFilterSpec
-from talos.config import effective
 from talos.config.active import read_config
+from talos.config.effective import machine as effective
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 

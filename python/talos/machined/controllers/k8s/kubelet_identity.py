@@ -6,9 +6,9 @@ import trio
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.internal.kubelet_pb2 import IdentifyRequest
-from talos.daemon.daemons import KUBED
 from talos.machined.services.health import Connect
 from talos.machined.services.kubelet import IDENTIFY, KUBELET, PKI
+from talos.process.daemons import KUBED
 from talos.resource import kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input
 from talos.system.inotify import DirectoryWatch

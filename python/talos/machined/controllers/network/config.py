@@ -5,9 +5,9 @@ from ipaddress import ip_address
 from talos.api.common.common_pb2 import NetIP, NetIPPort
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions.network_pb2 import HostDNSConfigSpec, NodeAddressSortAlgorithmSpec
-from talos.config import effective
 from talos.config.active import read_config
 from talos.config.contract import HOST_DNS_FOR_PODS
+from talos.config.effective import machine as effective
 from talos.config.model import Config
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler

@@ -9,7 +9,7 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.upgrade.state import Phase
 
-LIMIT = 300.0
+CONFIRM_DELAY = 300.0
 """Seconds after which a system that runs has come up, though its API has not: another slot would not help."""
 RETRY = 60.0
 """Seconds until the boot loader's files are written again, should that fail."""
@@ -29,7 +29,7 @@ class BootConfirmationController(Controller):
     async def run(self, runtime: ControllerRuntime) -> None:
         """Wait until the system has come up and is off its trial, confirm that, and wait for ever."""
         self._upgrader.listen(runtime.queue_reconcile)
-        with trio.move_on_after(LIMIT):
+        with trio.move_on_after(CONFIRM_DELAY):
             while not await self._is_well(runtime):
                 await runtime.wait_for_round()
         while not self._is_settled():

@@ -1,8 +1,8 @@
 """Environment: the variables with which PID 1 starts programs."""
 
 from talos.api.definitions.runtime_pb2 import EnvironmentSpec
-from talos.config import effective
 from talos.config.active import read_config
+from talos.config.effective import machine as effective
 from talos.machined.services.spec import ENVIRONMENT
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler

@@ -20,7 +20,7 @@ from talos.system.logging import Log
 
 INTERVAL = 15 * 60.0
 """Seconds between two looks."""
-GRACE = 4 * INTERVAL
+MIN_AGE = 4 * INTERVAL
 """Seconds for which an image stays at least: it may have been pulled for what is to come."""
 _CRI = "cri"
 
@@ -68,7 +68,7 @@ class CRIImageGCController(Controller):
 
 
 def find_unused(images: Iterable[images_pb2.Image], used: Iterable[str], now: float) -> list[str]:
-    """The names of images that are older than :data:`GRACE` and not among those used; ``now`` in seconds.
+    """The names of images that are older than :data:`MIN_AGE` and not among those used; ``now`` in seconds.
 
     An image stays under every name as long as it is used under one.
     """
@@ -80,7 +80,7 @@ def find_unused(images: Iterable[images_pb2.Image], used: Iterable[str], now: fl
         for image in found
         if image.name not in names
         and image.target.digest not in digests
-        and max(image.created_at.seconds, image.updated_at.seconds) + GRACE < now
+        and max(image.created_at.seconds, image.updated_at.seconds) + MIN_AGE < now
     ]
 
 

@@ -3,8 +3,8 @@
 import trio
 
 from talos.api.definitions.runtime_pb2 import KernelParamSpecSpec, KernelParamStatusSpec
-from talos.config import effective
 from talos.config.active import read_config
+from talos.config.effective import machine as effective
 from talos.machined.node.sysctls import PREFIX, SYSFS_PREFIX, KernelParams, ParamResult
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import (

@@ -1,4 +1,4 @@
-"""The self-check of a system on trial: what was well before has to be well again, within a limit."""
+"""The self-check of a system on trial: what was healthy before has to be healthy again, within a limit."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import inf
@@ -15,8 +15,8 @@ from talos.system.proc.cmdline import parse_cmdline
 from talos.system.watchdog import KernelWatchdog, Watchdog, find_watchdog
 from talos.upgrade.state import LIMIT_ARGUMENT, Phase, Upgrade
 
-LIMIT = 300.0
-"""Seconds from the start of the trial until everything has to be well; a kernel argument names others."""
+CHECK_TIMEOUT = 300.0
+"""Seconds from the start of the trial until everything has to be healthy; a kernel argument names others."""
 MIN_LIMIT, MAX_LIMIT = 30.0, 3600.0
 STABLE = 15.0
 """Seconds for which everything has to stay well. Then every service is asked once more: those that answer are
@@ -39,7 +39,7 @@ type OpenWatchdog = Callable[[], Watchdog | None]
 
 
 def open_watchdog() -> Watchdog | None:
-    """The machine's watchdog; None when there is none, or somebody else feeds it."""
+    """The machine's watchdog; None when there is none, or another program feeds it."""
     device = find_watchdog()
     try:
         return KernelWatchdog(device) if device else None
@@ -67,7 +67,7 @@ class SelfCheckController(Controller):
         self._ask = ask
         self._log = log
         self._open = open_watchdog
-        self._limit = LIMIT
+        self._limit = CHECK_TIMEOUT
         self._deadline = inf
         self._well_since = inf
         self._were_asked = False
@@ -98,7 +98,7 @@ class SelfCheckController(Controller):
                     self._log.error(f"META is not known {self._limit:.0f} s after the start, going back")
                     self._end()
             runtime.reset_backoff()
-        await trio.sleep_forever()  # the machine reboots; nobody feeds the watchdog, should it hang
+        await trio.sleep_forever()  # the machine reboots; the watchdog is not fed, should it hang
 
     def _tend(self, watchdog: Watchdog, state: Upgrade) -> Watchdog | None:
         """Feed the watchdog while this system is on trial, then disarm it."""
@@ -154,11 +154,11 @@ class SelfCheckController(Controller):
 def find_limit(cmdline: str) -> float:
     """The limit in seconds: the kernel argument's where that is a number, within bounds."""
     text = parse_cmdline(cmdline).first(LIMIT_ARGUMENT)
-    return min(MAX_LIMIT, max(MIN_LIMIT, float(text))) if text.isascii() and text.isdigit() else LIMIT
+    return min(MAX_LIMIT, max(MIN_LIMIT, float(text))) if text.isascii() and text.isdigit() else CHECK_TIMEOUT
 
 
 async def find_unmet(runtime: ControllerRuntime, checks: Sequence[str]) -> list[str]:
-    """What should be well and is not, each with what is the matter."""
+    """What should be healthy and is not, each with what is the matter."""
     unmet: list[str] = []
     services = {resource.id: resource.spec for resource in await runtime.list(kinds.SERVICE)}
     for name in checks:

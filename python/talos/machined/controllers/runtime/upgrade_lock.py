@@ -35,7 +35,7 @@ class UpgradeLockController(Controller):
         self._log = log
 
     async def run(self, runtime: ControllerRuntime) -> None:
-        """Wait until this boot is off its trial and etcd is well, give the lock back, and wait for ever."""
+        """Wait until this boot is off trial and etcd is healthy, give the lock back, and wait for ever."""
         self._upgrader.listen(runtime.queue_reconcile)
         while not (self._has_verdict() and await self._is_well(runtime)):
             with trio.move_on_after(await self._hold(runtime)):

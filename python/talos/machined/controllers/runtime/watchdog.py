@@ -10,8 +10,8 @@ import trio
 
 from talos.api.definitions.runtime_pb2 import WatchdogTimerConfigSpec, WatchdogTimerStatusSpec
 from talos.api.timestamps import make_duration
-from talos.config import effective
 from talos.config.active import read_config
+from talos.config.effective import machine as effective
 from talos.resource import ids
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output, Reconciler
 from talos.system.logging import Log

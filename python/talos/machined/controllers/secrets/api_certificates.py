@@ -8,21 +8,23 @@ from typing import ClassVar
 from talos.api.common import common_pb2 as common
 from talos.api.definitions import secrets_pb2 as secrets
 from talos.api.metadata import IMPERSONATOR
-from talos.config import effective
 from talos.config.active import read_config
-from talos.daemon.renewal import RenewingReconciler
+from talos.config.effective import machine as effective
 from talos.machined.controllers.secrets.certificates import (
+    TRUSTD_ANSWER,
     addresses_of,
     check_clocks,
+    check_signed,
     is_clock_plausible,
     is_current,
     is_issued_by,
     to_proto,
 )
 from talos.pki.authority import CertificateAuthority, Usage
-from talos.pki.certificate import certificate_to_pem, parse_certificate, parse_certificates
+from talos.pki.certificate import certificate_to_pem, parse_certificate
 from talos.pki.csr import make_csr
 from talos.pki.keys import KeyType, key_to_pem, make_key, parse_key
+from talos.process.renewal import RenewingReconciler
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output
 
@@ -37,15 +39,8 @@ class SigningRequest:
     csr: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignedCertificate:
-    """The reply: the certificate, and the CAs whose clients are accepted. All PEM."""
-
-    certificate: bytes
-    authorities: bytes
-
-
-type RemoteSigner = Callable[[SigningRequest], Awaitable[SignedCertificate]]
+type RemoteSigner = Callable[[SigningRequest], Awaitable[bytes]]
+"""Returns the signed certificate as PEM."""
 
 
 class ApiCertificatesController(RenewingReconciler):
@@ -159,13 +154,14 @@ class ApiCertificatesController(RenewingReconciler):
         key = make_key(KeyType.P256)
         csr = make_csr(key, common_name=sans.fqdn, dns_names=sans.dns_names, ips=addresses_of(sans))
         request = SigningRequest(endpoints=endpoints, authorities=accepted, token=root.token, csr=csr)
-        signed = await self._sign(request)
-        authorities = parse_certificates(signed.authorities, where="trustd's answer")
-        check_clocks(parse_certificate(signed.certificate, where="trustd's answer"))
+        signed = parse_certificate(await self._sign(request), where=TRUSTD_ANSWER)
+        check_signed(signed, key.public_key(), accepted)
+        check_clocks(signed)
 
         certificates = secrets.APICertsSpec()
-        certificates.server.crt, certificates.server.key = signed.certificate, key_to_pem(key)
-        _accept(certificates, [*accepted, *map(certificate_to_pem, authorities)])
+        certificates.server.crt, certificates.server.key = certificate_to_pem(signed), key_to_pem(key)
+        # Only what the config names: who answers as trustd would else choose who administers this node.
+        _accept(certificates, accepted)
         await runtime.put(*ids.API_CERTIFICATE, certificates)
         self._asked_for = issuing
 

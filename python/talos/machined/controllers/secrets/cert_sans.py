@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from talos.api.definitions import network_pb2 as network
 from talos.api.definitions import secrets_pb2 as secrets
-from talos.daemon.names import make_fqdn, read_name_and_addresses
+from talos.process.names import make_fqdn, read_name_and_addresses
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 

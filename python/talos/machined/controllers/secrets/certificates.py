@@ -5,18 +5,22 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 
 from talos.api.common import common_pb2 as common
 from talos.api.definitions import secrets_pb2 as secrets
-from talos.daemon import renewal
-from talos.daemon.renewal import is_clock_right
 from talos.pki.certificate import PemPair, is_signed_by, parse_certificate
+from talos.process import renewal
+from talos.process.renewal import is_clock_right
 from talos.resource import ids
 from talos.resource.controller.controller import ControllerRuntime
 from talos.system.errors import UserError
 
 CLOCK_TOLERANCE = timedelta(hours=1)
 """By how much a clock may be behind that of the workstation on which the authority was made."""
+
+TRUSTD_ANSWER = "the certificate signed by trustd"
+"""The place of errors in what the control plane has signed."""
 
 
 def is_current(
@@ -35,11 +39,25 @@ def is_current(
     return renewal.is_current(pem, issuers, names.dns_names, addresses_of(names), now=now)
 
 
+def check_signed(certificate: x509.Certificate, key: PublicKeyTypes, authorities: Sequence[bytes]) -> None:
+    """Refuse a certificate that no client would accept from this node.
+
+    UserError: when it is for another key, or by a CA that the config does not name.
+    """
+    if certificate.public_key() != key:
+        raise UserError("the certificate is for another key", where=TRUSTD_ANSWER)
+    if not is_signed_by(certificate, [parse_certificate(crt, where="machine.ca") for crt in authorities]):
+        raise UserError(
+            "the certificate is signed by a CA that this node's config does not name",
+            where=TRUSTD_ANSWER,
+            hint="add the control plane's CA to machine.acceptedCAs",
+        )
+
+
 def check_clocks(certificate: x509.Certificate, *, now: datetime | None = None) -> None:
     """Refuse a certificate that was made just now and yet is not valid now: the clocks of two nodes differ.
 
-    Raises:
-        UserError: when they differ too much to use it.
+    UserError: when they differ too much to use it.
     """
     now = now or datetime.now(UTC)
     ahead = certificate.not_valid_before_utc - now
@@ -48,7 +66,7 @@ def check_clocks(certificate: x509.Certificate, *, now: datetime | None = None) 
     direction = "ahead of" if ahead > timedelta(0) else "behind"
     raise UserError(
         f"the control plane's clock is {_describe(abs(ahead))} {direction} this node's",
-        where="the certificate signed by trustd",
+        where=TRUSTD_ANSWER,
         hint="check the time servers of both: talosctl time",
     )
 

@@ -6,11 +6,12 @@ from typing import ClassVar
 from google.protobuf.struct_pb2 import Struct
 
 from talos.api.definitions.secrets_pb2 import KubeletSpec, KubernetesRootSpec
-from talos.config import effective, kubernetes
 from talos.config.active import read_config
 from talos.config.documents.kubernetes.aggregator_ca import KubeAggregatorCAConfig
 from talos.config.documents.kubernetes.etcd_encryption import KubeEtcdEncryptionConfig
 from talos.config.documents.kubernetes.service_account import KubeServiceAccountConfig
+from talos.config.effective import kubernetes
+from talos.config.effective import machine as effective
 from talos.config.model import Config
 from talos.machined.controllers.secrets.certificates import to_proto
 from talos.resource import ids, kinds

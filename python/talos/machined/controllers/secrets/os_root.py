@@ -4,8 +4,8 @@ import ipaddress
 from typing import ClassVar
 
 from talos.api.definitions import secrets_pb2 as secrets
-from talos.config import effective
 from talos.config.active import read_config
+from talos.config.effective import machine as effective
 from talos.config.model import Config
 from talos.pki.names import split_names
 from talos.resource import ids, kinds

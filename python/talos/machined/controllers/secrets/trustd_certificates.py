@@ -3,7 +3,6 @@
 from typing import ClassVar
 
 from talos.api.definitions import secrets_pb2 as secrets
-from talos.daemon.renewal import RenewingReconciler
 from talos.machined.controllers.secrets.certificates import (
     addresses_of,
     is_clock_plausible,
@@ -11,6 +10,7 @@ from talos.machined.controllers.secrets.certificates import (
     to_proto,
 )
 from talos.pki.authority import CertificateAuthority, Usage
+from talos.process.renewal import RenewingReconciler
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output
 

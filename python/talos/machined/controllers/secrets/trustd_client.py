@@ -9,7 +9,6 @@ from talos.api.rpc import RpcError
 from talos.api.security.security_pb2 import CertificateRequest, CertificateResponse
 from talos.machined.controllers.secrets.api_certificates import (
     RemoteSigner,
-    SignedCertificate,
     SigningRequest,
 )
 from talos.rpc.bridge import Bridge
@@ -32,7 +31,7 @@ _TLS_FAILURES = {
 
 # All in seconds, as upstream.
 TOTAL_TIMEOUT = 60.0
-ATTEMPT_TIMEOUT = 10.0
+ATTEMPT_TIMEOUT = 10.0  # seconds
 RETRY_UNIT = 1.0
 
 MAX_REPLY = 256 * 1024
@@ -48,7 +47,7 @@ def make_remote_signer(bridge: Bridge, *, port: int = PORT) -> RemoteSigner:
     return functools.partial(_sign, bridge, port)
 
 
-async def _sign(bridge: Bridge, port: int, request: SigningRequest) -> SignedCertificate:
+async def _sign(bridge: Bridge, port: int, request: SigningRequest) -> bytes:
     endpoints = list(request.endpoints)
     random.shuffle(endpoints)  # spreads the load, not security relevant
     last = "no endpoint"
@@ -73,7 +72,7 @@ def explain(details: str) -> str:
     return details
 
 
-async def _ask(bridge: Bridge, endpoint: str, port: int, request: SigningRequest) -> SignedCertificate:
+async def _ask(bridge: Bridge, endpoint: str, port: int, request: SigningRequest) -> bytes:
     server = RemoteServer(
         host=endpoint,
         port=port,
@@ -92,4 +91,4 @@ async def _ask(bridge: Bridge, endpoint: str, port: int, request: SigningRequest
             )
     except RpcError as error:
         raise TrustdError(f"{endpoint}: {error.code.name}: {explain(error.message)}") from None
-    return SignedCertificate(certificate=answer.crt, authorities=answer.ca)
+    return answer.crt

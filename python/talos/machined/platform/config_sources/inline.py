@@ -8,22 +8,21 @@ from talos.system.proc.cmdline import Cmdline
 from talos.system.zstd import ZstdError, unpack_zstd
 
 EARLY, INLINE = "talos.config.early", "talos.config.inline"
-LIMIT = 8 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
 """Bytes of a config, as for one that is applied."""
 
 
 def decode_inline(arguments: Cmdline, name: str) -> bytes:
     """The config of an argument, empty when it is not given. Repeated values are one.
 
-    Raises:
-        UserError: when it can't be decoded.
+    UserError: when it can't be decoded.
     """
     text = "".join(arguments.all(name))
     if not text:
         return b""
     hint = f"{name}=$(zstd --stdout config.yaml | base64 --wrap=0)"
     try:
-        return unpack_zstd(base64.b64decode(text, validate=True), limit=LIMIT)
+        return unpack_zstd(base64.b64decode(text, validate=True), limit=MAX_BYTES)
     except binascii.Error as error:
         raise UserError(f"this is not base64: {error}", where=name, hint=hint) from None
     except ZstdError as error:

@@ -14,7 +14,7 @@ from talos.machined.platform.network import make_ip, make_prefix
 from talos.system.errors import UserError
 
 FILE = "network-config"
-MOST_ITEMS = 1024
+MAX_ITEMS = 1024
 """Of one list or mapping: a text of aliases can stand for more than there is memory."""
 METRIC, METRIC6 = 1024, 2048
 _PERMANENT, _ON_LINK = 0x80, 4
@@ -67,8 +67,7 @@ class SeedNetwork:
 def parse_network_config(data: bytes, links: Mapping[str, str]) -> SeedNetwork:
     """The network of the seed; ``links`` maps hardware addresses such as ``02:00:00:00:00:01`` to names.
 
-    Raises:
-        UserError: with the place of the mistake.
+    UserError: with the place of the mistake.
     """
     try:
         document: object = yaml.safe_load(data)
@@ -342,8 +341,8 @@ def _mapping(value: object, where: str) -> _Mapping:
     if not isinstance(value, dict):
         raise UserError("a mapping is expected here", where=where)
     found = cast("dict[str, Any]", value)
-    if len(found) > MOST_ITEMS:
-        raise UserError(f"more than {MOST_ITEMS} entries", where=where)
+    if len(found) > MAX_ITEMS:
+        raise UserError(f"more than {MAX_ITEMS} entries", where=where)
     return found
 
 
@@ -352,8 +351,8 @@ def _list(value: object, where: str) -> list[Any]:
     if value is None:
         return []
     found = cast("list[Any]", value) if isinstance(value, list) else [value]
-    if len(found) > MOST_ITEMS:
-        raise UserError(f"more than {MOST_ITEMS} entries", where=where)
+    if len(found) > MAX_ITEMS:
+        raise UserError(f"more than {MAX_ITEMS} entries", where=where)
     return found
 
 

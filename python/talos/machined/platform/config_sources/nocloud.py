@@ -3,8 +3,8 @@
 import re
 from typing import cast
 
-import yaml
-
+from talos.config.problem import ConfigError
+from talos.config.read.tree import parse_documents, plain
 from talos.system.errors import UserError
 from talos.system.files import Files
 from talos.system.proc.cmdline import Cmdline
@@ -31,18 +31,19 @@ def find_seed(files: Files, arguments: Cmdline) -> dict[str, str]:
 def parse_hostname(meta_data: bytes) -> str:
     """The machine's name in the seed's meta-data; empty when it has none.
 
-    Raises:
-        UserError: when it is no YAML mapping.
+    UserError: when it is no YAML mapping.
     """
     try:
-        data: object = yaml.safe_load(meta_data) or {}
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        documents = parse_documents(meta_data)
+    except ConfigError as error:
         raise UserError(f"this is no YAML: {error}".replace("\n", " "), where=META_DATA) from None
+    data: object = plain(documents[0]) if documents else None
+    if data is None:
+        return ""
     if not isinstance(data, dict):
         raise UserError("this is no YAML mapping", where=META_DATA)
     values = cast("dict[str, object]", data)
     hostname = values.get("local-hostname") or values.get("hostname") or ""
     if not isinstance(hostname, str):
-        # The text of a value made of aliases can grow without bound.
         raise UserError("the host name is no text", where=META_DATA)
     return hostname

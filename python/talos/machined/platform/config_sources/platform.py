@@ -51,8 +51,7 @@ class PlatformSource:
     async def load(self) -> bytes:
         """The config, empty when there is none. It may take hours.
 
-        Raises:
-            UserError: when there could be one, were it not for a mistake.
+        UserError: when there could be one, were it not for a mistake.
         """
         brought = self.platform.load_config()
         if brought:
@@ -77,7 +76,8 @@ class PlatformSource:
             found = await self.volume.load(LABEL, (META_DATA, USER_DATA, NETWORK_CONFIG))
         if found.get(NETWORK_CONFIG):
             await self._set_network(found[NETWORK_CONFIG])
-        hostname = seed.get("h") or parse_hostname(found.get(META_DATA, b""))
+        meta_data = found.get(META_DATA, b"")
+        hostname = seed.get("h") or await trio.to_thread.run_sync(parse_hostname, meta_data)
         if hostname:
             await self._set_hostname(hostname)
         text = found.get(USER_DATA, b"")

@@ -19,15 +19,14 @@ META_CODE, META_UUID = "0x0b", "0x0f"
 DMI = "/sys/class/dmi/id"
 ETHERNET = 1
 """ARPHRD_ETHER, linux/if_arp.h."""
-POLL_INTERVAL = 0.5
+POLL_INTERVAL = 0.5  # seconds
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 
 def find_variables(url: str) -> tuple[str, ...]:
     """The names of a URL's variables.
 
-    Raises:
-        UserError: for one that does not exist.
+    UserError: for one that does not exist.
     """
     found = tuple(dict.fromkeys(_VARIABLE.findall(url)))
     unknown = [name for name in found if name not in NAMES]
@@ -45,8 +44,7 @@ def fill_url(url: str, values: Mapping[str, str]) -> str:
 async def collect_values(state: State, files: Files, names: tuple[str, ...]) -> Mapping[str, str]:
     """The values of variables; waits for those that come with the network.
 
-    Raises:
-        UserError: when this machine has no such value.
+    UserError: when this machine has no such value.
     """
     values: dict[str, str] = {}
     for name in names:

@@ -18,8 +18,8 @@ from talos.system.mounts import MountPoint, Mounts
 FILESYSTEMS = ("iso9660", "vfat", "ext4")
 DEVICES_LIMIT = 60.0
 """Seconds to wait for the initial scan of all devices."""
-POLL_INTERVAL = 2.0
-LIMIT = 8 * 1024 * 1024
+POLL_INTERVAL = 2.0  # seconds
+MAX_BYTES = 8 * 1024 * 1024
 OPTIONS = ("ro", "nosuid", "nodev", "noexec")
 
 
@@ -77,9 +77,9 @@ def _read_file(path: Path) -> bytes | None:
         if path.is_symlink() or not path.is_file():
             return None
         with path.open("rb") as file:
-            data = file.read(LIMIT + 1)
+            data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise UserError(f"can't be read: {error.strerror}", where=path.name) from None
-    if len(data) > LIMIT:
-        raise UserError(f"it has more than {LIMIT} bytes", where=path.name)
+    if len(data) > MAX_BYTES:
+        raise UserError(f"it has more than {MAX_BYTES} bytes", where=path.name)
     return data

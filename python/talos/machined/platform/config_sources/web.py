@@ -1,36 +1,29 @@
 """A config from a web server, fetched with retries."""
 
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import trio
 
-from talos.daemon.fetch import Fetched, FetchError, NotThereError, fetch
 from talos.machined.platform.config_sources.variables import (
     collect_values,
     fill_url,
     find_variables,
     wait_for_network,
 )
+from talos.process.fetch import Fetched, FetchError, NotThereError, fetch
 from talos.resource.state import State
 from talos.system.errors import UserError
 from talos.system.files import Files
+from talos.system.urls import without_password
 
 TOTAL_LIMIT = 3 * 3600.0
 """Seconds after which fetching stops (as upstream)."""
-FIRST_PAUSE, LAST_PAUSE = 1.0, 30.0
+FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 1.0, 30.0
 """Seconds between two attempts: the first pause, which doubles, and the longest."""
-
-_USER = re.compile(r"(?<=://)[^/?#]*@")
 
 type Report = Callable[[str], None]
 """Called with every failure that is retried."""
-
-
-def without_password(url: str) -> str:
-    """A URL as reports may show it: they reach the console and everyone who may read events."""
-    return _USER.sub("", url)
 
 
 async def fetch_in_thread(url: str) -> Fetched:
@@ -50,8 +43,7 @@ class WebSource:
     async def load(self, template: str, *, where: str = "talos.config") -> bytes:
         """The file; empty when the server has none for this machine, or never answered.
 
-        Raises:
-            UserError: when the URL can't be one.
+        UserError: when the URL can't be one.
         """
         names = find_variables(template)
         with trio.move_on_after(TOTAL_LIMIT):
@@ -68,7 +60,7 @@ class WebSource:
         return b""
 
     async def _try(self, url: str, where: str) -> bytes:
-        pause = FIRST_PAUSE
+        pause = FIRST_RETRY_DELAY
         while True:
             try:
                 return (await self.fetch(url)).data
@@ -80,4 +72,4 @@ class WebSource:
                     f"{where}: can't fetch {without_password(url)}: {error}, next try in {pause:.0f} s"
                 )
             await trio.sleep(pause)
-            pause = min(2 * pause, LAST_PAUSE)
+            pause = min(2 * pause, MAX_RETRY_DELAY)

@@ -7,8 +7,8 @@ from google.protobuf.message import Message
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.resource import config_pb2
-from talos.config import effective
 from talos.config.check.validate import Mode
+from talos.config.effective import machine as effective
 from talos.config.read.loader import load
 from talos.machined.controllers.config.acquire import Sources, acquire_config
 from talos.machined.controllers.config.machine_type import MachineTypeController

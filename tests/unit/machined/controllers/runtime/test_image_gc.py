@@ -2,7 +2,7 @@
 
 from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.api.containerd.images_pb2 import Image
-from talos.machined.controllers.runtime.image_gc import GRACE, find_unused
+from talos.machined.controllers.runtime.image_gc import MIN_AGE, find_unused
 
 NOW = 1_000_000.0
 
@@ -16,7 +16,7 @@ def make_image(name: str, digest: str, *, age: float, updated: float | None = No
 
 
 def test_old_images_that_nothing_uses() -> None:
-    old, young = 2 * GRACE, GRACE / 2
+    old, young = 2 * MIN_AGE, MIN_AGE / 2
     images = [
         make_image("docker.io/library/etcd:1", "used", age=old),
         make_image("docker.io/library/other-name:1", "used", age=old),

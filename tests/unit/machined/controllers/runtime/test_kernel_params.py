@@ -19,7 +19,7 @@ from talos.resource.memory.state import MemoryState
 from talos.system.logging import Log
 from talos.system.proc.sysctl import KernelSysctls
 
-LIMIT = 20.0
+SETTLE_TIMEOUT = 20.0
 """Seconds that a busy machine may take."""
 
 
@@ -52,7 +52,7 @@ async def test_a_config_sets_params(root: Path) -> None:
     async def settle(expected: Mapping[str, tuple[str, str, bool]]) -> None:
         """Wait for these statuses: the kernel is asked in a thread."""
         found: Mapping[str, tuple[str, str, bool]] = {}
-        with trio.move_on_after(LIMIT):
+        with trio.move_on_after(SETTLE_TIMEOUT):
             while found != expected:
                 await trio.sleep(0.01)
                 listed = await state.list(kinds.KERNEL_PARAM_STATUS)

@@ -18,7 +18,6 @@ from talos.api.definitions import time_pb2 as time
 from talos.api.resource import config_pb2
 from talos.machined.controllers.secrets.api_certificates import (
     ApiCertificatesController,
-    SignedCertificate,
     SigningRequest,
 )
 from talos.machined.controllers.secrets.cert_sans import CertSANsController
@@ -72,12 +71,14 @@ class Machine:
 
     state: MemoryState = field(default_factory=MemoryState)
     requests: list[SigningRequest] = field(default_factory=list[SigningRequest])
+    authority: CertificateAuthority = CA
+    signed: bytes | None = None
+    """What is answered instead of a new certificate."""
 
-    async def sign(self, request: SigningRequest) -> SignedCertificate:
+    async def sign(self, request: SigningRequest) -> bytes:
         await trio.lowlevel.checkpoint()
         self.requests.append(request)
-        signed = CA.sign(request.csr, usages=Usage.SERVER, organizations=())
-        return SignedCertificate(certificate=signed, authorities=OTHER.crt + CA.crt)
+        return self.signed or self.authority.sign(request.csr, usages=Usage.SERVER, organizations=())
 
     async def configure(self, text: bytes) -> None:
         def change(spec: config_pb2.MachineConfigSpec) -> None:
@@ -182,6 +183,26 @@ async def test_a_worker_asks_the_control_plane() -> None:
         assert await machine.trustd() is None
         root = (await machine.state.get(*ids.OS_ROOT_SECRET)).spec
         assert not root.HasField("issuing_ca")
+
+
+async def test_what_another_authority_has_signed_is_not_served() -> None:
+    async with running() as machine:
+        machine.authority = CertificateAuthority.generate(KeyType.ED25519, organizations=["talos"])
+        await machine.configure(config(worker=True))
+        await machine.name("worker-1")
+        await machine.address("10.5.0.3")
+        assert await machine.api() is None
+        assert machine.requests
+
+
+async def test_a_certificate_for_another_key_is_not_served() -> None:
+    async with running() as machine:
+        machine.signed = CA.issue(dns_names=["worker-1"], usages=Usage.SERVER).crt
+        await machine.configure(config(worker=True))
+        await machine.name("worker-1")
+        await machine.address("10.5.0.3")
+        assert await machine.api() is None
+        assert machine.requests
 
 
 async def test_a_change_of_names_makes_a_new_server_certificate_only() -> None:
@@ -297,7 +318,7 @@ async def test_an_old_certificate_is_renewed_as_time_goes_by(
         await machine.name("cp-1")
         await machine.address("10.5.0.2")
         before = await machine.api()
-        monkeypatch.setattr("talos.daemon.renewal.RENEWAL", 0.0)
+        monkeypatch.setattr("talos.process.renewal.RENEWAL", 0.0)
         await trio.sleep(601)
         after = await machine.api()
         assert before is not None

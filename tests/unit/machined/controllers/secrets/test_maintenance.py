@@ -20,7 +20,6 @@ from talos.machined.controllers.runtime.maintenance import (
 from talos.machined.controllers.secrets.all import make_controllers
 from talos.machined.controllers.secrets.api_certificates import (
     ApiCertificatesController,
-    SignedCertificate,
     SigningRequest,
 )
 from talos.machined.controllers.secrets.maintenance import COMMON_NAME
@@ -37,7 +36,7 @@ from talos.system.logging import Log
 class Unanswered:
     """A trustd that does not answer."""
 
-    async def sign(self, _request: SigningRequest) -> SignedCertificate:
+    async def sign(self, _request: SigningRequest) -> bytes:
         await trio.sleep_forever()
         raise AssertionError
 

@@ -17,3 +17,13 @@ def test_a_seed_may_be_somewhere_in_the_web() -> None:
         parse_hostname(b"a: [")
     with pytest.raises(UserError, match="meta-data"):
         parse_hostname(b"text")
+
+
+def test_meta_data_is_read_with_bounds() -> None:
+    assert parse_hostname(b"local-hostname: a\nhostname: b\n") == "a"
+    assert parse_hostname(b"# nothing\n") == ""
+    lines = [f"k{n}: &k{n} [*k{n - 1}, *k{n - 1}, *k{n - 1}, *k{n - 1}]" for n in range(1, 20)]
+    multiplying = "\n".join(["k0: &k0 [x, x]", *lines])
+    for text in (b"a: " + b"x" * (1 << 20), multiplying.encode(), b"a: &a [*a]"):
+        with pytest.raises(UserError, match="meta-data: this is no YAML"):
+            parse_hostname(text)

@@ -38,7 +38,7 @@ ethernets:
 
 
 class WatchedState(MemoryState):
-    """Says when somebody waits for network cards."""
+    """Records when a caller waits for network cards."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -213,7 +213,7 @@ async def test_a_card_that_does_not_come_is_named_and_the_rest_configured(
     assert machine.reported == []
 
 
-async def test_cards_of_a_bond_are_told_by_their_own_addresses(tmp_path: Path) -> None:
+async def test_cards_of_a_bond_are_recognized_by_their_own_addresses(tmp_path: Path) -> None:
     machine = seeded(tmp_path)
     await machine.attach("cidata")
     await machine.show_card("enp0s3", 1, permanent=1)

@@ -1,9 +1,11 @@
 """A config's URL: what is filled in, and a server of every kind of manners."""
 
+import ssl
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +13,11 @@ import trio
 from tests.harness.serving import serving
 
 from talos.api.definitions import enums_pb2 as enums
-from talos.daemon.fetch import LIMIT, FetchError, NotThereError, fetch
 from talos.machined.platform.config_sources.variables import fill_url, find_variables
 from talos.machined.platform.config_sources.web import WebSource
+from talos.pki.authority import CertificateAuthority, Usage
+from talos.pki.keys import KeyType
+from talos.process.fetch import MAX_BYTES, FetchError, NotThereError, fetch
 from talos.resource import ids, kinds
 from talos.resource.changes import modify
 from talos.resource.memory.state import MemoryState
@@ -32,7 +36,7 @@ class Site:
     url: str = ""
 
     @contextmanager
-    def serving(self) -> Generator[str]:
+    def serving(self, tls: ssl.SSLContext | None = None) -> Generator[str]:
         site = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -50,8 +54,11 @@ class Site:
             def log_message(self, format: str, *args: Any) -> None:
                 del format, args
 
-        with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
-            self.url = f"http://127.0.0.1:{server.server_port}"
+        listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if tls is not None:
+            listening.socket = tls.wrap_socket(listening.socket, server_side=True)
+        with serving(listening) as server:
+            self.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
             yield self.url
 
 
@@ -87,12 +94,34 @@ def test_a_server_leads_nowhere_but_to_the_web() -> None:
             fetch(url)
 
 
+def test_what_is_asked_for_by_https_does_not_come_by_http(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who stands in the path would choose the config."""
+    authority = CertificateAuthority.generate(KeyType.P256, common_name="web")
+    pair = authority.issue(common_name="w", ips=["127.0.0.1"], usages=Usage.SERVER)
+    (tmp_path / "pair.pem").write_bytes(pair.crt + pair.key)
+    (tmp_path / "ca.pem").write_bytes(authority.pem.crt)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(tmp_path / "pair.pem")
+    plain = site(b=(200, {}, b"text"))
+    with plain.serving() as elsewhere:
+        secured = site(a=(302, {"Location": f"{elsewhere}/b"}, b""), c=(302, {"Location": "/d"}, b""))
+        secured.answers["/d"] = [(200, {}, b"text")]
+        with secured.serving(tls) as url:
+            assert fetch(f"{url}/c").data == b"text"
+            with pytest.raises(FetchError, match="a redirect from https to http, which is not followed"):
+                fetch(f"{url}/a")
+    assert plain.asked == []
+
+
 def test_what_a_server_may_do_wrong() -> None:
     cases: dict[str, tuple[int, dict[str, str], bytes]] = {
         "late": (503, {}, b""),
         "cut": (200, {"Content-Length": "10"}, b"half"),
         "loop": (302, {"Location": "/loop"}, b""),
-        "huge": (200, {}, b"x" * (LIMIT + 1)),
+        "huge": (200, {}, b"x" * (MAX_BYTES + 1)),
     }
     with site(**cases, missing=(404, {}, b"")).serving() as url:
         for name in cases:

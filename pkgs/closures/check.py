@@ -1,0 +1,121 @@
+"""Compare what the flake's derivations are made of with what the documented commands bring into the store.
+
+$targets (passed as a file) has the .drv file of each package, check and app. Their inputs from outside are
+found by reading .drv files, so nothing is built. Success makes $out.
+"""
+
+import json
+import os
+import re
+import sys
+from functools import cache
+from pathlib import Path
+
+import locks
+from store import store_path
+
+OUTPUT = re.compile(r'\("[^"]*","(?P<path>[^"]+)","(?P<algorithm>[^"]*)","[^"]*"\)')
+INPUT = re.compile(r'\("(?P<file>/nix/store/[^"]+[.]drv)",\[')
+BUILDER = re.compile(r'"/missing input [^:"]+: run `(?P<command>[^`]+)`')
+ROW = re.compile(r"^\| (?P<cell>.+?) \| .* \| `(?P<command>make fetch[^`]*)` \|$", re.MULTILINE)
+INSTALLABLE = re.compile(r"[.]#([a-z0-9-]+)")
+ALL = "make fetch ALL=1"
+FOR_DEVELOPERS = re.compile(r"packages\.workstation|checks\.(?!vm-).*")
+"""What may be made with the wheels of the set dev: a newer linter rebuilds no image, repeats no VM test."""
+
+
+@cache
+def read(file: str) -> tuple[dict[str, str], list[str]]:
+    """Read one .drv file: what is from outside, with the command that brings it, and its input .drv files."""
+    text = Path(file).read_text(encoding="utf-8")
+    outputs, rest = text.split("],[", 1)
+    inputs = [match["file"] for match in INPUT.finditer(rest.split(")],[", 1)[0])]
+    fixed = [match["path"] for match in OUTPUT.finditer(outputs) if match["algorithm"]]
+    if not fixed:
+        return {}, inputs
+    if not (builder := BUILDER.search(text)):
+        raise SystemExit(f"{file} is a fixed output that names no command")
+    return dict.fromkeys(fixed, builder["command"]), inputs
+
+
+def find_inputs(file: str) -> dict[str, str]:
+    """Find every input from outside below a .drv file, and the command that its error names."""
+    found: dict[str, str] = {}
+    seen, left = {file}, [file]
+    while left:
+        fixed, inputs = read(left.pop())
+        found |= fixed
+        left += [other for other in inputs if other not in seen]
+        seen.update(inputs)
+    return found
+
+
+@cache
+def brought_by(command: str) -> frozenset[str]:
+    """Return the store paths that a `make fetch` command brings."""
+    words = command.removeprefix("make fetch").replace('"', "").split()
+    if words == ["ALL=1"]:
+        roots = locks.on_demand_names()
+    else:
+        roots = locks.expand([word.removeprefix("ROOTS=") for word in words])
+    return frozenset(store_path(item) for item in locks.inputs_of(roots))
+
+
+def check(name: str, file: str, command: str) -> list[str]:
+    """Return what a command leaves out of a target."""
+    left_out = sorted(find_inputs(file).keys() - brought_by(command))
+    if not left_out:
+        return []
+    return [f"{name}: `{command}` does not bring {len(left_out)} inputs, such as {left_out[0]}"]
+
+
+def check_readme(text: str, targets: dict[str, dict[str, str]]) -> list[str]:
+    """Hold each row of README's table of commands."""
+    rows = [*ROW.finditer(text)]
+    if not rows:
+        raise SystemExit("README.md: no row names its `make fetch`")
+    problems: list[str] = []
+    for row in rows:
+        names = INSTALLABLE.findall(row["cell"])
+        known = targets["apps"] | targets["packages"]
+        files = {name: known[name] for name in names if name in known}
+        if "nix flake check" in row["cell"]:
+            files |= targets["checks"]
+        problems += [f"README.md: there is no .#{name}" for name in names if name not in files]
+        for name, file in files.items():
+            problems += check(f"README.md: {name}", file, row["command"])
+    return problems
+
+
+def check_errors(name: str, file: str) -> list[str]:
+    """Hold the commands that the errors of a target's inputs name: together they bring all of it."""
+    found = find_inputs(file)
+    brought = frozenset[str]().union(*map(brought_by, {"make fetch", *found.values()}))
+    return [f"{name}: no error names a command that brings {path}" for path in sorted(found.keys() - brought)]
+
+
+def check_wheels(name: str, file: str) -> list[str]:
+    """Find wheels that only tests and linters need in a target that is none."""
+    dev = {store_path(locks.Input(w.file, w.sha256)): w for w in locks.read_wheels()["dev"]}
+    found = [dev[path].name for path in find_inputs(file).keys() & dev.keys()]
+    if not found or FOR_DEVELOPERS.fullmatch(name):
+        return []
+    return [f"{name}: is made with {', '.join(sorted(found))}, which are for tests and linters"]
+
+
+def main() -> None:
+    """Check all and fail with every problem."""
+    targets: dict[str, dict[str, str]] = json.loads(Path(os.environ["targetsPath"]).read_text())
+    problems = check_readme(Path(os.environ["readme"]).read_text(), targets)
+    for kind, files in targets.items():
+        for name, file in files.items():
+            whole = f"{kind}.{name}"
+            problems += check(whole, file, ALL) + check_errors(whole, file) + check_wheels(whole, file)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if problems:
+        sys.exit(1)
+    Path(os.environ["out"]).write_text(f"{sum(map(len, targets.values()))} targets\n", encoding="utf-8")
+
+
+main()

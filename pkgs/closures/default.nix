@@ -1,0 +1,35 @@
+# Holds what each package, check and app of the flake is made of, without building any: the closure of its .drv file.
+{ buildRoot, roots, packages, checks, apps, image }:
+let
+  inherit (builtins) attrNames getContext head mapAttrs unsafeDiscardOutputDependency;
+
+  tree = builtins.path {
+    path = ../..;
+    name = "closures-tree";
+    filter = path: _:
+      let relative = builtins.substring (builtins.stringLength (toString ../..) + 1) (-1) path;
+      in builtins.match "README[.]md|pkgs|pkgs/roots[.]toml|pkgs/(fetch|locks)(/.*)?" relative != null
+      && builtins.match ".*__pycache__" path == null;
+  };
+
+  # A program's text depends on one derivation.
+  derivationOf = app: let drv = head (attrNames (getContext app.program)); in builtins.appendContext drv { ${drv}.path = true; };
+  fileOf = package: unsafeDiscardOutputDependency package.drvPath;
+
+  # `lib.image` refuses what it has no meaning for.
+  refused = options: !(builtins.tryEval (image options).initramfs.drvPath).success;
+in
+assert builtins.all refused [ { extension = [ ]; } { extensions = "x"; } { keys = [ ]; } [ ] ];
+assert (image { keys = [ ./check.py ]; }).initramfs.drvPath != (image { }).initramfs.drvPath;
+buildRoot.runIn roots.build {
+  name = "check-closures";
+  command = [ "python3.13" ./check.py ];
+  PYTHONPATH = "${tree}/pkgs/fetch";
+  targets = builtins.toJSON {
+    packages = mapAttrs (_: fileOf) packages;
+    checks = mapAttrs (_: fileOf) checks;
+    apps = mapAttrs (_: derivationOf) apps;
+  };
+  readme = "${tree}/README.md";
+  passAsFile = [ "targets" ];
+}

@@ -1,0 +1,69 @@
+"""TLS as the API requires it, by OpenSSL: Ed25519 client keys must work."""
+
+import os
+import ssl
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from talos.client.target import Target
+from talos.system.errors import UserError
+
+
+def make_context(target: Target) -> ssl.SSLContext:
+    """The context for a target's endpoints."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["h2"])
+    if target.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context
+    where = f'context "{target.context}"'
+    if target.ca:
+        try:
+            context.load_verify_locations(cadata=target.ca.decode("ascii"))
+        except (ssl.SSLError, UnicodeDecodeError) as error:
+            raise UserError("its `ca` holds no certificate in PEM", where=where) from error
+    else:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    if target.crt:
+        _load_client_certificate(context, target, where)
+    return context
+
+
+def _load_client_certificate(context: ssl.SSLContext, target: Target, where: str) -> None:
+    # OpenSSL has no such block type as upstream's; the body is plain PKCS #8.
+    key = target.key.replace(b"ED25519 PRIVATE KEY", b"PRIVATE KEY")
+    try:
+        with _memory_file(target.crt) as crt_path, _memory_file(key) as key_path:
+            context.load_cert_chain(crt_path, key_path, password="")
+    except (ssl.SSLError, ValueError) as error:
+        text = str(error)
+        reason = (
+            "its `crt` and `key` do not belong together"
+            if "MISMATCH" in text
+            else "its `crt` or `key` is no valid PEM"
+        )
+        raise UserError(
+            reason, where=where, hint="make new credentials with `talosctl config new`"
+        ) from error
+
+
+@contextmanager
+def _memory_file(content: bytes) -> Generator[str]:
+    # The ssl module reads keys from paths only; this way none is written to a disk.
+    handle = os.memfd_create("pem", os.MFD_CLOEXEC)
+    try:
+        os.write(handle, content)
+        yield f"/proc/self/fd/{handle}"
+    finally:
+        os.close(handle)
+
+
+def fingerprint(certificate: bytes) -> str:
+    """base64(SHA-256) of a DER certificate's public key, as consoles show it."""
+    from cryptography import x509
+
+    from talos.pki.certificate import spki_fingerprint
+
+    return spki_fingerprint(x509.load_der_x509_certificate(certificate))

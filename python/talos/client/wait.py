@@ -1,0 +1,44 @@
+"""Waiting for a cluster to follow a change."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from talos.api.rpc import RpcError
+from talos.kubernetes.client import KubernetesError
+from talos.system.errors import UserError
+
+POLL_INTERVAL = 1.0  # seconds
+
+type Check = Callable[[], Awaitable[str]]
+"""What is still waited for, empty when nothing is."""
+
+
+async def wait_until(
+    check: Check,
+    *,
+    what: str,
+    seconds: float,
+    hint: str = "",
+    report: Callable[[str], None] | None = None,
+) -> None:
+    """Repeat a check until nothing is waited for; an API that fails is, too.
+
+    ``report`` gets each reason that differs from the one before. UserError with the last, after ``seconds``.
+    """
+    end, shown = time.monotonic() + seconds, ""
+    while True:
+        try:
+            reason = await check()
+        except KubernetesError as error:
+            reason = f"the Kubernetes API: {error}"
+        except RpcError as error:
+            reason = error.message
+        if not reason:
+            return
+        if time.monotonic() > end:
+            raise UserError(f"{reason}, after {seconds:g} s", where=what, hint=hint)
+        if report is not None and reason != shown:
+            report(reason)
+            shown = reason
+        await asyncio.sleep(POLL_INTERVAL)

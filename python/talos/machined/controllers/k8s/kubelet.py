@@ -1,0 +1,215 @@
+"""KubeletConfig and KubeletSpec: the kubelet's arguments and its configuration file.
+
+PID 1 makes both, since it starts what they say as root: image, mounts and arguments are those of the config.
+Of what daemons write there are the node's name and addresses, and on control plane nodes, whose kubed has the
+keys of Kubernetes, where their static pods are. A worker's kubelet asks no server for any.
+
+https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/
+"""
+
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
+from typing import Any
+
+from google.protobuf.struct_pb2 import Struct
+
+from talos.api.definitions.k8s_pb2 import ArgValues, KubeletConfigSpec, KubeletSpecSpec
+from talos.api.definitions.proto_pb2 import Mount
+from talos.api.resource import config_pb2
+from talos.config.active import read_config
+from talos.config.documents.kubernetes.credential_provider import KubeCredentialProviderConfig
+from talos.config.effective import kubernetes
+from talos.config.effective import machine as effective
+from talos.config.model import Config
+from talos.config.static_pods import MANIFESTS
+from talos.resource import ids, kinds
+from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.resource.objects import merge, to_plain, to_struct
+
+CONFIG, KUBECONFIG = "/etc/kubernetes/kubelet.yaml", "/etc/kubernetes/kubeconfig-kubelet"
+BOOTSTRAP_KUBECONFIG = "/etc/kubernetes/bootstrap-kubeconfig"
+CLIENT_CA = "/etc/kubernetes/pki/ca.crt"
+CERTIFICATES = "/var/lib/kubelet/pki"
+CONTROL_PLANE = (config_pb2.INIT, config_pb2.CONTROL_PLANE)
+FIXED = frozenset({"bootstrap-kubeconfig", "kubeconfig", "config", "cert-dir"})
+"""Arguments that a user can't replace: PID 1 writes these files."""
+
+
+class KubeletConfigController(Reconciler):
+    """MachineConfig, StaticPodServerStatus → KubeletConfig; none without Kubernetes."""
+
+    name = "k8s.KubeletConfigController"
+    inputs = (Input(*ids.MACHINE_CONFIG), Input(*ids.STATIC_POD_SERVER_STATUS))
+    outputs = (Output(kinds.KUBELET_CONFIG),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write the one resource, on control plane nodes once static pods have a server."""
+        config = await read_config(runtime)
+        server = await runtime.get_or_none(*ids.STATIC_POD_SERVER_STATUS)
+        async with runtime.track_outputs():
+            if config is None or not effective.cluster_endpoint(config):
+                return
+            if not config.machine_type.is_control_plane:
+                await runtime.put(*ids.KUBELET_CONFIG, make_kubelet_config(config, ""))
+            elif server is not None:
+                await runtime.put(*ids.KUBELET_CONFIG, make_kubelet_config(config, server.spec.url))
+
+
+def make_kubelet_config(config: Config, static_pods: str) -> KubeletConfigSpec:
+    """The kubelet's settings from the config."""
+    chosen = kubernetes.kubelet(config)
+    spec = KubeletConfigSpec(
+        image=chosen.image,
+        cluster_dns=chosen.cluster_dns or kubernetes.find_dns(effective.service_subnets(config)),
+        cluster_domain=effective.dns_domain(config),
+        extra_args={name: ArgValues(values=values) for name, values in chosen.extra_args.items()},
+        default_runtime_seccomp_enabled=chosen.default_seccomp,
+        skip_node_registration=effective.skips_node_registration(config),
+        static_pod_list_url=static_pods,
+        disable_manifests_directory=True,
+        register_with_taints=effective.node_taints(config),
+    )
+    if chosen.extra_config:
+        spec.extra_config.CopyFrom(to_struct(chosen.extra_config))
+    provider = config.find(KubeCredentialProviderConfig)
+    if provider is not None and provider.configuration:
+        spec.credential_provider_config.CopyFrom(to_struct(provider.configuration))
+    for mount in chosen.extra_mounts:
+        spec.extra_mounts.append(
+            Mount(
+                destination=mount.destination,
+                type=mount.type or "",
+                source=mount.source or "",
+                options=mount.options or (),
+            )
+        )
+    return spec
+
+
+class KubeletSpecController(Reconciler):
+    """KubeletConfig, Nodename, NodeIP → KubeletSpec: what the kubelet is started with."""
+
+    name = "k8s.KubeletSpecController"
+    inputs = (
+        Input(*ids.KUBELET_CONFIG),
+        Input(*ids.NODENAME),
+        Input(*ids.NODE_IP),
+        Input(*ids.MACHINE_TYPE),
+        Input(*ids.PLATFORM_METADATA),
+    )
+    outputs = (Output(kinds.KUBELET_SPEC),)
+
+    async def reconcile(self, runtime: ControllerRuntime) -> None:
+        """Write the one resource once the node has a name and an address."""
+        config = await runtime.get_or_none(*ids.KUBELET_CONFIG)
+        if config is None:
+            await runtime.remove(*ids.KUBELET_SPEC)
+            return
+        nodename = await runtime.get_or_none(*ids.NODENAME)
+        node_ip = await runtime.get_or_none(*ids.NODE_IP)
+        platform = await runtime.get_or_none(*ids.PLATFORM_METADATA)
+        if nodename is None or node_ip is None or platform is None:
+            return
+        name, spec = nodename.spec.nodename, config.spec
+        addresses = [str(ip_address(address.ip[:16])) for address in node_ip.spec.addresses]
+        is_container = platform.spec.platform == "container"
+        machine = await runtime.get_or_none(*ids.MACHINE_TYPE)
+        is_control_plane = machine is not None and machine.spec.machine_type in CONTROL_PLANE
+        made = KubeletSpecSpec(
+            image=spec.image,
+            args=make_arguments(spec, name, addresses),
+            extra_mounts=spec.extra_mounts,
+            expected_nodename=name,
+            config=make_configuration(spec, is_container=is_container, is_control_plane=is_control_plane),
+        )
+        if spec.HasField("credential_provider_config"):
+            made.credential_provider_config.CopyFrom(spec.credential_provider_config)
+        await runtime.put(*ids.KUBELET_SPEC, made)
+
+
+def make_arguments(spec: KubeletConfigSpec, nodename: str, addresses: Sequence[str]) -> list[str]:
+    """The command line, sorted."""
+    arguments: dict[str, Sequence[str]] = {
+        "bootstrap-kubeconfig": [BOOTSTRAP_KUBECONFIG],
+        "kubeconfig": [KUBECONFIG],
+        "config": [CONFIG],
+        "cert-dir": [CERTIFICATES],
+        "hostname-override": [nodename],
+        "node-ip": [",".join(addresses)],
+    }
+    if spec.skip_node_registration:
+        del arguments["kubeconfig"], arguments["bootstrap-kubeconfig"]
+    extra = {name: list(found.values) for name, found in spec.extra_args.items() if name not in FIXED}
+    return kubernetes.format_arguments({**arguments, **extra})
+
+
+def make_configuration(spec: KubeletConfigSpec, *, is_container: bool, is_control_plane: bool) -> Struct:
+    """The KubeletConfiguration; the user's fields go before ours."""
+    ours: dict[str, Any] = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": "0.0.0.0",  # noqa: S104 - the API server connects to it
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": CLIENT_CA},
+        },
+        "authorization": {"mode": "Webhook"},
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": "/",
+        "clusterDNS": list(spec.cluster_dns),
+        "clusterDomain": spec.cluster_domain,
+        "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        # The control plane's rollout waits for it; a worker has no pods there.
+        "httpCheckFrequency": "1s" if is_control_plane else "5s",
+        "logging": {"format": "json"},
+        "oomScoreAdj": -450,
+        "port": 10250,
+        "registerWithTaints": make_taints(spec.register_with_taints),
+        "resolvConf": "/system/resolved/resolv.conf",
+        "rotateCertificates": True,
+        "seccompDefault": spec.default_runtime_seccomp_enabled,
+        "serializeImagePulls": False,
+        "shutdownGracePeriod": "30s",
+        "shutdownGracePeriodCriticalPods": "10s",
+        "staticPodPath": MANIFESTS,
+        "streamingConnectionIdleTimeout": "5m",
+        "systemReserved": {
+            "cpu": "50m",
+            "memory": "512Mi" if is_control_plane else "384Mi",
+            "pid": "100",
+            "ephemeral-storage": "256Mi",
+        },
+        "tlsMinVersion": "VersionTLS13",
+        "volumePluginDir": "/var/lib/kubelet/volumeplugins",
+    }
+    if spec.static_pod_list_url:
+        ours["staticPodURL"] = spec.static_pod_list_url
+    if is_container:
+        ours |= {
+            "oomScoreAdj": 0,
+            "maxOpenFiles": 20000,
+            "evictionHard": {
+                "memory.available": "100Mi",
+                "nodefs.available": "5%",
+                "imagefs.available": "5%",
+            },
+        }
+    else:  # in a container the kernel's parameters are the host's
+        ours |= {
+            "protectKernelDefaults": True,
+            "systemCgroups": "/system",
+            "kubeletCgroups": "/podruntime/kubelet",
+        }
+    return to_struct(merge(ours, to_plain(spec.extra_config)))
+
+
+def make_taints(taints: Mapping[str, str]) -> list[dict[str, str]]:
+    """Taints of the config as the kubelet has them: ``value:effect`` or ``effect``."""
+    found: list[dict[str, str]] = []
+    for key, text in sorted(taints.items()):
+        value, _, effect = text.rpartition(":")
+        found.append({"key": key, "effect": effect, **({"value": value} if value else {})})
+    return found

@@ -1,0 +1,123 @@
+"""Fetching over http and https. The calls block: use a thread."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+MAX_BYTES = 8 * 1024 * 1024
+"""Bytes that are taken at most."""
+ATTEMPT_LIMIT = 180.0
+"""Seconds that one attempt may take (as upstream)."""
+SILENCE_TIMEOUT = 30.0
+"""Seconds within which a server has to send something."""
+AGENT = "talos"
+
+
+class FetchError(Exception):
+    """A fetch failed; another attempt may succeed."""
+
+
+class NotThereError(Exception):
+    """The server has nothing at this place: there is no config for this machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """The body and the final URL."""
+
+    data: bytes
+    url: str
+
+
+def fetch(url: str, headers: Mapping[str, str] | None = None) -> Fetched:
+    """Get a file, following redirects to http and https only; another host gets no ``headers``.
+
+    What is asked for by https does not come by http: who stands in the path would choose it.
+
+    FetchError: for everything that may go better next time.
+    NotThereError: when the server replies 404 or 410.
+    """
+    # Takes a second to import on an emulated machine, and most never need it.
+    import http.client
+    import urllib.error
+
+    try:
+        return _get(url, headers or {})
+    except urllib.error.HTTPError as error:
+        with error:
+            if error.code in {404, 410}:
+                raise NotThereError(f"the server replied {error.code} {error.reason}") from None
+            raise FetchError(f"the server replied {error.code} {error.reason}".splitlines()[0]) from None
+    except urllib.error.URLError as error:
+        raise FetchError(_explain(error.reason)) from None
+    except (OSError, http.client.HTTPException) as error:
+        raise FetchError(_explain(error)) from None
+    except ValueError as error:
+        raise FetchError(f"this is no URL: {error}") from None
+
+
+def _get(url: str, headers: Mapping[str, str]) -> Fetched:
+    import ssl
+    import time
+    import urllib.request
+
+    origin = urlsplit(url)[:2]
+    names = {name.lower() for name in headers}
+
+    class Redirects(urllib.request.HTTPRedirectHandler):
+        def redirect_request(
+            self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+        ) -> urllib.request.Request | None:
+            _check_redirect(req.full_url, newurl)
+            request = super().redirect_request(req, fp, code, msg, headers, newurl)
+            if request is not None and urlsplit(newurl)[:2] != origin:
+                for name in [name for name in request.headers if name.lower() in names]:
+                    request.remove_header(name)
+            return request
+
+    opener = urllib.request.OpenerDirector()  # without file:, ftp: and data:
+    for handler in (
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(context=ssl.create_default_context()),
+        Redirects(),
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.HTTPDefaultErrorHandler(),
+    ):
+        opener.add_handler(handler)
+    request = urllib.request.Request(url, headers={"User-Agent": AGENT, **headers})  # noqa: S310 - the opener has no others
+    end = time.monotonic() + ATTEMPT_LIMIT
+    answer = opener.open(request, timeout=SILENCE_TIMEOUT)
+    if answer is None:
+        raise FetchError("only http and https are supported")
+    data = bytearray()
+    with answer:
+        while chunk := answer.read1(64 * 1024):
+            data += chunk
+            if len(data) > MAX_BYTES:
+                raise FetchError(f"more than {MAX_BYTES} bytes came")
+            if time.monotonic() > end:
+                raise FetchError(f"not complete after {ATTEMPT_LIMIT:.0f} s")
+        if answer.length:
+            raise FetchError("the connection ended before all had come")
+        return Fetched(data=bytes(data), url=answer.geturl())
+
+
+def _check_redirect(source: str, target: str) -> None:
+    scheme = urlsplit(target).scheme
+    if urlsplit(source).scheme == "https" != scheme:
+        raise FetchError(f"a redirect from https to {scheme}, which is not followed")
+
+
+def _explain(reason: object) -> str:
+    import ssl
+
+    match reason:
+        case ssl.SSLCertVerificationError():
+            return f"the server's certificate is not accepted: {reason.verify_message}"
+        case TimeoutError():
+            return "the server did not answer in time"
+        case OSError() if reason.strerror:
+            return reason.strerror.lower()
+        case _:
+            return str(reason) or type(reason).__name__

@@ -1,0 +1,127 @@
+"""The jobs of `make check`: linters and types of the whole work tree, unit tests of what was changed."""
+
+import os
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tests.run.job import Job
+from tests.run.jobs import BUILDS
+from tests.run.process import REPOSITORY
+
+WORKSTATION = "build/workstation"
+PYTHON = f"{WORKSTATION}/bin/python3.13"
+UNIT = "tests/unit"
+MIRRORS = {
+    "python/talos": UNIT,
+    "pkgs/fetch": f"{UNIT}/fetch",
+    "nixos-tests/driver": f"{UNIT}/vm_driver",
+    "kernel/hardening": f"{UNIT}/kernel",
+    "tests/run": f"{UNIT}/run",
+    "tests/harness": f"{UNIT}/harness",
+    "tests/bench": f"{UNIT}/bench",
+    "docs/examples": f"{UNIT}/config/documents",
+    "docs/network.md": f"{UNIT}/networkd/test_docs.py",
+    "modules/rootfs/files": f"{UNIT}/daemon",
+}
+"""Where the tests are of what lies in a folder. Below it, tests mirror modules."""
+SHARED = ("tests/conftest.py", "tests/data", "pyproject.toml")
+"""What all unit tests use."""
+PROCESSES = 2
+
+
+def find_changed(base: str = "") -> list[str]:
+    """Files that differ from a commit, new ones included; from what was pushed last unless one is given."""
+    base = base or _git("merge-base", "HEAD", "@{upstream}", may_fail=True).strip() or "HEAD"
+    differing = _git("diff", "--name-only", "-z", base) + _git(
+        "ls-files", "-z", "--others", "--exclude-standard"
+    )
+    return sorted({name for name in differing.split("\0") if name})
+
+
+def find_unit_tests(changed: Iterable[str], repository: Path = REPOSITORY) -> list[str]:
+    """The files and folders of unit tests that mirror these files: the deepest there is."""
+    found = set[str]()
+    for path in changed:
+        if any(Path(path).is_relative_to(shared) for shared in SHARED):
+            return [UNIT]
+        mirror = _mirror(path)
+        if mirror is None:
+            continue
+        while not (repository / mirror).exists():
+            mirror = mirror.parent
+        found.add(str(mirror))
+    return sorted(path for path in found if not any(str(above) in found for above in Path(path).parents))
+
+
+def _mirror(path: str) -> Path | None:
+    if Path(path).is_relative_to(UNIT):
+        is_test = Path(path).name.startswith("test_")
+        return Path(path) if is_test else Path(path).parent
+    for source, mirror in MIRRORS.items():
+        if Path(path).is_relative_to(source):
+            inner = Path(path).relative_to(source).parent
+            return Path(mirror, inner) if path != source else Path(mirror)
+    return None
+
+
+def share_out(
+    paths: Sequence[str], repository: Path = REPOSITORY, shares: int = PROCESSES
+) -> list[list[str]]:
+    """Shares of about the same number of tests; a folder stays in one piece unless it is that of all."""
+    if list(paths) == [UNIT]:
+        paths = sorted(
+            str(path.relative_to(repository)) for path in (repository / UNIT).iterdir() if path.is_dir()
+        )
+    sizes = {path: _count_tests(repository / path) for path in paths}
+    filled: list[list[str]] = [[] for _ in range(shares)]
+    for path in sorted(paths, key=lambda path: sizes[path], reverse=True):
+        min(filled, key=lambda share: sum(sizes[each] for each in share)).append(path)
+    return [share for share in filled if share]
+
+
+def _count_tests(path: Path) -> int:
+    files = path.rglob("test_*.py") if path.is_dir() else [path]
+    return sum(file.read_text(encoding="utf-8").count("def test_") for file in files)
+
+
+def make_check_jobs(base: str = "") -> list[Job]:
+    """Everything runs in the work tree: what git has not seen yet is checked, too."""
+    programs = [str(REPOSITORY / WORKSTATION / folder) for folder in ("bin", "sbin")]
+    environment = {
+        "PATH": os.pathsep.join([*programs, os.environ["PATH"]]),
+        "PYTHONPATH": "python",
+        "NO_COLOR": "1",
+    }
+
+    def job(name: str, *command: str, minutes: float = 0.1, memory: int = 500) -> Job:
+        return Job(
+            name=name,
+            command=command,
+            needs=("api", "devenv"),
+            minutes=minutes,
+            memory=memory,
+            environment=environment,
+        )
+
+    shares = share_out(find_unit_tests(find_changed(base)))
+    return [
+        *(build for build in BUILDS if build.name in ("api", "devenv")),
+        job("types", PYTHON, "-B", "-m", "basedpyright", "--pythonpath", PYTHON, minutes=1, memory=2000),
+        job("lint", "ruff", "check"),
+        job("format", "ruff", "format", "--check"),
+        job("floors", PYTHON, "-B", "tests/lint/floors.py"),
+        job("grants", PYTHON, "-B", "tests/lint/grants.py", "--check"),
+        job("words", PYTHON, "-B", "tests/lint/words.py"),
+        *(
+            job(f"unit-{number}", PYTHON, "-B", "-m", "pytest", "--durations=20", *share, memory=1500)
+            for number, share in enumerate(shares, 1)
+        ),
+    ]
+
+
+def _git(*arguments: str, may_fail: bool = False) -> str:
+    done = subprocess.run(["git", *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    if done.returncode and not may_fail:
+        raise ValueError(done.stderr.strip())
+    return done.stdout

@@ -1,0 +1,145 @@
+"""The jobs of `make test`: the checks of the flake, which lists their names, and what needs root, a row each.
+
+Minutes are those of two idle processors, processors and memory what a job uses on average and at most. They
+decide about order and neighbours alone: a check without such a row is run, too.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tests.run.job import Job
+from tests.run.nix import Check
+
+MACHINE = "vm-"
+"""What checks on virtual machines are called."""
+COMPILER = frozenset({"compiler"})
+"""Two that compile at once gain nothing, and need twice the memory."""
+
+
+def make(target: str) -> tuple[str, ...]:
+    """The argv that makes one target whose prerequisites other jobs have made."""
+    made = (word for done in TARGETS if done != target for word in ("-o", done))
+    return ("make", "--no-print-directory", *made, target)
+
+
+TARGETS = (
+    "tools", "fetch", "vm-inputs", "build", "images", "all-images", "upgrade-controller", "extended", "peers",
+    "api", "devenv", "root-unit",
+)  # fmt: skip
+"""Targets of the Makefile that are prerequisites of others: each is a job, or a part of the job `fetch`."""
+
+FETCH = Job(name="fetch", command=("make", "--no-print-directory", "test-inputs"), is_test=False, minutes=3)
+"""The first job: what can be built depends on what was fetched."""
+
+# What has to be built for the suites below. A build's own work is in the store when nothing has changed.
+BUILDS = (
+    Job(name="kernel", command=make("kernel"), needs=("fetch",), processors=1.0, memory=3000, minutes=24,
+        exclusive=COMPILER, nice=10, is_test=False, is_shown=False, limit=180),
+    Job(name="all-images", command=make("all-images"), needs=("fetch",), processors=1.0, memory=3500,
+        minutes=10.5, exclusive=COMPILER, nice=10, is_test=False, is_shown=False, limit=180),
+    Job(name="build", command=make("build"), needs=("fetch",), minutes=1, is_test=False),
+    Job(name="images", command=make("images"), needs=("fetch",), minutes=1, memory=1500, is_test=False),
+    Job(name="extended", command=make("extended"), needs=("build",), minutes=0.2, is_test=False),
+    Job(name="upgrade-controller", command=make("upgrade-controller"), needs=("fetch",), minutes=0.2,
+        is_test=False),
+    Job(name="peers", command=make("peers"), needs=("fetch",), minutes=0.1, is_test=False),
+    Job(name="api", command=make("api"), needs=("fetch",), minutes=0.1, is_test=False),
+    Job(name="devenv", command=make("devenv"), needs=("fetch",), minutes=0.1, is_test=False),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """Tests that need root, run by pytest in the work tree, and what they depend on."""
+
+    job: Job
+    packages: tuple[str, ...]
+    """Of the flake; what is stamped with the commit is left out, and its ingredients are in ``sources``."""
+    sources: tuple[str, ...]
+    """Files and folders of the repository."""
+
+
+COMMON = (
+    "Makefile", "VERSION", "python", "pyproject.toml", "modules", "pkgs/keys", "tests/conftest.py",
+    "tests/harness", "tests/data", "nixos-tests/driver",
+)  # fmt: skip
+PYTEST = {"PYTEST_ADDOPTS": "--color=no -v -v --durations=60 --durations-min=1"}
+"""A line for each test, and which were the longest."""
+
+SUITES = (
+    Suite(
+        job=Job(name="root-unit", command=make("root-unit"), minutes=1.7, environment=PYTEST,
+            needs=("api", "devenv", "peers")),
+        packages=("workstation", "api", "root-peers"),
+        sources=("tests/unit", "docs/examples", "kernel", "pkgs"),
+    ),
+    Suite(
+        job=Job(name="node", command=make("node"), minutes=2.7, memory=1500,
+            environment=PYTEST, needs=("build", "images", "api", "devenv", "peers")),
+        packages=("squashfs", "images", "workstation", "api", "root-peers"),
+        sources=("tests/node",),
+    ),
+    Suite(
+        job=Job(name="cluster", command=make("cluster-tests"), minutes=13, memory=3000,
+            environment=PYTEST, needs=("build", "images", "extended", "api", "devenv", "peers")),
+        packages=("squashfs", "images", "extended", "workstation", "api", "root-peers"),
+        sources=("tests/cluster",),
+    ),
+    Suite(
+        job=Job(name="kubernetes", command=make("kubernetes-tests"), processors=1.5, minutes=8.2, memory=4000,
+            environment=PYTEST, needs=("build", "all-images", "upgrade-controller", "api", "devenv")),
+        packages=("squashfs", "images-all", "kubectl", "upgrade-controller-image", "workstation", "api"),
+        sources=("tests/kubernetes", "docs/first-cluster.md"),
+    ),
+    Suite(
+        job=Job(name="netboot", command=make("netboot-tests"), processors=1.5, minutes=4, memory=5000,
+            environment=PYTEST, needs=("machine-inputs", "build", "images", "api", "devenv", "peers")),
+        packages=("squashfs", "kernel", "root-vm", "images", "workstation", "api", "root-peers"),
+        sources=("tests/netboot", "tests/cluster", "tests/kubernetes", "tests/unit/upgrade", "kernel"),
+    ),
+)  # fmt: skip
+
+# Checks of the flake that are known to differ from the rest; names may begin like these.
+CHECKS = {
+    "unit": Job(name="", command=(), minutes=1.7, memory=1500),
+    "unit-docs": Job(name="", command=(), minutes=0.1),
+    "conformance": Job(name="", command=(), minutes=1),
+    "types": Job(name="", command=(), minutes=1, memory=2000),
+    "kernel-hardening": Job(name="", command=(), minutes=1),
+    # A machine has one processor, beside which QEMU and what asks the machine use little.
+    MACHINE: Job(name="", command=(), memory=2500, minutes=2),
+    "vm-boot": Job(name="", command=(), processors=1.5, memory=2500, minutes=1),
+    "vm-upgrade": Job(name="", command=(), memory=2500, minutes=6),
+    "vm-power-cut-upgrade": Job(name="", command=(), memory=2500, minutes=4.4),
+    "vm-cluster": Job(name="", command=(), processors=2.0, memory=6000, minutes=12),
+}
+
+
+def make_checks(checks: Mapping[str, Check], without: Collection[str]) -> list[Job]:
+    """A job for each check of the flake but those ``without`` which it runs."""
+    return [
+        replace(
+            CHECKS[max((known for known in CHECKS if name.startswith(known)), key=len)]
+            if any(name.startswith(known) for known in CHECKS)
+            else Job(name="", command=(), processors=0.5, minutes=0.2),
+            name=name,
+            command=("nix", "build", check.derivation, "--no-link", "--print-build-logs"),
+            needs=("fetch", "machine-inputs") if name.startswith(MACHINE) else ("fetch",),
+        )
+        for name, check in checks.items()
+        if name not in without
+    ]
+
+
+def make_machine_inputs(derivations: Sequence[str]) -> Job:
+    """What the tests on machines are built from: once, before the first of them."""
+    command = ("nix-store", "--realise", *derivations) if derivations else ("true",)
+    return Job(
+        name="machine-inputs",
+        command=command,
+        needs=("kernel",),
+        minutes=1,
+        memory=2500,
+        is_test=False,
+        is_shown=False,
+    )

@@ -1,0 +1,60 @@
+"""How much runs at once: bounded by processors, memory, and what only one may use."""
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.run.job import Job
+
+MEMORY_SHARE = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What a machine has for jobs."""
+
+    processors: float
+    memory: int
+    """MiB."""
+
+    def fits(self, job: Job, running: Collection[Job]) -> bool:
+        """Whether a job can start beside these. One alone always can, however large."""
+        if not running:
+            return True
+        if any(job.exclusive & other.exclusive for other in running):
+            return False
+        processors = job.processors + sum(other.processors for other in running)
+        memory = job.memory + sum(other.memory for other in running)
+        return processors <= self.processors and memory <= self.memory
+
+
+def read_room() -> Room:
+    """This machine's, as it is now."""
+    meminfo = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    [available] = [int(line.split()[1]) for line in meminfo if line.startswith("MemAvailable:")]
+    return Room(processors=len(os.sched_getaffinity(0)), memory=int(MEMORY_SHARE * available / 1024))
+
+
+def choose(waiting: Sequence[Job], running: Collection[Job], done: Collection[str], room: Room) -> list[Job]:
+    """What can start now, of jobs in the order of their urgency: smaller ones pass those that don't fit."""
+    chosen: list[Job] = []
+    for job in waiting:
+        if set(job.needs) <= set(done) and room.fits(job, [*running, *chosen]):
+            chosen.append(job)
+    return chosen
+
+
+def sort_by_urgency(jobs: Sequence[Job]) -> list[Job]:
+    """First the one behind which most has to be done, itself included."""
+    known: dict[str, float] = {}
+    dependents: Mapping[str, list[Job]] = {
+        job.name: [other for other in jobs if job.name in other.needs] for job in jobs
+    }
+
+    def path(job: Job) -> float:
+        if job.name not in known:
+            known[job.name] = job.minutes + max(map(path, dependents[job.name]), default=0.0)
+        return known[job.name]
+
+    return sorted(jobs, key=path, reverse=True)

@@ -1,0 +1,116 @@
+"""The same meaning, from the old layout and from the new one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from talos.config.documents.network.resolver import NameserverConfig
+from talos.config.effective import machine as effective
+from talos.config.read.loader import load
+from talos.config.values import Address
+
+OLD = """version: v1alpha1
+machine:
+  token: t
+  certSANs: [a]
+  network: {hostname: h, nameservers: [10.0.0.53], searchDomains: [d]}
+  time: {disabled: true, servers: [ntp]}
+  sysctls: {a: b}
+  env: {c: d}
+  nodeLabels: {l: "1"}
+  nodeTaints: {t: "NoSchedule"}
+  nodeAnnotations: {n: "2"}
+cluster:
+  id: i
+  secret: s
+  clusterName: demo
+  controlPlane: {endpoint: "https://k:6443", localAPIServerPort: 7443}
+  network: {dnsDomain: x.local, podSubnets: [10.1.0.0/16], serviceSubnets: [10.2.0.0/16]}
+  discovery: {enabled: true, registries: {service: {endpoint: "https://disco/"}}}
+"""
+
+NEW = """version: v1alpha1
+machine: {token: t, certSANs: [a]}
+---
+{apiVersion: v1alpha1, kind: HostnameConfig, hostname: h}
+---
+apiVersion: v1alpha1
+kind: ResolverConfig
+nameservers: [{address: 10.0.0.53}]
+searchDomains: {domains: [d]}
+---
+{apiVersion: v1alpha1, kind: TimeSyncConfig, enabled: false, ntp: {servers: [ntp], useNTS: false}}
+---
+{apiVersion: v1alpha1, kind: SysctlConfig, params: {a: b}}
+---
+{apiVersion: v1alpha1, kind: EnvironmentConfig, variables: {c: d}}
+---
+{apiVersion: v1alpha1, kind: KubeNodeConfig, labels: {l: "1"}, taints: {t: NoSchedule}, annotations: {n: "2"}}
+---
+{apiVersion: v1alpha1, kind: DiscoveryIdentityConfig, clusterID: i, clusterSecret: s}
+---
+{apiVersion: v1alpha1, kind: DiscoveryServiceConfig, name: default, endpoint: "https://disco/"}
+---
+{apiVersion: v1alpha1, kind: KubeClusterConfig, clusterName: demo, endpoint: "https://k:6443"}
+---
+{apiVersion: v1alpha1, kind: KubeAPIServerConfig, image: x, apiPort: 7443}
+---
+apiVersion: v1alpha1
+kind: KubeNetworkConfig
+dnsDomain: x.local
+podSubnets: [10.1.0.0/16]
+serviceSubnets: [10.2.0.0/16]
+"""
+
+EXPECTED: dict[Callable[..., Any], Any] = {
+    effective.machine_token: "t",
+    effective.cert_sans: ("a",),
+    effective.hostname: "h",
+    effective.nameservers: (NameserverConfig(address=Address("10.0.0.53")),),
+    effective.search_domains: ("d",),
+    effective.time_sync: effective.TimeSync(enabled=False, servers=("ntp",)),
+    effective.sysctls: {"a": "b"},
+    effective.environment: {"c": "d"},
+    effective.cluster_id: "i",
+    effective.cluster_secret: "s",
+    effective.cluster_name: "demo",
+    effective.cluster_endpoint: "https://k:6443",
+    effective.pod_subnets: ("10.1.0.0/16",),
+    effective.service_subnets: ("10.2.0.0/16",),
+}
+
+
+@pytest.mark.parametrize("text", [OLD, NEW], ids=["old", "new"])
+@pytest.mark.parametrize("read", EXPECTED, ids=lambda read: read.__name__)
+def test_both_layouts_mean_the_same(read: Callable[..., Any], text: str) -> None:
+    assert read(load(text)) == EXPECTED[read]
+
+
+def test_defaults_of_an_empty_config() -> None:
+    config = load("")
+    assert effective.time_sync(config) == effective.TimeSync()
+    assert effective.os_ca(config) is None
+    assert effective.pod_subnets(config) == effective.service_subnets(config) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "machine: {}\ncluster: {}\n",
+        "machine: {}\ncluster: {network: {dnsDomain: x.local}}\n",
+        "apiVersion: v1alpha1\nkind: KubeClusterConfig\nclusterName: demo\nendpoint: https://k:6443\n",
+    ],
+)
+def test_networks_of_a_cluster_that_names_none(text: str) -> None:
+    config = load(text)
+    assert effective.pod_subnets(config) == ("10.244.0.0/16",)
+    assert effective.service_subnets(config) == ("10.96.0.0/12",)
+
+
+def test_encryption_secret_is_found_in_free_form() -> None:
+    text = "apiVersion: v1alpha1\nkind: KubeEtcdEncryptionConfig\nconfig: {resources: %s}\n"
+    good = "[{providers: [{secretbox: {keys: [{name: key2, secret: hush}]}}, {identity: {}}]}]"
+    assert effective.secretbox_secret(load(text % good)) == "hush"
+    for odd in ("[a]", "5", "[{providers: [{secretbox: {keys: []}}]}]", "{secretbox: [1]}"):
+        assert effective.secretbox_secret(load(text % odd)) == ""

@@ -1,0 +1,77 @@
+"""What PID 1 runs as the kubelet comes from the config: daemons give a name and addresses, no more."""
+
+from ipaddress import ip_address
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from talos.api.common.common_pb2 import NetIP
+from talos.api.definitions.k8s_pb2 import NodeIPSpec, NodenameSpec, StaticPodServerStatusSpec
+from talos.api.definitions.network_pb2 import PlatformConfigSpec
+from talos.api.resource.config_pb2 import MachineConfigSpec
+from talos.config.static_pods import MANIFESTS
+from talos.machined.controllers.config.machine_type import MachineTypeController
+from talos.machined.controllers.k8s.kubelet import KubeletConfigController, KubeletSpecController
+from talos.machined.node.resources import describe_machine
+from talos.process.grants import load_grants
+from talos.resource import ids, kinds
+from talos.resource.changes import put
+from talos.resource.controller.runtime import run_controllers
+from talos.resource.memory.state import MemoryState
+from talos.resource.objects import to_plain
+from talos.resource.remote.service import Access, Verb
+from talos.system.files import KernelFiles
+
+URL = "http://127.0.0.1:1234"
+FOREIGN = "http://192.0.2.1/pods"
+
+
+async def make_spec(config: str, url: str) -> Any:
+    """The KubeletSpec of a node whose kubed says that static pods are at this URL."""
+    state = MemoryState()
+    platform = PlatformConfigSpec()
+    platform.metadata.platform = "metal"
+    await describe_machine(state, files=KernelFiles(), node_id="a", cmdline="", platform=platform)
+    await put(state, *ids.MACHINE_CONFIG, MachineConfigSpec(yaml_marshalled=config.encode()))
+    await put(state, *ids.NODENAME, NodenameSpec(nodename="one"))
+    await put(state, *ids.NODE_IP, NodeIPSpec(addresses=[NetIP(ip=ip_address("10.5.0.2").packed)]))
+    if url:
+        await put(state, *ids.STATIC_POD_SERVER_STATUS, StaticPodServerStatusSpec(url=url))
+    controllers = [MachineTypeController(), KubeletConfigController(), KubeletSpecController()]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_controllers, state, controllers)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        nursery.cancel_scope.cancel()
+    found = await state.list(kinds.KUBELET_SPEC)
+    return found[0].spec if found else None
+
+
+@pytest.mark.parametrize("url", ["", URL, FOREIGN])
+async def test_a_workers_kubelet_asks_no_server_for_static_pods(worker: str, url: str) -> None:
+    spec = await make_spec(worker, url)
+    config = to_plain(spec.config)
+    assert "staticPodURL" not in config
+    assert config["staticPodPath"] == MANIFESTS
+    assert spec.expected_nodename == "one"
+    assert {"--hostname-override=one", "--node-ip=10.5.0.2"} <= set(spec.args)
+    assert not [one for one in spec.args if "manifest" in one]
+
+
+async def test_a_control_plane_nodes_kubelet_waits_for_the_server_of_its_pods(control_plane: str) -> None:
+    assert await make_spec(control_plane, "") is None
+    spec = await make_spec(control_plane, URL)
+    assert to_plain(spec.config)["staticPodURL"] == URL
+
+
+@pytest.mark.parametrize("kind", [kinds.KUBELET_SPEC, kinds.KUBELET_CONFIG, kinds.MACHINE_CONFIG])
+@pytest.mark.parametrize("verb", [verb for verb in Verb if verb.is_write])
+def test_no_daemon_writes_what_the_kubelet_is_started_with(kind: Any, verb: Verb) -> None:
+    for grants in load_grants().values():
+        for owner in {owner for owners in grants.owners.values() for owner in owners} | {
+            "k8s.KubeletSpecController",
+            "k8s.KubeletConfigController",
+        }:
+            access = Access(verb=verb, type=kind.type, namespace=kind.namespace, id="kubelet", owner=owner)
+            assert not grants.allows(access), (grants.daemon, owner)

@@ -1,0 +1,73 @@
+"""What a daemon sees of the machine config."""
+
+from typing import Any
+
+import pytest
+from tests.unit.config.samples import ALL_KINDS, make_plain, secret_fields
+
+from talos.api.resource.config_pb2 import MachineConfigSpec
+from talos.config.documents.registry import document_type
+from talos.config.effective import machine as effective
+from talos.config.generate.config import generate_config, render
+from talos.config.generate.options import GenerateOptions
+from talos.config.model import MachineType
+from talos.config.read.loader import dump_plain, load
+from talos.config.schema import Section, fields_of
+from talos.config.secrets.bundle import SecretsBundle
+from talos.process.config_view import make_view, withhold_secrets
+from talos.process.daemons import CLUSTERD, NETWORKD, UDEVD
+from talos.resource import kinds
+from talos.resource.resource import make_resource
+
+
+def secrets_of(value: Any) -> set[object]:
+    """Every secret in a config's sections."""
+    if isinstance(value, Section):
+        found: set[object] = set()
+        for field in fields_of(type(value)).values():
+            part = getattr(value, field.name)
+            found |= {repr(part)} if field.setting.secret and part else secrets_of(part)
+        return found
+    if isinstance(value, tuple | list):
+        return {secret for item in value for secret in secrets_of(item)}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, dict):
+        return {secret for item in value.values() for secret in secrets_of(item)}  # pyright: ignore[reportUnknownVariableType]
+    return set()
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS)
+def test_every_kind_loads_without_its_secrets(kind: str) -> None:
+    text = dump_plain([make_plain(kind)]).encode()
+    (before,), (after,) = (load(one).documents for one in (text, withhold_secrets(text, ())))
+    assert type(after) is type(before)
+    assert not secrets_of(before) & secrets_of(after)
+    assert bool(secrets_of(before)) == bool(secret_fields(document_type(kind)))
+
+
+async def test_a_daemon_sees_the_config_without_the_clusters_keys() -> None:
+    options = GenerateOptions(
+        cluster_name="demo", endpoint="https://10.0.0.1", secrets=SecretsBundle.generate()
+    )
+    wireguard = dump_plain([make_plain("WireguardConfig")])
+    text = render(generate_config(options, MachineType.CONTROL_PLANE), docs=False, examples=False)
+    config = load(f"{text}---\n{wireguard}")
+    resource = make_resource(
+        kinds.MACHINE_CONFIG,
+        "v1alpha1",
+        MachineConfigSpec(yaml_marshalled=f"{text}---\n{wireguard}".encode()),
+    )
+    secrets, own = secrets_of(config.documents), secrets_of(load(wireguard).documents)
+    shared: set[object] = {repr(effective.cluster_secret(config))}
+    for daemon, kept in ((UDEVD, set[object]()), (NETWORKD, own), (CLUSTERD, shared)):
+        shown = (await make_view(daemon)(resource)).spec
+        assert isinstance(shown, MachineConfigSpec)
+        view = load(shown.yaml_marshalled)
+        assert secrets & secrets_of(view.documents) == kept
+        assert effective.udev_rules(view) == effective.udev_rules(config)
+        assert [one.id for one in view.documents] == [one.id for one in config.documents]
+
+
+async def test_what_cannot_be_read_is_not_shown() -> None:
+    spec = MachineConfigSpec(yaml_marshalled=b"machine: [")
+    shown = await make_view(UDEVD)(make_resource(kinds.MACHINE_CONFIG, "v1alpha1", spec))
+    assert shown.spec == MachineConfigSpec()

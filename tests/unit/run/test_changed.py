@@ -1,0 +1,65 @@
+"""Which unit tests `make check` runs."""
+
+from pathlib import Path
+
+import pytest
+from tests.run.changed import MIRRORS, find_unit_tests, share_out
+from tests.run.process import REPOSITORY
+
+
+@pytest.mark.parametrize(
+    ("changed", "tests"),
+    [
+        ("python/talos/disks/reset.py", "tests/unit/disks"),
+        ("python/talos/disks/install/plan.py", "tests/unit/disks/install"),
+        ("python/talos/machined/boot/early.py", "tests/unit/machined/boot"),
+        ("python/talos/system/no/such/folder.py", "tests/unit/system"),
+        ("tests/unit/run/test_changed.py", "tests/unit/run/test_changed.py"),
+        ("tests/unit/run/test_that_was_removed.py", "tests/unit/run"),
+        ("tests/unit/upgrade/images.py", "tests/unit/upgrade"),
+        ("tests/unit/conftest.py", "tests/unit"),
+        ("tests/data/wire/fields.tsv", "tests/unit"),
+        ("pkgs/fetch/store.py", "tests/unit/fetch"),
+        ("nixos-tests/driver/console.py", "tests/unit/vm_driver"),
+        ("docs/network.md", "tests/unit/networkd/test_docs.py"),
+    ],
+)
+def test_tests_mirror_modules(changed: str, tests: str) -> None:
+    assert find_unit_tests([changed]) == [tests]
+
+
+def test_pages_and_suites_have_no_unit_tests() -> None:
+    assert not find_unit_tests(["README.md", "docs/install.md", "tests/node/test_rest.py", "Makefile"])
+
+
+def test_folder_contains_its_folders() -> None:
+    changed = [
+        "python/talos/disks/reset.py",
+        "python/talos/disks/install/plan.py",
+        "tests/unit/disks/test_x.py",
+    ]
+    assert find_unit_tests(changed) == ["tests/unit/disks"]
+
+
+def test_every_mirror_is_there() -> None:
+    pages = {"docs/network.md"}  # no input of these tests
+    named = {*MIRRORS, *MIRRORS.values()} - pages
+    assert [path for path in sorted(named) if not (REPOSITORY / path).exists()] == []
+
+
+def test_shares_are_about_the_same(tmp_path: Path) -> None:
+    for name, tests in {"a": 5, "b": 3, "c": 2, "d": 1}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "test_it.py").write_text("def test_x(): pass\n" * tests, encoding="utf-8")
+    assert share_out(["a", "b", "c", "d"], tmp_path) == [["a", "d"], ["b", "c"]]
+    assert share_out(["a"], tmp_path) == [["a"]]
+    assert share_out([], tmp_path) == []
+
+
+def test_all_unit_tests_are_shared_out() -> None:
+    shares = share_out(["tests/unit"])
+    shared = {path for share in shares for path in share}
+    assert shared == {
+        f"tests/unit/{path.name}" for path in (REPOSITORY / "tests/unit").iterdir() if path.is_dir()
+    }
+    assert len(shares) == 2

@@ -1,0 +1,60 @@
+"""What starts beside what, and in which order."""
+
+from tests.run.job import Job
+from tests.run.room import Room, choose, sort_by_urgency
+
+ROOM = Room(processors=2.5, memory=8000)
+
+
+def job(
+    name: str,
+    *needs: str,
+    processors: float = 1.0,
+    memory: int = 100,
+    minutes: float = 1,
+    exclusive: str = "",
+) -> Job:
+    return Job(
+        name=name, command=(), needs=needs, processors=processors, memory=memory, minutes=minutes,
+        exclusive=frozenset(exclusive.split()),
+    )  # fmt: skip
+
+
+def names(jobs: list[Job]) -> list[str]:
+    return [each.name for each in jobs]
+
+
+def test_first_comes_what_most_waits_for() -> None:
+    jobs = [
+        job("short"),
+        job("kernel", minutes=24),
+        job("boot", "kernel", minutes=2),
+        job("long", minutes=25),
+    ]
+    assert names(sort_by_urgency(jobs)) == ["kernel", "long", "boot", "short"]
+
+
+def test_smaller_jobs_pass_one_that_does_not_fit() -> None:
+    jobs = [job("machine", processors=1.5), job("other machine", processors=1.5), job("suite")]
+    assert names(choose(jobs, [], [], ROOM)) == ["machine", "suite"]
+
+
+def test_memory_bounds_what_runs_at_once() -> None:
+    assert names(choose([job("a", memory=5000), job("b", memory=5000)], [], [], ROOM)) == ["a"]
+
+
+def test_one_job_alone_may_be_larger_than_the_machine() -> None:
+    large = job("large", processors=8, memory=50_000)
+    assert names(choose([large], [], [], ROOM)) == ["large"]
+    assert not choose([large], [job("small")], [], ROOM)
+
+
+def test_what_only_one_may_use_keeps_jobs_apart() -> None:
+    jobs = [job("kernel", exclusive="compiler"), job("kubernetes", exclusive="compiler"), job("suite")]
+    assert names(choose(jobs, [], [], ROOM)) == ["kernel", "suite"]
+    assert not choose(jobs[1:2], [jobs[0]], [], ROOM)
+
+
+def test_nothing_starts_before_what_it_needs() -> None:
+    assert not choose([job("boot", "kernel")], [], ["image"], ROOM)
+    assert names(choose([job("boot", "kernel")], [], ["kernel"], ROOM)) == ["boot"]
