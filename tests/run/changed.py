@@ -22,7 +22,7 @@ MIRRORS = {
     "tests/bench": f"{UNIT}/bench",
     "docs/examples": f"{UNIT}/config/documents",
     "docs/network.md": f"{UNIT}/networkd/test_docs.py",
-    "modules/rootfs/files": f"{UNIT}/daemon",
+    "modules/rootfs/files": f"{UNIT}/process",
 }
 """Where the tests are of what lies in a folder. Below it, tests mirror modules."""
 SHARED = ("tests/conftest.py", "tests/data", "pyproject.toml")

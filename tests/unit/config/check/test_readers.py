@@ -13,8 +13,8 @@ from talos.config.read.loader import load
 from talos.config.schema import Form, Section, fields_of
 
 ROOT = Path(__file__).parents[4] / "python"
-EFFECTIVE = ("effective", "kubernetes")
-"""Modules of talos.config through which nodes read settings."""
+EFFECTIVE = "talos.config.effective"
+"""The package through which nodes read settings."""
 
 
 @cache
@@ -32,7 +32,8 @@ def node_modules() -> tuple[ast.Module, ...]:
 
 @cache
 def effective_modules() -> tuple[ast.Module, ...]:
-    return tuple(ast.parse((ROOT / "talos/config" / f"{name}.py").read_text()) for name in EFFECTIVE)
+    folder = ROOT / EFFECTIVE.replace(".", "/")
+    return tuple(ast.parse(path.read_text()) for path in sorted(folder.glob("*.py")))
 
 
 @cache
@@ -56,16 +57,27 @@ def read_kinds() -> set[str]:
     found: set[str] = set()
     for module in node_modules():
         found |= imported_from(module, "talos.config.documents") & MODULES.keys()
-        called = {name for part in EFFECTIVE for name in imported_from(module, f"talos.config.{part}")} | {
+        modules = effective_names(module)
+        called = imported_from(module, f"{EFFECTIVE}.") | {
             node.attr
             for node in ast.walk(module)
             if isinstance(node, ast.Attribute)
             and isinstance(node.value, ast.Name)
-            and node.value.id in EFFECTIVE
+            and node.value.id in modules
         }
         for name in called:
             found |= kinds_by_function().get(name, set())
     return found
+
+
+def effective_names(module: ast.Module) -> set[str]:
+    """Names that a module gives to modules of this package."""
+    return {
+        alias.asname or alias.name
+        for node in ast.walk(module)
+        if isinstance(node, ast.ImportFrom) and node.module == EFFECTIVE
+        for alias in node.names
+    }
 
 
 def imported_from(module: ast.Module, prefix: str) -> set[str]:
