@@ -258,7 +258,9 @@ async def lost_zygote(bench: Bench) -> dict[str, Any]:
 async def dependencies(bench: Bench) -> dict[str, Any]:
     """Started after, stopped before what they depend on."""
     supervisor = bench.make_supervisor(
-        sh("c", "sleep 60", depends=("b",)), sh("b", "sleep 60", depends=("a",)), sh("a", "sleep 60")
+        sh("c", "exec sleep 60", depends=("b",)),
+        sh("b", "exec sleep 60", depends=("a",)),
+        sh("a", "exec sleep 60"),
     )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(supervisor.run)
@@ -283,7 +285,8 @@ async def restarts(bench: Bench) -> dict[str, Any]:
     folder = tempfile.mkdtemp()
     supervisor = bench.make_supervisor(
         sh(
-            "flaky", f"echo run; mkdir {folder}/1 2>/dev/null && exit 3; mkdir {folder}/2 && exit 4; sleep 60"
+            "flaky",
+            f"echo run; mkdir {folder}/1 2>/dev/null && exit 3; mkdir {folder}/2 && exit 4; exec sleep 60",
         ),
         sh("deaf", "trap '' TERM; echo deaf; while :; do sleep 1; done", stop_timeout=0.2),
         ServiceSpec(id="missing", start=Execute(argv=("/no/such/program",))),
@@ -341,7 +344,7 @@ async def health(bench: Bench) -> dict[str, Any]:
             pass
 
     check = HealthCheck(probe=dial, initial_delay=0.05, period=0.05, startup_grace=0.1)
-    supervisor = bench.make_supervisor(sh("dialled", "sleep 60", health=check))
+    supervisor = bench.make_supervisor(sh("dialled", "exec sleep 60", health=check))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(supervisor.run)
         supervisor.start_soon(["dialled"])
@@ -463,8 +466,8 @@ async def hung_zygote(bench: Bench) -> dict[str, Any]:
 async def permissions(bench: Bench) -> dict[str, Any]:
     """What the API may do."""
     supervisor = bench.make_supervisor(
-        sh("kubelet", "sleep 60", actions=frozenset({ApiAction.START, ApiAction.RESTART})),
-        sh("etcd", "sleep 60"),
+        sh("kubelet", "exec sleep 60", actions=frozenset({ApiAction.START, ApiAction.RESTART})),
+        sh("etcd", "exec sleep 60"),
     )
     refused: list[str] = []
     async with trio.open_nursery() as nursery:
@@ -619,7 +622,9 @@ async def defects(bench: Bench) -> dict[str, Any]:
     bench.state = RefusingState()
     broken = Broken()
     supervisor = bench.make_supervisor(
-        sh("broken", "sleep 60", conditions=(broken,)), sh("sound", "sleep 60"), sh("stopped", "sleep 60")
+        sh("broken", "exec sleep 60", conditions=(broken,)),
+        sh("sound", "exec sleep 60"),
+        sh("stopped", "exec sleep 60"),
     )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(supervisor.run)
@@ -640,7 +645,7 @@ async def defects(bench: Bench) -> dict[str, Any]:
 async def stopped_defect(bench: Bench) -> dict[str, Any]:
     """A service that is stopped while it pauses after a defect stays stopped."""
     broken = Broken(waits=-1000)
-    supervisor = bench.make_supervisor(sh("broken", "sleep 60", conditions=(broken,)))
+    supervisor = bench.make_supervisor(sh("broken", "exec sleep 60", conditions=(broken,)))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(supervisor.run)
         supervisor.start_soon(["broken"])
