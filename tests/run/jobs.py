@@ -86,7 +86,7 @@ SUITES = (
         sources=("tests/cluster",),
     ),
     Suite(
-        job=Job(name="kubernetes", command=make("kubernetes-tests"), processors=1.5, minutes=8.2, memory=4000,
+        job=Job(name="kubernetes", command=make("kubernetes-tests"), minutes=8.2, memory=4000,
             environment=PYTEST, needs=("build", "all-images", "upgrade-controller", "api", "devenv")),
         packages=("squashfs", "images-all", "kubectl", "upgrade-controller-image", "workstation", "api"),
         sources=("tests/kubernetes", "docs/first-cluster.md"),
