@@ -12,14 +12,43 @@ let
     command = [ "python3.13" "${scripts script}/${script}" ];
     source = roots.kernel-source;
   } // attributes);
+
+  purposes = [ "base" "x86_64" "storage" "filesystems" "network" "netfilter" "containers" "hardening" "boot" "clang" ];
+  fragment = purpose: builtins.path { path = ./config + "/${purpose}.config"; name = "${purpose}.config"; };
+  linesOf = purpose: builtins.filter builtins.isString (builtins.split "\n" (builtins.readFile (./config + "/${purpose}.config")));
+  parse = builtins.match "CONFIG_([A-Za-z0-9_]+)=(.*)";
+  hardened = [ "hardening" "clang" ];
+
+  # A line of a fragment; a symbol that is off is not in the configuration.
+  format = name: value: "CONFIG_${name}=" + (
+    if builtins.isBool value then (if value then "y" else "n")
+    else if builtins.isInt value || builtins.match "0x[0-9a-fA-F]+" value != null then toString value
+    else "\"${value}\""
+  );
+
+  # The fragments with other values of some symbols.
+  fragmentsWith = options:
+    let
+      isOther = line: let found = parse line; in found != null && options ? ${builtins.head found};
+      without = purpose: builtins.toFile "${purpose}.config" (builtins.concatStringsSep "\n" (builtins.filter (line: !isOther line) (linesOf purpose)));
+      change = purpose: if builtins.any isOther (linesOf purpose) then without purpose else fragment purpose;
+      own = builtins.concatStringsSep "\n" (builtins.attrValues (builtins.mapAttrs format options));
+    in
+    map change purposes ++ (if options == { } then [ ] else [ (builtins.toFile "own.config" "${own}\n") ]);
 in
 rec {
-  config = build "kernel-config" "configure.py" {
-    fragments = map (purpose: builtins.path { path = ./config + "/${purpose}.config"; name = "${purpose}.config"; })
-      [ "base" "x86_64" "storage" "filesystems" "network" "netfilter" "containers" "hardening" "boot" "clang" ];
+  inherit (withOptions { }) config kernel;
+
+  # A kernel with these values of symbols beside or instead of those in ./config.
+  withOptions = options: rec {
+    config = build "kernel-config" "configure.py" { fragments = fragmentsWith options; };
+    kernel = build "kernel" "compile.py" { inherit config; };
   };
 
-  kernel = build "kernel" "compile.py" { inherit config; };
+  # What no composition changes: how the kernel is protected, by symbol.
+  lockedOptions = builtins.listToAttrs (map (found: { name = builtins.head found; value = builtins.elemAt found 1; })
+    (builtins.filter (found: found != null) (map parse (builtins.concatMap linesOf hardened))));
+  lockedBy = "kernel/config/hardening.config or clang.config";
 
   # The score of configuration, arguments and sysctls, and whether every failing row has its reason.
   hardening = buildRoot.runIn roots.build {

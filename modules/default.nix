@@ -9,7 +9,9 @@ let
   }}/${script}" ];
 in
 rec {
-  grub = import ./grub { inherit buildRoot roots; };
+  grub = makeGrub ../kernel/cmdline;
+
+  makeGrub = cmdline: import ./grub { inherit buildRoot roots cmdline; };
 
   # Everything that is not ours.
   base = build {
@@ -21,7 +23,6 @@ rec {
     files = ./rootfs/files;
     debian = roots.image;
     wheels = python.wheels.image;
-    boot = grub.disk;
     cni = go.cni;
   };
 
@@ -71,17 +72,20 @@ rec {
   };
 
   # Ours.
-  layer = makeLayer (builtins.attrValues python.packages);
+  layer = makeLayer { };
 
-  makeLayer = packages: build {
+  # What two compositions' systems differ in is here, so that they share the base.
+  makeLayer = { packages ? builtins.attrValues python.packages, boot ? grub.disk, config ? "" }: build {
     name = "rootfs-layer";
     command = run "make_layer.py" [ "bundle.py" ];
     PYTHONPATH = python.bytecode;
-    inherit packages sbom generated;
+    inherit packages sbom generated boot config;
     os_release = builtins.toFile "os-release" (import ./rootfs/os-release.nix { inherit version; });
   };
 
-  rootfs = build {
+  rootfs = makeRootfs layer;
+
+  makeRootfs = layer: build {
     name = "rootfs";
     command = run "make_rootfs.py" [ ];
     PYTHONPATH = python.bytecode;
@@ -118,7 +122,9 @@ rec {
 
   # One that fails on purpose, for tests: `replacements` are folders of packages whose modules replace ours.
   makeFaulty = replacements:
-    makeInitramfs (makeSquashfs (makeLayer (builtins.attrValues python.packages ++ [ (python.makePackage "faults" replacements) ])));
+    makeInitramfs (makeSquashfs (makeLayer {
+      packages = builtins.attrValues python.packages ++ [ (python.makePackage "faults" replacements) ];
+    }));
 
   # Who a release is, and whose releases it accepts: the last archive of an initramfs. Nothing else knows the commit,
   # so that a commit that changes nothing rebuilds nothing, and the tests on virtual machines boot without it.
@@ -138,45 +144,49 @@ rec {
     inherit parts;
   };
 
-  extensions = import ./extensions { inherit inputs buildRoot roots python base rootfs version; };
+  extensions = import ./extensions { inherit inputs buildRoot roots python base version; };
 
-  # Everything that is made of a system with these extensions; for tests, without a stamp.
-  makeImage = let make = extensions; in { stamps ? [ stamp ], extensions ? [ ] }:
+  # Everything that is made of a system with these options, which are checked; for tests, without a stamp.
+  makeImage = let make = extensions; kernels = kernel; in
+    { stamps ? [ stamp ], extensions ? [ ], config ? "", kernelArgs ? [ ], kernelOptions ? { }, platform ? "metal" }:
     let
+      arguments = kernelArgs ++ (if platform == "metal" then [ ] else [ "talos.platform=${platform}" ]);
+      grub = makeGrub (if arguments == [ ] then ../kernel/cmdline else builtins.toFile "cmdline"
+        (builtins.readFile ../kernel/cmdline + builtins.concatStringsSep "\n" arguments + "\n"));
+      kernel = kernels.withOptions kernelOptions;
+      layer = makeLayer { boot = grub.disk; config = if config == "" then "" else checkConfig config; };
+      image = makeSquashfs layer;
       archives = if extensions == [ ] then [ ] else [ (make.archive extensions) ];
-      whole = join ([ initramfs ] ++ archives ++ stamps);
+      initramfs = join ([ (makeInitramfs image) ] ++ archives ++ stamps);
     in
     {
-      initramfs = whole;
-      squashfs = if extensions == [ ] then squashfs else make.squashfs extensions;
+      inherit initramfs;
+      inherit (kernel) kernel;
+      kernel-config = kernel.config;
+      squashfs = if extensions == [ ] then image else make.squashfs (makeRootfs layer) extensions;
     } // import ./media {
-      inherit buildRoot roots python kernel grub version rev time;
-      initramfs = whole;
+      inherit buildRoot roots python kernel grub initramfs version rev time;
       layers = if extensions == [ ] then "" else make.layers extensions;
     };
 
   media = makeImage { stamps = [ ]; };
 
-  # `lib.image`: its options are checked, and an error names the option.
+  checkConfig = config: build {
+    name = "config.yaml";
+    command = [ "python3.13" ./config/check.py ];
+    talosctl = python.unstamped;
+    inherit config;
+  };
+
+  # What is wrong with options of `lib.image`: lines.
+  problemsOf = import ./options.nix { inherit (kernel) lockedOptions lockedBy; };
+
+  # `lib.image`. It returns what is made of a composition; all that its options leave alone is shared with others.
   image = options:
-    let
-      known = {
-        extensions = { ok = builtins.isList; is = "a list of extensions"; };
-        keys = { ok = value: builtins.isList value && value != [ ]; is = "a list of files with the public keys whose releases are accepted"; };
-      };
-      names = builtins.attrNames options;
-      unknown = builtins.filter (name: !(known ? ${name})) names;
-      wrong = builtins.filter (name: !(known.${name}.ok options.${name})) names;
+    let problems = problemsOf options;
     in
-    if !(builtins.isAttrs options) then throw "lib.image: its argument is a set of options, not a ${builtins.typeOf options}"
-    else if unknown != [ ] then throw "lib.image: there is no option ${builtins.head unknown}; known: ${builtins.concatStringsSep ", " (builtins.attrNames known)}"
-    else if wrong != [ ] then
-      let name = builtins.head wrong;
-      in throw "lib.image: ${name} is ${known.${name}.is}, not a ${builtins.typeOf options.${name}}${if options.${name} == [ ] then " without members" else ""}"
-    else makeImage {
-      extensions = options.extensions or [ ];
-      stamps = [ (if options ? keys then makeStamp options.keys else stamp) ];
-    };
+    if problems != [ ] then throw (builtins.concatStringsSep "\n" problems)
+    else makeImage (removeAttrs options [ "keys" ] // { stamps = [ (if options ? keys then makeStamp options.keys else stamp) ]; });
 
   # What it is made of: `make size`.
   size = build {

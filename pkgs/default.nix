@@ -71,7 +71,7 @@ rec {
     image = modules.squashfs;
     default = modules.squashfs;
   };
-  checks = built // { closures = import ./closures { inherit buildRoot roots packages apps; inherit (modules) image; checks = built; }; };
+  checks = built // { closures = import ./closures { inherit buildRoot roots packages apps modules; checks = built; }; };
   apps = vms.apps // {
     discovery = { type = "app"; program = "${discovery}/bin/discovery"; };
     upgrade-controller = { type = "app"; program = "${upgrade-controller}/bin/upgrade-controller"; };

@@ -1,5 +1,5 @@
 # System extensions: squashfs layers beside the system image. docs/extensions.md.
-{ inputs, buildRoot, roots, python, base, rootfs, version }:
+{ inputs, buildRoot, roots, python, base, version }:
 let
   build = buildRoot.runIn roots.build;
 
@@ -25,7 +25,7 @@ rec {
   };
 
   # A system image for nodes that are containers, which holds the extensions' files itself.
-  squashfs = extensions: build {
+  squashfs = rootfs: extensions: build {
     name = "talos-${version}-extended.squashfs";
     command = [ "python3.13" ./squashfs.py ];
     PYTHONPATH = python.bytecode;

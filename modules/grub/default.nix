@@ -1,5 +1,5 @@
 # GRUB's images: a disk's, which the node image carries for installers, and an ISO's.
-{ buildRoot, roots }:
+{ buildRoot, roots, cmdline }:
 let
   # The modules that make a disk's first config, and nothing else: an edit elsewhere builds no boot loader.
   sources = [
@@ -20,7 +20,7 @@ let
     command = [ "python3.13" ./make.py ];
     inherit purpose;
     config = ./. + "/${purpose}.cfg"; # runs first, and finds the folder with grub.cfg
-    cmdline = ../../kernel/cmdline;
+    inherit cmdline;
     PYTHONPATH = builtins.path {
       path = python;
       name = "grub-config";

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from talos.disks.install.grub_config import DEFAULT_ARGUMENTS, TIMEOUT
+from talos.disks.install.grub_config import TIMEOUT, make_arguments
 
 LABEL = "TALOS"
 EPOCH = 1
@@ -48,7 +48,7 @@ def make_tree(tree: Path) -> None:
     shutil.copyfile(f"{os.environ['kernel']}/vmlinuz", tree / "boot/vmlinuz")
     shutil.copyfile(os.environ["initramfs"], tree / "boot/initramfs")
     shutil.copyfile(Path(os.environ["grub"], "eltorito.img"), grub / "eltorito.img")
-    arguments = " ".join([*(boot / "cmdline").read_text().split(), *DEFAULT_ARGUMENTS])
+    arguments = " ".join(make_arguments((boot / "cmdline").read_text()))
     (grub / "grub.cfg").write_text(
         CONFIG.format(timeout=TIMEOUT, version=os.environ["version"], arguments=arguments, wipe=WIPE_ARGUMENT)
     )

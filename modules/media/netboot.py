@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from talos.disks.install.grub_config import DEFAULT_ARGUMENTS
+from talos.disks.install.grub_config import make_arguments
 
 # iPXE reads names relative to the script's own address. The kernel comes twice: to run, and as a file of the
 # initramfs that an installer copies to the disk. `initrd.magic` is how UEFI hands over both archives.
@@ -31,7 +31,7 @@ def main() -> None:
     out.mkdir()
     shutil.copyfile(f"{os.environ['kernel']}/vmlinuz", out / "vmlinuz")
     shutil.copyfile(os.environ["initramfs"], out / "initramfs")
-    arguments = " ".join([*Path(os.environ["boot"], "cmdline").read_text().split(), *DEFAULT_ARGUMENTS])
+    arguments = " ".join(make_arguments(Path(os.environ["boot"], "cmdline").read_text()))
     (out / "boot.ipxe").write_text(SCRIPT.format(version=os.environ["version"], arguments=arguments))
 
 

@@ -105,14 +105,6 @@ def make_certificates(out: Path, debian: Path) -> None:
     (out / "usr/lib/ssl/certs").symlink_to("/etc/ssl/certs")
 
 
-def copy_boot_loader(out: Path, images: Path) -> None:
-    """Copy what an installer puts on a disk besides the kernel and the initramfs."""
-    folder = out / "usr/lib/boot"
-    folder.mkdir()
-    for path in sorted(images.iterdir()):
-        shutil.copyfile(path, folder / path.name)
-
-
 def check_absent(out: Path) -> None:
     """Hold the promise of the product: nothing that could serve as a shell or a package manager."""
     found = [
@@ -135,7 +127,7 @@ def make_loader_cache(out: Path) -> None:
 
 
 def main() -> None:
-    """Assemble $out from $debian, $wheels, $boot, $cni and $files."""
+    """Assemble $out from $debian, $wheels, $cni and $files."""
     out, debian = Path(os.environ["out"]), Path(os.environ["debian"])
     contents = tomllib.loads(Path(os.environ["contents"]).read_text())
     make_skeleton(out, contents)
@@ -143,7 +135,6 @@ def main() -> None:
     copy_python(out, debian, Path(os.environ["wheels"]), contents)
     copy_libraries(out, debian, contents)
     make_certificates(out, debian)
-    copy_boot_loader(out, Path(os.environ["boot"]))
     shutil.copy(Path(os.environ["cni"]) / "bin/flannel", out / "usr/lib/cni/flannel")
     copy_tree(Path(os.environ["files"]), out)
     check_absent(out)

@@ -1,7 +1,8 @@
-"""Build the layer of the node's root that is ours: /talos, with our Python and the release's identity."""
+"""Build our layer of the node's root, /talos: our Python, and what one image has and another lacks."""
 
 import marshal
 import os
+import shutil
 from pathlib import Path
 
 from bundle import make_bundle
@@ -19,7 +20,7 @@ def module_name(compiled: Path) -> str:
 
 
 def main() -> None:
-    """Merge the daemons' $packages, bundle their bytecode, add os-release and the bill of materials."""
+    """Merge the daemons' $packages, bundle their bytecode, add the other files of one image."""
     layer = Path(os.environ["out"], "talos")
     layer.mkdir(parents=True)
     for package in os.environ["packages"].split():
@@ -36,6 +37,12 @@ def main() -> None:
     for folder in [path for path in layer.rglob("__pycache__") if not any(path.iterdir())]:
         folder.rmdir()
     (layer / "os-release").write_bytes(Path(os.environ["os_release"]).read_bytes())
+    boot = layer / "boot"  # what an installer puts on a disk besides the kernel and the initramfs
+    boot.mkdir()
+    for path in sorted(Path(os.environ["boot"]).iterdir()):
+        shutil.copyfile(path, boot / path.name)
+    if config := os.environ["config"]:
+        shutil.copyfile(config, layer / "config.yaml")
     (layer / "spdx").mkdir()
     (layer / "spdx/talos.spdx.json").write_bytes(Path(os.environ["sbom"]).read_bytes())
 

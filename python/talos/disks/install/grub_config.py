@@ -38,7 +38,8 @@ is random, lies there: a locked down kernel accepts no address.
 """
 _CRASH_LOG_VARIABLE, _TRIAL_VARIABLE = "$crashlog", "$trial"
 DEFAULT_ARGUMENTS = ("talos.platform=metal", "console=ttyS0", "console=tty0")
-"""After those of the kernel; the last console is the one that PID 1 writes to."""
+"""After those of the image, which replace those of the same name; the last console is the one that PID 1
+writes to."""
 _BEGINNING = (
     "set crashlog=",
     'if [ "$grub_platform" = "pc" ]; then',
@@ -75,15 +76,21 @@ def make_arguments(kernel: str, extra: Sequence[str] = ()) -> tuple[str, ...]:
 
     An extra argument that begins with ``-`` takes that argument, or all arguments of that name, away.
     """
-    arguments = [*kernel.split(), *DEFAULT_ARGUMENTS]
+    arguments = kernel.split()
+    given = {_name(argument) for argument in arguments}
+    arguments += [argument for argument in DEFAULT_ARGUMENTS if _name(argument) not in given]
     for argument in extra:
         _check(argument)
         if argument.startswith("-"):
             removed = argument.removeprefix("-")
-            arguments = [other for other in arguments if removed not in (other, other.partition("=")[0])]
+            arguments = [other for other in arguments if removed not in (other, _name(other))]
         else:
             arguments.append(argument)
     return tuple(arguments)
+
+
+def _name(argument: str) -> str:
+    return argument.partition("=")[0]
 
 
 def _check(argument: str) -> None:

@@ -48,6 +48,11 @@ def test_arguments(extra: list[str], expected: str) -> None:
     assert " ".join(make_arguments("quiet", extra)) == expected
 
 
+def test_arguments_of_the_image_replace_defaults_of_the_same_name() -> None:
+    arguments = make_arguments("quiet talos.platform=nocloud console=ttyS1")
+    assert arguments == ("quiet", "talos.platform=nocloud", "console=ttyS1")
+
+
 @pytest.mark.parametrize("word", ["", "a'b", "a\nb"])
 def test_an_argument_that_would_break_the_file_is_refused(word: str) -> None:
     with pytest.raises(UserError, match=r"machine\.install\.extraKernelArgs: .* can't be a kernel argument"):

@@ -1,0 +1,76 @@
+# The options of `lib.image`, and what is wrong with given ones: a list of lines, each with the option, its value and
+# what is allowed.
+{ lockedOptions, lockedBy }:
+let
+  inherit (builtins) all attrNames concatStringsSep filter isAttrs isBool isInt isList isPath isString match readFile toJSON typeOf;
+
+  # A value as it is shown in an error; functions and derivations have no text of their own.
+  show = value: {
+    lambda = "a function";
+    path = toString value;
+    list = "[ ${concatStringsSep " " (map show value)} ]";
+    set = if value ? drvPath then "the derivation ${value.name}" else "{ ${concatStringsSep " " (map (name: "${name} = …;") (attrNames value))} }";
+  }.${typeOf value} or (toJSON value);
+
+  isFile = value: isPath value || value ? drvPath || (isString value && match "/nix/store/.+" value != null);
+
+  # Only what lies in a source tree can be read now. A private key there is refused before it is in the store.
+  isPublicKey = value: isFile value && (!isPath value || match "-----BEGIN PUBLIC KEY-----.*" (readFile value) != null);
+
+  # What neither GRUB nor iPXE takes apart.
+  isArgument = value: isString value && match "[A-Za-z0-9][A-Za-z0-9_.,:=/@+%^~*!?-]*" value != null
+    && match "talos[.]platform(=.*)?" value == null;
+
+  isKernelValue = value: isBool value || isInt value
+    || (isString value && match "[^\"\n\\]+" value != null && !(builtins.elem value [ "y" "m" "n" ]));
+
+  # Those members of a list that are wrong, or what is no list.
+  members = ok: value: if isList value then filter (member: !(ok member)) value else [ value ];
+  one = ok: value: if ok value then [ ] else [ value ];
+
+  known = {
+    config = {
+      wrong = one isFile; # what is in it, the build checks
+      allowed = "a file with a machine config, or documents of one";
+    };
+    extensions = {
+      wrong = members isFile;
+      allowed = "a list of extensions: folders, or derivations such as packages.x86_64-linux.qemu-guest-agent";
+    };
+    kernelArgs = {
+      wrong = members isArgument;
+      allowed = "a list of kernel arguments without blanks, quotes and $; talos.platform is the option platform";
+    };
+    keys = {
+      wrong = value: if value == [ ] then [ value ] else members isPublicKey value;
+      allowed = "a list, not empty, of files with public Ed25519 keys in PEM, as `nix run .#keygen` writes them";
+    };
+    platform = {
+      wrong = one (value: builtins.elem value [ "metal" "nocloud" ]);
+      allowed = "\"metal\" or \"nocloud\"";
+    };
+  };
+
+  line = name: value: allowed: "lib.image: ${name}: ${show value} is not allowed; it is ${allowed}";
+
+  kernelOptions = options:
+    if !isAttrs options then [ (line "kernelOptions" options "a set such as { USB_SERIAL = true; }") ]
+    else builtins.concatMap
+      (name:
+        let wrong = allowed: [ (line "kernelOptions.${name}" options.${name} allowed) ];
+        in
+        if match "CONFIG_.*" name != null then wrong "named without CONFIG_"
+        else if match "[A-Za-z0-9_]+" name == null then wrong "the name of a symbol of the kernel's configuration"
+        else if lockedOptions ? ${name} then wrong "set to ${lockedOptions.${name}} by ${lockedBy}, and can't be changed"
+        else if !(isKernelValue options.${name}) then wrong "true or false, a number or a text; there are no modules"
+        else [ ])
+      (attrNames options);
+in
+options:
+if !isAttrs options then [ "lib.image: ${show options} is not allowed; it takes a set of options" ]
+else builtins.concatMap
+  (name:
+    if name == "kernelOptions" then kernelOptions options.${name}
+    else if known ? ${name} then map (value: line name value known.${name}.allowed) (known.${name}.wrong options.${name})
+    else [ "lib.image: ${name}: there is no such option; known are ${concatStringsSep ", " (attrNames (known // { kernelOptions = 1; }))}" ])
+  (attrNames options)
