@@ -46,7 +46,7 @@ pytestmark = [
 class Handler(SimpleHTTPRequestHandler):
     @override
     def do_GET(self) -> None:
-        """Answer apt with the file itself: times of files, in seconds, don't tell two publications apart."""
+        """Answer apt with the file itself: times of files, in seconds, can't distinguish two publications."""
         del self.headers["If-Modified-Since"]
         super().do_GET()
 
