@@ -7,18 +7,17 @@ PYTHON ?= python3
 SYSTEM := x86_64-linux
 
 # Where Nix is not configured it is a plain program: no daemon, no build users, no binary cache. Else its settings hold,
-# such as caches and tokens, and only what flakes need is added.
+# such as caches, tokens and the netrc file, and only what flakes need is added. What NIX_CONFIG sets already, stays.
 USERS_NIX_CONFIG := $(NIX_CONFIG)
-CONFIGURED := $(USERS_NIX_CONFIG)$(wildcard /etc/nix/nix.conf $(HOME)/.config/nix/nix.conf /nix/var/nix/daemon-socket/socket)
-define NIX_DEFAULTS
-build-users-group =
-sandbox = true
-substituters =
-endef
+CONFIGURED := $(wildcard $(or $(NIX_CONF_DIR),/etc/nix)/nix.conf $(or $(XDG_CONFIG_HOME),$(HOME)/.config)/nix/nix.conf \
+	$(subst :, ,$(NIX_USER_CONF_FILES)) /nix/var/nix/daemon-socket/socket)
+default = $(if $(CONFIGURED)$(findstring $1,$(USERS_NIX_CONFIG)),,$1 =$(if $2, $2))
 define NIX_CONFIG
 $(USERS_NIX_CONFIG)
 extra-experimental-features = nix-command flakes
-$(if $(CONFIGURED),,$(NIX_DEFAULTS))
+$(call default,build-users-group)
+$(call default,sandbox,true)
+$(call default,substituters)
 endef
 export NIX_CONFIG
 

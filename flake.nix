@@ -17,5 +17,7 @@
       packages.${system} = pkgs.packages;
       checks.${system} = pkgs.checks;
       apps.${system} = pkgs.apps // { default = pkgs.apps.talosctl; };
+      devShells.${system} = pkgs.shells;
+      formatter.${system} = pkgs.formatter;
     };
 }

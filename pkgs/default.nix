@@ -42,6 +42,8 @@ let
       cmdline = builtins.path { path = ../kernel/cmdline; name = "cmdline"; };
     };
   };
+  meta = import ./descriptions.nix { inherit (python) floors; };
+  develop = import ./shell { inherit buildRoot roots; inherit (python) workstation; };
 in
 rec {
   # Images of one's own: `lib.image { extensions = [ … ]; }`, docs/extensions.md.
@@ -49,7 +51,7 @@ rec {
     inherit (modules) image;
     inherit (modules.extensions) debianService;
   };
-  packages = python.packages // {
+  packages = builtins.mapAttrs meta.package (python.packages // {
     inherit (python) api talosctl workstation;
     inherit (modules) rootfs squashfs stamp sbom licenses size;
     sbom-images = modules.sbomImages;
@@ -70,14 +72,16 @@ rec {
     kernel-hardening = kernel.hardening;
     image = modules.squashfs;
     default = modules.squashfs;
-  };
-  checks = built // { closures = import ./closures { inherit buildRoot roots packages apps modules; checks = built; }; };
-  apps = vms.apps // {
-    discovery = { type = "app"; program = "${discovery}/bin/discovery"; };
-    upgrade-controller = { type = "app"; program = "${upgrade-controller}/bin/upgrade-controller"; };
-    pxe = { type = "app"; program = "${pxe}/bin/pxe"; };
-    keygen = { type = "app"; program = "${release "keygen"}/bin/keygen"; };
-    sign = { type = "app"; program = "${release "sign"}/bin/sign"; };
-    talosctl = { type = "app"; program = "${python.talosctl}/bin/talosctl"; };
-  };
+  });
+  checks = built // { closures = import ./closures { inherit buildRoot roots packages apps modules shells; checks = built; }; };
+  shells.default = develop.shell;
+  formatter = develop.formatter // { meta = { description = "formats Python, by ruff"; mainProgram = "ruff-format"; }; };
+  apps = builtins.mapAttrs meta.app (builtins.mapAttrs (_: app: app.program) vms.apps // {
+    discovery = "${discovery}/bin/discovery";
+    upgrade-controller = "${upgrade-controller}/bin/upgrade-controller";
+    pxe = "${pxe}/bin/pxe";
+    keygen = "${release "keygen"}/bin/keygen";
+    sign = "${release "sign"}/bin/sign";
+    talosctl = "${python.talosctl}/bin/talosctl";
+  });
 }

@@ -27,12 +27,12 @@ let
 
   # Two checks of about the same length, for two processors: these folders, and all others.
   heavy = [ "fuzz" "provision" "talosctl" ];
-  pageTests = "tests/unit/networkd/test_docs.py";
+  pageTests = [ "tests/unit/networkd/test_docs.py" "tests/unit/fetch/test_makefile.py" ];
   folders = builtins.attrNames (removeAttrs (builtins.readDir ../../tests/unit) [ "conftest.py" ]);
   pytest = [ "python3.13" "-m" "pytest" "--durations=60" "--durations-min=1" ];
   unit = name: folders: check name
     [ "tests/bench/timeline.py" "tests/run" "tests/harness" "modules/rootfs/files" "nixos-tests/driver" "docs/examples" "pkgs/fetch" "pkgs/roots.toml" "pkgs/locks" "kernel/hardening" "modules/sbom" ]
-    (pytest ++ [ "--ignore=${pageTests}" ] ++ map (folder: "tests/unit/${folder}") folders);
+    (pytest ++ map (test: "--ignore=${test}") pageTests ++ map (folder: "tests/unit/${folder}") folders);
 in
 {
   lint = check "lint" everything [ "ruff" "check" ];
@@ -51,6 +51,6 @@ in
   conformance = checkWith { H2SPEC = "${go.h2spec}/bin/h2spec"; } "conformance" [ "tests/conformance" "docs/conformance.md" ] (pytest ++ [ "tests/conformance" ]);
   unit-1 = unit "unit-1" heavy;
   unit-2 = unit "unit-2" (builtins.filter (folder: !(builtins.elem folder heavy)) folders);
-  # What reads pages of the documentation, which is no input of other tests.
-  unit-docs = check "unit-docs" [ "docs" ] (pytest ++ [ pageTests ]);
+  # What reads pages of the documentation or the Makefile, which are no inputs of other tests.
+  unit-docs = check "unit-docs" [ "docs" "Makefile" "pkgs/fetch" ] (pytest ++ pageTests);
 }

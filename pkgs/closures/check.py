@@ -20,7 +20,7 @@ BUILDER = re.compile(r'"/missing input [^:"]+: run `(?P<command>[^`]+)`')
 ROW = re.compile(r"^\| (?P<cell>.+?) \| .* \| `(?P<command>make fetch[^`]*)` \|$", re.MULTILINE)
 INSTALLABLE = re.compile(r"[.]#([a-z0-9-]+)")
 ALL = "make fetch ALL=1"
-FOR_DEVELOPERS = re.compile(r"packages\.workstation|checks\.(?!vm-).*")
+FOR_DEVELOPERS = re.compile(r"packages\.workstation|shells\..*|checks\.(?!vm-).*")
 """What may be made with the wheels of the set dev: a newer linter rebuilds no image, repeats no VM test."""
 
 

@@ -1,5 +1,5 @@
 # Holds what each package, check and app of the flake is made of, without building any: the closure of its .drv file.
-{ buildRoot, roots, packages, checks, apps, modules }:
+{ buildRoot, roots, packages, checks, apps, shells, modules }:
 let
   inherit (builtins) attrNames getContext head mapAttrs unsafeDiscardOutputDependency;
 
@@ -24,6 +24,7 @@ buildRoot.runIn roots.build {
     packages = mapAttrs (_: fileOf) packages;
     checks = mapAttrs (_: fileOf) checks;
     apps = mapAttrs (_: derivationOf) apps;
+    shells = mapAttrs (_: fileOf) shells;
   };
   readme = "${tree}/README.md";
   passAsFile = [ "targets" ];

@@ -24,6 +24,8 @@ let
   };
 in
 rec {
+  inherit floors;
+
   # The modules that others' builders share.
   bytecode = scripts [ "bytecode.py" ];
   corrections = scripts [ "fix_wheels.py" ];

@@ -21,6 +21,7 @@ MIRRORS = {
     "tests/harness": f"{UNIT}/harness",
     "tests/bench": f"{UNIT}/bench",
     "docs/examples": f"{UNIT}/config/documents",
+    "Makefile": f"{UNIT}/fetch/test_makefile.py",
     "docs/network.md": f"{UNIT}/networkd/test_docs.py",
     "modules/rootfs/files": f"{UNIT}/process",
 }

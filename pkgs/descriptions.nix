@@ -1,0 +1,74 @@
+# What packages and apps are, for `nix search`, `nix flake show` and profiles: `meta`. `floors` has the daemons.
+{ floors }:
+let
+  programs = {
+    kubectl = "kubectl";
+    talosctl = "talosctl";
+    workstation = "python3.13";
+  };
+
+  descriptions = builtins.mapAttrs (_: floor: floor.about) floors // {
+    api = "the Python modules of the API's .proto files";
+    cni = "the CNI plugin that is no package of Debian's";
+    coredns = "CoreDNS, compiled from locked modules";
+    default = "the system image, a squashfs";
+    discovery = "the discovery server of a cluster's members";
+    disk-image = "an installed system as a disk, raw and qcow2";
+    etcd = "etcd, compiled from locked modules";
+    extended = "a system image with two extensions, for tests";
+    flannel = "flannel, compiled from locked modules";
+    h2spec = "the suite that judges the daemons' HTTP/2";
+    image = "the system image, a squashfs";
+    images = "the container images of local clusters without Kubernetes";
+    images-all = "the container images of Kubernetes, etcd, CoreDNS and flannel";
+    images-previous = "the container images of Kubernetes' minor version before";
+    init = "the early init, which checks and mounts the system image";
+    initramfs = "what the kernel unpacks: early init and system image";
+    iso = "an ISO for BIOS and UEFI";
+    kernel = "the kernel, hardened and monolithic";
+    kernel-config = "the kernel's configuration";
+    kernel-hardening = "the kernel's score by kernel-hardening-checker";
+    keygen = "makes a key that releases are signed with";
+    kubectl = "the client of Kubernetes";
+    kubernetes = "Kubernetes, compiled from locked modules";
+    licenses = "the system's bill of materials with the texts of the licences";
+    netboot = "the folder that machines boot from over a network";
+    pxe = "the boot server: DHCP, TFTP and HTTP for machines without a disk";
+    qemu-guest-agent = "a system extension: QEMU's guest agent";
+    release = "what nodes are upgraded with, unsigned";
+    root-peers = "the servers that tests let nodes talk to";
+    root-vm = "QEMU and firmware";
+    rootfs = "the system image as a tree";
+    run-vm = "boots a machine from the ISO";
+    sbom = "the system's bill of materials, SPDX";
+    sbom-images = "the bill of materials of Kubernetes' images, with licences";
+    sign = "signs a release";
+    size = "what the system image is made of, largest first";
+    squashfs = "the system image, a squashfs";
+    stamp = "version, commit and release keys of an image";
+    talosctl = "the client of the machine API";
+    upgrade-controller = "keeps a cluster's nodes at the release of a channel";
+    upgrade-controller-image = "the container image of the upgrade controller";
+    workstation = "Python with all wheels, for tests and linters";
+  };
+
+  ofTest = builtins.match "(vm|driver)-(.*)";
+in
+rec {
+  describe = name: descriptions.${name} or (throw "pkgs/descriptions.nix: what is ${name}?");
+
+  package = name: value: value // {
+    meta = { description = describe name; } // (if programs ? ${name} then { mainProgram = programs.${name}; } else { });
+  };
+
+  app = name: program: {
+    type = "app";
+    inherit program;
+    meta.description =
+      let found = ofTest name;
+      in
+      if found == null then describe name
+      else if builtins.head found == "vm" then "the test ${builtins.elemAt found 1} on virtual machines, outside of the build sandbox"
+      else "the machines of the test ${builtins.elemAt found 1}, for a person";
+  };
+}
