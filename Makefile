@@ -173,7 +173,7 @@ lint: fetch ## ruff, its formatter, the import floors, the table of grants, the 
 types: fetch ## basedpyright in strict mode
 	nix build $(CHECK).types --no-link --print-build-logs
 
-conformance: tools ## An outside suite of HTTP/2 against the daemons' code; docs/conformance.md
+conformance: tools ## Outside suites of HTTP/2 and gRPC against the daemons' code; docs/conformance.md
 	@$(PYTHON) pkgs/fetch fetch judges
 	nix build $(CHECK).conformance --no-link --print-build-logs
 

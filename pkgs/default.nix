@@ -65,7 +65,7 @@ rec {
     upgrade-controller-image = images.controller;
     images-previous = images.previous;
     kubectl = go.kubernetes.kubectl;
-    inherit (go) cni coredns etcd flannel h2spec kubernetes;
+    inherit (go) cni coredns etcd flannel grpc-interop h2spec kubernetes;
     root-vm = roots.vm;
     root-peers = roots.peers;
     kernel-config = kernel.config;

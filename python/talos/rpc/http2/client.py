@@ -106,6 +106,18 @@ class ClientCall(Stream):
             self._close(Status.of(failure))
         super().end_with(failure)
 
+    @override
+    def reset(self, code: int) -> None:
+        # A server cancels a call at its deadline, which it was sent: it may be faster than the timer here.
+        if (
+            code == ErrorCode.CANCEL
+            and self.timer is not None
+            and self.timer.when() <= self.connection.loop.time()
+        ):
+            self.end_with(RpcError(Code.DEADLINE_EXCEEDED, DEADLINE_EXCEEDED.message))
+        else:
+            super().reset(code)
+
     def expire(self) -> None:
         """The deadline has passed."""
         self.cancel(RpcError(Code.DEADLINE_EXCEEDED, DEADLINE_EXCEEDED.message))
