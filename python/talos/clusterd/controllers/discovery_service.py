@@ -34,6 +34,9 @@ ROUND_INTERVAL = 0.25
 ROOTS = trio.Path("/etc/ssl/certs/ca-certificates.crt")
 """The CAs that the node trusts; the user can add some while it runs."""
 
+SOURCE = "service/"
+"""Before the ids of what is written."""
+
 LEAVE_TIMEOUT = 2.0
 """Seconds in which a node that is being reset leaves its cluster."""
 
@@ -70,6 +73,8 @@ class DiscoveryServiceController(Controller):
         runtime: ControllerRuntime,
         running: dict[ClientSettings, tuple[DiscoveryClient, trio.CancelScope]],
     ) -> None:
+        # The members of a cluster are not gone because this daemon was restarted, or this controller failed.
+        before = await _read_written(runtime)
         async with trio.open_nursery() as nursery:
             async for _ in runtime.events():
                 wanted = await self._find_wanted(runtime)
@@ -78,8 +83,9 @@ class DiscoveryServiceController(Controller):
                         running.pop(settings)[1].cancel()
                 for settings in wanted:
                     if settings not in running:
-                        client = self._make_client(settings, runtime)
+                        client = self._make_client(settings, runtime, before)
                         running[settings] = client, await nursery.start(_run_client, client)
+                before = {}  # of these services: what is configured later begins with nothing
                 clients = [client for client, _ in running.values()]
                 await self._publish(runtime, clients)
                 await self._write(runtime, clients)
@@ -105,7 +111,9 @@ class DiscoveryServiceController(Controller):
                 self._log.once(f"the discovery service {one.endpoint!r} is no host and port", level="error")
         return wanted
 
-    def _make_client(self, settings: ClientSettings, runtime: ControllerRuntime) -> DiscoveryClient:
+    def _make_client(
+        self, settings: ClientSettings, runtime: ControllerRuntime, before: dict[str, AffiliateSpec]
+    ) -> DiscoveryClient:
         @asynccontextmanager
         async def connect(endpoint: str) -> AsyncGenerator[Transport]:
             host, _, port = endpoint.rpartition(":")
@@ -125,7 +133,7 @@ class DiscoveryServiceController(Controller):
             async with open_remote(self._bridge, server) as transport:
                 yield transport
 
-        return DiscoveryClient(settings, connect, self._log, runtime.queue_reconcile)
+        return DiscoveryClient(settings, connect, self._log, runtime.queue_reconcile, before)
 
     async def _trust(self) -> ssl.SSLContext:
         """A TLS context with the node's CAs; a hundred of them are not parsed anew for every attempt."""
@@ -161,9 +169,13 @@ class DiscoveryServiceController(Controller):
                 self._log.warning("the discovery service still has this node", reason=str(error))
 
     async def _write(self, runtime: ControllerRuntime, clients: list[DiscoveryClient]) -> None:
-        """Write the affiliates that the services have, merged when there are several."""
+        """Write the affiliates that the services have, merged when there are several.
+
+        A service that has not answered yet has those of before, which count while none has answered.
+        """
         found: dict[str, AffiliateSpec] = {}
-        for client in clients:
+        answered = [client for client in clients if client.has_answered]
+        for client in answered or clients:
             for node_id, spec in client.affiliates.items():
                 if node_id in found:
                     merge_affiliate(found[node_id], spec)
@@ -172,7 +184,13 @@ class DiscoveryServiceController(Controller):
                     found[node_id].CopyFrom(spec)
         async with runtime.track_outputs():
             for node_id, spec in found.items():
-                await runtime.put(kinds.AFFILIATE, f"service/{node_id}", spec, namespace=RAW_NAMESPACE)
+                await runtime.put(kinds.AFFILIATE, f"{SOURCE}{node_id}", spec, namespace=RAW_NAMESPACE)
+
+
+async def _read_written(runtime: ControllerRuntime) -> dict[str, AffiliateSpec]:
+    """What this controller has written in the past, by the node's id."""
+    written = await runtime.list(kinds.AFFILIATE, namespace=RAW_NAMESPACE)
+    return {one.id.removeprefix(SOURCE): one.spec for one in written if one.id.startswith(SOURCE)}
 
 
 def _make_settings(discovery: ConfigSpec, endpoint: ServiceEndpoint, node_id: str) -> ClientSettings:

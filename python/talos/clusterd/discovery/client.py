@@ -71,10 +71,18 @@ class ClientSettings:
 
 
 class DiscoveryClient:
-    """``notify`` is called when :attr:`affiliates` has changed."""
+    """``notify`` is called when :attr:`affiliates` has changed.
+
+    They begin with ``before``, by id, and are the server's from :attr:`has_answered` on.
+    """
 
     def __init__(
-        self, settings: ClientSettings, connect: Connect, log: Log, notify: Callable[[], None]
+        self,
+        settings: ClientSettings,
+        connect: Connect,
+        log: Log,
+        notify: Callable[[], None],
+        before: Mapping[str, AffiliateSpec] | None = None,
     ) -> None:
         self._settings = settings
         self._connect = connect
@@ -82,12 +90,14 @@ class DiscoveryClient:
         self._notify = notify
         self._cipher = PayloadCipher(settings.key)
         self._known = KnownAffiliates(self._cipher, settings.node_id, self._log)
+        self._known.restore(before or {})
         self._local = AffiliateSpec()
         self._data = b""
         self._endpoints: Sequence[bytes] = ()
         self._is_leaving = False
         self._changed = Wakeup()
         self._redirects = 0
+        self.has_answered = False
 
     @property
     def affiliates(self) -> Mapping[str, AffiliateSpec]:
@@ -158,7 +168,8 @@ class DiscoveryClient:
             nursery.start_soon(self._refresh, transport)
             request = WatchRequest(cluster_id=self._settings.cluster_id)
             async with transport.stream(SERVICE + "Watch", request, WatchResponse) as replies:
-                if self._known.take_snapshot(await anext(replies, WatchResponse())):
+                is_first, self.has_answered = not self.has_answered, True
+                if self._known.take_snapshot(await anext(replies, WatchResponse())) or is_first:
                     self._notify()
                 self._log.once("connected to the discovery service", key="failure", level="info")
                 nursery.start_soon(self._drop_stale)

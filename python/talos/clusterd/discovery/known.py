@@ -41,6 +41,10 @@ class KnownAffiliates:
         """By id."""
         return self._found
 
+    def restore(self, affiliates: Mapping[str, AffiliateSpec]) -> None:
+        """Begin with what was known before; the first snapshot is then as one after a lost connection."""
+        self._found = dict(affiliates)
+
     def take_snapshot(self, response: WatchResponse) -> bool:
         """The first message of a watch; whether anything has changed.
 
