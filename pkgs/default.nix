@@ -15,7 +15,7 @@ let
   kernel = import ../kernel { inherit buildRoot roots; };
   modules = import ../modules { inherit inputs buildRoot roots python kernel go version rev time keys; };
   pxe = python.program "pxe" "talos.provision.pxe.main" [ "TALOS_PXE_ROOT=${roots.vm}" ] [ ];
-  release = name: python.program name "talos.upgrade.release" [ ] [ ];
+  release = name: python.program name "talos.upgrade.release.main" [ ] [ ];
   discovery = python.program "discovery" "talos.discovery.main" [ ] [ ];
   upgrade-controller = python.program "upgrade-controller" "talos.upgrade_controller.main" [ ] [ ];
   image = modules.image { };

@@ -4,13 +4,13 @@ let
   # The modules that make a disk's first config, and nothing else: an edit elsewhere builds no boot loader.
   sources = [
     "talos"
-    "talos/disks"
-    "talos/disks/install"
-    "talos/disks/install/grub_config.py"
-    "talos/disks/install/grub_environment.py"
     "talos/system"
     "talos/system/errors.py"
     "talos/upgrade"
+    "talos/upgrade/slots"
+    "talos/upgrade/slots/grub"
+    "talos/upgrade/slots/grub/config.py"
+    "talos/upgrade/slots/grub/environment.py"
     "talos/upgrade/state.py"
   ];
   python = ../../python;

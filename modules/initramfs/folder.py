@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from talos.upgrade.initramfs import read_folder
+from talos.upgrade.release.initramfs import read_folder
 
 with Path(os.environ["out"]).open("wb") as out:
     out.writelines(read_folder(Path(os.environ["folder"]), os.environ["name_inside"]))

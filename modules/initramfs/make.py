@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from talos.upgrade.initramfs import read_initramfs
+from talos.upgrade.release.initramfs import read_initramfs
 
 with Path(os.environ["out"]).open("wb") as out:
     out.writelines(read_initramfs(Path(os.environ["init"]), Path(os.environ["image"])))

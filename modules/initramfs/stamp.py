@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from talos.upgrade.initramfs import RELEASE, read_folder
+from talos.upgrade.release.initramfs import RELEASE, read_folder
 
 folder = Path("release")
 (folder / "keys").mkdir(parents=True)

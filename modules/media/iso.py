@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from talos.disks.install.grub_config import TIMEOUT, make_arguments
+from talos.upgrade.slots.grub.config import TIMEOUT, make_arguments
 
 LABEL = "TALOS"
 EPOCH = 1

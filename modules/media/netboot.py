@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from talos.disks.install.grub_config import make_arguments
+from talos.upgrade.slots.grub.config import make_arguments
 
 # iPXE reads names relative to the script's own address. The kernel comes twice: to run, and as a file of the
 # initramfs that an installer copies to the disk. `initrd.magic` is how UEFI hands over both archives.

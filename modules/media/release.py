@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from talos.upgrade.release import main
+from talos.upgrade.release.main import main
 
 boot = os.environ["boot"]
 argv = ["make", "--version", os.environ["version"], "--commit", os.environ["rev"]]

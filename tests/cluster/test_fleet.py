@@ -23,8 +23,8 @@ from tests.harness.releases import FIRST, Releases
 
 from talos.provision.cluster import MIRROR_PORT, NodeInfo
 from talos.system.process import CommandResult, run_command
-from talos.upgrade.archive import REPOSITORY
-from talos.upgrade.signature import format_public
+from talos.upgrade.release.archive import REPOSITORY
+from talos.upgrade.release.signature import format_public
 from talos.upgrade_controller.window import DAYS
 
 UPGRADE_TIMEOUT = 300.0  # seconds

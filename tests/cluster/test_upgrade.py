@@ -25,7 +25,7 @@ from talos.api.machine import machine_pb2
 from talos.provision.cluster import NodeInfo, Role
 from talos.provision.store import ClusterFolder
 from talos.system.process import CommandResult
-from talos.upgrade.slot_folder import SlotFolder
+from talos.upgrade.slots.folder import SlotFolder
 
 UPGRADE_TIMEOUT = 300.0  # seconds
 """For one upgrade with its verdict."""

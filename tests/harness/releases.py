@@ -12,12 +12,12 @@ from tests.harness.squashfs import Tree, make_squashfs
 
 from talos.extensions.manifest import LAYERS, Extension, Layer, format_layers
 from talos.system.files import hash_file
-from talos.upgrade.archive import REPOSITORY, add_signature, write_archive
-from talos.upgrade.features import list_features
-from talos.upgrade.initramfs import DIGESTS, EXTENSIONS, RELEASE, read_folder, read_initramfs
-from talos.upgrade.manifest import ReleaseManifest, format_release
-from talos.upgrade.release import ARCHITECTURE, describe_file
-from talos.upgrade.signature import format_public, sign
+from talos.upgrade.release.archive import REPOSITORY, add_signature, write_archive
+from talos.upgrade.release.features import list_features
+from talos.upgrade.release.initramfs import DIGESTS, EXTENSIONS, RELEASE, read_folder, read_initramfs
+from talos.upgrade.release.main import ARCHITECTURE, describe_file
+from talos.upgrade.release.manifest import ReleaseManifest, format_release
+from talos.upgrade.release.signature import format_public, sign
 
 FIRST = "v1.15.0"
 """What containers run before they are upgraded."""

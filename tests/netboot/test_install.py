@@ -22,7 +22,7 @@ from tests.netboot.conftest import BUILD
 from tests.netboot.machine import BOOT_TIMEOUT, MAINTENANCE, OURS, ask, dhcp, kernel, machine
 from tests.netboot.segment import TAPS, Segment, make_segment
 from tests.netboot.watched import watch
-from tests.unit.upgrade.releases import make_release
+from tests.unit.upgrade.release.releases import make_release
 
 from talos.api.common.common_pb2 import NS_SYSTEM, ContainerdInstance
 from talos.api.machine.machine_pb2 import RebootRequest, RebootResponse
@@ -32,8 +32,8 @@ from talos.client.target import Target
 from talos.provision.host.checks import tool_path
 from talos.system.process import run_command
 from talos.talosctl.commands.image import send_archive
-from talos.upgrade.archive import add_signature, read_annotations, read_archive
-from talos.upgrade.signature import sign
+from talos.upgrade.release.archive import add_signature, read_annotations, read_archive
+from talos.upgrade.release.signature import sign
 
 # Two boots, one of them by firmware, and a system that is sent to the machine and written: a minute and
 # a half on emulated processors with nothing else to do, and a release that has to be built.

@@ -18,7 +18,7 @@ from talos.provision.cluster import NodeInfo
 from talos.provision.local import destroy_cluster
 from talos.provision.progress import Silent
 from talos.provision.qemu.programs import ROOT_VARIABLE
-from talos.upgrade.signature import load_private
+from talos.upgrade.release.signature import load_private
 
 pytestmark = pytest.mark.soak
 FIRST, NEXT = (BUILD.parent / "VERSION").read_text().strip(), "v1.15.1"

@@ -6,10 +6,10 @@ from typing import Any
 
 from talos.api.definitions import block_pb2
 from talos.disks.installation import find_system_disk
-from talos.disks.layout import INSTALLED, META, STATE, place_areas
 from talos.resource.kinds import DISCOVERED_VOLUME, DISK
 from talos.resource.state import State
 from talos.system.block.blkid import TALOS_META
+from talos.system.block.layout import INSTALLED, META, STATE, place_areas
 from talos.system.sizes import format_size
 
 MEDIUM_LABEL = "TALOS"

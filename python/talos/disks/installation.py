@@ -8,11 +8,11 @@ from collections.abc import Iterable
 
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
-from talos.disks.layout import META, STATE
 from talos.resource import ids
 from talos.resource.kinds import VOLUME_STATUS
 from talos.resource.state import NotFoundError, State
 from talos.system.block.blkid import TALOS_META
+from talos.system.block.layout import META, STATE
 
 
 async def is_installed(state: State) -> bool:

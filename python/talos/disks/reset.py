@@ -7,8 +7,8 @@ from pathlib import Path
 
 from talos.api.machine.machine_pb2 import ResetRequest
 from talos.disks.disk import Content, Disk, read_disks
-from talos.disks.layout import EFI, MARKS
 from talos.resource.state import State
+from talos.system.block.layout import EFI, MARKS
 from talos.system.block.wipe import WipeMethod, wipe_device, wipe_edges
 from talos.system.errors import UserError
 
@@ -112,8 +112,8 @@ def erase_system(disk: Disk, parts: Sequence[Content] = ()) -> None:
 
 def remove_boot_entries(disk: Disk, parts: Sequence[Content], log: Callable[[str], None]) -> None:
     """Have the firmware forget a boot loader on trial, if EFI is erased or the whole disk."""
-    from talos.disks.install.boot_loader_trial import remove_entries  # loaded by need: seldom
     from talos.system.efi_variables import EfiVariables
+    from talos.upgrade.slots.grub.loader_trial import remove_entries  # loaded by need: seldom
 
     if EFI.label in [part.label for part in parts or disk.contents]:
         try:

@@ -10,7 +10,7 @@ from talos.api.rpc import RpcError
 from talos.fleet.calls import MACHINE, FleetCalls, NodeStatus, fetch_status, repeat_lost
 from talos.fleet.health import find_problems
 from talos.system.errors import UserError
-from talos.upgrade.manifest import check_version
+from talos.upgrade.release.manifest import check_version
 from talos.upgrade.state import Phase
 
 MAX_CONCURRENT = 16

@@ -18,7 +18,7 @@ from talos.provision.cluster import ClusterRequest, Role
 from talos.provision.mirror.archives import Images, read_images
 from talos.provision.plan import DISK_PATHS, with_configs
 from talos.system.errors import UserError
-from talos.upgrade.archive import REPOSITORY
+from talos.upgrade.release.archive import REPOSITORY
 
 CLOCK = """\
 apiVersion: v1alpha1

@@ -18,9 +18,9 @@ from typing import Any, cast
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from talos.system.errors import UserError
-from talos.upgrade.archive import read_annotations
-from talos.upgrade.manifest import ReleaseManifest, parse_release
-from talos.upgrade.signature import verify
+from talos.upgrade.release.archive import read_annotations
+from talos.upgrade.release.manifest import ReleaseManifest, parse_release
+from talos.upgrade.release.signature import verify
 from talos.upgrade_controller.credentials import ANONYMOUS, Credentials
 from talos.upgrade_controller.status import as_object
 

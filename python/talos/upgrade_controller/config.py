@@ -13,7 +13,7 @@ from talos.config.schema import REQUIRED, UINT16, Section, setting
 from talos.config.values import Duration, Url
 from talos.fleet.plan import parse_unavailable
 from talos.system.errors import UserError
-from talos.upgrade.signature import load_public
+from talos.upgrade.release.signature import load_public
 from talos.upgrade_controller.credentials import ANONYMOUS, Credentials, parse_credentials
 from talos.upgrade_controller.window import DAYS, Window, make_window
 

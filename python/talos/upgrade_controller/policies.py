@@ -19,7 +19,7 @@ from talos.kubernetes.client import MERGE, POD_FOLDER, KubernetesClient, Kuberne
 from talos.kubernetes.watch import Object, Watch, check_event, make_path
 from talos.system.errors import UserError
 from talos.system.logging import Log
-from talos.upgrade.signature import parse_public
+from talos.upgrade.release.signature import parse_public
 from talos.upgrade_controller.channel import ChannelRelease
 from talos.upgrade_controller.config import Access, Policy, Settings, check_policy, read_policy
 from talos.upgrade_controller.controller import Connect, GoneError, Place, UpgradeController, find_release

@@ -9,8 +9,8 @@ from tests.harness.kubernetes import Kubernetes
 from tests.harness.releases import Releases
 
 from talos.provision.cluster import MIRROR_PORT, Role
-from talos.upgrade.archive import REPOSITORY as INSTALLER
-from talos.upgrade.signature import format_public
+from talos.upgrade.release.archive import REPOSITORY as INSTALLER
+from talos.upgrade.release.signature import format_public
 from talos.upgrade_controller.manifests import (
     GROUP,
     KIND,

@@ -11,8 +11,8 @@ import trio
 from tests.unit.machined.upgrade.machine import FakeSlots, Machine
 
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
-from talos.disks.install.grub_environment import MAX_COUNT
 from talos.machined.node.meta_store import MetaStore
+from talos.upgrade.slots.grub.environment import MAX_COUNT
 from talos.upgrade.state import (
     ANNOUNCE_TAG,
     IDLE,

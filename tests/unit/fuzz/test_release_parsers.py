@@ -7,21 +7,21 @@ from uuid import UUID
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.unit.upgrade.releases import CONTENT, Tar, make_document
+from tests.unit.upgrade.release.releases import CONTENT, Tar, make_document
 
-from talos.disks.install.boot_entry import BootEntry, Partition, format_entry, parse_entry
-from talos.disks.install.grub_config import Entry, make_config, parse_config
-from talos.disks.install.grub_environment import Environment, make_environment, parse_environment
 from talos.system.block.meta import COPY, make_meta, parse_meta
 from talos.system.errors import UserError
 from talos.system.version import parse_os_release
-from talos.upgrade.archive import MANIFEST, read_annotations
-from talos.upgrade.initramfs import RELEASE, read_folder, read_initramfs
-from talos.upgrade.layer import check_layer
-from talos.upgrade.manifest import parse_release
-from talos.upgrade.signature import sign, verify
+from talos.upgrade.release.archive import MANIFEST, read_annotations
+from talos.upgrade.release.initramfs import RELEASE, read_folder, read_initramfs
+from talos.upgrade.release.layer import check_layer
+from talos.upgrade.release.manifest import parse_release
+from talos.upgrade.release.signature import sign, verify
+from talos.upgrade.release.unpack import read_members
+from talos.upgrade.slots.grub.boot_entry import BootEntry, Partition, format_entry, parse_entry
+from talos.upgrade.slots.grub.config import Entry, make_config, parse_config
+from talos.upgrade.slots.grub.environment import Environment, make_environment, parse_environment
 from talos.upgrade.state import IDLE, find_slot, format_state, parse_state, stage
-from talos.upgrade.unpack import read_members
 
 from .trial import Parser, check_parser
 

@@ -16,8 +16,8 @@ from tests.harness.registry import MANIFEST, Handler, Store, encode, running_reg
 from talos.pki.authority import CertificateAuthority, Usage
 from talos.pki.keys import KeyType
 from talos.system.errors import UserError
-from talos.upgrade.release import main
-from talos.upgrade.signature import load_public
+from talos.upgrade.release.main import main
+from talos.upgrade.release.signature import load_public
 from talos.upgrade_controller.channel import ChannelRelease, read_channel
 from talos.upgrade_controller.credentials import ANONYMOUS, parse_credentials
 

@@ -7,7 +7,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from talos.system.errors import UserError
-from talos.upgrade.signature import format_public
+from talos.upgrade.release.signature import format_public
 from talos.upgrade_controller.config import load_settings, make_settings
 from talos.upgrade_controller.credentials import parse_credentials
 

@@ -13,8 +13,8 @@ from tests.unit.fleet.cluster import NEW, OLD, TICK, Cluster, make_cluster
 from talos.fleet import calls, plan
 from talos.system.errors import UserError
 from talos.system.logging import Log
-from talos.upgrade.manifest import ReleaseManifest
-from talos.upgrade.signature import format_public
+from talos.upgrade.release.manifest import ReleaseManifest
+from talos.upgrade.release.signature import format_public
 from talos.upgrade_controller import controller as module
 from talos.upgrade_controller.channel import ChannelRelease
 from talos.upgrade_controller.config import Settings

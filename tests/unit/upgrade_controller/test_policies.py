@@ -7,7 +7,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from talos.system.errors import UserError
-from talos.upgrade.signature import format_public
+from talos.upgrade.release.signature import format_public
 from talos.upgrade_controller.config import Access
 from talos.upgrade_controller.controller import GoneError
 from talos.upgrade_controller.main import main

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import trio
 
-from talos.disks.install.boot_loader import EFI_PATH, check_bios, write_bios
-from talos.disks.install.grub_config import INITRAMFS, KERNEL, PATH, Entry, make_arguments, make_config
 from talos.disks.install.plan import InstallPlan
 from talos.disks.install.source import Source
-from talos.disks.install.target import Target
-from talos.disks.layout import BIOS, BOOT, EFI, MARKS, META, SYSTEM, Placed, make_table, place_areas
+from talos.system.block.layout import BIOS, BOOT, EFI, MARKS, META, SYSTEM, Placed, make_table, place_areas
 from talos.system.block.meta import make_meta
+from talos.system.block.target import Target
 from talos.system.block.wipe import wipe_edges
 from talos.system.errors import UserError
 from talos.system.files import flush_folder, hash_file, replace_durably
+from talos.upgrade.slots.grub.config import INITRAMFS, KERNEL, PATH, Entry, make_arguments, make_config
+from talos.upgrade.slots.grub.loader import EFI_PATH, check_bios, write_bios
 from talos.upgrade.state import SLOTS
 
 SLOT = SLOTS[0]

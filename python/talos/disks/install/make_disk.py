@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import NAMESPACE_DNS, UUID, uuid5
 
-from talos.disks.install.boot_loader import DIRECTORY, EFI_PATH, SECTOR, BootImages, load_images, write_bios
-from talos.disks.install.grub_config import INITRAMFS, KERNEL, PATH, Entry, make_arguments, make_config
 from talos.disks.install.repeatable import EPOCH, copy_sparse, make_xfs_repeatable
-from talos.disks.layout import BIOS, BOOT, DISK, EFI, IMAGE_SIZE, META, MIB, make_table, place_areas
+from talos.system.block.layout import BIOS, BOOT, DISK, EFI, IMAGE_SIZE, META, MIB, make_table, place_areas
 from talos.system.block.meta import make_meta
 from talos.system.errors import UserError
 from talos.system.process import run_command
 from talos.system.sizes import parse_size
+from talos.upgrade.slots.grub.config import INITRAMFS, KERNEL, PATH, Entry, make_arguments, make_config
+from talos.upgrade.slots.grub.loader import DIRECTORY, EFI_PATH, SECTOR, BootImages, load_images, write_bios
 from talos.upgrade.state import SLOTS
 
 BOOTLOADER_TAG = 0x11

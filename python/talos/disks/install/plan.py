@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from talos.config.model import Config
 from talos.disks.disk import Disk, describe_all, read_disks
 from talos.disks.install.request import InstallRequest, read_request
-from talos.disks.layout import EPHEMERAL, INSTALLED, MIB, MINIMUM_SIZE, RECOMMENDED_SIZE, STATE, Area
 from talos.resource.state import State
+from talos.system.block.layout import EPHEMERAL, INSTALLED, MIB, MINIMUM_SIZE, RECOMMENDED_SIZE, STATE, Area
 from talos.system.errors import UserError
 from talos.system.sizes import format_size
 

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from talos.disks.install.boot_loader import DIRECTORY as BOOT_DIRECTORY
-from talos.disks.install.boot_loader import BootImages, load_images
 from talos.system.errors import UserError
 from talos.system.files import hash_file, read_pieces
-from talos.upgrade.initramfs import (
+from talos.upgrade.release.initramfs import (
     DIGEST,
     DIGESTS,
     EXTENSIONS,
@@ -22,6 +20,8 @@ from talos.upgrade.initramfs import (
     read_folder,
     read_initramfs,
 )
+from talos.upgrade.slots.grub.loader import DIRECTORY as BOOT_DIRECTORY
+from talos.upgrade.slots.grub.loader import BootImages, load_images
 
 KERNEL = "vmlinuz"
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from talos.api.definitions import block_pb2, enums_pb2
-from talos.disks.layout import EPHEMERAL
+from talos.system.block.layout import EPHEMERAL
 
 ETCD_USER = 60
 KUBE_API_SERVER = 65534

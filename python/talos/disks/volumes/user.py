@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from talos.api.definitions import block_pb2, enums_pb2
 from talos.config.documents.block.user_volume import UserVolumeConfig
 from talos.config.model import Config
-from talos.disks.layout import LINUX_TYPE, MIB
 from talos.disks.volumes.specs import (
     NO_ENCRYPTION,
     OBSTACLE,
@@ -14,6 +13,7 @@ from talos.disks.volumes.specs import (
     set_access_times,
     set_sizes,
 )
+from talos.system.block.layout import LINUX_TYPE, MIB
 
 USER_VOLUMES = "/var/mnt"
 """The folder that they are in, and its id as a volume."""

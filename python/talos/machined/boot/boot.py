@@ -31,7 +31,7 @@ from talos.system.cgroups import MIB, Limits
 from talos.system.errors import UserError
 from talos.system.logging import collect_library_logs
 from talos.system.power import PowerAction
-from talos.upgrade.initramfs import EXTENSIONS, LAYERS, SHOWN
+from talos.upgrade.release.initramfs import EXTENSIONS, LAYERS, SHOWN
 from talos.upgrade.state import Phase
 
 OWN_GROUP = "init"

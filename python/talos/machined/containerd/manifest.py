@@ -12,7 +12,7 @@ from typing import Any, cast
 from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.machined.containerd.reference import DIGEST
 from talos.system.errors import UserError
-from talos.upgrade.archive import MANIFEST as RELEASE
+from talos.upgrade.release.archive import MANIFEST as RELEASE
 
 MAX_MANIFEST = 1024 * 1024
 """Bytes of a manifest, an index or a config; one of 500 layers has 100 KiB. Registries accept four times as

@@ -75,7 +75,7 @@ from talos.resource.controller.controller import Controller
 from talos.rpc.bridge import Bridge
 from talos.system.logging import Log
 from talos.system.watchdog import KernelWatchdog
-from talos.upgrade.slot_folder import SlotFolder
+from talos.upgrade.slots.folder import SlotFolder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from talos.machined.platform.handover import HANDOVER, SLOTS
 from talos.machined.platform.network import parse_network
 from talos.system.files import Files
 from talos.system.proc.cmdline import Cmdline, parse_cmdline
-from talos.upgrade.slot_folder import SlotFolder
+from talos.upgrade.slots.folder import SlotFolder
 
 CMDLINE = "/proc/cmdline"
 _NEED_DISKS = frozenset(

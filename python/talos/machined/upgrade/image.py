@@ -11,10 +11,10 @@ from talos.machined.containerd.manifest import find_form, parse_index, parse_man
 from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.store import read_content
 from talos.system.errors import UserError
-from talos.upgrade.archive import read_annotations
-from talos.upgrade.layer import Layer, check_layer
-from talos.upgrade.manifest import ReleaseManifest, find_version, parse_release
-from talos.upgrade.signature import KEYS, load_keys, verify
+from talos.upgrade.release.archive import read_annotations
+from talos.upgrade.release.layer import Layer, check_layer
+from talos.upgrade.release.manifest import ReleaseManifest, find_version, parse_release
+from talos.upgrade.release.signature import KEYS, load_keys, verify
 
 BLOBS = "io.containerd.content.v1.content/blobs"
 """Within containerd's root, files named by their digests."""

@@ -7,7 +7,6 @@ from functools import partial
 import trio
 
 from talos.disks.disk import read_disks
-from talos.disks.install.boot_loader import BootImages, make_images
 from talos.disks.install.install import Job, run_install
 from talos.disks.install.plan import is_device_busy, make_plan
 from talos.disks.install.request import InstallRequest
@@ -26,8 +25,9 @@ from talos.machined.upgrade.slots import (
 from talos.machined.upgrade.upgrader import Upgrader
 from talos.system.errors import UserError
 from talos.system.version import get_version
-from talos.upgrade.layer import Layer
-from talos.upgrade.manifest import CMDLINE, INITRAMFS, KERNEL
+from talos.upgrade.release.layer import Layer
+from talos.upgrade.release.manifest import CMDLINE, INITRAMFS, KERNEL
+from talos.upgrade.slots.grub.loader import BootImages, make_images
 
 BOOT_FILES = {"boot.img": 512, "core.img": 1 << 20, EFI_IMAGE: MAX_EFI_IMAGE, CMDLINE: MAX_CMDLINE}
 """What a release has of the boot loader, and bytes that are read of each at most."""

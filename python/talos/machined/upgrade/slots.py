@@ -17,8 +17,8 @@ from talos.system.block.partitions import Run
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.mounts import Mounts
-from talos.upgrade.manifest import CMDLINE, INITRAMFS, KERNEL
-from talos.upgrade.slot_folder import SlotFolder
+from talos.upgrade.release.manifest import CMDLINE, INITRAMFS, KERNEL
+from talos.upgrade.slots.folder import SlotFolder
 from talos.upgrade.state import SLOTS
 
 SECTOR = 512
@@ -29,9 +29,8 @@ EFI_IMAGE, MAX_EFI_IMAGE = "BOOTX64.EFI", 16 << 20
 """The boot loader for UEFI in a release, and bytes that are read of it at most."""
 
 if TYPE_CHECKING:
-    from talos.disks.install.slots import SlotContent
-    from talos.disks.install.slots import Slots as SlotsOnDisk
-    from talos.disks.install.target import BlockTarget
+    from talos.system.block.target import BlockTarget
+    from talos.upgrade.slots.grub.boot import BootPartition, SlotContent
 
 type Report = Callable[[str], None]
 type Write = Callable[[Report], None]
@@ -134,7 +133,7 @@ class DiskSlots(Slots):
 
     @override
     async def boot_once(self, slot: str, boot_loader: bytes = b"", report: Report = drop) -> None:
-        from talos.disks.install.boot_loader_trial import BootLoaderTrial, boot_once
+        from talos.upgrade.slots.grub.loader_trial import BootLoaderTrial, boot_once
 
         slots, trial = await self._find(), BootLoaderTrial(await self._find_target())
         lines: list[str] = []
@@ -144,7 +143,7 @@ class DiskSlots(Slots):
 
     @override
     async def end_boot_loader_trial(self, *, has_failed: bool) -> None:
-        from talos.disks.install.boot_loader_trial import BootLoaderTrial, end_trial
+        from talos.upgrade.slots.grub.loader_trial import BootLoaderTrial, end_trial
 
         slots, trial = await self._find(), BootLoaderTrial(await self._find_target())
         await trio.to_thread.run_sync(partial(end_trial, slots, trial, has_failed=has_failed))
@@ -161,8 +160,8 @@ class DiskSlots(Slots):
     async def restore(self, versions: Mapping[str, str], default: str) -> None:
         slots = await self._find()
         # Not above: what writes disks is loaded by need.
-        from talos.disks.install.boot_loader import DIRECTORY
-        from talos.disks.install.grub_config import Entry, make_arguments
+        from talos.upgrade.slots.grub.config import Entry, make_arguments
+        from talos.upgrade.slots.grub.loader import DIRECTORY
 
         cmdline = (DIRECTORY / CMDLINE).read_text(encoding="ascii").strip()
         arguments = make_arguments(cmdline, find_arguments(await load_config(self._state)))
@@ -173,8 +172,8 @@ class DiskSlots(Slots):
 
     @override
     async def update_boot_loader(self) -> None:
-        from talos.disks.install.boot_loader import load_images
-        from talos.disks.install.boot_loader_update import update_boot_loader
+        from talos.upgrade.slots.grub.loader import load_images
+        from talos.upgrade.slots.grub.loader_update import update_boot_loader
 
         target = await self._find_target()
 
@@ -191,10 +190,10 @@ class DiskSlots(Slots):
             raise UserError("the system disk is gone", where=system.dev_path) from None
         return self.open_target(system.dev_path, sector_size or SECTOR)
 
-    async def _find(self) -> "SlotsOnDisk":
-        from talos.disks.install.slots import Slots as SlotsOnDisk
+    async def _find(self) -> "BootPartition":
+        from talos.upgrade.slots.grub.boot import BootPartition
 
-        return SlotsOnDisk(self.open_target((await self._find_disk()).dev_path, SECTOR))
+        return BootPartition(self.open_target((await self._find_disk()).dev_path, SECTOR))
 
     async def _find_disk(self) -> block_pb2.SystemDiskSpec:
         try:
@@ -204,13 +203,13 @@ class DiskSlots(Slots):
 
     def open_target(self, path: str, sector_size: int) -> "BlockTarget":
         """A disk that a system is written to."""
-        from talos.disks.install.target import BlockTarget
+        from talos.system.block.target import BlockTarget
 
         return BlockTarget(path, sector_size, self._run, self._mounts)
 
     async def _make_content(self, release: Release, slot: str) -> "SlotContent":
-        from talos.disks.install.grub_config import Entry, make_arguments
-        from talos.disks.install.slots import SlotContent
+        from talos.upgrade.slots.grub.boot import SlotContent
+        from talos.upgrade.slots.grub.config import Entry, make_arguments
 
         layer = release.layer
         if layer.files[CMDLINE].size > MAX_CMDLINE:

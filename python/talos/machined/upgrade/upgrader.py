@@ -17,7 +17,6 @@ from google.protobuf.message import Message
 from talos.api.common.common_pb2 import Code as CommonCode
 from talos.api.common.common_pb2 import Error as CommonError
 from talos.api.machine import machine_pb2 as pb
-from talos.disks.install.grub_environment import ATTEMPTS, MAX_COUNT
 from talos.machined.logs.last_boot import LastBoot
 from talos.machined.node.config_store import load_config
 from talos.machined.node.meta_store import MetaFullError, MetaStore
@@ -29,9 +28,10 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.version import get_version
-from talos.upgrade.features import find_used
-from talos.upgrade.manifest import check_commit_time, check_release, is_older
-from talos.upgrade.signature import KEYS
+from talos.upgrade.release.features import find_used
+from talos.upgrade.release.manifest import check_commit_time, check_release, is_older
+from talos.upgrade.release.signature import KEYS
+from talos.upgrade.slots.grub.environment import ATTEMPTS, MAX_COUNT
 from talos.upgrade.state import (
     ANNOUNCE_TAG,
     BUSY,

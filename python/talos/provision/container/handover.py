@@ -5,8 +5,8 @@ from typing import Any
 import yaml
 
 from talos.provision.cluster import ClusterRequest, NodeRequest
-from talos.upgrade.initramfs import IMAGE
-from talos.upgrade.slot_folder import Boot
+from talos.upgrade.release.initramfs import IMAGE
+from talos.upgrade.slots.folder import Boot
 from talos.upgrade.state import LIMIT_ARGUMENT, TRIAL_ARGUMENT
 
 TRIAL_TIMEOUT = 120  # seconds

@@ -20,7 +20,7 @@ from talos.provision.store import ClusterFolder
 from talos.system.block.loop import LoopDevice
 from talos.system.errors import UserError
 from talos.system.process import describe_exit
-from talos.upgrade.slot_folder import Boot, SlotFolder
+from talos.upgrade.slots.folder import Boot, SlotFolder
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from talos.talosctl.client.fleet_calls import FreshCalls
 from talos.talosctl.client.select import select_target
 from talos.talosctl.output import console, fleet
 from talos.talosctl.output.yaml_text import dump_yaml
-from talos.upgrade.manifest import find_version
+from talos.upgrade.release.manifest import find_version
 
 
 def run_fleet(

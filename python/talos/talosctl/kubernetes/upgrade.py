@@ -39,7 +39,7 @@ from talos.talosctl.kubernetes.sync import SyncOptions, sync_manifests
 from talos.talosctl.kubernetes.system_pods import find_manifests
 from talos.talosctl.kubernetes.versions import check_support, parse
 from talos.talosctl.output.table import format_table
-from talos.upgrade.manifest import find_version
+from talos.upgrade.release.manifest import find_version
 
 COMPONENT_TIMEOUT = 600.0
 """Seconds for a component of one node: an image has to come, too, when it was not pulled before."""

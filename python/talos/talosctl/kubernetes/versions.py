@@ -6,7 +6,7 @@ from typing import Any
 from talos.config import contract
 from talos.kubernetes.client import KubernetesClient
 from talos.system.errors import UserError
-from talos.upgrade.manifest import find_version, parse_version
+from talos.upgrade.release.manifest import find_version, parse_version
 
 type VersionKey = tuple[int, int, int, int, int]
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from talos.disks.install.boot_loader import BootImages
 from talos.disks.install.install import STEPS, Job, run_install
 from talos.disks.install.make_disk import DiskImage, main, make_disk, parse_image_size
 from talos.disks.install.plan import InstallPlan
-from talos.disks.install.target import BlockTarget
-from talos.disks.layout import BIOS, BOOT, GIB, MIB, Placed, place_areas
 from talos.system.block.blkid import probe
+from talos.system.block.layout import BIOS, BOOT, GIB, MIB, Placed, place_areas
 from talos.system.block.meta import parse_meta
+from talos.system.block.target import BlockTarget
 from talos.system.errors import UserError
 from talos.system.mounts import KernelMounts
 from talos.system.process import Finished, run_command
+from talos.upgrade.slots.grub.loader import BootImages
 
 from .world import BOOT as IMAGES
 from .world import make_disk as describe_disk

@@ -10,11 +10,11 @@ import pytest
 from talos.disks.install.install import LAST_STEPS, STEPS, run_install
 from talos.disks.install.plan import make_plan
 from talos.disks.install.source import load_source
-from talos.disks.layout import GIB, MIB, SYSTEM, Placed, place_areas
+from talos.system.block.layout import GIB, MIB, SYSTEM, Placed, place_areas
 from talos.system.block.meta import parse_meta
 from talos.system.errors import UserError
 from talos.system.files import hash_file
-from talos.upgrade.initramfs import read_initramfs
+from talos.upgrade.release.initramfs import read_initramfs
 
 from .world import FolderTarget, make_disk, make_job, make_request, make_source
 

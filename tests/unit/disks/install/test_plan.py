@@ -10,10 +10,10 @@ from talos.config.read.loader import load
 from talos.disks.disk import Content, Disk
 from talos.disks.install.plan import InstallPlan, choose_disk, is_device_busy, make_plan, plan_install
 from talos.disks.install.request import InstallRequest, read_request
-from talos.disks.layout import GIB, MIB, MINIMUM_SIZE
 from talos.resource.kinds import DISCOVERED_VOLUME, DISK
 from talos.resource.memory.state import MemoryState
 from talos.resource.resource import make_resource
+from talos.system.block.layout import GIB, MIB, MINIMUM_SIZE
 from talos.system.errors import UserError
 from talos.system.process import run_command
 

@@ -8,13 +8,13 @@ from typing import Any, BinaryIO, cast
 
 from talos.api.definitions import block_pb2
 from talos.disks.disk import Content, Disk
-from talos.disks.install.boot_loader import BootImages
 from talos.disks.install.install import Job
 from talos.disks.install.plan import InstallPlan
 from talos.disks.install.request import InstallRequest
 from talos.disks.install.source import RunningSystem, Source, load_source
-from talos.disks.layout import GIB, Placed, place_areas
+from talos.system.block.layout import GIB, Placed, place_areas
 from talos.system.files import hash_file
+from talos.upgrade.slots.grub.loader import BootImages
 
 BOOT = BootImages(boot=b"\xeb\x63" + b"B" * 510, core=b"C" * 100_000, efi=b"MZ", cmdline="pti=on")
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 
-from talos.disks.layout import GIB, INSTALLED, MIB, place_areas
 from talos.system.block.blkid import Content, Partition
+from talos.system.block.layout import GIB, INSTALLED, MIB, place_areas
 from talos.system.block.partitions import UNFINISHED, NewPartition, Table, name_partition
 from talos.system.errors import UserError
 

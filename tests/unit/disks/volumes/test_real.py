@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import trio
 
-from talos.disks.layout import GIB, MIB
 from talos.disks.volumes.blocks import KernelBlocks
 from talos.disks.volumes.mounting import make_point, mount_volume, unmount_volume
 from talos.disks.volumes.settle import Place, Progress, WantedVolume, settle
@@ -18,6 +17,7 @@ from talos.machined.boot.filesystems import make_missing_directory
 from talos.provision.host.checks import tool_path
 from talos.system.block import partitions
 from talos.system.block.blkid import Partition
+from talos.system.block.layout import GIB, MIB
 from talos.system.block.partitions import NewPartition, Table
 from talos.system.errors import UserError
 from talos.system.logging import Log

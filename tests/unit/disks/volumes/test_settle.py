@@ -5,10 +5,10 @@ from itertools import count
 
 import pytest
 
-from talos.disks.layout import GIB, MIB
 from talos.disks.volumes.settle import Place, Progress, WantedVolume, settle
 from talos.disks.volumes.whole_disk import settle_disk
 from talos.system.block.blkid import Content
+from talos.system.block.layout import GIB, MIB
 from talos.system.errors import UserError
 from talos.system.logging import Log
 

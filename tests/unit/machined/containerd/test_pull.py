@@ -17,7 +17,7 @@ from talos.machined.containerd.pull import Admit, Progress, Step, admit_all, pul
 from talos.machined.containerd.registry.hosts import Sources
 from talos.machined.containerd.store import Image, find_image
 from talos.system.errors import UserError
-from talos.upgrade.archive import MANIFEST as RELEASE
+from talos.upgrade.release.archive import MANIFEST as RELEASE
 
 NAME = "registry.example/team/app:1"
 

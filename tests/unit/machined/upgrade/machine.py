@@ -7,7 +7,6 @@ from typing import Any, override
 
 import trio
 
-from talos.disks.install.grub_environment import ATTEMPTS, MAX_COUNT
 from talos.machined.logs.last_boot import LastBoot
 from talos.machined.node.meta_store import MetaStore
 from talos.machined.upgrade.image import Release
@@ -17,6 +16,7 @@ from talos.resource.memory.state import MemoryState
 from talos.system.block.meta import make_meta
 from talos.system.errors import UserError
 from talos.system.logging import Log
+from talos.upgrade.slots.grub.environment import ATTEMPTS, MAX_COUNT
 from talos.upgrade.state import other_slot
 
 VERSIONS = {"A": "v1.15.0", "B": "v1.15.1"}

@@ -3,10 +3,10 @@
 import pytest
 import trio
 
-from talos.disks.install.grub_environment import ATTEMPTS
 from talos.machined.logs.last_boot import LastBoot
 from talos.system.block.meta import COPY, make_meta
 from talos.system.errors import UserError
+from talos.upgrade.slots.grub.environment import ATTEMPTS
 from talos.upgrade.state import IDLE, Phase
 
 from .machine import FakeSlots, Machine

@@ -9,7 +9,6 @@ import pytest
 from tests.unit.machined.api.conftest import FakeProcesses, make_upgrader
 
 from talos.api.definitions.block_pb2 import DiscoveredVolumeSpec, DiskSpec, SystemDiskSpec
-from talos.disks.layout import GIB, MINIMUM_SIZE
 from talos.machined.upgrade import installer
 from talos.machined.upgrade.image import Release
 from talos.machined.upgrade.installer import install_release, make_source
@@ -18,14 +17,15 @@ from talos.machined.upgrade.upgrader import Upgrader
 from talos.resource import ids, kinds
 from talos.resource.changes import put
 from talos.resource.memory.state import MemoryState
+from talos.system.block.layout import GIB, MINIMUM_SIZE
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.testing.mounts import MemoryMounts
-from talos.upgrade.archive import read_annotations, read_archive
-from talos.upgrade.layer import check_layer
-from talos.upgrade.manifest import parse_release
-from talos.upgrade.release import main
-from talos.upgrade.slot_folder import SlotFolder
+from talos.upgrade.release.archive import read_annotations, read_archive
+from talos.upgrade.release.layer import check_layer
+from talos.upgrade.release.main import main
+from talos.upgrade.release.manifest import parse_release
+from talos.upgrade.slots.folder import SlotFolder
 
 FILES = {
     "vmlinuz": b"kernel" * 5000,

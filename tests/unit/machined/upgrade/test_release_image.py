@@ -14,9 +14,9 @@ from talos.api.containerd.descriptor_pb2 import Descriptor
 from talos.machined.upgrade import image
 from talos.machined.upgrade.image import BLOBS, Release, load_release
 from talos.system.errors import UserError
-from talos.upgrade.archive import SIGNATURE
-from talos.upgrade.release import main
-from talos.upgrade.signature import format_public
+from talos.upgrade.release.archive import SIGNATURE
+from talos.upgrade.release.main import main
+from talos.upgrade.release.signature import format_public
 
 NAME = "ghcr.io/siderolabs/installer:v1.15.1"
 

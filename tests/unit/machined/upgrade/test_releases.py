@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.upgrade.releases import parse
+from tests.unit.upgrade.release.releases import parse
 
 from talos.machined.upgrade import upgrader as upgrader_module
 from talos.machined.upgrade.image import Release
 from talos.system.errors import UserError
 from talos.system.version import get_version
-from talos.upgrade.layer import Layer
-from talos.upgrade.manifest import ReleaseFile
+from talos.upgrade.release.layer import Layer
+from talos.upgrade.release.manifest import ReleaseFile
 from talos.upgrade.state import Phase
 
 from .machine import BROKEN, Machine

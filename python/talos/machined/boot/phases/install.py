@@ -12,7 +12,6 @@ from talos.disks.install.install import Job, run_install
 from talos.disks.install.plan import InstallPlan, plan_install
 from talos.disks.install.request import read_request
 from talos.disks.install.source import load_source
-from talos.disks.install.target import BlockTarget
 from talos.disks.installation import is_installed
 from talos.disks.refresh import refresh_discovery
 from talos.machined.boot.machine import STATE_DIR, Machine
@@ -22,6 +21,7 @@ from talos.machined.node.config_store import CONFIG_FILE, get_config
 from talos.resource import ids, kinds
 from talos.resource.changes import wait_for
 from talos.resource.resource import Resource
+from talos.system.block.target import BlockTarget
 from talos.system.errors import UserError
 from talos.system.power import PowerAction
 from talos.system.version import get_version

@@ -7,7 +7,6 @@ from talos.api.definitions import block_pb2, enums_pb2
 from talos.config.active import read_config
 from talos.config.documents.block.volume import VolumeConfig
 from talos.config.model import Config
-from talos.disks.layout import EPHEMERAL, META, STATE, Area
 from talos.disks.volumes.folders import make_folders
 from talos.disks.volumes.specs import (
     NO_ENCRYPTION,
@@ -20,6 +19,7 @@ from talos.disks.volumes.specs import (
 from talos.disks.volumes.user import is_user_volume, make_user_volumes
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.system.block.layout import EPHEMERAL, META, STATE, Area
 
 STATE_TARGET = "/system/state"
 EPHEMERAL_TARGET = "/var"

@@ -11,7 +11,6 @@ from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.disks.disk import read_disks
 from talos.disks.installation import find_installed
-from talos.disks.layout import EPHEMERAL, META
 from talos.disks.volumes.blocks import Blocks
 from talos.disks.volumes.choice import choose_disks
 from talos.disks.volumes.mounting import make_options, make_point, mount_volume, unmount_volume
@@ -36,6 +35,7 @@ from talos.resource.controller.controller import (
 )
 from talos.resource.resource import Phase, Resource
 from talos.resource.state import State
+from talos.system.block.layout import EPHEMERAL, META
 from talos.system.errors import UserError
 from talos.system.files import KernelFiles
 from talos.system.logging import Log

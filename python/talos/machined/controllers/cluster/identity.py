@@ -6,11 +6,11 @@ from pathlib import Path
 import trio
 
 from talos.api.definitions.cluster_pb2 import IdentitySpec
-from talos.disks.layout import STATE
 from talos.machined.node.identity import Identity, keep_identity
 from talos.machined.node.resources import IDENTITY_OWNER
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.system.block.layout import STATE
 from talos.system.logging import Log
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import trio
 
-from talos.disks.layout import STATE
 from talos.machined.node.config_store import CONFIG_FILE, write_config
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Reconciler
+from talos.system.block.layout import STATE
 from talos.system.logging import Log
 
 

@@ -4,10 +4,10 @@ from functools import partial
 
 from talos.api.definitions import enums_pb2 as enums
 from talos.api.definitions import runtime_pb2
-from talos.disks.layout import META
 from talos.machined.node.meta_store import MetaStore
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.system.block.layout import META
 from talos.system.logging import Log
 
 

@@ -8,10 +8,10 @@ import trio
 import yaml
 
 from talos.api.definitions.secrets_pb2 import EncryptionSaltSpec
-from talos.disks.layout import STATE
 from talos.machined.node.identity import keep_file
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
+from talos.system.block.layout import STATE
 from talos.system.errors import UserError
 
 FILE = "encryption-salt.yaml"

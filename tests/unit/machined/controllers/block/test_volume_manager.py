@@ -12,7 +12,6 @@ from tests.unit.disks.volumes.disks import DISK, MemoryBlocks
 from talos.api.definitions import block_pb2
 from talos.api.definitions import enums_pb2 as enums
 from talos.config.read.loader import load
-from talos.disks.layout import GIB
 from talos.disks.volumes.requests import (
     create_lifecycle,
     end_lifecycle,
@@ -30,6 +29,7 @@ from talos.resource.controller.runtime import run_controllers
 from talos.resource.memory.state import MemoryState
 from talos.resource.state import EventType
 from talos.system.block.blkid import Content
+from talos.system.block.layout import GIB
 from talos.system.logging import Log
 from talos.system.mounts import MountPoint
 from talos.testing.mounts import MemoryMounts

@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from talos.disks.install.grub_environment import choose_slot
 from talos.system.errors import UserError
+from talos.upgrade.slots.grub.environment import choose_slot
 from talos.upgrade.state import SLOTS
 
 PATH = "grub/grub.cfg"

@@ -9,8 +9,7 @@ import pytest
 from talos.system.block.meta import is_meta
 from talos.system.errors import UserError
 from talos.system.files import hash_file
-from talos.upgrade import slot_folder
-from talos.upgrade.initramfs import (
+from talos.upgrade.release.initramfs import (
     DIGESTS,
     EXTENSIONS,
     IMAGE,
@@ -18,7 +17,8 @@ from talos.upgrade.initramfs import (
     read_folder,
     read_initramfs,
 )
-from talos.upgrade.slot_folder import WATCHDOG_TIMEOUT, Boot, SlotFolder
+from talos.upgrade.slots import folder as slot_folder
+from talos.upgrade.slots.folder import WATCHDOG_TIMEOUT, Boot, SlotFolder
 
 A, B, TRIAL = Boot("A", is_trial=False), Boot("B", is_trial=False), Boot("B", is_trial=True)
 

@@ -10,7 +10,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from talos.disks.install.boot_loader import (
+from talos.system.block.layout import BIOS, EFI, place_area
+from talos.system.block.target import Target
+from talos.system.block.wipe import drop_cache
+from talos.system.errors import UserError
+from talos.system.files import flush_folder, replace_durably
+from talos.upgrade.slots.grub.loader import (
     EFI_PATH,
     SECTOR,
     BootImages,
@@ -20,12 +25,7 @@ from talos.disks.install.boot_loader import (
     make_core,
     make_first_sector,
 )
-from talos.disks.install.boot_loader_trial import has_failed
-from talos.disks.install.target import Target
-from talos.disks.layout import BIOS, EFI, place_area
-from talos.system.block.wipe import drop_cache
-from talos.system.errors import UserError
-from talos.system.files import flush_folder, replace_durably
+from talos.upgrade.slots.grub.loader_trial import has_failed
 
 NEW_NAMES = ("BOOTX64.NEW", "BOOTX64.NE2")
 """The new file until it gets its name. Short names have one entry each, of 32 bytes, in their folder."""

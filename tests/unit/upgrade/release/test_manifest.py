@@ -8,8 +8,8 @@ import pytest
 
 from talos.config.read.loader import load
 from talos.system.errors import UserError
-from talos.upgrade.features import find_used, list_features
-from talos.upgrade.manifest import (
+from talos.upgrade.release.features import find_used, list_features
+from talos.upgrade.release.manifest import (
     check_commit_time,
     check_release,
     format_release,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from talos.disks.install.grub_config import Entry, make_config
-from talos.disks.install.grub_environment import (
+from talos.upgrade.slots.grub.config import Entry, make_config
+from talos.upgrade.slots.grub.environment import (
     ATTEMPTS,
     MAX_COUNT,
     NEITHER,

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from talos.disks.layout import Placed
 from talos.system.block import partitions
+from talos.system.block.layout import Placed
 from talos.system.block.partitions import Run, name_partition
 from talos.system.block.wipe import drop_cache
 from talos.system.mounts import HARDENED, MountPoint, Mounts

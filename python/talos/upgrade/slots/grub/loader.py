@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from talos.disks.layout import BIOS, Placed
+from talos.system.block.layout import BIOS, Placed
 from talos.system.errors import UserError
 
 DIRECTORY = Path("/usr/lib/boot")

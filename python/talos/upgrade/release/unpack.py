@@ -14,7 +14,7 @@ from pathlib import Path
 
 from talos.system.errors import UserError
 from talos.system.files import flush_folder, replace_durably
-from talos.upgrade.initramfs import (
+from talos.upgrade.release.initramfs import (
     DIGEST,
     DIGESTS,
     EXTENSIONS,
@@ -28,7 +28,7 @@ from talos.upgrade.initramfs import (
     RELEASE,
     TRAILER,
 )
-from talos.upgrade.manifest import MAX_FILE, MAX_FILES
+from talos.upgrade.release.manifest import MAX_FILE, MAX_FILES
 
 WHERE = "initramfs"
 OS_RELEASE = f"{RELEASE}/os-release"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from talos.upgrade.manifest import FOLDER, ReleaseManifest, parse_release
-from talos.upgrade.release import main
+from talos.upgrade.release.main import main
+from talos.upgrade.release.manifest import FOLDER, ReleaseManifest, parse_release
 
 CONTENT = {"vmlinuz": b"kernel" * 5000, "initramfs": b"0707" * 9000, "cmdline": b"pti=on\n"}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from talos.system.errors import UserError
-from talos.upgrade.manifest import (
+from talos.upgrade.release.manifest import (
     COMMIT_TIME,
     FOLDER,
     MAX_COMMIT_TIME,

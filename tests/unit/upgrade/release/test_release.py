@@ -10,11 +10,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from talos.system.errors import UserError
-from talos.upgrade.archive import MANIFEST, read_annotations, read_archive
-from talos.upgrade.layer import check_layer
-from talos.upgrade.manifest import FOLDER, ReleaseManifest, check_release, parse_release
-from talos.upgrade.release import main
-from talos.upgrade.signature import format_public, load_keys, load_private, load_public, sign, verify
+from talos.upgrade.release.archive import MANIFEST, read_annotations, read_archive
+from talos.upgrade.release.layer import check_layer
+from talos.upgrade.release.main import main
+from talos.upgrade.release.manifest import FOLDER, ReleaseManifest, check_release, parse_release
+from talos.upgrade.release.signature import format_public, load_keys, load_private, load_public, sign, verify
 
 from .releases import CONTENT, Tar, make_document, make_release
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from talos.disks.install.boot_loader import (
+from talos.system.block.layout import BIOS, MIB, place_area
+from talos.system.errors import UserError
+from talos.upgrade.slots.grub.loader import (
     SECTOR,
     BootImages,
     check_bios,
@@ -15,8 +17,6 @@ from talos.disks.install.boot_loader import (
     make_first_sector,
     write_bios,
 )
-from talos.disks.layout import BIOS, MIB, place_area
-from talos.system.errors import UserError
 
 PLACE = place_area(BIOS)
 

@@ -27,15 +27,15 @@ from talos.system.files import flush_folder, hash_file, read_pieces, replace_dur
 from talos.system.logging import make_printable
 from talos.system.version import parse_os_release
 from talos.system.watchdog import Watchdog
-from talos.upgrade.initramfs import DIGESTS, EXTENSIONS, IMAGE
-from talos.upgrade.state import SLOTS, other_slot
-from talos.upgrade.unpack import (
+from talos.upgrade.release.initramfs import DIGESTS, EXTENSIONS, IMAGE
+from talos.upgrade.release.unpack import (
     OS_RELEASE,
     drop_cache,
     read_layers,
     unpack_release,
     unpack_system,
 )
+from talos.upgrade.state import SLOTS, other_slot
 
 NEW, OLD = ".new", ".old"
 """Endings of a folder while it takes the place of another."""

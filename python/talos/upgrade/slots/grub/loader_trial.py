@@ -2,7 +2,7 @@
 
 Firmware deletes BootNext before it follows it (UEFI specification 2.10, section 3.1.1), so that a GRUB that
 does not start, or hangs, is followed by the old one. That one does not start the slot that is on trial
-(:mod:`talos.disks.install.grub_environment`), which is how the machine notices.
+(:mod:`talos.upgrade.slots.grub.environment`), which is how the machine notices.
 
 Everything that a trial leaves is found by its boot entry, so the entry is the last to go. Other entries, and
 the order of all, are never touched.
@@ -16,15 +16,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from talos.disks.install.boot_entry import BootEntry, format_entry, parse_entry, read_partition
-from talos.disks.install.boot_loader import EFI_PATH
-from talos.disks.install.grub_environment import TRIAL_LOADER
-from talos.disks.install.slots import Slots
-from talos.disks.install.target import Target
-from talos.disks.layout import EFI, place_area
+from talos.system.block.layout import EFI, place_area
+from talos.system.block.target import Target
 from talos.system.efi_variables import EfiVariables
 from talos.system.errors import UserError
 from talos.system.files import replace_durably
+from talos.upgrade.slots.grub.boot import BootPartition
+from talos.upgrade.slots.grub.boot_entry import BootEntry, format_entry, parse_entry, read_partition
+from talos.upgrade.slots.grub.environment import TRIAL_LOADER
+from talos.upgrade.slots.grub.loader import EFI_PATH
 
 FOLDER = "EFI/TALOS"
 """Within EFI. Its name is in no firmware's list of places to look."""
@@ -121,7 +121,7 @@ class BootLoaderTrial:
 
 
 def boot_once(
-    slots: Slots, trial: BootLoaderTrial, slot: str, efi: bytes, report: Callable[[str], None]
+    slots: BootPartition, trial: BootLoaderTrial, slot: str, efi: bytes, report: Callable[[str], None]
 ) -> None:
     """Have a slot, or the default, booted the next time and only then, by this GRUB if it can be tried.
 
@@ -136,7 +136,7 @@ def boot_once(
     slots.boot_once(slot, by_trial_loader=trial.start(efi, report))
 
 
-def end_trial(slots: Slots, trial: BootLoaderTrial, *, has_failed: bool) -> None:
+def end_trial(slots: BootPartition, trial: BootLoaderTrial, *, has_failed: bool) -> None:
     """Remove what a trial that is over has left; ``has_failed`` is whether GRUB's environment still waits."""
     trial.end(has_failed=has_failed)
     if has_failed:

@@ -8,8 +8,8 @@ import struct
 from dataclasses import dataclass
 from uuid import UUID
 
-from talos.disks.install.target import Target
-from talos.disks.layout import ALIGNMENT, Placed
+from talos.system.block.layout import ALIGNMENT, Placed
+from talos.system.block.target import Target
 from talos.system.errors import UserError
 
 _OPTION = struct.Struct("<IH")

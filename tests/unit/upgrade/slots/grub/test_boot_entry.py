@@ -4,12 +4,17 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from tests.unit.disks.install.world import FolderTarget
 
-from talos.disks.install.boot_entry import BootEntry, Partition, format_entry, parse_entry, read_partition
-from talos.disks.layout import EFI, MIB, place_area
+from talos.system.block.layout import EFI, MIB, place_area
 from talos.system.errors import UserError
-
-from .world import FolderTarget
+from talos.upgrade.slots.grub.boot_entry import (
+    BootEntry,
+    Partition,
+    format_entry,
+    parse_entry,
+    read_partition,
+)
 
 FEDORA = bytes.fromhex(
     "01 00 00 00 64 00 46 00 65 00 64 00 6f 00 72 00 61 00 00 00 04 01 2a 00 01 00 00 00 00 08 00 00"

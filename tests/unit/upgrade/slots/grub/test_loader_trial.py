@@ -8,30 +8,30 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.unit.disks.install.world import FolderTarget
 
-from talos.disks.install import boot_loader_trial as module
-from talos.disks.install.boot_entry import parse_entry
-from talos.disks.install.boot_loader import EFI_PATH
-from talos.disks.install.boot_loader_trial import (
+from talos.system.block.layout import MIB
+from talos.system.efi_variables import GLOBAL, EfiVariables
+from talos.upgrade.slots.grub import loader_trial as module
+from talos.upgrade.slots.grub.boot import BootPartition
+from talos.upgrade.slots.grub.boot_entry import parse_entry
+from talos.upgrade.slots.grub.config import Entry, make_config
+from talos.upgrade.slots.grub.environment import (
+    ENVIRONMENT,
+    Environment,
+    make_environment,
+    parse_environment,
+)
+from talos.upgrade.slots.grub.loader import EFI_PATH
+from talos.upgrade.slots.grub.loader_trial import (
     BootLoaderTrial,
     boot_once,
     end_trial,
     has_failed,
     remove_entries,
 )
-from talos.disks.install.grub_config import Entry, make_config
-from talos.disks.install.grub_environment import (
-    ENVIRONMENT,
-    Environment,
-    make_environment,
-    parse_environment,
-)
-from talos.disks.install.slots import Slots
-from talos.disks.layout import MIB
-from talos.system.efi_variables import GLOBAL, EfiVariables
 
 from .test_boot_entry import FEDORA, make_table
-from .world import FolderTarget
 
 OLD, NEW, NEWER = b"MZ old", b"MZ new", b"MZ newer"
 TRIAL = "EFI/TALOS/GRUBX64.EFI"
@@ -217,13 +217,13 @@ def make_power(calls: int) -> Callable[[Callable[..., None]], Callable[..., None
 
 
 @pytest.fixture
-def slots(target: FolderTarget) -> Slots:
+def slots(target: FolderTarget) -> BootPartition:
     """Slots A, the default, and B, of the same disk."""
     root = target.root("BOOT")
     entries = [Entry(slot=slot, version="v1.15.0", arguments=("pti=on",)) for slot in "AB"]
     (root / "grub").mkdir(parents=True)
     (root / "grub/grub.cfg").write_text(make_config(entries, "A"), encoding="ascii")
-    return Slots(target)
+    return BootPartition(target)
 
 
 def boot(target: FolderTarget, firmware: Firmware, *, starts: bool = True) -> str:
@@ -244,7 +244,7 @@ def boot(target: FolderTarget, firmware: Firmware, *, starts: bool = True) -> st
     return environment.next_slot
 
 
-def end(slots: Slots, trial: BootLoaderTrial) -> bool:
+def end(slots: BootPartition, trial: BootLoaderTrial) -> bool:
     """What the next system does; whether the new GRUB has failed."""
     failed = slots.read().environment.waits_for_trial_loader
     end_trial(slots, trial, has_failed=failed)
@@ -253,7 +253,7 @@ def end(slots: Slots, trial: BootLoaderTrial) -> bool:
 
 @pytest.mark.parametrize("starts", [False, True])
 def test_a_slot_is_booted_once_by_the_new_one_or_not_at_all(
-    target: FolderTarget, firmware: Firmware, slots: Slots, starts: bool
+    target: FolderTarget, firmware: Firmware, slots: BootPartition, starts: bool
 ) -> None:
     before, trial = firmware.read(), BootLoaderTrial(target, firmware.variables)
     boot_once(slots, trial, "B", NEW, lambda _: None)
@@ -268,7 +268,7 @@ def test_a_slot_is_booted_once_by_the_new_one_or_not_at_all(
 
 
 def test_what_can_not_be_tried_is_booted_by_the_old_one(
-    target: FolderTarget, slots: Slots, firmware: Firmware, tmp_path: Path
+    target: FolderTarget, slots: BootPartition, firmware: Firmware, tmp_path: Path
 ) -> None:
     trial = BootLoaderTrial(target, EfiVariables(tmp_path / "none"))
     boot_once(slots, trial, "B", NEW, lambda _: None)
@@ -283,7 +283,7 @@ def test_what_can_not_be_tried_is_booted_by_the_old_one(
 def test_a_power_cut_boots_a_slot_and_leaves_nothing(
     target: FolderTarget,
     firmware: Firmware,
-    slots: Slots,
+    slots: BootPartition,
     monkeypatch: pytest.MonkeyPatch,
     point: int,
     earlier: bytes,
@@ -296,7 +296,7 @@ def test_a_power_cut_boots_a_slot_and_leaves_nothing(
     with monkeypatch.context() as patched:
         guard = make_power(point)
         patched.setattr(module, "replace_durably", guard(module.replace_durably))
-        patched.setattr(Slots, "boot_once", guard(Slots.boot_once))
+        patched.setattr(BootPartition, "boot_once", guard(BootPartition.boot_once))
         patched.setattr(EfiVariables, "make", guard(EfiVariables.make))
         patched.setattr(EfiVariables, "delete", guard(EfiVariables.delete))
         with suppress(PowerCutError):

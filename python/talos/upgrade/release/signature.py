@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from talos.system.errors import UserError
-from talos.upgrade.initramfs import KEY_SUFFIX, MAX_KEY, MAX_KEYS
+from talos.upgrade.release.initramfs import KEY_SUFFIX, MAX_KEY, MAX_KEYS
 
 WHERE = "release signature"
 KEYS = Path("/usr/install/release/keys")

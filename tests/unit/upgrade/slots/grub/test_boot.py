@@ -5,15 +5,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.unit.disks.install.world import FolderTarget
 
-from talos.disks.install import slots as module
-from talos.disks.install.grub_config import Entry, make_config, parse_config
-from talos.disks.install.grub_environment import Environment, make_environment, parse_environment
-from talos.disks.install.slots import SlotContent, Slots
-from talos.disks.layout import MIB
+from talos.system.block.layout import MIB
 from talos.system.errors import UserError
-
-from .world import FolderTarget
+from talos.upgrade.slots.grub import boot as module
+from talos.upgrade.slots.grub.boot import BootPartition, SlotContent
+from talos.upgrade.slots.grub.config import Entry, make_config, parse_config
+from talos.upgrade.slots.grub.environment import Environment, make_environment, parse_environment
 
 A = Entry(slot="A", version="v1.15.0", arguments=("pti=on",))
 FILES = {"vmlinuz": b"kernel" * 100, "initramfs": b"0707" * 1000}
@@ -46,14 +45,14 @@ def list_all(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def read_versions(slots: Slots) -> tuple[dict[str, str], str]:
+def read_versions(slots: BootPartition) -> tuple[dict[str, str], str]:
     """Those that can be booted, and the default slot."""
     found = slots.read()
     return {slot: entry.version for slot, entry in found.entries.items()}, found.default
 
 
 def test_a_system_is_written_read_back_booted_once_and_made_the_default(target: FolderTarget) -> None:
-    slots, root, lines = Slots(target), target.root("BOOT"), list[str]()
+    slots, root, lines = BootPartition(target), target.root("BOOT"), list[str]()
     before = list_all(root / "A")
     slots.write(make_content(), lines.append)
     assert lines == ["writing slot B", "reading slot B back"]
@@ -79,14 +78,14 @@ def test_a_system_is_written_read_back_booted_once_and_made_the_default(target: 
 def test_garbage_in_the_environment_is_replaced(target: FolderTarget) -> None:
     path = target.root("BOOT") / "grub/grubenv"
     path.write_bytes(b"\xff" * 77)
-    Slots(target).boot_once("B")
+    BootPartition(target).boot_once("B")
     assert path.stat().st_size == 1024
 
 
 def test_the_default_slot_is_never_written(target: FolderTarget) -> None:
     before = list_all(target.root("BOOT"))
     with pytest.raises(UserError, match="slot A is the default"):
-        Slots(target).write(make_content(slot="A"), lambda _: None)
+        BootPartition(target).write(make_content(slot="A"), lambda _: None)
     assert list_all(target.root("BOOT")) == before
 
 
@@ -95,7 +94,7 @@ def test_a_full_disk_leaves_everything_as_it_was(target: FolderTarget) -> None:
         yield b"begin"
         raise OSError(28, "No space left on device")
 
-    slots = Slots(target)
+    slots = BootPartition(target)
     slots.write(make_content(), lambda _: None)
     before = list_all(target.root("BOOT"))
     content = make_content("v1.17.0")
@@ -108,7 +107,7 @@ def test_a_full_disk_leaves_everything_as_it_was(target: FolderTarget) -> None:
 
 
 def test_a_disk_that_reads_differently_keeps_the_old_slot(target: FolderTarget) -> None:
-    slots = Slots(target)
+    slots = BootPartition(target)
     slots.write(make_content(), lambda _: None)
     before = list_all(target.root("BOOT"))
     content = make_content("v1.17.0")
@@ -145,7 +144,7 @@ def test_a_power_cut_at_any_change_leaves_the_default_bootable(
     for point in range(1, 40):
         left = point
         try:
-            Slots(target).write(make_content(f"v1.16.{point}"), lambda _: None)
+            BootPartition(target).write(make_content(f"v1.16.{point}"), lambda _: None)
         except PowerCutError:
             entries, default = parse_config((root / "grub/grub.cfg").read_text(encoding="ascii"))
             assert default == "A"
@@ -153,7 +152,7 @@ def test_a_power_cut_at_any_change_leaves_the_default_bootable(
             assert list_all(root / "A") == before
         else:
             assert point > 4
-            assert Slots(target).read().entries["B"].version == f"v1.16.{point}"
+            assert BootPartition(target).read().entries["B"].version == f"v1.16.{point}"
             return
     raise AssertionError("it never ends")
 
@@ -161,11 +160,11 @@ def test_a_power_cut_at_any_change_leaves_the_default_bootable(
 def test_a_foreign_config_is_refused(target: FolderTarget) -> None:
     (target.root("BOOT") / "grub/grub.cfg").write_text("hello", encoding="ascii")
     with pytest.raises(UserError, match=r"BOOT/grub/grub\.cfg: is not the installer's"):
-        Slots(target).read()
+        BootPartition(target).read()
 
 
 def test_the_count_of_starts_is_set_back_and_what_is_booted_once_stays(target: FolderTarget) -> None:
-    slots, path = Slots(target), target.root("BOOT") / "grub/grubenv"
+    slots, path = BootPartition(target), target.root("BOOT") / "grub/grubenv"
     assert (slots.read().environment, slots.read().damage) == (Environment(), ""), "there is one slot"
     path.write_bytes(make_environment(Environment(next_slot="B", count=2)))
     inode = path.stat().st_ino
@@ -185,7 +184,7 @@ def test_the_count_of_starts_is_set_back_and_what_is_booted_once_stays(target: F
 def test_a_lost_config_is_written_anew_with_the_slots_that_are_complete(
     target: FolderTarget, left: bytes | None
 ) -> None:
-    slots, path = Slots(target), target.root("BOOT") / "grub/grub.cfg"
+    slots, path = BootPartition(target), target.root("BOOT") / "grub/grub.cfg"
     path.unlink()
     if left is not None:
         path.write_bytes(left)

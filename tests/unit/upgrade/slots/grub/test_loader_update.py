@@ -6,9 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.unit.disks.install.world import BOOT, FolderTarget
 
-from talos.disks.install import boot_loader_update as module
-from talos.disks.install.boot_loader import (
+from talos.system.block.layout import BIOS, MIB, place_area
+from talos.system.errors import UserError
+from talos.upgrade.slots.grub import loader_update as module
+from talos.upgrade.slots.grub.loader import (
     EFI_PATH,
     SECTOR,
     BootImages,
@@ -17,11 +20,7 @@ from talos.disks.install.boot_loader import (
     make_core,
     write_bios,
 )
-from talos.disks.install.boot_loader_update import NEW_NAMES, update_boot_loader
-from talos.disks.layout import BIOS, MIB, place_area
-from talos.system.errors import UserError
-
-from .world import BOOT, FolderTarget
+from talos.upgrade.slots.grub.loader_update import NEW_NAMES, update_boot_loader
 
 PLACE = place_area(BIOS)
 NEW = replace(BOOT, boot=b"\xeb\x63" + b"N" * 510, core=b"n" * 170_151, efi=b"MZ new")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from talos.system.errors import UserError
-from talos.upgrade.initramfs import RELEASE, read_folder
-from talos.upgrade.unpack import read_members, unpack_system
+from talos.upgrade.release.initramfs import RELEASE, read_folder
+from talos.upgrade.release.unpack import read_members, unpack_system
 
 FIELDS = 13
 NAME_SIZE, CONTENT_SIZE = 11, 6

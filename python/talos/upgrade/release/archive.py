@@ -16,7 +16,7 @@ from typing import IO, Any, cast
 
 from talos.system.errors import UserError
 from talos.system.files import hash_file
-from talos.upgrade.manifest import FOLDER, MAX_MANIFEST, ReleaseManifest, format_release
+from talos.upgrade.release.manifest import FOLDER, MAX_MANIFEST, ReleaseManifest, format_release
 
 MANIFEST = "dev.talos.release.manifest"
 """Annotation of the image's manifest: the release's manifest, in base64, since its exact bytes are signed."""

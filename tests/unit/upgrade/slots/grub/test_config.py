@@ -2,8 +2,8 @@
 
 import pytest
 
-from talos.disks.install.grub_config import Entry, make_arguments, make_config, make_start, parse_config
 from talos.system.errors import UserError
+from talos.upgrade.slots.grub.config import Entry, make_arguments, make_config, make_start, parse_config
 
 A = Entry(slot="A", version="v1.15.0", arguments=("pti=on", "console=ttyS0"))
 B = Entry(slot="B", version="v1.16.0", arguments=("pti=on",))

@@ -1,4 +1,4 @@
-"""A release on its way to a machine: made, signed, given a key. Run as ``python3 -m talos.upgrade.release``.
+"""Releases made, signed, given a key; run as ``python3 -m talos.upgrade.release.main``.
 
 The programs ``sign`` and ``keygen`` of the flake are this module under the name of its command.
 """
@@ -14,9 +14,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from talos.system.errors import UserError
 from talos.system.files import hash_file
-from talos.upgrade.archive import REPOSITORY, add_signature, read_annotations, read_archive, write_archive
-from talos.upgrade.features import list_features
-from talos.upgrade.manifest import (
+from talos.upgrade.release.archive import (
+    REPOSITORY,
+    add_signature,
+    read_annotations,
+    read_archive,
+    write_archive,
+)
+from talos.upgrade.release.features import list_features
+from talos.upgrade.release.manifest import (
     COMMIT_TIME,
     ReleaseFile,
     ReleaseManifest,
@@ -24,7 +30,7 @@ from talos.upgrade.manifest import (
     find_oldest,
     parse_release,
 )
-from talos.upgrade.signature import format_private, format_public, load_private, sign, verify
+from talos.upgrade.release.signature import format_private, format_public, load_private, sign, verify
 
 ARCHITECTURE = "amd64"
 COMMANDS = ("sign", "keygen")

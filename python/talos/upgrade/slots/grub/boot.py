@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from talos.disks.install.grub_config import INITRAMFS, KERNEL, PATH, Entry, make_config, parse_config
-from talos.disks.install.grub_environment import (
+from talos.system.block.layout import BOOT, place_area
+from talos.system.block.target import Target
+from talos.system.errors import UserError
+from talos.system.files import flush_folder, hash_file, replace_durably
+from talos.system.kernel import exchange
+from talos.upgrade.slots.grub.config import INITRAMFS, KERNEL, PATH, Entry, make_config, parse_config
+from talos.upgrade.slots.grub.environment import (
     ENVIRONMENT,
     Environment,
     make_environment,
     parse_environment,
 )
-from talos.disks.install.target import Target
-from talos.disks.layout import BOOT, place_area
-from talos.system.errors import UserError
-from talos.system.files import flush_folder, hash_file, replace_durably
-from talos.system.kernel import exchange
 
 NEW, OLD = ".new", ".old"
 """Endings of a slot's folder while another takes its place."""
@@ -54,7 +54,7 @@ class BootState:
     damage: str
 
 
-class Slots:
+class BootPartition:
     """The slots of a system disk. All methods block; UserError, OSError."""
 
     def __init__(self, target: Target) -> None:
