@@ -6,11 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from talos.system.proc.cmdline import HIDDEN, hide_secrets
+
 DEVICE = "/dev/kmsg"
 RECORD_SIZE = 8192
 """Bytes that the kernel's longest record takes, in linux/printk.h."""
 LINE_SIZE = 976
 """Bytes of a line that we write: LOG_LINE_MAX less room for the kernel's own prefix."""
+
+CMDLINE = "ommand line: "
+"""In the two lines of each boot with what the kernel was started with: in arch/x86/kernel/setup.c and init/main.c."""
+MIN_CUT = LINE_SIZE - 64
+"""Bytes of such a line that the kernel may have cut, less the longest prefix."""
 
 FACILITIES = (
     "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news",
@@ -42,13 +49,24 @@ def parse_record(record: bytes) -> KernelMessage | None:
         return None
     text = rest.split(b"\n", 1)[0]  # lines after the first are key-value pairs for udev
     facility = number >> 3
+    shown = unescape(text).decode(errors="replace")
     return KernelMessage(
         priority=PRIORITIES[number & 7],
         facility=FACILITIES[facility] if facility < len(FACILITIES) else str(facility),
         sequence=sequence,
         seconds=microseconds / 1e6,
-        text=unescape(text).decode(errors="replace"),
+        text=hide_cmdline(shown) if CMDLINE in shown else shown,
     )
+
+
+def hide_cmdline(text: str) -> str:
+    """The kernel's line with its command line, without secrets: everybody who may read the log sees it.
+
+    The end of a line that was cut may be a secret that is not recognized.
+    """
+    if len(text.encode()) >= MIN_CUT:
+        text = f"{text.rpartition(' ')[0]} {HIDDEN}"
+    return hide_secrets(text)
 
 
 def unescape(text: bytes) -> bytes:
