@@ -17,13 +17,14 @@ MIB = 1024 * 1024
 class Limits:
     """What a group is granted. Memory in bytes, 0 for unset.
 
-    ``minimum`` is never reclaimed, ``low`` is spared while others can give, ``maximum`` is
-    the end. ``millicores`` set its share when processors are short. Only with ``swap`` may
-    its memory be swapped out.
+    ``minimum`` is never reclaimed, ``low`` is spared while others can give, above ``high`` processes are
+    slowed down (version 2), ``maximum`` is the end. ``millicores`` set its share when processors are short.
+    Only with ``swap`` may its memory be swapped out.
     """
 
     minimum: int = 0
     low: int = 0
+    high: int = 0
     maximum: int = 0
     millicores: int = 0
     swap: bool = False
@@ -31,9 +32,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What the processes of a group use: memory in bytes, processor time in ns."""
+    """What the processes of a group use: memory in bytes, processor time in ns.
+
+    ``anonymous`` is the memory that is no file's, which only its owner can give back; counted on version 2.
+    """
 
     memory: int = 0
+    anonymous: int = 0
     cpu: int = 0
 
 
@@ -54,6 +59,10 @@ class Groups(Protocol):
 
     def read_usage(self, path: str) -> Usage:
         """What a group uses; zeros for what the kernel doesn't count or a group that isn't there."""
+        ...
+
+    def count_high(self, path: str) -> int:
+        """How often a group has used more than its ``high``; 0 where the kernel has no such bound."""
         ...
 
 
@@ -113,6 +122,7 @@ class UnifiedGroups(Groups):
         for file, value in (
             ("memory.min", limits.minimum),
             ("memory.low", limits.low),
+            ("memory.high", limits.high),
             ("memory.max", limits.maximum),
             ("cpu.weight", make_weight(limits.millicores)),
         ):
@@ -146,11 +156,16 @@ class UnifiedGroups(Groups):
     @override
     def read_usage(self, path: str) -> Usage:
         """What a group uses."""
-        times = dict(line.split(maxsplit=1) for line in _read(self._root / path / "cpu.stat").splitlines())
+        times = _read_counters(self._root / path / "cpu.stat")
         return Usage(
             memory=int(_read(self._root / path / "memory.current") or 0),
-            cpu=int(times.get("usage_usec", 0)) * 1000,
+            anonymous=_read_counters(self._root / path / "memory.stat").get("anon", 0),
+            cpu=times.get("usage_usec", 0) * 1000,
         )
+
+    @override
+    def count_high(self, path: str) -> int:
+        return _read_counters(self._root / path / "memory.events").get("high", 0)
 
 
 class SplitGroups(Groups):
@@ -199,6 +214,10 @@ class SplitGroups(Groups):
             cpu=int(_read(cpu / "cpuacct.usage") or 0) if cpu else 0,
         )
 
+    @override
+    def count_high(self, path: str) -> int:
+        return 0
+
 
 class NoGroups:
     """Where no cgroup filesystem is mounted."""
@@ -217,12 +236,23 @@ class NoGroups:
         del path
         return Usage()
 
+    def count_high(self, path: str) -> int:
+        """Nothing is bounded."""
+        del path
+        return 0
+
 
 def _read(file: Path) -> str:
     try:
         return file.read_text(encoding="ascii")
     except OSError:
         return ""
+
+
+def _read_counters(file: Path) -> dict[str, int]:
+    """Lines of a name and a number; empty without the file."""
+    pairs = (line.split() for line in _read(file).splitlines())
+    return {name: int(number) for name, number in pairs}
 
 
 def _read_pids(group: Path) -> Sequence[int]:

@@ -15,7 +15,7 @@ LINE_SIZE = 976
 """Bytes of a line that we write: LOG_LINE_MAX less room for the kernel's own prefix."""
 
 CMDLINE = "ommand line: "
-"""In the two lines of each boot with what the kernel was started with: in arch/x86/kernel/setup.c and init/main.c."""
+"""In the two lines of a boot with what the kernel was started with: arch/x86/kernel/setup.c, init/main.c."""
 MIN_CUT = LINE_SIZE - 64
 """Bytes of such a line that the kernel may have cut, less the longest prefix."""
 

@@ -36,6 +36,21 @@ def test_unified_groups(tmp_path: Path) -> None:
     assert (tmp_path / "init/cgroup.procs").read_text() == str(os.getpid())
 
 
+def test_memory_above_its_bound(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.controllers").write_text("memory\n")
+    (tmp_path / "cgroup.subtree_control").write_text("memory\n")
+    (tmp_path / "init").mkdir()
+    (tmp_path / "init/memory.high").write_text("max")
+    groups = find_groups(tmp_path)
+    groups.create("init", Limits(high=MIB))
+    assert (tmp_path / "init/memory.high").read_text() == str(MIB)
+    assert groups.count_high("init") == 0
+    (tmp_path / "init/memory.events").write_text("low 0\nhigh 17\nmax 0\n")
+    (tmp_path / "init/memory.stat").write_text("anon 4096\nfile 8192\n")
+    assert groups.count_high("init") == 17
+    assert groups.read_usage("init").anonymous == 4096
+
+
 def test_split_groups(tmp_path: Path) -> None:
     for name in ("memory", "cpuset"):
         (tmp_path / name).mkdir()

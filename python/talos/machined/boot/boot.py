@@ -3,6 +3,7 @@
 import importlib
 import signal
 from contextlib import suppress
+from dataclasses import replace
 
 import trio
 
@@ -14,6 +15,7 @@ from talos.machined.boot.phases.boot import make_boot
 from talos.machined.boot.phases.initialize import make_initialize
 from talos.machined.boot.power import finish
 from talos.machined.boot.sequence import SequenceReplacedError, TaskFailedError
+from talos.machined.controllers.runtime.own_memory import OWN_GROUP, OWN_MEMORY
 from talos.machined.node import resources
 from talos.machined.services.daemons import make_directories, make_state_directory
 from talos.machined.services.runner import make_directory
@@ -27,19 +29,13 @@ from talos.resource.builtin import register_builtin
 from talos.resource.controller.runtime import LOGGER as CONTROLLER_LOGGER
 from talos.resource.remote.service import make_state_service
 from talos.rpc.server import serve
-from talos.system.cgroups import MIB, Limits
+from talos.system.cgroups import Limits
 from talos.system.errors import UserError
 from talos.system.logging import collect_library_logs
 from talos.system.power import PowerAction
 from talos.upgrade.release.initramfs import EXTENSIONS, LAYERS, SHOWN
 from talos.upgrade.state import Phase
 
-OWN_GROUP = "init"
-"""The control group of PID 1, and of its children until they join another."""
-OWN_MEMORY = 1024 * MIB
-"""Bytes of memory of that group on a container, ten times what it needs: the node is restarted when PID 1
-grows without end, before the rest of the host runs short. A machine's PID 1 is never ended by its kernel.
-"""
 INSTALL_MODULE = "talos.machined.boot.phases.install"
 """Loaded only where something may be installed."""
 FAILURE_DELAY = 10.0
@@ -84,8 +80,9 @@ def make_groups(machine: Machine) -> None:
     groups = machine.ports.groups
     try:
         groups.leave_root(OWN_GROUP)
-        if not machine.platform.has_kernel:
-            groups.create(OWN_GROUP, Limits(maximum=OWN_MEMORY, swap=True))
+        # A machine's kernel never ends PID 1: at a maximum it would only stop.
+        own = Limits(high=OWN_MEMORY) if machine.platform.has_kernel else Limits(maximum=OWN_MEMORY)
+        groups.create(OWN_GROUP, replace(own, swap=True))
         for path, granted in GROUPS.items():
             groups.create(path, granted)
         for spec in SERVICES:
