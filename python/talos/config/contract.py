@@ -45,6 +45,9 @@ KUBERNETES_VERSION = "1.37.0-rc.1"
 KUBERNETES_MINORS = ((1, 32), (1, 37))
 """The oldest and the newest that nodes run: six, as upstream, up to the one that was tried."""
 
+CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
+"""Label of control plane nodes, and key of the taint that keeps other pods from them."""
+
 KUBELET_IMAGE = "ghcr.io/siderolabs/kubelet"
 KUBE_API_SERVER_IMAGE = "registry.k8s.io/kube-apiserver"
 KUBE_CONTROLLER_MANAGER_IMAGE = "registry.k8s.io/kube-controller-manager"

@@ -6,10 +6,17 @@ from typing import Any
 
 from talos.api.definitions.k8s_pb2 import (
     APIServerConfigSpec,
+    ArgValues,
     ControllerManagerConfigSpec,
     ExtraVolume,
     Resources,
     SchedulerConfigSpec,
+)
+from talos.config.arguments import (
+    AUTHORIZATION_MODE,
+    AUTHORIZATION_WEBHOOK,
+    Arguments,
+    merge_arguments,
 )
 from talos.config.static_pods import API_SERVER, CONFIGS, CONTROLLER_MANAGER, SCHEDULER, SECRETS, UIDS
 
@@ -20,8 +27,6 @@ _REQUESTS: Mapping[str, Mapping[str, str]] = {
     CONTROLLER_MANAGER: {"cpu": "50m", "memory": "256Mi"},
     SCHEDULER: {"cpu": "10m", "memory": "64Mi"},
 }
-
-type Arguments = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +50,15 @@ class Program:
     """Annotations that change, and so restart the pod, with the files that it reads."""
 
 
-def make_arguments(defaults: Mapping[str, str | Sequence[str]], extra: Arguments) -> dict[str, Sequence[str]]:
-    """Defaults as lists, replaced by what the user gives."""
+def make_arguments(
+    program: str, defaults: Mapping[str, str | Sequence[str]], extra: Mapping[str, ArgValues]
+) -> dict[str, Sequence[str]]:
+    """Defaults with what the user gives.
+
+    UserError: an argument that is the system's alone.
+    """
     ours = {name: [value] if isinstance(value, str) else value for name, value in defaults.items()}
-    return {**ours, **extra}
+    return merge_arguments(program, ours, {name: list(found.values) for name, found in extra.items()})
 
 
 def make_api_server(
@@ -58,7 +68,7 @@ def make_api_server(
     secrets, configs = f"{SECRETS}/{API_SERVER}", f"{CONFIGS}/{API_SERVER}"
     defaults: dict[str, str | Sequence[str]] = {
         "admission-control-config-file": f"{configs}/admission-control-config.yaml",
-        "advertise-address": spec.advertised_address,
+        **({"advertise-address": spec.advertised_address} if spec.advertised_address else {}),
         "allow-privileged": "true",
         "audit-log-maxage": "30",
         "audit-log-maxbackup": "10",
@@ -101,11 +111,14 @@ def make_api_server(
         defaults["authentication-config"] = f"{configs}/authentication-config.yaml"
     else:
         defaults["anonymous-auth"] = "false"
+    if any(name.startswith((AUTHORIZATION_MODE, AUTHORIZATION_WEBHOOK)) for name in spec.extra_args):
+        del defaults["authorization-config"]
+        defaults[AUTHORIZATION_MODE] = "Node,RBAC"
     return make_pod(
         Program(
             name=API_SERVER,
             image=spec.image,
-            arguments=make_arguments(defaults, _lists(spec.extra_args)),
+            arguments=make_arguments(API_SERVER, defaults, spec.extra_args),
             port=spec.local_port,
             paths={"startupProbe": "/livez", "livenessProbe": "/livez", "readinessProbe": "/readyz"},
             mounts={"secrets": secrets, "config": configs, "audit": AUDIT_LOGS},
@@ -156,7 +169,7 @@ def make_controller_manager(spec: ControllerManagerConfigSpec, versions: Mapping
         Program(
             name=CONTROLLER_MANAGER,
             image=spec.image,
-            arguments=make_arguments(defaults, _lists(spec.extra_args)),
+            arguments=make_arguments(CONTROLLER_MANAGER, defaults, spec.extra_args),
             port=CONTROLLER_MANAGER_PORT,
             paths={"startupProbe": "/healthz", "livenessProbe": "/healthz"},
             mounts={"secrets": secrets},
@@ -185,7 +198,7 @@ def make_scheduler(spec: SchedulerConfigSpec, versions: Mapping[str, str]) -> di
         Program(
             name=SCHEDULER,
             image=spec.image,
-            arguments=make_arguments(defaults, _lists(spec.extra_args)),
+            arguments=make_arguments(SCHEDULER, defaults, spec.extra_args),
             port=SCHEDULER_PORT,
             paths={"startupProbe": "/healthz", "livenessProbe": "/healthz"},
             mounts={"secrets": secrets, "config": configs},
@@ -272,7 +285,3 @@ def make_probe(name: str, path: str, port: int) -> dict[str, Any]:
             return {**probe, "periodSeconds": 1, "failureThreshold": 3}
         case _:
             return {**probe, "periodSeconds": 10, "failureThreshold": 8}
-
-
-def _lists(arguments: Mapping[str, Any]) -> dict[str, list[str]]:
-    return {name: list(found.values) for name, found in arguments.items()}

@@ -51,7 +51,7 @@ taints: {node-role.kubernetes.io/control-plane: NoSchedule, dedicated: "db:NoExe
 ---
 apiVersion: v1alpha1
 kind: KubeletConfig
-config: {maxPods: 42, authentication: {webhook: {cacheTTL: 1m}}}
+config: {maxPods: 42, memorySwap: {swapBehavior: NoSwap}}
 """
 
 
@@ -121,7 +121,7 @@ def test_the_kubelet_gets_whole_numbers_and_the_users_fields() -> None:
     found = to_plain(make_configuration(spec, is_container=True, is_control_plane=False))
     assert (found["maxPods"], found["port"]) == (42, 10250)
     assert isinstance(found["port"], int)
-    assert found["authentication"]["webhook"] == {"enabled": True, "cacheTTL": "1m"}
+    assert found["memorySwap"] == {"swapBehavior": "NoSwap"}
     assert found["authentication"]["anonymous"] == {"enabled": False}
     assert found["staticPodURL"] == "http://127.0.0.1:1234"
     assert found["clusterDNS"] == ["10.96.0.10"]

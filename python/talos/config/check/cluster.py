@@ -5,16 +5,19 @@ from ipaddress import ip_network
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from talos.config.arguments import PROXY
+from talos.config.check.arguments import check_arguments
 from talos.config.check.forms import check_endpoint, is_dns_name, is_subnet_or_address
 from talos.config.check.note import Note
 from talos.config.check.subnets import NODE_MASKS, check_subnets
 from talos.config.documents.v1alpha1.cluster import ClusterConfig
 from talos.config.documents.v1alpha1.cluster_network import ClusterNetworkConfig
-from talos.config.documents.v1alpha1.control_plane import APIServerConfig
+from talos.config.documents.v1alpha1.control_plane import APIServerConfig, ProxyConfig
 from talos.config.documents.v1alpha1.discovery import ClusterDiscoveryConfig
 from talos.config.documents.v1alpha1.etcd import EtcdConfig
 from talos.config.documents.v1alpha1.main import V1Alpha1Config
 from talos.config.model import Config
+from talos.config.static_pods import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
 
 _RESOURCES = ("cpu", "memory")
 _AUTHORIZERS = ("Node", "RBAC", "Webhook")
@@ -43,12 +46,16 @@ def check_cluster(config: Config, main: V1Alpha1Config) -> Iterator[Note]:
     yield from _check_manifests(cluster, at.below("inlineManifests"))
     yield from _check_discovery(cluster, cluster.discovery, at.below("discovery.registries.service"))
     yield from _check_api_server(cluster.api_server, at.below("apiServer"))
-    for key, component in (
-        ("apiServer", cluster.api_server),
-        ("controllerManager", cluster.controller_manager),
-        ("scheduler", cluster.scheduler),
+    for key, program, component in (
+        ("apiServer", API_SERVER, cluster.api_server),
+        ("controllerManager", CONTROLLER_MANAGER, cluster.controller_manager),
+        ("scheduler", SCHEDULER, cluster.scheduler),
+        ("proxy", PROXY, cluster.proxy),
     ):
-        if component and component.resources:
+        if component is None:
+            continue
+        yield from check_arguments(program, component.extra_args, at.below(f"{key}.extraArgs"))
+        if not isinstance(component, ProxyConfig) and component.resources:
             resources = component.resources
             place = at.below(f"{key}.resources")
             yield from check_resources({"requests": resources.requests, "limits": resources.limits}, place)

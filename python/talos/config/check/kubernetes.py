@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from talos.config.arguments import KUBELET, PROXY
+from talos.config.check.arguments import check_arguments, check_kubelet_fields
 from talos.config.check.cluster import check_resources
 from talos.config.check.forms import (
     check_annotations,
@@ -39,13 +41,21 @@ from talos.config.documents.kubernetes.service_account import KubeServiceAccount
 from talos.config.documents.kubernetes.static_pod import KubeStaticPodConfig
 from talos.config.documents.kubernetes.talos_api_access import KubeTalosAPIAccessConfig
 from talos.config.schema import Document
-from talos.config.static_pods import UIDS
+from talos.config.static_pods import API_SERVER, CONTROLLER_MANAGER, SCHEDULER, UIDS
 
-_API_SERVER_OWN_ARGUMENTS = {
+_API_SERVER_DOCUMENTS = {
     "anonymous-auth": "KubeAuthenticationConfig",
     "authentication-config": "KubeAuthenticationConfig",
+    "oidc-": "KubeAuthenticationConfig",
     "authorization-config": "KubeAuthorizerConfig",
     "authorization-mode": "KubeAuthorizerConfig",
+    "authorization-webhook-": "KubeAuthorizerConfig",
+}
+"""Beginnings of arguments whose place is a document."""
+_PROGRAMS = {
+    "KubeControllerManagerConfig": CONTROLLER_MANAGER,
+    "KubeProxyConfig": PROXY,
+    "KubeSchedulerConfig": SCHEDULER,
 }
 _PROXY_MODES = ("iptables", "ipvs", "nftables")
 
@@ -58,11 +68,12 @@ def _api_server(document: KubeAPIServerConfig) -> Iterator[Note]:
     at = Note.at(document)
     yield from _image(document, at)
     for name in document.extra_args or {}:
-        newer = _API_SERVER_OWN_ARGUMENTS.get(name)
-        if name.startswith("oidc-"):
-            newer = "KubeAuthenticationConfig"
+        newer = next((kind for prefix, kind in _API_SERVER_DOCUMENTS.items() if name.startswith(prefix)), "")
         if newer:
-            yield at.below(f"extraArgs[{name}]").find("is not allowed", hint=f"use {newer}")
+            message = f'kube-apiserver extra argument "{name}" is not allowed'
+            yield at.below(f"extraArgs[{name}]").find(message, hint=f"use {newer}")
+    others = {name for name in document.extra_args or {} if not name.startswith(tuple(_API_SERVER_DOCUMENTS))}
+    yield from check_arguments(API_SERVER, dict.fromkeys(sorted(others)), at.below("extraArgs"))
     yield from check_resources(document.resources, at.below("resources"))
 
 
@@ -75,11 +86,15 @@ def _component(
     if isinstance(document, KubeProxyConfig) and document.mode and document.mode not in _PROXY_MODES:
         hint = f"one of: {', '.join(_PROXY_MODES)}"
         yield at.below("mode").find(f'"{document.mode}" is not allowed', hint=hint)
+    yield from check_arguments(_PROGRAMS[document.kind], document.extra_args, at.below("extraArgs"))
     yield from check_resources(document.resources, at.below("resources"))
 
 
 def _kubelet(document: KubeletConfig) -> Iterator[Note]:
-    yield from _image(document, Note.at(document))
+    at = Note.at(document)
+    yield from _image(document, at)
+    yield from check_arguments(KUBELET, document.extra_args, at.below("extraArgs"))
+    yield from check_kubelet_fields(document.config, at.below("config"))
 
 
 def _flannel(document: KubeFlannelCNIConfig) -> Iterator[Note]:

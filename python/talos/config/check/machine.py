@@ -1,8 +1,11 @@
 """Checks of the main document's ``machine``."""
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from talos.api.metadata import ROLES
+from talos.config.arguments import KUBELET
+from talos.config.check.arguments import check_arguments, check_kubelet_fields
 from talos.config.check.containers import check_runtime_spec
 from talos.config.check.devices import check_devices
 from talos.config.check.forms import (
@@ -20,13 +23,12 @@ from talos.config.documents.v1alpha1.install import InstallConfig
 from talos.config.documents.v1alpha1.kubelet import KubeletConfig
 from talos.config.documents.v1alpha1.machine import MachineConfig
 from talos.config.documents.v1alpha1.main import V1Alpha1Config
+from talos.config.effective.machine import CUSTOMIZATION_FILE
 from talos.config.model import OTHER_WORKERS, Config
 
+MANIFESTS = "/etc/kubernetes/manifests"
+"""Where the kubelet of other systems looks for pods."""
 _MIN_KUBESPAN_MTU = 1280  # RFC 8200: what IPv6 needs
-_KUBELET_OWN_FIELDS = (
-    "apiVersion", "authentication", "authorization", "cgroupRoot", "kind", "port", "protectKernelDefaults",
-    "readOnlyPort", "resolvConf", "rotateCertificates", "staticPodPath", "systemCgroups",
-)  # fmt: skip
 
 
 def check_machine(config: Config, main: V1Alpha1Config, *, installs: bool) -> Iterator[Note]:
@@ -70,6 +72,7 @@ def find_deprecated(main: V1Alpha1Config) -> Iterator[Note]:
         yield at.below("type").find("is taken for worker", hint="write worker")
     if machine.files:
         yield at.below("files").find("is deprecated", hint="use EtcFileConfig or CRICustomizationConfig")
+    yield from _find_unwritten(machine, at.below("files"))
     if machine.base_runtime_spec_overrides:
         yield at.below("baseRuntimeSpecOverrides").find("is deprecated", hint="use CRIBaseRuntimeSpecConfig")
     if machine.install and machine.install.extensions:
@@ -78,6 +81,19 @@ def find_deprecated(main: V1Alpha1Config) -> Iterator[Note]:
     for index, device in enumerate(interfaces):
         if device.cidr:
             yield at.below(f"network.interfaces[{index}].cidr").find("is deprecated", hint="use addresses")
+
+
+def _find_unwritten(machine: MachineConfig, at: Note) -> Iterator[Note]:
+    for index, file in enumerate(machine.files or ()):
+        place = at.below(f"[{index}].path")
+        folder = str(PurePosixPath(file.path).parent)
+        if folder == MANIFESTS:
+            yield place.find("the kubelet does not read this folder", hint="use KubeStaticPodConfig")
+        elif file.path == CUSTOMIZATION_FILE or file.path.startswith("/var/"):
+            continue
+        elif file.op == "create":
+            message = f'create operation not allowed outside of /var: "{file.path}"'
+            yield place.find(message, hint="choose a path below /var")
 
 
 def _check_authorities(config: Config, machine: MachineConfig, at: Note) -> Iterator[Note]:
@@ -143,9 +159,8 @@ def _check_kubelet(kubelet: KubeletConfig | None, at: Note) -> Iterator[Note]:
     for index, text in enumerate((kubelet.node_ip and kubelet.node_ip.valid_subnets) or ()):
         if not is_subnet_or_address(text.removeprefix("!")):
             yield at.below(f"nodeIP.validSubnets[{index}]").find(f'"{text}" is no prefix')
-    for key in kubelet.extra_config or {}:
-        if key in _KUBELET_OWN_FIELDS:
-            yield at.below(f"extraConfig.{key}").find("is set by the system", hint="leave it out")
+    yield from check_arguments(KUBELET, kubelet.extra_args, at.below("extraArgs"))
+    yield from check_kubelet_fields(kubelet.extra_config, at.below("extraConfig"))
 
 
 def _check_encryption(encryption: EncryptionConfig | None, at: Note) -> Iterator[Note]:

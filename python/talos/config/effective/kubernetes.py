@@ -4,7 +4,7 @@ As in :mod:`talos.config.effective.machine`, a document takes precedence over th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ from talos.config.documents.kubernetes.authentication import KubeAuthenticationC
 from talos.config.documents.kubernetes.authorizer import KubeAuthorizerConfig
 from talos.config.documents.kubernetes.controller_manager import KubeControllerManagerConfig
 from talos.config.documents.kubernetes.core_dns import KubeCoreDNSConfig
+from talos.config.documents.kubernetes.credential_provider import KubeCredentialProviderConfig
 from talos.config.documents.kubernetes.external_manifest import KubeExternalManifestConfig
 from talos.config.documents.kubernetes.flannel_cni import KubeFlannelCNIConfig
 from talos.config.documents.kubernetes.inline_manifest import KubeInlineManifestConfig
@@ -96,14 +97,19 @@ def scheduler(config: Config) -> Component:
 
 
 def proxy(config: Config) -> Component:
-    """kube-proxy, as it runs on every node; ``config`` is what differs from the defaults."""
+    """kube-proxy, as it runs on every node.
+
+    ``config`` is what differs from the defaults. Without the document there is none: kube-proxy ignores
+    arguments beside a file, and arguments are all that the main document has.
+    """
     document, main = config.find(KubeProxyConfig), _cluster(config).proxy
     enabled = document.enabled is not False if document else not (main and main.disabled)
     mode = (document.mode if document else main.mode if main else "") or "nftables"
-    own = document.config if document else NOTHING
-    return _component(
-        contract.KUBE_PROXY_IMAGE, document, main, enabled=enabled, config={"mode": mode, **own}
-    )
+    if document is not None:
+        own = {"mode": mode, **document.config}
+        return _component(contract.KUBE_PROXY_IMAGE, document, main, enabled=enabled, config=own)
+    found = _component(contract.KUBE_PROXY_IMAGE, None, main, enabled=enabled)
+    return replace(found, extra_args={"proxy-mode": (mode,), **found.extra_args})
 
 
 def core_dns(config: Config) -> Component:
@@ -211,6 +217,19 @@ def extra_manifests(config: Config) -> list[ExtraManifest]:
     texts |= {one.name: one.manifest for one in config.find_all(KubeInlineManifestConfig)}
     found += [ExtraManifest(name=name, priority="99", text=text) for name, text in texts.items()]
     return list({(one.priority, one.name): one for one in found}.values())
+
+
+def credential_providers(config: Config) -> Unstructured:
+    """The kubelet's CredentialProviderConfig; empty when there is none."""
+    document, main = config.find(KubeCredentialProviderConfig), _machine(config).kubelet
+    chosen = document.configuration if document else main.credential_provider_config if main else None
+    return chosen or NOTHING
+
+
+def has_cloud_provider(config: Config) -> bool:
+    """Whether a controller of a cloud initializes the nodes, and sets their addresses and provider ids."""
+    provider = _cluster(config).external_cloud_provider
+    return bool(provider and provider.enabled)
 
 
 def node_ip_subnets(config: Config) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from talos.config.contract import (
     API_SERVER_PORT,
+    CONTROL_PLANE_LABEL,
     DISCOVERY_ENDPOINT,
     DNS_DOMAIN,
     POD_SUBNET,
@@ -19,6 +20,8 @@ from talos.config.contract import (
 from talos.config.documents.certificate import CertificateAndKey, PEMEncodedCertificateAndKey
 from talos.config.documents.cluster.discovery_identity import DiscoveryIdentityConfig
 from talos.config.documents.cluster.discovery_service import DiscoveryServiceConfig
+from talos.config.documents.cri.base_runtime_spec import CRIBaseRuntimeSpecConfig
+from talos.config.documents.cri.customization import CRICustomizationConfig
 from talos.config.documents.kubernetes.aggregator_ca import KubeAggregatorCAConfig
 from talos.config.documents.kubernetes.api_server import KubeAPIServerConfig
 from talos.config.documents.kubernetes.api_server_ca import KubeAPIServerCAConfig
@@ -41,10 +44,10 @@ from talos.config.documents.runtime.watchdog_timer import WatchdogTimerConfig
 from talos.config.documents.v1alpha1 import features
 from talos.config.documents.v1alpha1.cluster import ClusterConfig
 from talos.config.documents.v1alpha1.etcd import EtcdConfig
-from talos.config.documents.v1alpha1.machine import MachineConfig
+from talos.config.documents.v1alpha1.machine import MachineConfig, MachineFile
 from talos.config.documents.v1alpha1.network import NetworkConfig
 from talos.config.model import Config
-from talos.config.values import Address, Url
+from talos.config.values import NOTHING, Address, Unstructured, Url
 from talos.pki.certificate import PemPair
 
 _NO_MACHINE = MachineConfig()
@@ -370,21 +373,58 @@ def _has_cluster(config: Config) -> bool:
 
 
 def node_labels(config: Config) -> Mapping[str, str]:
-    """Labels of the Kubernetes node."""
+    """Labels of the Kubernetes node; the main document leaves a control plane's own to the system."""
     document = config.find(KubeNodeConfig)
-    return {**(_machine(config).node_labels or {}), **((document and document.labels) or {})}
+    if document is not None:
+        return document.labels or {}
+    own = {CONTROL_PLANE_LABEL: ""} if config.machine_type.is_control_plane else {}
+    return {**own, **(_machine(config).node_labels or {})}
 
 
 def node_taints(config: Config) -> Mapping[str, str]:
-    """Taints of the Kubernetes node."""
+    """Taints of the Kubernetes node; the main document leaves a control plane's own to the system."""
     document = config.find(KubeNodeConfig)
-    return {**(_machine(config).node_taints or {}), **((document and document.taints) or {})}
+    if document is not None:
+        return document.taints or {}
+    tainted = config.machine_type.is_control_plane and not _schedules_on_control_planes(config)
+    own = {CONTROL_PLANE_LABEL: "NoSchedule"} if tainted else {}
+    return {**own, **(_machine(config).node_taints or {})}
+
+
+def _schedules_on_control_planes(config: Config) -> bool:
+    cluster = _cluster(config)
+    newer = cluster.allow_scheduling_on_control_planes
+    return bool(cluster.allow_scheduling_on_masters if newer is None else newer)
 
 
 def node_annotations(config: Config) -> Mapping[str, str]:
     """Annotations of the Kubernetes node."""
     document = config.find(KubeNodeConfig)
-    return {**(_machine(config).node_annotations or {}), **((document and document.annotations) or {})}
+    return (document.annotations if document else _machine(config).node_annotations) or {}
+
+
+CUSTOMIZATION_FILE, CUSTOMIZATION = "/etc/cri/conf.d/20-customization.part", "customization"
+"""A file of the main document that is none: a part of containerd's configuration, and its name."""
+
+
+def files(config: Config) -> tuple[MachineFile, ...]:
+    """Files to write at each boot."""
+    return tuple(file for file in _machine(config).files or () if file.path != CUSTOMIZATION_FILE)
+
+
+def cri_customizations(config: Config) -> Mapping[str, str]:
+    """Parts of containerd's configuration by name; a document's goes before the main one's."""
+    contents = [file.content for file in _machine(config).files or () if file.path == CUSTOMIZATION_FILE]
+    older = {CUSTOMIZATION: contents[-1]} if contents else {}
+    documents = config.find_all(CRICustomizationConfig)
+    return {**older, **{document.name: document.content or "" for document in documents}}
+
+
+def runtime_spec_overrides(config: Config) -> Unstructured:
+    """Changes to the OCI runtime spec that every container starts from."""
+    document = config.find(CRIBaseRuntimeSpecConfig)
+    chosen = document.overrides if document else _machine(config).base_runtime_spec_overrides
+    return chosen or NOTHING
 
 
 def _machine(config: Config) -> MachineConfig:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from talos.config import contract as current
+from talos.config.contract import CONTROL_PLANE_LABEL
 from talos.config.documents.certificate import CertificateAndKey
 from talos.config.documents.kubernetes.admission_control import KubeAdmissionControlConfig
 from talos.config.documents.kubernetes.aggregator_ca import KubeAggregatorCAConfig
@@ -34,7 +35,6 @@ from talos.config.secrets.bundle import SecretsBundle
 from talos.config.values import Prefix, Unstructured, Url
 from talos.pki.certificate import PemPair
 
-CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
 NO_LOAD_BALANCER_LABEL = "node.kubernetes.io/exclude-from-external-load-balancers"
 
 POD_SECURITY: Unstructured = {

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 
 from talos.api.definitions.k8s_pb2 import (
     BootstrapManifestsConfigSpec,
@@ -9,6 +10,7 @@ from talos.api.definitions.k8s_pb2 import (
     SingleManifest,
 )
 from talos.config import contract
+from talos.config.arguments import PROXY, merge_arguments
 from talos.config.effective import kubernetes
 from talos.config.effective import machine as effective
 from talos.config.model import Config
@@ -46,9 +48,9 @@ def make_bootstrap_config(config: Config) -> BootstrapManifestsConfigSpec:
         pod_cid_rs=effective.pod_subnets(config),
         proxy_enabled=proxy.enabled,
         proxy_image=proxy.image,
-        proxy_args=kubernetes.format_arguments(proxy.extra_args),
+        proxy_args=kubernetes.format_arguments(make_proxy_arguments(proxy, effective.pod_subnets(config))),
         proxy_config=proxy_config,
-        proxy_config_checksum=checksum,
+        proxy_config_checksum=checksum if proxy.config else "",
         proxy_resources=make_resources(proxy.resources),
         core_dns_enabled=dns.enabled,
         core_dns_image=dns.image,
@@ -61,6 +63,23 @@ def make_bootstrap_config(config: Config) -> BootstrapManifestsConfigSpec:
     if flannel := kubernetes.flannel(config):
         _add_flannel(spec, flannel)
     return spec
+
+
+def make_proxy_arguments(proxy: kubernetes.Component, pods: Sequence[str]) -> dict[str, Sequence[str]]:
+    """kube-proxy's command line: with a file of settings, what is not in there.
+
+    UserError: an argument that is the system's alone.
+    """
+    arguments = {"hostname-override": ["$(NODE_NAME)"]}
+    if proxy.config:
+        arguments |= {"config": ["/var/lib/kube-proxy/config.conf"]}
+    else:
+        arguments |= {
+            "cluster-cidr": [",".join(pods)],
+            "conntrack-max-per-core": ["0"],
+            "kubeconfig": ["/etc/kubernetes/kubeconfig"],
+        }
+    return merge_arguments(PROXY, arguments, proxy.extra_args)
 
 
 def _add_flannel(spec: BootstrapManifestsConfigSpec, flannel: kubernetes.Flannel) -> None:

@@ -92,8 +92,10 @@ def make_core_dns(spec: BootstrapManifestsConfigSpec) -> list[Manifest]:
         "volumes": [{"name": "config", "configMap": {"name": name}}],
     }
     labels = {"k8s-app": "kube-dns"}
+    head = make_head("apps/v1", "Deployment", name, SYSTEM)
+    head["metadata"]["labels"] = {**labels, "kubernetes.io/name": "CoreDNS"}
     deployment = {
-        **make_head("apps/v1", "Deployment", name, SYSTEM),
+        **head,
         "spec": {
             "replicas": 2,
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},

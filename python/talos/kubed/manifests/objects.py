@@ -50,8 +50,10 @@ def make_daemon_set(name: str, pod: Manifest, checksum: str) -> Manifest:
     """A pod on every node; a change of ``checksum`` replaces the pods."""
     labels = {"k8s-app": name, "tier": "node"}
     annotations = {"annotations": {"talos.dev/config-checksum": checksum}} if checksum else {}
+    head = make_head("apps/v1", "DaemonSet", name, SYSTEM)
+    head["metadata"]["labels"] = labels  # the client's check of the cluster's health selects by them
     return {
-        **make_head("apps/v1", "DaemonSet", name, SYSTEM),
+        **head,
         "spec": {
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels, **annotations}, "spec": pod},

@@ -52,6 +52,15 @@ NAMESPACES = ("pid", "ipc", "uts", "mount", "network")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IdRange:
+    """So many ids from ``host`` on are those from ``container`` on inside."""
+
+    container: int
+    host: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
     """A mount in a container; by default a folder or file of the node that can't be written."""
 
@@ -59,6 +68,9 @@ class Mount:
     source: str
     type: str = "bind"
     options: tuple[str, ...] = ("rbind", "ro")
+    uids: tuple[IdRange, ...] = ()
+    gids: tuple[IdRange, ...] = ()
+    """Owners of files as the container sees them."""
 
 
 DEFAULT_MOUNTS = (
@@ -161,9 +173,15 @@ def make_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
             "type": mount.type,
             "source": mount.source,
             "options": list(mount.options),
+            **({"uidMappings": [_make_range(one) for one in mount.uids]} if mount.uids else {}),
+            **({"gidMappings": [_make_range(one) for one in mount.gids]} if mount.gids else {}),
         }
         for mount in mounts
     ]
+
+
+def _make_range(ids: IdRange) -> dict[str, int]:
+    return {"containerID": ids.container, "hostID": ids.host, "size": ids.size}
 
 
 def _find_user(spec: ContainerSpec, image: ImageConfig) -> tuple[int, int]:

@@ -9,12 +9,13 @@ import yaml
 from google.protobuf.empty_pb2 import Empty
 
 from talos.api.definitions.k8s_pb2 import KubeletSpecSpec, KubeletStatusSpec
+from talos.api.definitions.proto_pb2 import LinuxIDMapping
 from talos.api.definitions.proto_pb2 import Mount as ExtraMount
 from talos.api.definitions.secrets_pb2 import KubeletSpec
 from talos.api.internal.kubelet_pb2 import DrainResponse
 from talos.config.kubeconfig import Kubeconfig, format_kubeconfig
 from talos.config.static_pods import MANIFESTS
-from talos.machined.containerd.spec import ContainerSpec, Mount
+from talos.machined.containerd.spec import ContainerSpec, IdRange, Mount
 from talos.machined.node.ports import Services, ServiceState
 from talos.machined.services.conditions import ResourceReady
 from talos.machined.services.cri import NETWORK_READY
@@ -27,6 +28,7 @@ from talos.resource import ids
 from talos.resource.changes import put
 from talos.resource.objects import to_plain
 from talos.system.cgroups import MIB, Limits, read_memory_limit
+from talos.system.errors import UserError
 from talos.system.files import replace_durably
 from talos.system.logging import Log
 from talos.system.proc.meminfo import limit_meminfo
@@ -112,7 +114,9 @@ async def make_kubelet(context: ServiceContext) -> ContainerSpec:
             "--image-credential-provider-bin-dir=/usr/local/lib/kubelet/credentialproviders",
             f"--image-credential-provider-config={CREDENTIAL_PROVIDERS}",
         ]
-    mounts = [*MOUNTS, *make_extra_mounts(spec.extra_mounts)]
+    extra = make_extra_mounts(spec.extra_mounts)
+    await trio.to_thread.run_sync(make_sources, extra)
+    mounts = [*MOUNTS, *extra]
     if not context.platform.has_kernel:
         mounts.insert(0, NODE_PROC)
     memory = await trio.to_thread.run_sync(read_memory_limit)
@@ -144,6 +148,8 @@ async def make_kubelet(context: ServiceContext) -> ContainerSpec:
         devices=True,
         is_filtered=False,
         no_new_privileges=False,
+        # It makes a missing folder of a volume here first; containerd then makes that of the node.
+        read_only_root=False,
         masked=(),
         read_only=(),
         propagation="rshared",
@@ -194,9 +200,27 @@ def make_extra_mounts(mounts: Sequence[ExtraMount]) -> list[Mount]:
             source=mount.source,
             type=mount.type or "bind",
             options=tuple(mount.options) or ("rbind", "ro"),
+            uids=_make_ranges(mount.uid_mappings),
+            gids=_make_ranges(mount.gid_mappings),
         )
         for mount in mounts
     ]
+
+
+def _make_ranges(mappings: Sequence[LinuxIDMapping]) -> tuple[IdRange, ...]:
+    return tuple(IdRange(container=one.container_id, host=one.host_id, size=one.size) for one in mappings)
+
+
+def make_sources(mounts: Sequence[Mount]) -> None:
+    """Make the folders of the user's mounts that are missing, as upstream. UserError."""
+    for mount in mounts:
+        if mount.type == "bind" and not Path(mount.source).exists():
+            try:
+                Path(mount.source).mkdir(mode=0o700, parents=True)
+            except OSError as error:
+                hint = "choose one below /var, such as /var/mnt/NAME"
+                message = f"{mount.source} can't be made: {error.strerror}"
+                raise UserError(message, where="machine.kubelet.extraMounts", hint=hint) from None
 
 
 KUBELET_SERVICE = ServiceSpec(

@@ -134,7 +134,9 @@ class MachineConfig(Section):
     )
     install: InstallConfig | None = setting("how the system is installed", applies=Applies.INSTALL)
     files: tuple[MachineFile, ...] | None = setting(
-        "files to write", replaced_by=("EtcFileConfig", "CRICustomizationConfig")
+        "files to write",
+        applies=Applies.REBOOT,
+        replaced_by=("EtcFileConfig", "CRICustomizationConfig"),
     )
     env: Mapping[str, str] | None = setting("environment variables", replaced_by=("EnvironmentConfig",))
     time: TimeConfig | None = setting("how the clock is kept", replaced_by=("TimeSyncConfig",))

@@ -13,7 +13,7 @@ from typing import Any
 from talos.api.definitions.cri_pb2 import CustomizationConfigSpec, RegistriesConfigSpec
 from talos.api.definitions.files_pb2 import EtcFileStatusSpec
 from talos.config.active import read_config
-from talos.config.documents.cri.base_runtime_spec import CRIBaseRuntimeSpecConfig
+from talos.config.effective import machine as effective
 from talos.machined.containerd.config import (
     BASE_SPEC,
     HOSTS,
@@ -67,8 +67,7 @@ class CRIConfigFilesController(Reconciler):
         if registries is None:
             return
         config = await read_config(runtime)
-        document = config.find(CRIBaseRuntimeSpecConfig) if config else None
-        overrides = document.overrides if document else None
+        overrides = effective.runtime_spec_overrides(config) if config else None
         base_spec = json.dumps(merge(make_default_spec(), overrides)) if overrides else ""
         parts = await runtime.list(kinds.CUSTOMIZATION_CONFIG)
         settings = self._make_settings(registries.spec, parts, has_base_spec=bool(base_spec))

@@ -2,13 +2,13 @@
 
 from talos.api.definitions.cri_pb2 import CustomizationConfigSpec
 from talos.config.active import read_config
-from talos.config.documents.cri.customization import CRICustomizationConfig
+from talos.config.effective import machine as effective
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 
 
 class CustomizationConfigController(Reconciler):
-    """MachineConfig → CustomizationConfig, one for each document."""
+    """MachineConfig → CustomizationConfig, one for each that the config names."""
 
     name = "cri.CustomizationConfigController"
     inputs = (Input(*ids.MACHINE_CONFIG),)
@@ -18,6 +18,6 @@ class CustomizationConfigController(Reconciler):
         """Write what there is, and remove the others."""
         config = await read_config(runtime)
         async with runtime.track_outputs():
-            for document in config.find_all(CRICustomizationConfig) if config else ():
-                spec = CustomizationConfigSpec(content=document.content or "")
-                await runtime.put(kinds.CUSTOMIZATION_CONFIG, document.name, spec)
+            for name, content in effective.cri_customizations(config).items() if config else ():
+                spec = CustomizationConfigSpec(content=content)
+                await runtime.put(kinds.CUSTOMIZATION_CONFIG, name, spec)

@@ -6,7 +6,8 @@ from google.protobuf.struct_pb2 import Struct
 
 from talos.api.definitions.cri_pb2 import BaseRuntimeSpecConfigSpec
 from talos.config.active import read_config
-from talos.config.documents.cri.base_runtime_spec import CRIBaseRuntimeSpecConfig
+from talos.config.effective import machine as effective
+from talos.config.values import NOTHING
 from talos.machined.containerd.spec import (
     CAPABILITIES,
     DEFAULT_MOUNTS,
@@ -31,11 +32,11 @@ class RuntimeSpecConfigController(Reconciler):
     async def reconcile(self, runtime: ControllerRuntime) -> None:
         """Write the default and, if there are any, the changes."""
         config = await read_config(runtime)
-        document = config.find(CRIBaseRuntimeSpecConfig) if config else None
+        overrides = effective.runtime_spec_overrides(config) if config else NOTHING
         async with runtime.track_outputs():
             await runtime.put(kinds.BASE_RUNTIME_SPEC_CONFIG, DEFAULT, _make_spec(make_default_spec()))
-            if document and document.overrides:
-                await runtime.put(kinds.BASE_RUNTIME_SPEC_CONFIG, OVERRIDES, _make_spec(document.overrides))
+            if overrides:
+                await runtime.put(kinds.BASE_RUNTIME_SPEC_CONFIG, OVERRIDES, _make_spec(overrides))
 
 
 def make_default_spec() -> dict[str, Any]:

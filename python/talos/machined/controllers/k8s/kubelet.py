@@ -13,11 +13,13 @@ from typing import Any
 
 from google.protobuf.struct_pb2 import Struct
 
+from talos.api.definitions import proto_pb2
 from talos.api.definitions.k8s_pb2 import ArgValues, KubeletConfigSpec, KubeletSpecSpec
 from talos.api.definitions.proto_pb2 import Mount
 from talos.api.resource import config_pb2
 from talos.config.active import read_config
-from talos.config.documents.kubernetes.credential_provider import KubeCredentialProviderConfig
+from talos.config.arguments import KUBELET, find_fixed, merge_arguments
+from talos.config.documents.v1alpha1.kubelet import LinuxIDMapping
 from talos.config.effective import kubernetes
 from talos.config.effective import machine as effective
 from talos.config.model import Config
@@ -25,14 +27,14 @@ from talos.config.static_pods import MANIFESTS
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.resource.objects import merge, to_plain, to_struct
+from talos.system.errors import UserError
 
 CONFIG, KUBECONFIG = "/etc/kubernetes/kubelet.yaml", "/etc/kubernetes/kubeconfig-kubelet"
 BOOTSTRAP_KUBECONFIG = "/etc/kubernetes/bootstrap-kubeconfig"
 CLIENT_CA = "/etc/kubernetes/pki/ca.crt"
+HOSTNAME = "hostname-override"
 CERTIFICATES = "/var/lib/kubelet/pki"
 CONTROL_PLANE = (config_pb2.INIT, config_pb2.CONTROL_PLANE)
-FIXED = frozenset({"bootstrap-kubeconfig", "kubeconfig", "config", "cert-dir"})
-"""Arguments that a user can't replace: PID 1 writes these files."""
 
 
 class KubeletConfigController(Reconciler):
@@ -68,12 +70,12 @@ def make_kubelet_config(config: Config, static_pods: str) -> KubeletConfigSpec:
         static_pod_list_url=static_pods,
         disable_manifests_directory=True,
         register_with_taints=effective.node_taints(config),
+        cloud_provider_external=kubernetes.has_cloud_provider(config),
     )
     if chosen.extra_config:
         spec.extra_config.CopyFrom(to_struct(chosen.extra_config))
-    provider = config.find(KubeCredentialProviderConfig)
-    if provider is not None and provider.configuration:
-        spec.credential_provider_config.CopyFrom(to_struct(provider.configuration))
+    if providers := kubernetes.credential_providers(config):
+        spec.credential_provider_config.CopyFrom(to_struct(providers))
     for mount in chosen.extra_mounts:
         spec.extra_mounts.append(
             Mount(
@@ -81,9 +83,18 @@ def make_kubelet_config(config: Config, static_pods: str) -> KubeletConfigSpec:
                 type=mount.type or "",
                 source=mount.source or "",
                 options=mount.options or (),
+                uid_mappings=_make_mappings(mount.uid_mappings or ()),
+                gid_mappings=_make_mappings(mount.gid_mappings or ()),
             )
         )
     return spec
+
+
+def _make_mappings(mappings: Sequence[LinuxIDMapping]) -> list[proto_pb2.LinuxIDMapping]:
+    return [
+        proto_pb2.LinuxIDMapping(container_id=one.container_id, host_id=one.host_id, size=one.size)
+        for one in mappings
+    ]
 
 
 class KubeletSpecController(Reconciler):
@@ -119,7 +130,8 @@ class KubeletSpecController(Reconciler):
             image=spec.image,
             args=make_arguments(spec, name, addresses),
             extra_mounts=spec.extra_mounts,
-            expected_nodename=name,
+            # A name of the user's own is that of the certificate, too.
+            expected_nodename="" if HOSTNAME in spec.extra_args else name,
             config=make_configuration(spec, is_container=is_container, is_control_plane=is_control_plane),
         )
         if spec.HasField("credential_provider_config"):
@@ -128,23 +140,36 @@ class KubeletSpecController(Reconciler):
 
 
 def make_arguments(spec: KubeletConfigSpec, nodename: str, addresses: Sequence[str]) -> list[str]:
-    """The command line, sorted."""
+    """The command line, sorted.
+
+    UserError: an argument that is the system's alone.
+    """
     arguments: dict[str, Sequence[str]] = {
         "bootstrap-kubeconfig": [BOOTSTRAP_KUBECONFIG],
         "kubeconfig": [KUBECONFIG],
         "config": [CONFIG],
         "cert-dir": [CERTIFICATES],
-        "hostname-override": [nodename],
+        HOSTNAME: [nodename],
         "node-ip": [",".join(addresses)],
     }
+    if spec.cloud_provider_external:
+        # The node has the taint node.cloudprovider.kubernetes.io/uninitialized until its controller saw it.
+        arguments["cloud-provider"] = ["external"]
     if spec.skip_node_registration:
         del arguments["kubeconfig"], arguments["bootstrap-kubeconfig"]
-    extra = {name: list(found.values) for name, found in spec.extra_args.items() if name not in FIXED}
-    return kubernetes.format_arguments({**arguments, **extra})
+    extra = {name: list(found.values) for name, found in spec.extra_args.items()}
+    return kubernetes.format_arguments(merge_arguments(KUBELET, arguments, extra))
 
 
 def make_configuration(spec: KubeletConfigSpec, *, is_container: bool, is_control_plane: bool) -> Struct:
-    """The KubeletConfiguration; the user's fields go before ours."""
+    """The KubeletConfiguration; the user's fields go before ours.
+
+    UserError: a field that is the system's alone.
+    """
+    given = to_plain(spec.extra_config)
+    for name in find_fixed(given):
+        message = f'kubelet configuration field "{name}" can\'t be overridden'
+        raise UserError(message, where=KUBELET, hint="remove it from the kubelet's config")
     ours: dict[str, Any] = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -203,7 +228,7 @@ def make_configuration(spec: KubeletConfigSpec, *, is_container: bool, is_contro
             "systemCgroups": "/system",
             "kubeletCgroups": "/podruntime/kubelet",
         }
-    return to_struct(merge(ours, to_plain(spec.extra_config)))
+    return to_struct(merge(ours, given))
 
 
 def make_taints(taints: Mapping[str, str]) -> list[dict[str, str]]:
