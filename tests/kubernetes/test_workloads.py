@@ -68,6 +68,30 @@ def test_a_pod_has_a_port_of_its_node_where_that_is_allowed(kubernetes: Kubernet
     kubernetes.delete("namespace/privileged")
 
 
+def test_a_pod_makes_folders_of_its_node_and_installs_a_networks_plugin(kubernetes: Kubernetes) -> None:
+    worker = kubernetes.cluster.nodes[1]
+    label = {"pod-security.kubernetes.io/enforce": "privileged"}
+    kubernetes.apply(make_head("Namespace", "installer", labels=label))
+    kubernetes.wait_for("serviceaccount/default", "create", namespace="installer")
+    folders = {"plugins": "/opt/cni/bin", "below": "/opt/more/of/it", "tmp": "/tmp/made", "data": "/var/made"}
+    command = "ls /plugins; for name in plugins below tmp data; do echo it > /$name/plugin || exit 1; done"
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in folders]
+    pod = make_pod("installer", command, node=worker.name, volumeMounts=mounts)
+    pod["metadata"]["namespace"] = "installer"
+    pod["spec"]["volumes"] = [
+        {"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
+        for name, path in folders.items()
+    ]
+    kubernetes.apply(pod)
+    kubernetes.wait_for("pod/installer", "jsonpath={.status.phase}=Succeeded", namespace="installer")
+    listed = kubernetes.kubectl("logs", "--namespace", "installer", "installer").stdout.split()
+    assert {"bridge", "flannel", "host-local", "loopback", "portmap"} <= {*listed}
+    for path in folders.values():
+        read = kubernetes.cluster.talosctl("--nodes", str(worker.address), "read", f"{path}/plugin")
+        assert read.stdout == "it\n", path
+    kubernetes.delete("namespace/installer")
+
+
 def test_a_pod_gets_settings_secrets_and_what_it_is(kubernetes: Kubernetes) -> None:
     command = (
         "env; cat /secret/password; ls -ln /secret/..data/password; cat /info/labels; echo; id -u;"

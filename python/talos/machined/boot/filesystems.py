@@ -52,6 +52,8 @@ SYSTEM_DIRECTORIES = (
 )
 ETC_TMPFS = ("/etc/cni", "/etc/kubernetes", "/etc/containerd", "/etc/cri")
 """Folders in /etc whose content is written at run time."""
+OPT, OVERLAYS = "/opt", Path("/var/system/overlays")
+"""The folder of the image that others add programs to, and where these lie; both as upstream."""
 
 
 def mount_pseudo(mounts: Mounts, *, has_kernel: bool, log: Log) -> None:
@@ -93,6 +95,23 @@ def make_var_directories() -> None:
         os.chown(path, folder.owner, folder.owner)
 
 
+def mount_opt(mounts: Mounts) -> None:
+    """Let what pods install in /opt, such as a network's plugins, lie on EPHEMERAL, above what the image has.
+
+    OSError.
+    """
+    if any(mount.target == OPT for mount in mounts.list()):
+        return
+    _make(str(OVERLAYS.parent), 0o700)
+    upper, work = OVERLAYS / "opt-diff", OVERLAYS / "opt-workdir"
+    _make(str(upper), 0o755)
+    _make(str(work), 0o700)
+    data = f"lowerdir={OPT},upperdir={upper},workdir={work}"
+    mounts.mount(
+        MountPoint(source="overlay", target=OPT, type="overlay", options=("nosuid", "nodev"), data=data)
+    )
+
+
 def make_missing_directory(path: str, mode: int) -> None:
     """A folder that can be written to, unless there is one: its owner may have changed it."""
     if not Path(path).is_dir():
@@ -107,8 +126,9 @@ def _make(path: str, mode: int) -> None:
     directory.chmod(mode)
 
 
-EXEMPT = {"/dev": {"nodev"}, "/dev/pts": {"nodev"}, "/var": {"noexec"}}
-"""Writable mounts that may lack an option: devices are what /dev is for, containers run from /var."""
+EXEMPT = {"/dev": {"nodev"}, "/dev/pts": {"nodev"}, "/var": {"noexec"}, OPT: {"noexec"}}
+"""Writable mounts that may lack an option: devices are what /dev is for, containers run from /var, and
+containerd runs what lies in /opt."""
 
 
 def check_hardening(mounts: Mounts) -> list[str]:

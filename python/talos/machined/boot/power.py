@@ -11,6 +11,7 @@ from talos.api.definitions import enums_pb2 as enums
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import RpcError
 from talos.disks.reset import ResetPlan
+from talos.machined.boot.filesystems import OPT
 from talos.machined.boot.hold import LOCK_TIMEOUT, Hold
 from talos.machined.boot.phases.reset import make_reset
 from talos.machined.boot.sequence import Phase, Sequencer, SequenceReplacedError, Task
@@ -285,7 +286,7 @@ class PowerSequences:
     async def _unmount_var(self) -> None:
         if not await trio.to_thread.run_sync(self._logs.close_files):
             self._log.warning("the disk takes no more logs")
-        await self._unmount(lambda target: target.startswith("/var/"))
+        await self._unmount(lambda target: target.startswith("/var/") or target == OPT)
         await self._unmount(lambda target: target == "/var")
 
     async def _unmount_state(self) -> None:

@@ -1,5 +1,10 @@
 """Mount options of a hardened machine."""
 
+from pathlib import Path
+
+import pytest
+
+from talos.machined.boot import filesystems
 from talos.machined.boot.filesystems import check_hardening
 from talos.system.mounts import MountPoint
 from talos.testing.mounts import MemoryMounts
@@ -11,3 +16,16 @@ def test_hardening_is_checked() -> None:
     mounts.mount(MountPoint(source="x", target="/", type="squashfs", options=("ro",)))
     mounts.mount(MountPoint(source="/dev/sda6", target="/var", type="xfs", options=("rw", "nosuid", "nodev")))
     assert check_hardening(mounts) == ["/run lacks nodev, noexec"]
+
+
+def test_opt_is_an_overlay_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "system" / "overlays"
+    monkeypatch.setattr(filesystems, "OVERLAYS", folder)
+    mounts = MemoryMounts()
+    filesystems.mount_opt(mounts)
+    filesystems.mount_opt(mounts)
+    (mount,) = mounts.list()
+    assert (mount.target, mount.type, mount.options) == ("/opt", "overlay", ("nosuid", "nodev"))
+    assert check_hardening(mounts) == []
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (folder.parent, *folder.iterdir())}
+    assert modes == {"system": 0o700, "opt-diff": 0o755, "opt-workdir": 0o700}

@@ -79,7 +79,7 @@ class Machine:
         self.lines: list[str] = []
         self.switch, self.mounts, self.stage = MemoryPower(), MemoryMounts(), MachineStage()
         self.events, self.services = EventLog(), services
-        for target in ("/", "/var", "/var/lib/kubelet/pods/x"):
+        for target in ("/", "/var", "/opt", "/var/lib/kubelet/pods/x"):
             self.mounts.mount(MountPoint(source="x", target=target, type="xfs"))
         log = Log(write=self.lines.append)
         self.power = PowerSequences(
@@ -319,6 +319,7 @@ async def test_a_busy_mount_is_named_and_made_read_only(autojump_clock: trio.tes
         machine.power.shutdown()
     assert machine.switch.pressed == [PowerAction.POWER_OFF]
     assert [mount.options[-1] for mount in machine.mounts.list() if mount.target == "/var"] == ["ro"]
+    assert not [mount for mount in machine.mounts.list() if mount.target == "/opt"]
     [line] = [line for line in machine.lines if '"mount":"/var"' in line]
     assert "apid (PID 17): /var/log/x" in line
 

@@ -1,6 +1,7 @@
 """The sequence ``boot``: from a config to all services."""
 
 from collections.abc import Iterable
+from functools import partial
 
 import trio
 from google.protobuf.empty_pb2 import Empty
@@ -39,6 +40,7 @@ def make_boot(machine: Machine) -> tuple[Phase, ...]:
         await request_mount(machine.state, EPHEMERAL)
         await wait_until_mounted(machine.state, EPHEMERAL, machine.log)
         filesystems.make_var_directories()
+        filesystems.mount_opt(machine.ports.mounts)
         await trio.to_thread.run_sync(machine.crash.keep_last, DIRECTORY)
         machine.logs.open_files(DIRECTORY)
         if machine.upgrades.is_guarded:
@@ -66,8 +68,22 @@ def make_boot(machine: Machine) -> tuple[Phase, ...]:
     return (
         Phase("sharedFilesystems", (Task("setupSharedFilesystems", share_filesystems),)),
         Phase("ephemeral", (Task("mountEphemeralPartition", use_ephemeral),), may_fail=True),
+        Phase("userSetup", (Task("writeUserFiles", partial(write_files, machine)),), may_fail=True),
         Phase("startEverything", (Task("startAllServices", start_everything),)),
     )
+
+
+async def write_files(machine: Machine) -> None:
+    """Write the files of the main document; what is not possible is logged."""
+    # What reads configs is large: PID 1 has started its first services by now.
+    from talos.config.active import parse_active
+    from talos.config.effective import machine as effective
+    from talos.machined.boot.user_files import write_user_files
+
+    config = parse_active((await machine.state.get(*ids.MACHINE_CONFIG)).spec.yaml_marshalled)
+    files = effective.files(config)
+    for problem in await trio.to_thread.run_sync(write_user_files, files, machine.ports.mounts):
+        machine.log.error("a file of the config is not written", reason=problem)
 
 
 async def is_control_plane(machine: Machine) -> bool:
