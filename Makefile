@@ -167,8 +167,8 @@ check: fetch ## Linters, types and the unit tests of what was changed since the 
 test-inputs: tools
 	@$(PYTHON) pkgs/fetch fetch judges kubernetes machines peers
 
-lint: fetch ## ruff, its formatter, the import floors, the table of grants, the words, every daemon from its own package
-	nix build $(CHECK).closures $(CHECK).lint $(CHECK).format $(CHECK).floors $(CHECK).grants $(CHECK).words $(CHECK).daemons --no-link --print-build-logs
+lint: fetch ## ruff, its formatter, the import floors, the table of grants, names in texts, the words, every daemon from its own package
+	nix build $(CHECK).closures $(CHECK).lint $(CHECK).format $(CHECK).floors $(CHECK).grants $(CHECK).names $(CHECK).words $(CHECK).daemons --no-link --print-build-logs
 
 types: fetch ## basedpyright in strict mode
 	nix build $(CHECK).types --no-link --print-build-logs

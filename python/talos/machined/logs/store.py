@@ -74,7 +74,7 @@ class LogStore(Logs):
     async def read(
         self, id: str, *, follow: bool = False, tail_lines: int = -1
     ) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """What a log holds; see :meth:`talos.machined.node.Logs.read`."""
+        """What a log holds; see :meth:`talos.machined.node.ports.Logs.read`."""
         ring = self._rings.get(id)
         if ring is None:
             raise UnknownLogError(id)

@@ -46,7 +46,7 @@ class EventLog(Events):
     async def follow(
         self, *, tail: int = 0, after_id: str = "", seconds: float = 0.0, actor_id: str = ""
     ) -> AsyncGenerator[AsyncIterator[Event]]:
-        """Events from now on; see :meth:`talos.machined.node.Events.follow`."""
+        """Events from now on; see :meth:`talos.machined.node.ports.Events.follow`."""
         past = list(self._events)
         if seconds > 0:
             past = [event for event in past if event.time >= self._now() - seconds]
