@@ -1,4 +1,4 @@
-"""Holds names of modules and files in texts, which no type checker sees; `make lint` and `nix flake check` run it.
+"""Holds names of modules and files in texts, unseen by type checkers; `make lint`, `nix flake check` run it.
 
 modules     `talos` with what follows a dot, and imports of it, in strings, comments and what is no Python
             (the init of the image, build files) name a module, or something in one

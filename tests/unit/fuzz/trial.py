@@ -45,19 +45,7 @@ def check_parser(parser: Parser) -> None:
     """Each input is accepted, or refused in the one way it may be, and soon."""
     for data in tries(parser):
         try:
-            _parse_soon(parser, data)
-        except Exception as error:
-            raise AssertionError(f"{error!r} for {data!r}") from error
-
-
-def _parse_soon(parser: Parser, data: bytes) -> None:
-    """Parse within its time, at the third try at last: a busy machine's processors are shared by its programs."""
-    for left in (2, 1, 0):
-        try:
             with at_most(MAX_SECONDS), suppress(*parser.refusals):
                 parser.parse(data)
-        except AssertionError:
-            if not left:
-                raise
-        else:
-            return
+        except Exception as error:
+            raise AssertionError(f"{error!r} for {data!r}") from error
