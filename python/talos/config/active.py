@@ -7,10 +7,13 @@ resource that is destroyed and created again begins at version 1 with another te
 
 import functools
 
+import trio
+
 from talos.config.model import Config
 from talos.config.read.loader import load
 from talos.resource import ids
 from talos.resource.controller.controller import ControllerRuntime, Input
+from talos.resource.state import NotFoundError, State
 
 PARTIAL_CONFIG_INPUTS = (Input(*ids.MACHINE_CONFIG), Input(*ids.MACHINE_CONFIG_MAINTENANCE))
 """What :func:`read_partial_config` reads."""
@@ -23,6 +26,15 @@ def parse_active(text: bytes) -> Config:
     ConfigError: the text can't be read.
     """
     return load(text)
+
+
+async def load_config(state: State) -> Config | None:
+    """The machine config in force, for what is no controller; None while there is none. ConfigError."""
+    try:
+        text = (await state.get(*ids.MACHINE_CONFIG)).spec.yaml_marshalled
+    except NotFoundError:
+        return None
+    return await trio.to_thread.run_sync(parse_active, text)
 
 
 async def read_config(runtime: ControllerRuntime) -> Config | None:

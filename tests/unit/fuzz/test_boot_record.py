@@ -8,7 +8,7 @@ from typing import override
 
 import pytest
 import trio
-from tests.unit.machined.upgrade.machine import FakeSlots, Machine
+from tests.unit.upgrade.machine import FakeSlots, Machine
 
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
 from talos.machined.node.meta_store import MetaStore

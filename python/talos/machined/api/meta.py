@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import Call, Code, Handler, RpcError
-from talos.machined.node.meta_store import MetaFullError
 from talos.machined.node.ports import Node
+from talos.system.block.meta import MetaFullError
 from talos.system.errors import UserError
 from talos.upgrade.state import MAX_STATE, TAGS
 

@@ -13,11 +13,12 @@ from talos.disks.installation import is_installed
 from talos.machined.api.images import Instance, open_instance
 from talos.machined.containerd.pull import pull_image, read_sources
 from talos.machined.containerd.reference import parse_reference
+from talos.machined.containerd.release import check_manifest, load_release
 from talos.machined.containerd.store import find_image
 from talos.machined.node.ports import Node, RebootMode, SequenceLockedError
-from talos.machined.upgrade.image import Release, check_manifest, load_release
-from talos.machined.upgrade.steps import Steps
 from talos.system.errors import UserError
+from talos.upgrade.release.layer import Release
+from talos.upgrade.session import Steps
 from talos.upgrade.state import BUSY, PENDING
 
 LINES = 64
@@ -38,11 +39,11 @@ def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
         if await is_installed(node.state):
             raise RpcError(Code.ALREADY_EXISTS, "Talos is already installed")
         # A machine is installed once.
-        from talos.machined.upgrade.installer import install_release
+        from talos.disks.install.release import install_release
 
         async def write(report: Callable[[str], None]) -> None:
             where, image = request.containerd, request.source.image_name
-            steps = Steps(node.upgrades.publish)
+            steps = Steps(node.events.publish)
             instances = open_instance(node, where.namespace, is_cri=where.driver == common_pb2.CRI)
             async with steps.sequence("install"), instances as instance:
                 release = await _verify(instance, image, node, steps, report)
@@ -64,7 +65,7 @@ def lifecycle_handlers(node: Node) -> Mapping[str, Handler]:
         async def install(report: Callable[[str], None]) -> None:
             where = request.containerd
             is_cri = where.driver == common_pb2.CRI
-            steps, image = Steps(node.upgrades.publish), request.source.image_name
+            steps, image = Steps(node.events.publish), request.source.image_name
             instances = open_instance(node, where.namespace, is_cri=is_cri)
             async with steps.sequence("upgrade"), instances as instance:
                 release = await _verify(instance, image, node, steps, report)

@@ -23,7 +23,6 @@ from talos.machined.services.processes import ProcessRunner
 from talos.machined.services.reaper import Reaper
 from talos.machined.services.supervisor import Supervisor
 from talos.machined.services.zygote_client import Zygote
-from talos.machined.upgrade.upgrader import Upgrader
 from talos.process.run import Daemon
 from talos.resource.memory.state import MemoryState
 from talos.system.cgroups import Groups
@@ -32,6 +31,7 @@ from talos.system.logging import Log
 from talos.system.mounts import Mounts
 from talos.system.power import PowerSwitch
 from talos.system.proc.sysctl import Sysctls
+from talos.upgrade.session import Upgrades
 
 STATE_DIR = Path("/system/state")
 
@@ -73,7 +73,7 @@ class Machine:
     params: KernelParams
     processes: ProcessRunner
     meta: MetaStore
-    upgrades: Upgrader
+    upgrades: Upgrades
     extensions: Sequence[str]
     """The services of system extensions."""
     nursery: trio.Nursery

@@ -37,10 +37,8 @@ from talos.machined.services.runner import RunnerContext
 from talos.machined.services.spec import ServiceContext
 from talos.machined.services.supervisor import Supervisor
 from talos.machined.services.table import SERVICES
+from talos.machined.services.upgrade_lock import EtcdLock
 from talos.machined.services.zygote_client import Zygote
-from talos.machined.upgrade.lock import EtcdLock
-from talos.machined.upgrade.slots import DiskSlots, FolderSlots
-from talos.machined.upgrade.upgrader import NETWORK, Upgrader, is_network_ready
 from talos.process.daemons import CLUSTERD
 from talos.process.run import Daemon
 from talos.resource import ids
@@ -52,6 +50,10 @@ from talos.system.files import KernelFiles
 from talos.system.mounts import KernelMounts
 from talos.system.power import KernelPower, PowerAction
 from talos.system.proc.sysctl import KernelSysctls
+from talos.upgrade.session import NETWORK, Upgrades, is_network_ready
+from talos.upgrade.slots.container import FolderSlots
+from talos.upgrade.slots.grub.disk import SystemDisk
+from talos.upgrade.slots.grub.slots import GrubSlots
 
 SHUTDOWN_ARGUMENT = "talos.shutdown"
 """``halt`` stops a machine at its end without switching it off."""
@@ -142,12 +144,12 @@ def make_machine(context: BootContext, daemon: Daemon, nursery: trio.Nursery) ->
         return [*well, *([NETWORK] if await is_network_ready(state) else [])]
 
     crash = CrashLog(logs=context.logs, log=daemon.log, has_kernel=platform.has_kernel)
-    upgrades = Upgrader(
+    upgrades = Upgrades(
         state=state,
         meta=meta,
         slots=FolderSlots(platform.slots)
         if platform.slots
-        else DiskSlots(state, processes.capture, ports.mounts, daemon.log),
+        else GrubSlots(SystemDisk(state, processes.capture, ports.mounts, daemon.log), daemon.log),
         publish=events.publish,
         log=daemon.log,
         cmdline=platform.cmdline,

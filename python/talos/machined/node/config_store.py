@@ -6,12 +6,7 @@ boot starts with, ``maintenance`` what there is of one that is not complete yet.
 
 from pathlib import Path
 
-import trio
-
 from talos.api.resource import config_pb2
-from talos.config.model import Config
-from talos.config.read.loader import load
-from talos.resource import ids
 from talos.resource.changes import put
 from talos.resource.ids import Singleton
 from talos.resource.state import NotFoundError, State
@@ -38,12 +33,6 @@ async def publish_config(state: State, resource: ConfigResource, data: bytes) ->
     """Write a config into its resource."""
     spec = config_pb2.MachineConfigSpec(yaml_marshalled=data)
     await put(state, *resource, spec, annotations=YAML_SPEC)
-
-
-async def load_config(state: State) -> Config | None:
-    """The config in force; None while there is none."""
-    data = await get_config(state, ids.MACHINE_CONFIG)
-    return await trio.to_thread.run_sync(load, data) if data else None
 
 
 async def get_config(state: State, resource: ConfigResource) -> bytes | None:

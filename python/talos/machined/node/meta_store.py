@@ -5,15 +5,11 @@ from collections.abc import Callable, Mapping
 
 import trio
 
-from talos.system.block.meta import COPY, make_meta, parse_meta
+from talos.system.block.meta import COPY, MetaFullError, make_meta, parse_meta
 from talos.system.errors import UserError
 
 PARTITION = 1 << 20
 """Bytes of the partition."""
-
-
-class MetaFullError(UserError):
-    """The values don't fit: a user may delete some."""
 
 
 class MetaStore:

@@ -7,7 +7,7 @@ put into two processes without touching a handler.
 
 import enum
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -17,14 +17,16 @@ from google.protobuf.message import Message
 from talos.api.rpc import DuplexTransport
 from talos.disks.reset import ResetPlan
 from talos.machined.node.etcd import EtcdControl
-from talos.machined.upgrade.lock import EtcdLock
-from talos.machined.upgrade.upgrader import Upgrader
 from talos.resource.state import State
 from talos.rpc.http2.remote import RemoteServer
 from talos.system.cgroups import Groups
 from talos.system.files import Files
 from talos.system.logging import Log
 from talos.system.process import Finished
+from talos.upgrade.release.layer import Release
+from talos.upgrade.session import Installer
+from talos.upgrade.slots.port import Slots
+from talos.upgrade.state import Upgrade
 
 
 class ServiceState(enum.Enum):
@@ -266,6 +268,113 @@ class NodeLock(Protocol):
         ...
 
 
+class UpgradeLock(NodeLock, Protocol):
+    """The lock of upgrades in etcd, as this boot takes it."""
+
+    async def take_for_rollback(self, log: Log) -> None:
+        """Take it whatever etcd's members are; RpcError while another node has it."""
+        ...
+
+    async def hold_on_trial(self) -> None:
+        """Take it, or prolong that, for a trial; RpcError, OSError."""
+        ...
+
+    async def free_earlier(self) -> None:
+        """Give back what earlier boots have taken, and trials; RpcError, OSError."""
+        ...
+
+
+class Trial(Protocol):
+    """The upgrade that this boot may be the trial of, for those who judge it."""
+
+    current: Upgrade
+    """The state of the upgrade."""
+
+    @property
+    def cmdline(self) -> str:
+        """The kernel's command line."""
+        ...
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether META is read, and with it known what this boot is."""
+        ...
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether this system was started for one time only, so that a watchdog was armed."""
+        ...
+
+    @property
+    def running(self) -> str:
+        """The slot that runs; empty where no slot was booted."""
+        ...
+
+    @property
+    def fallback(self) -> str:
+        """Why another slot than the default runs; empty when the default does."""
+        ...
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """A callback after every change."""
+        ...
+
+    async def confirm(self) -> None:
+        """This system has come up. UserError, OSError."""
+        ...
+
+    async def bless(self) -> None:
+        """Make the system on trial the default. UserError, OSError; then it is still on trial."""
+        ...
+
+    async def revert(self, reason: str) -> None:
+        """End the trial, unless it has its verdict. UserError, OSError."""
+        ...
+
+
+class Upgrades(Trial, Protocol):
+    """What the API does with releases."""
+
+    @property
+    def state(self) -> State:
+        """The node's State."""
+        ...
+
+    @property
+    def slots(self) -> Slots:
+        """Where systems are kept."""
+        ...
+
+    @property
+    def keys(self) -> Path:
+        """The folder of the keys that sign releases."""
+        ...
+
+    @property
+    def log(self) -> Log:
+        """The log of upgrades that no client watches."""
+        ...
+
+    def claim(self) -> AbstractContextManager[ExitStack]:
+        """For one call that installs at a time; UserError. With ``pop_all`` it lasts for the whole boot."""
+        ...
+
+    async def prepare(self, release: Release, *, force: bool = False) -> Installer:
+        """What writes a release to the other slot and has it booted once; UserError when it must not."""
+        ...
+
+    def lock(self) -> AbstractAsyncContextManager[None]:
+        """For a caller that writes a system to a disk; UserError when another one does."""
+        ...
+
+    async def roll_back(self) -> None:
+        """Have the system in the other slot booted once; what is staged or on trial just ends.
+
+        UserError, OSError.
+        """
+        ...
+
+
 class Power(Protocol):
     """The sequences that end this boot. Each runs in the background."""
 
@@ -366,8 +475,8 @@ class Node:
     processes: Processes
     meta: MetaValues
     etcd: EtcdControl
-    upgrades: Upgrader
-    upgrade_lock: EtcdLock
+    upgrades: Upgrades
+    upgrade_lock: UpgradeLock
     connect: Callable[[str], AbstractAsyncContextManager[DuplexTransport]]
     """A channel to a unix socket, such as containerd's; it reconnects by itself."""
     connect_remote: Callable[[RemoteServer], AbstractAsyncContextManager[DuplexTransport]]

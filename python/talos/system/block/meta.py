@@ -12,6 +12,8 @@ import hashlib
 import struct
 from collections.abc import Mapping
 
+from talos.system.errors import UserError
+
 COPY = 256 * 1024
 """Bytes of one copy; two are stored back to back from the start of the partition."""
 _BEGIN = b"\x5a\x4b\x3c\x2d"
@@ -26,6 +28,10 @@ _ADV_BEGIN = b"\xa5\x2f\x2d\x5a"
 _ADV_END = b"\x64\xbf\x28\xdd"
 _ADV_SUM = 0xA3041767
 _ADV_WORDS = struct.Struct("<126I")
+
+
+class MetaFullError(UserError):
+    """The values don't fit: a user may delete some."""
 
 
 def parse_meta(data: bytes) -> dict[int, bytes]:

@@ -61,6 +61,15 @@ class Layer:
         return parse_commit_time(b"".join(self.read(COMMIT_TIME)).decode("ascii", "replace"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A release that may be installed: signed by a trusted key, and complete."""
+
+    name: str
+    manifest: ReleaseManifest
+    layer: Layer
+
+
 def check_layer(path: Path, release: ReleaseManifest) -> Layer:
     """Compare a layer's files with the manifest, every byte of them; UserError."""
     with path.open("rb") as file:

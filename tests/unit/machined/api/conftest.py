@@ -32,9 +32,7 @@ from talos.machined.node.ports import (
     UnknownServiceError,
 )
 from talos.machined.platform.platform import ContainerPlatform, MetalPlatform
-from talos.machined.upgrade.lock import EtcdLock
-from talos.machined.upgrade.slots import DiskSlots
-from talos.machined.upgrade.upgrader import Upgrader
+from talos.machined.services.upgrade_lock import EtcdLock
 from talos.resource.memory.state import MemoryState
 from talos.rpc.http2.remote import RemoteServer
 from talos.system.cgroups import NoGroups, Usage
@@ -43,6 +41,9 @@ from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.process import Finished
 from talos.testing.mounts import MemoryMounts
+from talos.upgrade.session import Upgrades
+from talos.upgrade.slots.grub.disk import SystemDisk
+from talos.upgrade.slots.grub.slots import GrubSlots
 
 
 class FakeServices:
@@ -332,7 +333,7 @@ def _connect_to_no_node(server: RemoteServer) -> AbstractAsyncContextManager[Dup
     raise AssertionError(f"no connection to {server.host} expected")
 
 
-def make_upgrader(cmdline: str = "", keys: Path = Path("/nonexistent")) -> Upgrader:
+def make_upgrader(cmdline: str = "", keys: Path = Path("/nonexistent")) -> Upgrades:
     """The upgrades of a machine without a disk."""
 
     async def list_checks() -> Sequence[str]:
@@ -342,12 +343,13 @@ def make_upgrader(cmdline: str = "", keys: Path = Path("/nonexistent")) -> Upgra
     async def keep_logs(_: str) -> None:
         await trio.lowlevel.checkpoint()
 
-    return Upgrader(
+    log = Log(write=lambda _: None)
+    return Upgrades(
         state=MemoryState(),
         meta=MetaStore(),
-        slots=DiskSlots(MemoryState(), FakeProcesses().capture, MemoryMounts(), Log(write=lambda _: None)),
+        slots=GrubSlots(SystemDisk(MemoryState(), FakeProcesses().capture, MemoryMounts(), log), log),
         publish=lambda _: None,
-        log=Log(write=lambda _: None),
+        log=log,
         cmdline=cmdline,
         list_checks=list_checks,
         keep_logs=keep_logs,

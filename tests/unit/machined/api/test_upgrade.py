@@ -14,11 +14,10 @@ from talos.api.machine import lifecycle_pb2, machine_pb2
 from talos.api.rpc import Code, RpcError
 from talos.machined.api import upgrade as upgrade_calls
 from talos.machined.api.upgrade import LINES, run_installer
-from talos.machined.upgrade.steps import Steps
-from talos.machined.upgrade.upgrader import Upgrader
 from talos.resource import kinds
 from talos.resource.changes import put
 from talos.system.errors import UserError
+from talos.upgrade.session import Steps, Upgrades
 from talos.upgrade.state import BUSY, IDLE, Upgrade, stage
 from talos.upgrade.state import start as begin_trial
 
@@ -199,7 +198,7 @@ async def test_the_lock_is_held_until_services_stop_unless_by_force(
     for name in ("find_image", "_load", "_check_installed"):
         monkeypatch.setattr(upgrade_calls, name, succeed)
     monkeypatch.setattr(upgrade_calls, "open_instance", open_instance)
-    monkeypatch.setattr(Upgrader, "prepare", succeed)
+    monkeypatch.setattr(Upgrades, "prepare", succeed)
     monkeypatch.setattr(metal.node.upgrade_lock, "take", succeed)
     metal.node.upgrades.current = STAGED
     if isinstance(request_, machine_pb2.UpgradeRequest):

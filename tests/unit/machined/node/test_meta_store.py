@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from talos.machined.node.meta_store import MetaFullError, MetaStore
-from talos.system.block.meta import COPY, make_meta, parse_meta
+from talos.machined.node.meta_store import MetaStore
+from talos.system.block.meta import COPY, MetaFullError, make_meta, parse_meta
 from talos.system.errors import UserError
 
 

@@ -2,7 +2,7 @@
 
 import trio
 
-from talos.machined.upgrade.upgrader import Upgrader
+from talos.machined.node.ports import Trial
 from talos.resource import kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input
 from talos.system.errors import UserError
@@ -22,7 +22,7 @@ class BootConfirmationController(Controller):
     name = "runtime.BootConfirmationController"
     inputs = (Input(kinds.SERVICE, id=_APID),)
 
-    def __init__(self, upgrader: Upgrader, log: Log) -> None:
+    def __init__(self, upgrader: Trial, log: Log) -> None:
         self._upgrader = upgrader
         self._log = log
 

@@ -6,13 +6,14 @@ from math import inf
 import trio
 
 from talos.api.definitions.runtime_pb2 import DiagnosticSpec
-from talos.machined.upgrade.upgrader import NETWORK, Upgrader
+from talos.machined.node.ports import Trial
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.watchdog import KernelWatchdog, Watchdog, find_watchdog
+from talos.upgrade.session import NETWORK
 from talos.upgrade.state import LIMIT_ARGUMENT, Phase, Upgrade
 
 CHECK_TIMEOUT = 300.0
@@ -56,7 +57,7 @@ class SelfCheckController(Controller):
 
     def __init__(
         self,
-        upgrader: Upgrader,
+        upgrader: Trial,
         reboot: Callable[[], object],
         ask: Ask,
         log: Log,

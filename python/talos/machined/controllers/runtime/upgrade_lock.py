@@ -5,8 +5,7 @@ from math import inf
 import trio
 
 from talos.api.rpc import RpcError
-from talos.machined.upgrade.lock import EtcdLock
-from talos.machined.upgrade.upgrader import Upgrader
+from talos.machined.node.ports import Trial, UpgradeLock
 from talos.resource import kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input
 from talos.system.logging import Log
@@ -29,7 +28,7 @@ class UpgradeLockController(Controller):
     name = "runtime.UpgradeLockController"
     inputs = (Input(kinds.SERVICE, id=_ETCD),)
 
-    def __init__(self, upgrader: Upgrader, lock: EtcdLock, log: Log) -> None:
+    def __init__(self, upgrader: Trial, lock: UpgradeLock, log: Log) -> None:
         self._upgrader = upgrader
         self._lock = lock
         self._log = log

@@ -11,10 +11,11 @@ import trio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from talos.api.containerd.descriptor_pb2 import Descriptor
-from talos.machined.upgrade import image
-from talos.machined.upgrade.image import BLOBS, Release, load_release
+from talos.machined.containerd import release as image
+from talos.machined.containerd.release import BLOBS, load_release
 from talos.system.errors import UserError
 from talos.upgrade.release.archive import SIGNATURE
+from talos.upgrade.release.layer import Release
 from talos.upgrade.release.main import main
 from talos.upgrade.release.signature import format_public
 

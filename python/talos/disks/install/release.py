@@ -1,33 +1,33 @@
 """A release as what is installed to a disk that has no system yet."""
 
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import trio
 
+from talos.config.active import load_config
 from talos.disks.disk import read_disks
 from talos.disks.install.install import Job, run_install
 from talos.disks.install.plan import is_device_busy, make_plan
 from talos.disks.install.request import InstallRequest
 from talos.disks.refresh import refresh_discovery
-from talos.machined.node.config_store import load_config
-from talos.machined.upgrade.image import Release
-from talos.machined.upgrade.slots import (
+from talos.resource.state import State
+from talos.system.errors import UserError
+from talos.system.version import get_version
+from talos.upgrade.release.layer import Layer, Release
+from talos.upgrade.release.manifest import CMDLINE, INITRAMFS, KERNEL
+from talos.upgrade.slots.grub.disk import (
     EFI_IMAGE,
     MAX_CMDLINE,
     MAX_EFI_IMAGE,
     SECTOR,
-    DiskSlots,
-    Report,
     find_arguments,
 )
-from talos.machined.upgrade.upgrader import Upgrader
-from talos.system.errors import UserError
-from talos.system.version import get_version
-from talos.upgrade.release.layer import Layer
-from talos.upgrade.release.manifest import CMDLINE, INITRAMFS, KERNEL
 from talos.upgrade.slots.grub.loader import BootImages, make_images
+from talos.upgrade.slots.port import DiskSlots, Report, Slots
 
 BOOT_FILES = {"boot.img": 512, "core.img": 1 << 20, EFI_IMAGE: MAX_EFI_IMAGE, CMDLINE: MAX_CMDLINE}
 """What a release has of the boot loader, and bytes that are read of each at most."""
@@ -83,7 +83,25 @@ def make_source(release: Release) -> ReleaseSource:
     return ReleaseSource(layer=layer, version=release.manifest.version, boot=boot)
 
 
-async def install_release(upgrades: Upgrader, release: Release, disk: str, report: Report) -> None:
+class Upgrades(Protocol):
+    """Those of a machine, as far as an installation is one."""
+
+    @property
+    def state(self) -> State:
+        """The machine's State."""
+        ...
+
+    @property
+    def slots(self) -> Slots:
+        """Where systems are kept."""
+        ...
+
+    def lock(self) -> AbstractAsyncContextManager[None]:
+        """UserError when another system is being written."""
+        ...
+
+
+async def install_release(upgrades: Upgrades, release: Release, disk: str, report: Report) -> None:
     """Install a release to a disk without a system. UserError, OSError; then it is not installed."""
     slots, architecture = upgrades.slots, get_version().arch
     if not isinstance(slots, DiskSlots):

@@ -186,7 +186,7 @@ async def test_a_trial_without_meta_goes_back(
     del autojump_clock
     await (await machine.boot()).roll_back()
     upgrader = await machine.boot()
-    upgrader.has_begun, upgrader.current = False, IDLE
+    upgrader.at_start, upgrader.current = None, IDLE
     watchdog, rebooted = MemoryWatchdog("/dev/watchdog0"), trio.Event()
     log = Log(write=machine.lines.append)
     controller = SelfCheckController(upgrader, rebooted.set, answer, log, lambda: watchdog)

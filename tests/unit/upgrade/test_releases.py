@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from tests.unit.upgrade.release.releases import parse
 
-from talos.machined.upgrade import upgrader as upgrader_module
-from talos.machined.upgrade.image import Release
 from talos.system.errors import UserError
 from talos.system.version import get_version
-from talos.upgrade.release.layer import Layer
+from talos.upgrade import session as upgrader_module
+from talos.upgrade.release.layer import Layer, Release
 from talos.upgrade.release.manifest import ReleaseFile
 from talos.upgrade.state import Phase
 

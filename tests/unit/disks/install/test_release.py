@@ -9,11 +9,8 @@ import pytest
 from tests.unit.machined.api.conftest import FakeProcesses, make_upgrader
 
 from talos.api.definitions.block_pb2 import DiscoveredVolumeSpec, DiskSpec, SystemDiskSpec
-from talos.machined.upgrade import installer
-from talos.machined.upgrade.image import Release
-from talos.machined.upgrade.installer import install_release, make_source
-from talos.machined.upgrade.slots import DiskSlots, FolderSlots
-from talos.machined.upgrade.upgrader import Upgrader
+from talos.disks.install import release as installer
+from talos.disks.install.release import install_release, make_source
 from talos.resource import ids, kinds
 from talos.resource.changes import put
 from talos.resource.memory.state import MemoryState
@@ -22,10 +19,13 @@ from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.testing.mounts import MemoryMounts
 from talos.upgrade.release.archive import read_annotations, read_archive
-from talos.upgrade.release.layer import check_layer
+from talos.upgrade.release.layer import Release, check_layer
 from talos.upgrade.release.main import main
 from talos.upgrade.release.manifest import parse_release
+from talos.upgrade.session import Upgrades
+from talos.upgrade.slots.container import FolderSlots
 from talos.upgrade.slots.folder import SlotFolder
+from talos.upgrade.slots.grub.disk import SystemDisk
 
 FILES = {
     "vmlinuz": b"kernel" * 5000,
@@ -83,7 +83,7 @@ def test_a_release_that_can_not_be_installed(
     assert reason in str(caught.value)
 
 
-async def make_upgrades() -> Upgrader:
+async def make_upgrades() -> Upgrades:
     """A machine with three disks, none of which is there: an installation that begins fails otherwise."""
     found = make_upgrader()
     for name, size in (("none-a", 8 * GIB), ("none-b", MINIMUM_SIZE - 1), ("none-c", 8 * GIB)):
@@ -148,7 +148,7 @@ async def test_what_is_said_before_the_first_byte_is_written(tmp_path: Path) -> 
 
 async def test_a_slot_is_not_written_without_a_system_disk_or_with_endless_arguments(tmp_path: Path) -> None:
     state, log = MemoryState(), Log(write=lambda _: None)
-    slots = DiskSlots(state, FakeProcesses().capture, MemoryMounts(), log)
+    slots = SystemDisk(state, FakeProcesses().capture, MemoryMounts(), log)
     for call in (slots.read, slots.update_boot_loader):
         with pytest.raises(UserError, match="upgrade: there is no system disk"):
             await call()

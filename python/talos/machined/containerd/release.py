@@ -1,6 +1,5 @@
 """A release among containerd's images: its signature checked first, then every byte of its layer."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import trio
@@ -12,21 +11,12 @@ from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.store import read_content
 from talos.system.errors import UserError
 from talos.upgrade.release.archive import read_annotations
-from talos.upgrade.release.layer import Layer, check_layer
+from talos.upgrade.release.layer import Release, check_layer
 from talos.upgrade.release.manifest import ReleaseManifest, find_version, parse_release
 from talos.upgrade.release.signature import KEYS, load_keys, verify
 
 BLOBS = "io.containerd.content.v1.content/blobs"
 """Within containerd's root, files named by their digests."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """A release that may be installed: signed by a trusted key, and complete."""
-
-    name: str
-    manifest: ReleaseManifest
-    layer: Layer
 
 
 async def load_release(containerd: Containerd, reference: str, *, root: str, keys: Path = KEYS) -> Release:

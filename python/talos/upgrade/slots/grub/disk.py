@@ -1,4 +1,4 @@
-"""Where systems are kept, and what boots next: a machine's disk with GRUB, a container node's folder."""
+"""The system disk of a machine: what is written there for GRUB, and read."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Protocol, override
 import trio
 
 from talos.api.definitions import block_pb2
+from talos.config.active import load_config
 from talos.config.model import Config
-from talos.machined.node.config_store import load_config
-from talos.machined.upgrade.image import Release
 from talos.resource import ids, kinds
 from talos.resource.state import NotFoundError, State
 from talos.system.block.partitions import Run
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.mounts import Mounts
+from talos.upgrade.release.layer import Release
 from talos.upgrade.release.manifest import CMDLINE, INITRAMFS, KERNEL
-from talos.upgrade.slots.folder import SlotFolder
+from talos.upgrade.slots.port import Report, SlotChoice, drop
 from talos.upgrade.state import SLOTS
 
 SECTOR = 512
@@ -32,35 +32,27 @@ if TYPE_CHECKING:
     from talos.system.block.target import BlockTarget
     from talos.upgrade.slots.grub.boot import BootPartition, SlotContent
 
-type Report = Callable[[str], None]
 type Write = Callable[[Report], None]
 """Writes a slot, blocking, and reports its steps. UserError, OSError; the slot has then what it had."""
 
 
-def drop(line: str) -> None:
-    """A report without a reader."""
-    del line
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlotState:
-    """The versions of the slots that can be booted, and the default.
+class GrubState(SlotChoice):
+    """The slots as GRUB has them.
 
     ``count`` is the starts that were not confirmed, this one among them, 0 without a counter; ``damage`` is
     why the boot loader can't count; ``has_failed_loader`` is whether a new one on trial did not come up.
     """
 
-    versions: Mapping[str, str]
-    default: str
     count: int = 0
     damage: str = ""
     has_failed_loader: bool = False
 
 
-class Slots(Protocol):
-    """The two slots. UserError for what a user can correct; OSError when the disk fails."""
+class GrubDisk(Protocol):
+    """A disk that GRUB starts, for :class:`~talos.upgrade.slots.grub.slots.GrubSlots`. UserError, OSError."""
 
-    async def read(self) -> SlotState:
+    async def read(self) -> GrubState:
         """What can be booted; UserError when the choice of slots can't be read."""
         ...
 
@@ -82,7 +74,7 @@ class Slots(Protocol):
     async def end_boot_loader_trial(self, *, has_failed: bool) -> None:
         """Remove what is left of a new boot loader's trial, which is over.
 
-        ``has_failed`` is that of :class:`SlotState`: this boot loader is left out from now on.
+        ``has_failed`` is that of :class:`GrubState`: this boot loader is left out from now on.
         """
         ...
 
@@ -102,17 +94,21 @@ class Slots(Protocol):
         """Have the slots started by the boot loader of the system that runs."""
         ...
 
+    def open_target(self, path: str, sector_size: int) -> "BlockTarget":
+        """A disk that a system is written to."""
+        ...
 
-class DiskSlots(Slots):
-    """Those on the system disk, whose boot loader is GRUB. What writes disks is loaded by need: seldom."""
+
+class SystemDisk(GrubDisk):
+    """The system disk. What writes disks is loaded by need: seldom."""
 
     def __init__(self, state: State, run: Run, mounts: Mounts, log: Log) -> None:
         self._state, self._run, self._mounts, self._log = state, run, mounts, log
 
     @override
-    async def read(self) -> SlotState:
+    async def read(self) -> GrubState:
         found = await trio.to_thread.run_sync((await self._find()).read)
-        return SlotState(
+        return GrubState(
             versions={slot: entry.version for slot, entry in found.entries.items()},
             default=found.default,
             count=found.environment.count,
@@ -201,8 +197,8 @@ class DiskSlots(Slots):
         except NotFoundError:
             raise UserError("there is no system disk", where="upgrade", hint="install it first") from None
 
+    @override
     def open_target(self, path: str, sector_size: int) -> "BlockTarget":
-        """A disk that a system is written to."""
         from talos.system.block.target import BlockTarget
 
         return BlockTarget(path, sector_size, self._run, self._mounts)
@@ -229,52 +225,3 @@ def find_arguments(config: Config | None) -> tuple[str, ...]:
     """The kernel's arguments that a config adds."""
     install = config.machine.install if config and config.machine else None
     return (install.extra_kernel_args if install else None) or ()
-
-
-class FolderSlots(Slots):
-    """Those of a container node: its launcher chooses among them as GRUB does."""
-
-    def __init__(self, folder: SlotFolder) -> None:
-        self._folder = folder
-
-    @override
-    async def read(self) -> SlotState:
-        versions, default = await trio.to_thread.run_sync(self._folder.read)
-        return SlotState(versions=versions, default=default)
-
-    @override
-    async def prepare(self, release: Release, slot: str) -> Write:
-        await trio.lowlevel.checkpoint()
-        return lambda report: self._folder.write(slot, release.layer.read(INITRAMFS), report)
-
-    @override
-    async def read_boot_loader(self, release: Release) -> bytes:
-        del release
-        await trio.lowlevel.checkpoint()
-        return b""  # the launcher is the host's
-
-    @override
-    async def boot_once(self, slot: str, boot_loader: bytes = b"", report: Report = drop) -> None:
-        del boot_loader, report
-        await trio.to_thread.run_sync(self._folder.boot_once, slot)
-
-    @override
-    async def end_boot_loader_trial(self, *, has_failed: bool) -> None:
-        del has_failed
-        await trio.lowlevel.checkpoint()
-
-    @override
-    async def make_default(self, slot: str) -> None:
-        await trio.to_thread.run_sync(self._folder.make_default, slot)
-
-    @override
-    async def reset_boot_count(self) -> None:
-        await trio.lowlevel.checkpoint()  # the launcher counts nothing: it sees how a start ends
-
-    @override
-    async def restore(self, versions: Mapping[str, str], default: str) -> None:
-        await trio.lowlevel.checkpoint()  # the launcher's files can always be read
-
-    @override
-    async def update_boot_loader(self) -> None:
-        await trio.lowlevel.checkpoint()  # the launcher is the host's

@@ -215,6 +215,6 @@ async def test_a_revert_is_reported_once_after_it(machine: Machine) -> None:
 
 async def test_a_machine_without_meta_begins(machine: Machine) -> None:
     upgrader = await machine.boot()
-    upgrader.meta, upgrader.has_begun = MetaStore(), False
+    upgrader.meta, upgrader.at_start = MetaStore(), None
     assert not await upgrader.begin(None)
     assert upgrader.has_begun

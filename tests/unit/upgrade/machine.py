@@ -9,14 +9,17 @@ import trio
 
 from talos.machined.logs.last_boot import LastBoot
 from talos.machined.node.meta_store import MetaStore
-from talos.machined.upgrade.image import Release
-from talos.machined.upgrade.slots import Report, Slots, SlotState, Write, drop
-from talos.machined.upgrade.upgrader import Upgrader
 from talos.resource.memory.state import MemoryState
 from talos.system.block.meta import make_meta
+from talos.system.block.target import BlockTarget
 from talos.system.errors import UserError
 from talos.system.logging import Log
+from talos.upgrade.release.layer import Release
+from talos.upgrade.session import Upgrades
+from talos.upgrade.slots.grub.disk import GrubDisk, GrubState, Write
 from talos.upgrade.slots.grub.environment import ATTEMPTS, MAX_COUNT
+from talos.upgrade.slots.grub.slots import GrubSlots
+from talos.upgrade.slots.port import Report, drop
 from talos.upgrade.state import other_slot
 
 VERSIONS = {"A": "v1.15.0", "B": "v1.15.1"}
@@ -24,7 +27,7 @@ BROKEN = b"does not start"
 
 
 @dataclass(slots=True, kw_only=True)
-class FakeSlots(Slots):
+class FakeSlots(GrubDisk):
     """BOOT of a machine, and GRUB."""
 
     default: str = "A"
@@ -44,12 +47,12 @@ class FakeSlots(Slots):
     versions: dict[str, str] = field(default_factory=lambda: dict(VERSIONS))
 
     @override
-    async def read(self) -> SlotState:
+    async def read(self) -> GrubState:
         await trio.lowlevel.checkpoint()
         self.reads += 1
         if self.is_damaged:
             raise UserError("is not the installer's", where="BOOT/grub/grub.cfg")
-        return SlotState(
+        return GrubState(
             versions=self.versions,
             default=self.default,
             count=self.count,
@@ -103,6 +106,10 @@ class FakeSlots(Slots):
             raise self.failure
         self.replaced.append(self.default)
 
+    @override
+    def open_target(self, path: str, sector_size: int) -> BlockTarget:
+        raise AssertionError("nothing is installed")
+
     def boot(self) -> str:
         """The command line that GRUB starts a slot with."""
         if self.loader == BROKEN:
@@ -132,7 +139,7 @@ class Machine:
 
     async def boot(
         self, checks: Sequence[str] = ("apid", "network"), last: LastBoot | None = NOTHING
-    ) -> Upgrader:
+    ) -> Upgrades:
         """Start the machine; META is read."""
 
         async def keep_logs(reason: str) -> None:
@@ -146,12 +153,13 @@ class Machine:
         self.state = MemoryState()
         store = self.make_store()
         await store.load(str(self.meta))
-        upgrader = Upgrader(
+        log = Log(write=self.lines.append)
+        upgrader = Upgrades(
             state=self.state,
             meta=store,
-            slots=self.slots,
+            slots=GrubSlots(self.slots, log),
             publish=self.published.append,
-            log=Log(write=self.lines.append),
+            log=log,
             cmdline=self.slots.boot(),
             list_checks=list_checks,
             keep_logs=keep_logs,

@@ -1,0 +1,75 @@
+"""The port to the two slots of a node, whatever starts one of them: four verbs."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from talos.upgrade.release.layer import Release
+
+if TYPE_CHECKING:
+    from talos.system.block.target import BlockTarget
+
+type Report = Callable[[str], None]
+
+
+def drop(line: str) -> None:
+    """A report without a reader."""
+    del line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotChoice:
+    """The versions of the slots that can be booted, and the default."""
+
+    versions: Mapping[str, str]
+    default: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotState(SlotChoice):
+    """The slots as they are.
+
+    ``failed_starts`` is how often the default was started in vain before the other slot was, 0 when it was
+    not; ``failure`` is why the slot that was to be booted once was not started, empty where that is unknown.
+    """
+
+    failed_starts: int = 0
+    failure: str = ""
+
+
+class Slots(Protocol):
+    """The two slots. UserError for what a user can correct; OSError when the disk fails."""
+
+    async def read(self, repair: SlotChoice | None = None) -> SlotState:
+        """What can be booted. One that can't be read is written anew by ``repair``; UserError without."""
+        ...
+
+    async def write(self, release: Release, slot: str, report: Report) -> bytes:
+        """Write a release to a slot, and report the steps. After an error the slot has what it had before.
+
+        The release's boot loader, for :meth:`boot_once`; empty where there is none to try.
+        """
+        ...
+
+    async def boot_once(self, slot: str, boot_loader: bytes = b"", report: Report = drop) -> None:
+        """Have a slot booted the next time and only then; without one, the default.
+
+        By this boot loader, where it is another than the present one and can be tried.
+        """
+        ...
+
+    async def make_default(self, slot: str, *, with_loader: bool = False) -> None:
+        """Have a slot booted from now on, and its starts counted anew; what a trial has left is removed.
+
+        ``with_loader``: by the running system's boot loader, unless that can't replace the present one.
+        """
+        ...
+
+
+@runtime_checkable
+class DiskSlots(Protocol):
+    """Slots of a machine: a system can be installed to its disks."""
+
+    def open_target(self, path: str, sector_size: int) -> "BlockTarget":
+        """A disk that a system is written to."""
+        ...
