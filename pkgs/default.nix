@@ -19,7 +19,7 @@ let
   discovery = python.program "discovery" "talos.discovery.main" [ ] [ ];
   upgrade-controller = python.program "upgrade-controller" "talos.upgrade_controller.main" [ ] [ ];
   image = modules.image { };
-  built = import ./checks { inherit buildRoot roots python go; } // { kernel-hardening = kernel.hardening; } // vms.checks;
+  built = import ./checks { inherit buildRoot roots python go; } // { kernel-hardening = kernel.hardening; portable = portable.check; } // vms.checks;
   hello = modules.extensions.debianService {
     name = "hello";
     debian = roots.checks;
@@ -43,6 +43,7 @@ let
     };
   };
   meta = import ./descriptions.nix { inherit (python) floors; };
+  portable = import ./portable { inherit buildRoot roots python version; inherit (inputs) busybox; };
   develop = import ./shell { inherit buildRoot roots; inherit (python) workstation; };
 in
 rec {
@@ -55,6 +56,7 @@ rec {
     inherit (python) api talosctl workstation;
     inherit (modules) rootfs squashfs stamp sbom licenses size;
     sbom-images = modules.sbomImages;
+    talosctl-portable = portable.file;
     inherit (modules.extensions) qemu-guest-agent;
     # For tests: a node with two extensions, one of them without a condition that a container lacks.
     extended = (modules.image { extensions = [ modules.extensions.qemu-guest-agent hello ]; }).squashfs;
@@ -69,6 +71,7 @@ rec {
     root-vm = roots.vm;
     root-peers = roots.peers;
     kernel-config = kernel.config;
+    kernel-source = roots.kernel-source;
     kernel-hardening = kernel.hardening;
     image = modules.squashfs;
     default = modules.squashfs;

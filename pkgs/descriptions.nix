@@ -27,6 +27,7 @@ let
     iso = "an ISO for BIOS and UEFI";
     kernel = "the kernel, hardened and monolithic";
     kernel-config = "the kernel's configuration";
+    kernel-source = "the kernel's source, as Debian packs it";
     kernel-hardening = "the kernel's score by kernel-hardening-checker";
     keygen = "makes a key that releases are signed with";
     kubectl = "the client of Kubernetes";
@@ -47,6 +48,7 @@ let
     squashfs = "the system image, a squashfs";
     stamp = "version, commit and release keys of an image";
     talosctl = "the client of the machine API";
+    talosctl-portable = "the client as one file for any x86_64 Linux";
     upgrade-controller = "keeps a cluster's nodes at the release of a channel";
     upgrade-controller-image = "the container image of the upgrade controller";
     workstation = "Python with all wheels, for tests and linters";

@@ -1,0 +1,105 @@
+"""Make $out, a script that unpacks itself: $start, and an archive of $talosctl and what it needs of $client.
+
+The host's loader and libraries are not used: a script named `python` starts the loader that is unpacked.
+What no command needs stays out: gRPC's own core, of the discovery server, and tools for clusters' disks.
+"""
+
+import fnmatch
+import gzip
+import hashlib
+import io
+import os
+import tarfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import elf
+
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+LOADER = "ld-linux-x86-64.so.2"
+OPENED = ("libblkid.so.1", "libzstd.so.1", "libnss_dns.so.2", "libnss_files.so.2")
+"""Libraries that are opened by name."""
+LEFT_OUT = ("grpc", "grpcio-*.dist-info", "*.pyi", "start.bundle")
+PYTHON = f"""\
+#!/bin/sh
+root=$(dirname "$0")
+exec "$root/lib/{LOADER}" --library-path "$root/lib" "$root/bin/python3.13" "$@"
+"""
+MEGABYTE = 1_000_000
+
+
+def find_files(folder: Path, inside: str) -> Iterator[tuple[str, Path]]:
+    """The files of a folder that are wanted, by their paths in the archive."""
+    for path in sorted(folder.rglob("*")):
+        relative = path.relative_to(folder)
+        is_wanted = not any(fnmatch.fnmatch(part, pattern) for part in relative.parts for pattern in LEFT_OUT)
+        if is_wanted and not path.is_dir():
+            yield f"{inside}/{relative}", path
+
+
+def find_libraries(files: Iterable[Path], libraries: Path) -> dict[str, Path]:
+    """The libraries that ELF files need, and theirs. Wheels bring some themselves, beside what needs them."""
+    found: dict[str, Path] = {}
+    wanted = [LOADER, *OPENED, *(name for path in files if elf.is_elf(path) for name in elf.needed(path))]
+    while wanted:
+        name = wanted.pop()
+        source = libraries / name
+        if f"lib/{name}" in found or not source.exists():
+            continue
+        found[f"lib/{name}"] = source.resolve()
+        wanted += elf.needed(source)
+    return found
+
+
+def find_members(client: Path, talosctl: Path) -> dict[str, Path]:
+    """What is unpacked, but for the script: files by their paths in the archive."""
+    members = {"bin/python3.13": client / "usr/bin/python3.13", "launch.py": Path(os.environ["launcher"])}
+    members |= find_files(client / "usr/lib/python3.13", "lib/python3.13")
+    members |= find_files(client / "usr/lib/python3/dist-packages", "site")
+    members |= find_files(talosctl / "lib", "talosctl")
+    return members | find_libraries(members.values(), client / LIBRARIES)
+
+
+def pack(members: dict[str, Path]) -> bytes:
+    """The archive, compressed by what every host can unpack: one order, one owner, one time."""
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w", format=tarfile.GNU_FORMAT) as archive,
+    ):
+        add(archive, "python", PYTHON.encode(), 0o755)
+        for name, path in sorted(members.items()):
+            add(archive, name, path.read_bytes(), path.stat().st_mode & 0o111 | 0o644)
+    return packed.getvalue()
+
+
+def add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
+    """Append one file."""
+    info = tarfile.TarInfo(name)
+    info.size, info.mode = len(content), mode
+    archive.addfile(info, io.BytesIO(content))
+
+
+def main() -> None:
+    """Write $out."""
+    members = find_members(Path(os.environ["client"]), Path(os.environ["talosctl"]))
+    archive = pack(members)
+    size = sum(path.stat().st_size for path in members.values())
+    values = {
+        "version": os.environ["version"],
+        "digest": hashlib.sha256(archive).hexdigest(),
+        "megabytes": str(-(-size // MEGABYTE)),
+    }
+    start = Path(os.environ["start"]).read_text()
+    for name, value in values.items():
+        start = start.replace(f"@{name}@", value)
+    # The first byte behind the script, counted from 1, as tail does; as long as the word that it replaces.
+    word = "@offset@"
+    start = start.replace(word, f"{len(start.encode()) + 1:0{len(word)}}")
+    out = Path(os.environ["out"])
+    out.write_bytes(start.encode() + archive)
+    out.chmod(0o755)
+    print(f"talosctl: {out.stat().st_size / MEGABYTE:.1f} MB, unpacked {size / MEGABYTE:.1f} MB")
+
+
+main()
