@@ -29,6 +29,7 @@ from talos.pki.authority import CertificateAuthority
 from talos.pki.keys import KeyType
 from talos.resource import ids, kinds
 from talos.resource.changes import put
+from talos.system.cgroups import NoGroups
 from talos.system.logging import Log
 from talos.system.proc.cmdline import parse_cmdline
 from talos.system.proc.sysctl import KernelSysctls
@@ -68,7 +69,7 @@ def make_context(state: CountingState, folder: Path, log: Log) -> ControllerCont
     node = SimpleNamespace(
         events=EventLog(),
         platform=MetalPlatform(arguments=parse_cmdline("")),
-        ports=SimpleNamespace(files=files),
+        ports=SimpleNamespace(files=files, groups=NoGroups()),
         services=SimpleNamespace(terminate=trio.lowlevel.checkpoint, ask=trio.lowlevel.checkpoint),
         connect=None,
         upgrade_lock=None,
