@@ -42,7 +42,7 @@ class Figures:
 class LeanClient:
     """One connection; a call is one write, and its reply is recognized by the flag that ends it."""
 
-    def __init__(self, stream: ssl.SSLSocket, method: str) -> None:
+    def __init__(self, stream: socket.socket, method: str) -> None:
         self._stream = stream
         self._block = encode_headers(
             (
