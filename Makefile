@@ -45,7 +45,7 @@ VM_TESTS := $(filter-out $(SLOW_VM_TESTS),$(basename $(notdir $(wildcard nixos-t
 .DEFAULT_GOAL := help
 .PHONY: vm-tests vm-test run-vm vm-inputs netboot-tests
 .PHONY: images-previous kubernetes-upgrade-tests
-.PHONY: reach extended help release upgrade-controller peers grants tools fetch locks mirror build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test check lint types conformance unit root-unit node cluster-tests soak bench reproducible clean
+.PHONY: cves dist hashes reach extended help release upgrade-controller peers grants tools fetch locks mirror build images all-images kubernetes-tests size kernel assets kernel-hardening api cluster machines destroy test check lint types conformance unit root-unit node cluster-tests soak bench reproducible clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 28
@@ -128,6 +128,16 @@ grants: ## Write the table of what daemons may read and write in the State, from
 
 reach: build images api devenv peers ## Write the tables of docs/security.md of what an attacker in a daemon reaches, as root
 	UPDATE_REACH=1 $(PYTEST) tests/node/test_reach.py
+
+# With FEED, files or folders; without a record of the kernel's CVEs in them, its options decide nothing.
+FORMAT := table
+cves: devenv ## Compare the locks with FEED, your files of OSV, Debian's tracker, CVE records; FORMAT=json, vex; ALL=1 for build tools, too
+	@test -n "$(FEED)" || { echo "cves: which feed? make cves FEED=\"files or folders\", see docs/build.md" >&2; exit 2; }
+	@$(PYTHON) pkgs/fetch fetch kernel kernel-source >&2
+	@nix build .#kernel-config --out-link build/kernel-config
+	@nix build .#kernel-source --out-link build/kernel-source
+	@PYTHONPATH=pkgs/fetch $(DEV) -B pkgs/cves/cves.py $(FEED) -o $(FORMAT) $(if $(ALL),--all) \
+		--kernel-config build/kernel-config --kernel-source build/kernel-source
 
 api: fetch ## Generate the modules of the .proto files into the work tree, for editors and for running from it
 	@nix build .#api --out-link build/api
@@ -250,10 +260,34 @@ peers: fetch ## The servers that tests let nodes talk to: dnsmasq, chrony, radvd
 devenv: fetch
 	@nix build .#workstation --out-link build/workstation
 
-reproducible: build ## Build everything a second time, and the image in an empty store, and compare
-	@$(PYTHON) pkgs/fetch fetch coredns etcd flannel kernel kernel-source kernel-hardening media
-	@sh pkgs/checks/rebuild.sh $(SYSTEM)
+reproducible: build ## Build everything a second time, and the image in an empty store, and compare; KERNEL=1, KUBERNETES=1 these, too
+	@$(PYTHON) pkgs/fetch fetch coredns etcd flannel kernel kernel-source kernel-hardening media kubernetes
+	@KERNEL=$(KERNEL) KUBERNETES=$(KUBERNETES) sh pkgs/checks/rebuild.sh $(SYSTEM)
 	@sh pkgs/checks/elsewhere.sh $(PYTHON)
+	@$(MAKE) --no-print-directory hashes
+
+hashes: ## Write the table of hashes of what was built to build/hashes.txt; OTHER=FILE compares it with another machine's
+	@$(PYTHON) -B pkgs/dist/hashes.py --out build/hashes.txt $(OTHER)
+
+# The file VERSION has the version, pkgs/keys the keys that images trust.
+DIST = PYTHONPATH=python $(DEV) -B pkgs/dist/dist.py --version "$(VERSION)" $(if $(RELEASE_KEY),--key $(RELEASE_KEY))
+dist: fetch devenv ## Build a release for publication into build/dist: VERSION=, RELEASE_KEY= the private key
+	@test -z "$$(git status --porcelain)" || { echo "dist: commit or remove what git status shows first" >&2; exit 1; }
+	@$(DIST) --check
+	@$(PYTHON) pkgs/fetch fetch kubernetes machines
+	nix build .#release --print-build-logs --out-link build/dist-release.tar
+	nix build .#iso --print-build-logs --out-link build/dist.iso
+	nix build .#disk-image --print-build-logs --out-link build/dist-disk
+	nix build .#netboot --print-build-logs --out-link build/dist-netboot
+	nix build .#licenses --print-build-logs --out-link build/dist-licenses
+	nix build .#sbom-images --print-build-logs --out-link build/dist-images-licenses
+	nix build .#talosctl-portable --print-build-logs --out-link build/dist-talosctl
+	$(if $(RELEASE_KEY),nix run .\#sign -- --key $(RELEASE_KEY) --out build/dist-signed.tar build/dist-release.tar,@cp build/dist-release.tar build/dist-signed.tar)
+	@$(DIST) talos-@-amd64.release.tar=build/dist-signed.tar talos-@-amd64.iso=build/dist.iso \
+		talos-@-amd64.raw.gz=build/dist-disk/disk.raw talos-@-amd64.qcow2=build/dist-disk/disk.qcow2 \
+		talos-@-amd64.netboot.tar=build/dist-netboot talosctl-linux-amd64=build/dist-talosctl \
+		talos.spdx.json=build/dist-licenses/talos.spdx.json talos-licenses.tar=build/dist-licenses \
+		talos-images.spdx.json=build/dist-images-licenses/talos-images.spdx.json talos-images-licenses.tar=build/dist-images-licenses
 
 clean: ## Remove the links to what was built; the Nix store keeps the rest
 	rm -rf build

@@ -17,6 +17,7 @@ let
     etcd = "etcd, compiled from locked modules";
     extended = "a system image with two extensions, for tests";
     flannel = "flannel, compiled from locked modules";
+    grpc-interop = "gRPC's own client and server of its interoperability tests";
     h2spec = "the suite that judges the daemons' HTTP/2";
     image = "the system image, a squashfs";
     images = "the container images of local clusters without Kubernetes";

@@ -31,7 +31,7 @@ let
   folders = builtins.attrNames (removeAttrs (builtins.readDir ../../tests/unit) [ "conftest.py" ]);
   pytest = [ "python3.13" "-m" "pytest" "--durations=60" "--durations-min=1" ];
   unit = name: folders: check name
-    [ "tests/bench/timeline.py" "tests/run" "tests/harness" "modules/rootfs/files" "nixos-tests/driver" "docs/examples" "pkgs/fetch" "pkgs/roots.toml" "pkgs/locks" "kernel/hardening" "modules/sbom" ]
+    [ "tests/bench/timeline.py" "tests/run" "tests/harness" "modules/rootfs/files" "nixos-tests/driver" "docs/examples" "pkgs/fetch" "pkgs/roots.toml" "pkgs/locks" "pkgs/cves" "pkgs/dist" "kernel/hardening" "modules/sbom" ]
     (pytest ++ map (test: "--ignore=${test}") pageTests ++ map (folder: "tests/unit/${folder}") folders);
 in
 {
@@ -47,7 +47,7 @@ in
   grants = check "grants" [ ] [ "python3.13" "tests/lint/grants.py" "--check" ];
   names = check "names" [ "docs" "kernel" "modules" "nixos-tests" "pkgs" "tests" "Makefile" ] [ "python3.13" "tests/lint/names.py" ];
   words = check "words" [ "docs" "kernel" "modules" "nixos-tests" "pkgs" "tests" "CHANGELOG.md" "CONTRIBUTING.md" "README.md" "Makefile" ] [ "python3.13" "tests/lint/words.py" ];
-  types = check "types" [ "nixos-tests" "tests" "pkgs/fetch" "kernel/hardening" "modules/sbom" ] [ "python3.13" "-m" "basedpyright" "--pythonpath" "${python.workstation}/bin/python3.13" ];
+  types = check "types" [ "nixos-tests" "tests" "pkgs/cves" "pkgs/dist" "pkgs/fetch" "kernel/hardening" "modules/sbom" ] [ "python3.13" "-m" "basedpyright" "--pythonpath" "${python.workstation}/bin/python3.13" ];
   # Suites of others, against the daemons' code.
   conformance = checkWith
     {

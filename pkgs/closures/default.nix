@@ -16,6 +16,7 @@ let
   derivationOf = app: let drv = head (attrNames (getContext app.program)); in builtins.appendContext drv { ${drv}.path = true; };
   fileOf = package: unsafeDiscardOutputDependency package.drvPath;
 in
+assert builtins.all (package: package.meta.description != "") (builtins.attrValues packages); # one that lacks it throws
 buildRoot.runIn roots.build {
   name = "check-closures";
   command = [ "python3.13" ./check.py ];

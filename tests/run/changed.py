@@ -14,6 +14,8 @@ PYTHON = f"{WORKSTATION}/bin/python3.13"
 UNIT = "tests/unit"
 MIRRORS = {
     "python/talos": UNIT,
+    "pkgs/cves": f"{UNIT}/cves",
+    "pkgs/dist": f"{UNIT}/dist",
     "pkgs/fetch": f"{UNIT}/fetch",
     "nixos-tests/driver": f"{UNIT}/vm_driver",
     "kernel/hardening": f"{UNIT}/kernel",
