@@ -139,6 +139,13 @@ async def test_a_list_comes_in_parts_that_are_small_enough(tmp_path: Path, size:
     assert asked == sorted(asked, reverse=True)
 
 
+@pytest.mark.parametrize("body", [b"{}", b'{"items": {}}', b'{"items": null}'])
+async def test_an_answer_without_objects_is_no_list(tmp_path: Path, body: bytes) -> None:
+    async with serving(tmp_path, lambda _head: answer_with(body)) as client:
+        with pytest.raises(KubernetesError, match="the answer is no list"):
+            await client.list_all("/api/v1/pods")
+
+
 async def test_an_object_that_is_too_long_alone_is_an_error(tmp_path: Path) -> None:
     async with serving(tmp_path, lambda _head: page(["one"], 0, 1, MAX_PAGE)) as client:
         with pytest.raises(KubernetesError, match="more than 4 MiB"):
