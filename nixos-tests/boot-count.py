@@ -13,14 +13,14 @@ from driver.scenarios import (
     UPGRADED,
     check_crash,
     check_diagnostic,
-    install_release,
     read_version,
+    start_installed,
     wait_for_installed,
 )
 from driver.tiny_kernel import make_kernel
 from driver.world import World
 
-ASSETS = ("kernel", "initramfs", "cmdline", "release-tool")
+ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "base-installed")
 NODES = {"node": replace(UPGRADED, disks={"system": Disk(size="8G", recorded=True)})}
 OLD, NEW = "v1.15.0-alpha.0 in A", "v1.15.1 in B"
 REASON = (
@@ -54,7 +54,7 @@ def test(world: World) -> None:
     node = world["node"]
     path = node.recorded["system"].path
     boot = BootDisk(world.programs, path)
-    releases = install_release(world, node)
+    releases = start_installed(world, node)
     node.client.run("upgrade", "--image", releases.make("v1.15.1"), seconds=UPGRADE_TIMEOUT)
     assert read_version(node) == NEW
 

@@ -13,7 +13,8 @@ let
     filter = path: _: builtins.match ".*/driver(/[^/]+[.]py)?" path != null;
   };
 
-  # A test is built from the assets that its line ASSETS = ("one", "two") names, and from no others.
+  # A test is built from the assets that its line ASSETS = ("one", "two") names, and from no others. A test that saves
+  # its machines is an asset, too.
   listed = entry:
     let
       file = if entries.${entry} == "directory" then ./. + "/${entry}/test.py" else ./. + "/${entry}";
@@ -28,7 +29,7 @@ let
   run = assets: module: names:
     [ "${python.client}/bin/python3.13" "-B" "-m" module "--talosctl" "${python.unstamped}/bin/talosctl" ]
     ++ [ "--root" "${roots.vm}" "--root" "${roots.media}" ]
-    ++ builtins.concatMap (name: [ "--asset" "${name}=${assets.${name}}" ]) names;
+    ++ builtins.concatMap (name: [ "--asset" "${name}=${assets.${name} or checks."vm-${name}"}" ]) names;
 
   argv = entry:
     let source = builtins.path { path = ./. + "/${entry}"; name = entry; };
@@ -44,13 +45,15 @@ let
   };
 
   byName = prefix: value: builtins.listToAttrs (map (entry: { name = prefix + nameOf entry; value = value entry; }) tests);
-in
-{
+
   checks = byName "vm-" (entry: buildRoot.runIn roots.vm {
     name = "vm-${nameOf entry}";
     command = argv entry ++ [ "--report" (builtins.placeholder "out") ];
     PYTHONPATH = driver;
   });
+in
+{
+  inherit checks;
 
   # `driver-name` gives the machines to a person, `vm-name` runs the test outside of the sandbox.
   apps = byName "driver-" (entry: app "driver-${nameOf entry}" (argv entry ++ [ "--interactive" ]))

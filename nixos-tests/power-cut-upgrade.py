@@ -16,10 +16,10 @@ from driver.node import Disk
 from driver.programs import Programs
 from driver.releases import Releases
 from driver.replay import Cut, Replay, choose_cuts, list_tears
-from driver.scenarios import UPGRADE_TIMEOUT, UPGRADED, install_release, read_version, wait_for_installed
+from driver.scenarios import UPGRADE_TIMEOUT, UPGRADED, read_version, start_installed, wait_for_installed
 from driver.world import World
 
-ASSETS = ("kernel", "initramfs", "cmdline", "release-tool")
+ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "base-installed")
 NODES = {"node": replace(UPGRADED, disks={"system": Disk(size="8G", recorded=True)})}
 POINTS, BOOTS = int(os.environ.get("POINTS", "25")), int(os.environ.get("BOOTS", "1"))
 """Power cuts that are looked at with GRUB's eyes, and those of them that are booted."""
@@ -83,7 +83,7 @@ def check_rest(node: Machine) -> None:
 def test(world: World) -> None:
     node = world["node"]
     disk = node.recorded["system"]
-    releases = install_release(world, node, partial(age_boot_loader, world.programs, disk.path))
+    releases = start_installed(world, node, partial(age_boot_loader, world.programs, disk.path))
     kept = keep(node, releases)
     image = releases.make("v1.15.3")
 

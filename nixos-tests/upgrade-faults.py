@@ -16,13 +16,13 @@ from driver.scenarios import (
     UPGRADE_TIMEOUT,
     UPGRADED,
     check_diagnostic,
-    install_release,
     read_version,
+    start_installed,
     wait_for_installed,
 )
 from driver.world import World
 
-ASSETS = ("kernel", "initramfs", "cmdline", "release-tool")
+ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "base-installed")
 NODES = {"node": replace(UPGRADED, disks={"system": Disk(size="8G", recorded=True)})}
 OLD = "v1.15.0-alpha.0 in A"
 SMALL, ROOM = 300 << 20, 130 << 20
@@ -56,7 +56,7 @@ def test(world: World) -> None:
     def shrink(size: int = SMALL, room: int = ROOM) -> None:
         make_boot(world.programs, disk.path, world.folder / "boot", size=size, room=room)
 
-    releases = install_release(world, node, shrink)
+    releases = start_installed(world, node, shrink)
     first = releases.make("v1.15.1")
 
     world.section("writes that fail")

@@ -6,21 +6,21 @@ from driver.scenarios import (
     UPGRADED,
     check_diagnostic,
     check_revert,
-    install_release,
     read_version,
+    start_installed,
     wait_for_installed,
 )
 from driver.tiny_kernel import make_kernel
 from driver.world import World
 
-ASSETS = ("kernel", "initramfs", "faulty-initramfs", "cmdline", "release-tool")
+ASSETS = ("kernel", "initramfs", "faulty-initramfs", "cmdline", "release-tool", "base-installed")
 NODES = {"node": UPGRADED}
 RESET = "it hung, and the watchdog reset the machine"
 
 
 def test(world: World) -> None:
     node = world["node"]
-    releases = install_release(world, node)
+    releases = start_installed(world, node)
 
     world.section("an early init that hangs")
     check_revert(node, releases.make("v1.15.1", more=ENDLESS_SYSTEM), f"did not start: {RESET}")

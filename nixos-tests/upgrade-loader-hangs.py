@@ -6,13 +6,13 @@ from driver.scenarios import (
     UPGRADE_TIMEOUT,
     UPGRADED,
     check_diagnostic,
-    install_release,
     read_version,
+    start_installed,
     wait_for_installed,
 )
 from driver.world import World
 
-ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "boot-loader")
+ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "boot-loader", "base-installed")
 NODES = {"node": UPGRADED}
 FIRMWARE_TIMEOUT = 300
 """Of its watchdog, from the start of a boot entry on (UEFI specification 2.10, section 3.1.2).
@@ -40,7 +40,7 @@ def check_reverted(node: Machine, version: str) -> None:
 
 def test(world: World) -> None:
     node = world["node"]
-    releases = install_release(world, node, firmware="uefi")
+    releases = start_installed(world, node, firmware="uefi")
 
     world.section("the firmware's watchdog resets the machine")
     boot_hanging_loader(node, releases, "v1.15.1", "this boot loader hangs")

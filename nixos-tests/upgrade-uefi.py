@@ -13,12 +13,12 @@ from driver.scenarios import (
     UPGRADED,
     check_diagnostic,
     check_revert,
-    install_release,
     read_version,
+    start_installed,
 )
 from driver.world import World
 
-ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "boot-loader")
+ASSETS = ("kernel", "initramfs", "cmdline", "release-tool", "boot-loader", "base-installed")
 NODES = {"node": replace(UPGRADED, disks={"system": Disk(size="8G", recorded=True)})}
 VARIABLES = "/sys/firmware/efi/efivars"
 STARTED = r'starting Boot[0-9A-F]{4} "Talos upgrade"'
@@ -34,7 +34,7 @@ def test(world: World) -> None:
     node = world["node"]
     disk = node.recorded["system"].path
     prepare = partial(age_boot_loader, world.programs, disk)
-    releases = install_release(world, node, prepare, firmware="uefi")
+    releases = start_installed(world, node, prepare, firmware="uefi")
     old = read_boot_loader(world.programs, disk)
     assert read_version(node) == "v1.15.0-alpha.0 in A"
     entries = read_entries(node)

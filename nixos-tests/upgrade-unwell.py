@@ -1,10 +1,10 @@
 """An apid that never answers, and no network: the self-check fails, the old version is back and says why."""
 
 from driver.releases import Releases
-from driver.scenarios import UPGRADED, check_revert, install_release
+from driver.scenarios import UPGRADED, check_revert, start_installed
 from driver.world import World
 
-ASSETS = ("kernel", "initramfs", "faulty-initramfs", "cmdline", "release-tool")
+ASSETS = ("kernel", "initramfs", "faulty-initramfs", "cmdline", "release-tool", "base-installed")
 NODES = {"node": UPGRADED}
 TRIAL_TIMEOUT = 60
 """Seconds for the self-check of these releases."""
@@ -12,7 +12,7 @@ TRIAL_TIMEOUT = 60
 
 def test(world: World) -> None:
     node = world["node"]
-    releases = install_release(world, node)
+    releases = start_installed(world, node)
 
     world.section("an apid that never answers")
     image = _make(releases, "v1.15.1", asset="faulty-initramfs")

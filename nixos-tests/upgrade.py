@@ -11,12 +11,12 @@ from driver.scenarios import (
     UPGRADED,
     check_diagnostic,
     check_revert,
-    install_release,
     read_version,
+    start_installed,
 )
 from driver.world import World
 
-ASSETS = ("kernel", "initramfs", "faulty-initramfs", "cmdline", "release-tool")
+ASSETS = ("kernel", "initramfs", "faulty-initramfs", "cmdline", "release-tool", "base-installed")
 NODES = {"node": replace(UPGRADED, disks={"system": Disk(size="8G", recorded=True)})}
 KEPT = "kept over upgrades"
 
@@ -24,7 +24,7 @@ KEPT = "kept over upgrades"
 def test(world: World) -> None:
     node = world["node"]
     disk = node.recorded["system"].path
-    releases = install_release(world, node, partial(age_boot_loader, world.programs, disk))
+    releases = start_installed(world, node, partial(age_boot_loader, world.programs, disk))
     old = read_boot_loader(world.programs, disk)
     assert read_version(node) == "v1.15.0-alpha.0 in A"
     node.talosctl("meta", "write", "0x0c", KEPT)

@@ -2,13 +2,14 @@
 
 import argparse
 import code
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 from driver.accelerator import find_accelerator
 from driver.assets import Assets
-from driver.attempts import run_test
+from driver.attempts import Outcome, run_test
 from driver.programs import Programs
 from driver.script import Script, load_script
 from driver.world import World
@@ -27,7 +28,11 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="driver", description="Run a test on virtual machines.")
     parser.add_argument("test", type=Path, help="the test's file or folder")
     parser.add_argument("--name", help="the test's name, when the file has another")
-    parser.add_argument("--report", type=Path, help="a file to write when the test has passed")
+    parser.add_argument(
+        "--report",
+        type=Path,
+        help="what to write when the test has passed: a file, or a folder with what it saves",
+    )
     parser.add_argument("--asset", action="append", default=[], metavar="NAME=PATH", help="what is tested")
     parser.add_argument("--root", action="append", default=[], type=Path, help="where QEMU and its like are")
     parser.add_argument("--talosctl", type=Path, required=True)
@@ -43,6 +48,14 @@ def interact(script: Script, world: World, folder: Path) -> None:
     banner = BANNER.format(title=script.title, names=", ".join(names), first=first, folder=folder)
     local = {**names, "world": world, "test": script.test, "web": world.web}
     code.interact(banner=banner, local=local, exitmsg="")
+
+
+def write_report(outcome: Outcome, path: Path) -> None:
+    """Write the report of a test that has passed: a file, or a folder with it and what the test has saved."""
+    if outcome.saved:
+        shutil.copytree(outcome.saved, path)
+        path /= "report"
+    path.write_text(outcome.report())
 
 
 def main() -> int:
@@ -78,7 +91,7 @@ def main() -> int:
             return 0
         outcome = run_test(script, make_world, arguments.test)
         if outcome.passed and arguments.report:
-            arguments.report.write_text(outcome.report())
+            write_report(outcome, arguments.report)
         return 0 if outcome.passed else 1
 
 

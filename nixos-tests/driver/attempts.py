@@ -24,6 +24,8 @@ class Outcome:
 
     passed: bool
     stalls: tuple[str, ...] = ()
+    saved: Path | None = None
+    """The folder with the machines that it has saved."""
 
     def report(self) -> str:
         """What the file of a test that has passed holds."""
@@ -38,7 +40,7 @@ def run_test(script: Script, make_world: Callable[[int], World], source: Path) -
         try:
             if _run(script, world, source):
                 stalls += [machine.started_anew for machine in world.values() if machine.started_anew]
-                return Outcome(passed=True, stalls=tuple(stalls))
+                return Outcome(passed=True, stalls=tuple(stalls), saved=world.saved)
             stall = _find_stall(world)
             if not stall or len(stalls) + 1 == MAX_ATTEMPTS:
                 world.show(f"FAILED {script.name}, {len(stalls)} times started anew")

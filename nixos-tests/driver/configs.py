@@ -7,17 +7,19 @@ from driver.process import run
 
 ENDPOINT = "https://10.0.2.15:6443"
 """The address that QEMU's network gives to its one machine."""
+SECRETS = "secrets.yaml"
 
 
 class Cluster:
     """Secrets, configs and a talosconfig of one cluster."""
 
     def __init__(self, talosctl: Path, folder: Path, name: str = "vm") -> None:
-        """Generate the secrets."""
+        """Generate the secrets, unless they are there."""
         self._talosctl, self._folder, self._name = talosctl, folder, name
         folder.mkdir(parents=True, exist_ok=True)
-        self._secrets = folder / "secrets.yaml"
-        self._run("gen", "secrets", "--output-file", str(self._secrets), "--force")
+        self.secrets = folder / SECRETS
+        if not self.secrets.exists():
+            self._run("gen", "secrets", "--output-file", str(self.secrets))
         self.talosconfig = folder / "talosconfig"
         self._generate("talosconfig", self.talosconfig)
 
@@ -26,7 +28,7 @@ class Cluster:
         run([str(self._talosctl), *arguments], env=home)
 
     def _generate(self, kind: str, path: Path, *arguments: str) -> None:
-        base = ("gen", "config", self._name, ENDPOINT, "--with-secrets", str(self._secrets), "--force")
+        base = ("gen", "config", self._name, ENDPOINT, "--with-secrets", str(self.secrets), "--force")
         sans = ("--additional-sans", "127.0.0.1")
         self._run(*base, *sans, "--output-types", kind, "--output", str(path), *arguments)
 

@@ -55,6 +55,13 @@ def copy_disk(programs: Programs, path: Path, copy: Path) -> None:
     )
 
 
+def flatten_disk(programs: Programs, path: Path, copy: Path) -> Path:
+    """Copy a disk with all layers below it, as far as there is something on it."""
+    formats = ("-f", "qcow2", "-O", "qcow2")
+    run([*programs.argv("qemu-img"), "convert", *formats, str(path), str(copy)], seconds=600)
+    return copy
+
+
 def read_disk(programs: Programs, path: Path, raw: Path) -> Path:
     """Write a disk's content to a plain file, holes left out."""
     run([*programs.argv("qemu-img"), "convert", "-f", "qcow2", "-O", "raw", str(path), str(raw)], seconds=600)

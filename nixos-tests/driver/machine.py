@@ -15,7 +15,7 @@ from driver.arguments import Files, make_arguments
 from driver.assets import Assets
 from driver.client import Client, Document, at, knock
 from driver.console import Console
-from driver.disks import add_to_initramfs, make_disk, parse_size
+from driver.disks import add_to_initramfs, copy_disk, flatten_disk, make_disk, parse_size, read_disk
 from driver.failure import Failed, NotYet, Stalled
 from driver.guest_agent import ask
 from driver.node import Node, slow_seconds
@@ -74,12 +74,39 @@ class Machine:
         self.started_anew = ""
         """The stall for which it was switched off and on again."""
         self._starts = 0
+        self._saved: Path | None = None
         self._make_disks()
 
     def _make_disks(self) -> None:
         for name, disk in self.node.disks.items():
-            if name not in self.recorded and not self.disk(name).exists():
+            if name in self.recorded or self.disk(name).exists():
+                continue
+            if self._saved:
+                copy_disk(self._around.programs, self._saved / f"{name}.qcow2", self.disk(name))
+            else:
                 make_disk(self._around.programs, self._around.assets, disk, self.disk(name))
+
+    def save(self, folder: Path) -> None:
+        """Save the disks of this machine, which is off, for :meth:`take`."""
+        assert not self.is_on, f"{self.name} is on"
+        folder.mkdir()
+        for name in self.node.disks:
+            flatten_disk(self._around.programs, self.disk(name), folder / f"{name}.qcow2")
+
+    def take(self, folder: Path) -> None:
+        """Begin with disks that were saved, instead of its own; it was never on."""
+        assert not self._starts, f"{self.name} was on"
+        self._saved = folder
+        for name in self.node.disks:
+            if name in self.recorded:
+                raw = read_disk(
+                    self._around.programs, folder / f"{name}.qcow2", self.folder / f"{name}.saved"
+                )
+                self.recorded[name].replace(raw)
+                raw.unlink()
+            else:
+                self.disk(name).unlink()
+        self._make_disks()
 
     # Power
 

@@ -12,6 +12,7 @@ from driver.tiny_loader import make_loader
 from driver.web import WebServer
 
 REPOSITORY = "ghcr.io/siderolabs/installer"
+KEY = "test.key"
 FIRST = "v1.15.0-alpha.0"
 """What the machines run before they are upgraded."""
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -31,7 +32,7 @@ class Releases:
         """Make the key."""
         self._assets, self._web, self._folder = assets, web, folder / "releases"
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._key = self._folder / "test.key"
+        self._key = self._folder / KEY
         if not self._key.exists():
             self._run("keygen", str(self._key))
 

@@ -11,6 +11,7 @@ from driver.configs import Cluster
 from driver.machine import Machine
 from driver.node import Boot, Disk, Node
 from driver.releases import Releases
+from driver.saved import take
 from driver.world import World
 
 VOLUMES = ("META", "STATE", "EPHEMERAL")
@@ -21,7 +22,10 @@ INSTALL_TIMEOUT = 300  # seconds
 
 def apply_config(machine: Machine, cluster: Cluster, *patches: str) -> None:
     """Give a machine in maintenance mode a config that installs it; from then on it is the cluster's."""
-    config = cluster.config(*patches, disk=DISK)
+    _send_config(machine, cluster, cluster.config(*patches, disk=DISK))
+
+
+def _send_config(machine: Machine, cluster: Cluster, config: Path) -> None:
     machine.talosctl("apply-config", "--file", str(config), insecure=True)
     machine.client.talosconfig = cluster.talosconfig
 
@@ -87,7 +91,9 @@ def gibibytes(machine: Machine, volume: str) -> float:
 
 
 UPGRADED = Node(hands_over_kernel=True, watchdog=True, memory=2048, disks={"system": Disk(size="8G")})
-"""A machine that :func:`install_release` installs."""
+"""A machine that :func:`start_installed` starts."""
+INSTALLED = "base-installed"
+"""The asset with one that was installed."""
 UPGRADE_TIMEOUT = 900  # seconds
 CRASHES = "/var/log/crash"
 
@@ -102,30 +108,48 @@ def fix_kernel(machine: Machine) -> tuple[str, str]:
     return "apiVersion: v1alpha1\nkind: UnattendedInstallConfig\n$patch: delete\n", json.dumps(install)
 
 
-def install_release(
-    world: World,
-    machine: Machine,
-    prepare: Callable[[], object] = lambda: None,
-    extensions: Path | None = None,
-    *,
-    firmware: Boot = "bios",
-) -> Releases:
-    """Install a system that accepts releases of a key, and boot it by GRUB from its disk.
-
-    ``prepare`` runs between the two, while the machine is off. ``extensions`` are in the system.
-    """
-    releases, cluster = world.releases(), world.cluster()
-    machine.initramfs = releases.initramfs(extensions=extensions)
+def install_release(machine: Machine, cluster: Cluster, config: Path) -> None:
+    """Install the system of the machine's initramfs; the machine is off then, and has this config."""
     machine.start()
     machine.wait_for_api(insecure=True)
-    apply_config(machine, cluster, releases.patch, *fix_kernel(machine))
+    _send_config(machine, cluster, config)
     machine.wait_for_console_text("sequence install: done|reboot now", INSTALL_TIMEOUT)
     machine.wait_for_reset()
     machine.crash()
+
+
+def install_new(machine: Machine, cluster: Cluster, releases: Releases) -> None:
+    """Install a system that accepts the releases; the machine is off then."""
+    machine.initramfs = releases.initramfs()
+    install_release(machine, cluster, cluster.config(*fix_kernel(machine), disk=DISK))
+
+
+def start_installed(
+    world: World,
+    machine: Machine,
+    prepare: Callable[[], object] = lambda: None,
+    *,
+    firmware: Boot = "bios",
+) -> Releases:
+    """Boot an installed system by GRUB from its disk; it accepts the releases that are returned.
+
+    It is the saved one, if the test's assets name it. ``prepare`` runs before, while the machine is off.
+    """
+    is_taken = take(world, INSTALLED)
+    releases, cluster = world.releases(), world.cluster()
+    if not is_taken:
+        install_new(machine, cluster, releases)
     prepare()
+    machine.client.talosconfig = cluster.talosconfig
     machine.start(node=replace(machine.node, boot=firmware, hands_over_kernel=False))
     wait_for_installed(machine)
+    set_mirrors(machine, releases)
     return releases
+
+
+def set_mirrors(machine: Machine, releases: Releases) -> None:
+    """Have a machine pull images from this test, which has another port than the one that installed it."""
+    machine.talosctl("patch", "machineconfig", "--mode", "no-reboot", "--patch", releases.patch)
 
 
 def check_revert(machine: Machine, image: str, reason: str) -> str:

@@ -53,6 +53,7 @@ class World(Mapping[str, Machine]):
     ) -> None:
         """Make the machines, all of them off. ``ports`` on loopback are chosen freely when not given."""
         self.programs, self.assets, self.folder, self.talosctl = programs, assets, folder, talosctl
+        self.accelerator = accelerator
         self.show = make_show(time.monotonic())
         self.patience = Patience(factor=accelerator.factor)
         around = Surroundings(
@@ -64,6 +65,8 @@ class World(Mapping[str, Machine]):
             talosctl=talosctl,
             show=self.show,
         )
+        self.saved: Path | None = None
+        """What is kept of this test when it has passed; :func:`driver.saved.save` makes it."""
         self._hub: Hub | None = None
         self._web: WebServer | None = None
         self._machines = {
@@ -96,7 +99,7 @@ class World(Mapping[str, Machine]):
         return Releases(self.assets, self.web, self.folder)
 
     def cluster(self, name: str = "vm") -> Cluster:
-        """Secrets and configs of a new cluster."""
+        """Secrets and configs of a cluster: a new one, or that of machines that were taken."""
         return Cluster(self.talosctl, self.folder / f"cluster-{name}", name)
 
     def iso(self, label: str, **files: str) -> Path:

@@ -115,8 +115,13 @@ CHECKS = {
 }
 
 
-def make_checks(checks: Mapping[str, Check], without: Collection[str]) -> list[Job]:
-    """A job for each check of the flake but those ``without`` which it runs."""
+def make_checks(
+    checks: Mapping[str, Check], without: Collection[str], bases: Mapping[str, Sequence[str]]
+) -> list[Job]:
+    """A job for each check of the flake but those ``without`` which it runs.
+
+    ``bases`` are, by a check's name, the checks whose machines it begins with.
+    """
     return [
         replace(
             CHECKS[max((known for known in CHECKS if name.startswith(known)), key=len)]
@@ -124,7 +129,9 @@ def make_checks(checks: Mapping[str, Check], without: Collection[str]) -> list[J
             else Job(name="", command=(), processors=0.5, minutes=0.2),
             name=name,
             command=("nix", "build", check.derivation, "--no-link", "--print-build-logs"),
-            needs=("fetch", "machine-inputs") if name.startswith(MACHINE) else ("fetch",),
+            needs=("fetch", "machine-inputs", *bases.get(name, ()))
+            if name.startswith(MACHINE)
+            else ("fetch",),
         )
         for name, check in checks.items()
         if name not in without

@@ -50,11 +50,9 @@ def read_log(derivation: str) -> list[str]:
         return []
 
 
-def find_inputs(derivations: Sequence[str]) -> list[str]:
-    """The derivations that these are built from directly."""
-    if not derivations:
-        return []
-    output = _read_text(_start(["nix-store", "--query", "--references", *derivations]))
+def find_inputs(derivation: str) -> list[str]:
+    """The derivations that this one is built from directly."""
+    output = _read_text(_start(["nix-store", "--query", "--references", derivation]))
     return sorted({line for line in output.split() if line.endswith(".drv")})
 
 

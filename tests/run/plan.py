@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from tests.run.job import Job, Outcome, State, with_needs
@@ -32,11 +33,14 @@ def make_plan(*, wanted: Sequence[str], without: Collection[str], may_skip: bool
     ValueError for a name that is unknown, NixError for a flake with errors.
     """
     checks, paths = evaluate(sorted({name for suite in SUITES for name in suite.packages}))
-    check_jobs = make_checks(checks, set(without) - set(wanted))
-    machines = [checks[job.name].derivation for job in check_jobs if job.name.startswith(MACHINE)]
+    left_out = set(without) - set(wanted)
+    machines = [name for name in checks if name.startswith(MACHINE) and name not in left_out]
+    inputs = {name: find_inputs(checks[name].derivation) for name in machines}
+    check_jobs = make_checks(checks, left_out, find_bases(checks, inputs))
+    built_by_checks = {check.derivation for check in checks.values()}
     jobs = [
         *BUILDS,
-        make_machine_inputs(find_inputs(machines)),
+        make_machine_inputs(sorted(set(chain.from_iterable(inputs.values())) - built_by_checks)),
         *check_jobs,
         *(suite.job for suite in SUITES),
     ]
@@ -60,6 +64,12 @@ def make_plan(*, wanted: Sequence[str], without: Collection[str], may_skip: bool
         paths=paths,
         keys=keys,
     )
+
+
+def find_bases(checks: Mapping[str, Check], inputs: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """By the name of a check those that it is built from; ``inputs`` are the derivations."""
+    names = {check.derivation: name for name, check in checks.items()}
+    return {name: [names[each] for each in found if each in names] for name, found in inputs.items()}
 
 
 def choose_names(jobs: Sequence[Job], wanted: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 from tests.run.job import with_needs
 from tests.run.jobs import BUILDS, FETCH, SUITES, TARGETS, make, make_checks, make_machine_inputs
 from tests.run.nix import Check
-from tests.run.plan import choose_names
+from tests.run.plan import choose_names, find_bases
 
 NAMES = ("lint", "unit-1", "unit-docs", "vm-boot", "vm-upgrade", "vm-slow")
 CHECKS = {name: Check(derivation=f"/nix/store/{name}.drv", output=f"/nix/store/{name}") for name in NAMES}
@@ -20,7 +20,7 @@ node: build ; @echo node
 
 
 def test_every_check_is_a_job_but_those_left_out() -> None:
-    jobs = {job.name: job for job in make_checks(CHECKS, {"vm-slow"})}
+    jobs = {job.name: job for job in make_checks(CHECKS, {"vm-slow"}, {})}
     assert list(jobs) == ["lint", "unit-1", "unit-docs", "vm-boot", "vm-upgrade"]
     assert jobs["vm-boot"].command[:3] == ("nix", "build", "/nix/store/vm-boot.drv")
     assert jobs["vm-boot"].needs == ("fetch", "machine-inputs")
@@ -30,7 +30,7 @@ def test_every_check_is_a_job_but_those_left_out() -> None:
 
 def test_whatever_a_job_needs_is_a_job() -> None:
     suites = [suite.job for suite in SUITES]
-    jobs = [FETCH, *BUILDS, make_machine_inputs([]), *make_checks(CHECKS, ()), *suites]
+    jobs = [FETCH, *BUILDS, make_machine_inputs([]), *make_checks(CHECKS, (), {}), *suites]
     names = {job.name for job in jobs}
     assert {need for job in jobs for need in job.needs} <= names
     assert set(TARGETS) - names == {"tools", "vm-inputs"}, "parts of the job fetch"
@@ -61,13 +61,22 @@ def test_suites_tell_their_longest_tests() -> None:
 
 
 def test_builds_run_only_when_a_test_needs_them() -> None:
-    jobs = [*BUILDS, make_machine_inputs([]), *make_checks(CHECKS, ())]
+    jobs = [*BUILDS, make_machine_inputs([]), *make_checks(CHECKS, (), {})]
     assert [job.name for job in with_needs(jobs, ["lint"])] == ["lint"]
     assert [job.name for job in with_needs(jobs, ["vm-boot"])] == ["kernel", "machine-inputs", "vm-boot"]
 
 
+def test_a_check_waits_for_the_one_whose_machines_it_begins_with() -> None:
+    inputs = {"vm-upgrade": ["/nix/store/kernel.drv", "/nix/store/vm-boot.drv"]}
+    bases = find_bases(CHECKS, inputs)
+    assert bases == {"vm-upgrade": ["vm-boot"]}
+    jobs = {job.name: job for job in make_checks(CHECKS, (), bases)}
+    assert jobs["vm-upgrade"].needs == ("fetch", "machine-inputs", "vm-boot")
+    assert jobs["vm-boot"].needs == ("fetch", "machine-inputs")
+
+
 def test_names_choose_jobs_and_unknown_ones_are_refused() -> None:
-    jobs = [*BUILDS, *make_checks(CHECKS, ())]
+    jobs = [*BUILDS, *make_checks(CHECKS, (), {})]
     assert choose_names(jobs, []) == list(CHECKS)
     assert choose_names(jobs, ["lint", "kernel"]) == ["lint", "kernel"]
     with pytest.raises(ValueError, match=r"no such job: lnit; there are: kernel, .*lint"):

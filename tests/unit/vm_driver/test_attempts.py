@@ -26,6 +26,7 @@ class FakeWorld:
     shown: list[str] = field(default_factory=list[str])
     closed: bool = False
     started_anew: str = ""
+    saved: Path | None = None
 
     def __post_init__(self) -> None:
         self.console = Console(is_emulated=True)
