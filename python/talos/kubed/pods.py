@@ -120,7 +120,11 @@ def make_api_server(
             image=spec.image,
             arguments=make_arguments(API_SERVER, defaults, spec.extra_args),
             port=spec.local_port,
-            paths={"startupProbe": "/livez", "livenessProbe": "/livez", "readinessProbe": "/readyz"},
+            paths={
+                **({"startupProbe": "/livez"} if spec.startup_probes_enabled else {}),
+                "livenessProbe": "/livez",
+                "readinessProbe": "/readyz",
+            },
             mounts={"secrets": secrets, "config": configs, "audit": AUDIT_LOGS},
             writable=frozenset({"audit"}),
             # The port may be below 1024.

@@ -85,6 +85,14 @@ def test_arguments_of_the_user_replace_ours() -> None:
     ]
 
 
+def test_the_api_server_starts_with_a_probe_of_its_own_unless_it_is_off() -> None:
+    for text, expected in (("", True), ("startupProbes: true\n", True), ("startupProbes: false\n", False)):
+        config = load(CONFIG.replace("kind: KubeAPIServerConfig\n", f"kind: KubeAPIServerConfig\n{text}"))
+        container = container_of(pods.make_api_server(make_api_server(config), {}, {}))
+        assert ("startupProbe" in container) is expected
+        assert {"livenessProbe", "readinessProbe"} <= container.keys()
+
+
 def test_each_program_is_a_user_of_its_own() -> None:
     config = parse()
     found = [

@@ -47,8 +47,8 @@ class DiscoveryConfigController(Reconciler):
 
 def make_discovery(config: Config) -> ConfigSpec:
     """The configured discovery."""
-    endpoints = [_make_endpoint(url) for url in effective.discovery_endpoints(config)]
-    spec = ConfigSpec(discovery_enabled=effective.has_discovery(config))
+    endpoints = [_make_endpoint(name, url) for name, url in effective.discovery_endpoints(config).items()]
+    spec = ConfigSpec(discovery_enabled=bool(endpoints))
     if endpoints:
         spec.registry_service_enabled = True
         spec.service_endpoint = endpoints[0].endpoint
@@ -61,9 +61,9 @@ def make_discovery(config: Config) -> ConfigSpec:
     return spec
 
 
-def _make_endpoint(url: str) -> ServiceEndpoint:
+def _make_endpoint(name: str, url: str) -> ServiceEndpoint:
     parts = urlsplit(url)
     port = parts.port or _PORTS.get(parts.scheme, 443)
     host = parts.hostname or ""
     host = f"[{host}]" if ":" in host else host
-    return ServiceEndpoint(endpoint=f"{host}:{port}", insecure=parts.scheme == "http")
+    return ServiceEndpoint(name=name, endpoint=f"{host}:{port}", insecure=parts.scheme == "http")

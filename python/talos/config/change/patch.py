@@ -69,12 +69,12 @@ def parse_patch(text: str | bytes, *, source: str = "patch") -> Patch:
     problems: list[Problem] = []
     documents: list[DocumentPatch] = []
     for node in nodes:
+        if isinstance(node, MappingNode) and not node.entries:
+            continue  # scripts pass patches in which nothing is left
         try:
             documents.append(_parse_document(node, source))
         except ConfigError as error:
             problems += error.problems
-    if not nodes:
-        problems.append(Problem(message="the patch is empty", source=source))
     if problems:
         raise ConfigError(problems)
     return StrategicPatch(documents=tuple(documents))
@@ -86,7 +86,7 @@ def apply_patches(text: str | bytes, patches: Sequence[Patch], *, source: str = 
     ConfigError: when the config or the outcome is wrong.
     """
     config = load(text, source=source)
-    if not patches:
+    if not any(isinstance(patch, JsonPatch) or patch.documents for patch in patches):
         return text if isinstance(text, str) else text.decode()
     documents = [to_plain(document) for document in config.documents]
     for patch in patches:
@@ -102,8 +102,6 @@ def apply_patches(text: str | bytes, patches: Sequence[Patch], *, source: str = 
 def _parse_document(node: Node, source: str) -> DocumentPatch:
     if not isinstance(node, MappingNode):
         raise ConfigError([Problem(message="a document must be a mapping", mark=node.mark, source=source)])
-    if not node.entries:
-        raise ConfigError([Problem(message="the patch is empty", mark=node.mark, source=source)])
     rest, deletions = split_deletions(node, source)
     header = MappingNode(node.mark, {key: node.entries[key] for key in _HEADER if key in node.entries})
     reader = SectionReader(document="", source=source, partial=True)

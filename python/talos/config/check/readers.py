@@ -1,16 +1,17 @@
 """Documents and settings without effect on nodes of this version, which have no reader.
 
-The test of this module compares the table with the source of the nodes: a kind leaves it with the
-change that brings its reader.
+The tests of this module compare the tables with the source of the nodes: a kind or a setting leaves them with
+the change that brings its reader, and one that nothing reads is in them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from talos.config.check.legacy import find_replaced
 from talos.config.check.note import Note
-from talos.config.documents.block.user_volume import UserVolumeConfig
-from talos.config.documents.kubernetes.flannel_cni import KubeFlannelCNIConfig
+from talos.config.documents.block.volume import VolumeConfig
 from talos.config.model import Config
+from talos.config.schema import Form, Section, fields_of
 
 UNREAD_KINDS = frozenset({
     "BGPInstanceConfig", "ContainerConfig", "EtcFileConfig",
@@ -25,54 +26,68 @@ UNREAD_KINDS = frozenset({
     "SwapVolumeConfig", "TrustedRootsConfig", "ZswapConfig",
 })  # fmt: skip
 
-UNREAD_SETTINGS = {"machine.logging": "logging", "machine.seccompProfiles": "seccomp_profiles"}
-"""Of the main document's machine, by path, where no document replaces them; the others follow from those."""
+_INTERFACES = "machine.network.interfaces"
+UNREAD_SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "": {
+        "cluster.discovery.registries.kubernetes.disabled": True,
+        "cluster.network.cni.flannel.kubeNetworkPoliciesEnabled": False,
+        "machine.disks": (),
+        "machine.install.bootloader": True,
+        "machine.install.grubUseUKICmdline": False,
+        "machine.kubelet.disableManifestsDirectory": True,
+        "machine.logging": None,
+        f"{_INTERFACES}.vip.equinixMetal": None,
+        f"{_INTERFACES}.vip.hcloud": None,
+        f"{_INTERFACES}.vlans.vip.equinixMetal": None,
+        f"{_INTERFACES}.vlans.vip.hcloud": None,
+        "machine.seccompProfiles": None,
+    },
+    "KubeFlannelCNIConfig": {"kubeNetworkPoliciesEnabled": False},
+    "UserVolumeConfig": {"filesystem.xfs": None, "scrub": None, "trim": None},
+    "VolumeConfig": {"filesystem": None, "scrub": None, "trim": None},
+}
+"""By kind, the main document's first: paths of settings, each with the value that is what nodes do.
+
+What a document without effect replaces is not listed: it follows from the table of kinds.
+"""
+_VOLUMES = {"EPHEMERAL": frozenset[str](), "STATE": frozenset({"mount", "provisioning"})}
+"""Volumes of the system that have a document with effect, and its settings without one."""
 
 
 def find_unread(config: Config) -> Iterator[Note]:
     """One finding for all of them: a generated config has two dozen."""
     names = {path for path, newer in find_replaced(config) if UNREAD_KINDS.issuperset(newer)}
-    names |= {
-        path for path, field in UNREAD_SETTINGS.items() if getattr(config.machine, field, None) is not None
-    }
-    names |= {*_find_cloud_addresses(config), *_find_network_policies(config), *_find_upkeep(config)}
+    for document in config.documents:
+        label = " ".join(filter(None, (document.kind, getattr(document, "name", ""))))
+        for path, done in UNREAD_SETTINGS.get(document.kind, {}).items():
+            names |= {" ".join(filter(None, (label, place))) for place in _find(document, path, done)}
+    names |= {*_find_system_volumes(config)}
     kinds = {document.kind for document in config.documents if document.kind in UNREAD_KINDS}
     if names or kinds:
         listed = ", ".join([*sorted(names), *sorted(kinds)])
         yield Note(f"no effect yet on nodes of this version: {listed}")
 
 
-def _find_upkeep(config: Config) -> Iterator[str]:
-    """Settings of users' volumes that nothing acts on."""
-    for document in config.find_all(UserVolumeConfig):
-        for path, value in (
-            ("filesystem.xfs", document.filesystem and document.filesystem.xfs),
-            ("trim", document.trim),
-            ("scrub", document.scrub),
-        ):
-            if value is not None:
-                yield f"UserVolumeConfig {document.name} {path}"
+def _find(section: Section, path: str, done: Any) -> Iterator[str]:
+    """Where a setting has another value than ``done``; lists on the way get an index."""
+    key, _, rest = path.partition(".")
+    field = fields_of(type(section))[key]
+    value = getattr(section, field.name)
+    if value is None:
+        return
+    if not rest:
+        if value != done:
+            yield key
+    elif field.shape.form is Form.LIST:
+        for index, item in enumerate(value):
+            yield from (f"{key}[{index}].{below}" for below in _find(item, rest, done))
+    else:
+        yield from (f"{key}.{below}" for below in _find(value, rest, done))
 
 
-def _find_network_policies(config: Config) -> Iterator[str]:
-    """Where flannel is to enforce policies, which is the work of another program beside it."""
-    network = config.cluster.network if config.cluster else None
-    cni, name = network.cni if network else None, "kubeNetworkPoliciesEnabled"
-    if cni and cni.flannel and cni.flannel.kube_network_policies_enabled:
-        yield f"cluster.network.cni.flannel.{name}"
-    if (document := config.find(KubeFlannelCNIConfig)) and document.kube_network_policies_enabled:
-        yield f"KubeFlannelCNIConfig {name}"
-
-
-def _find_cloud_addresses(config: Config) -> Iterator[str]:
-    """Virtual addresses that a cloud is to move: the address itself is announced as on any other network."""
-    network = config.machine.network if config.machine else None
-    for index, device in enumerate((network and network.interfaces) or ()):
-        at = f"machine.network.interfaces[{index}]"
-        parts = [(at, device.vip)]
-        parts += [(f"{at}.vlans[{number}]", vlan.vip) for number, vlan in enumerate(device.vlans or ())]
-        for path, vip in parts:
-            if vip and vip.hcloud:
-                yield f"{path}.vip.hcloud"
-            if vip and vip.equinix_metal:
-                yield f"{path}.vip.equinixMetal"
+def _find_system_volumes(config: Config) -> Iterator[str]:
+    for document in config.find_all(VolumeConfig):
+        if document.name not in _VOLUMES:
+            yield f"VolumeConfig {document.name}"
+        for key in _VOLUMES.get(document.name, ()):
+            yield from (f"VolumeConfig {document.name} {found}" for found in _find(document, key, None))

@@ -291,6 +291,12 @@ def authorizers(config: Config) -> list[tuple[str, str, Unstructured]]:
     return [*(one for one in needed if one[0] not in types), *chosen]
 
 
+def has_startup_probes(config: Config) -> bool:
+    """Whether the API server has a time in which it is not killed for being slow."""
+    document = config.find(KubeAPIServerConfig)
+    return document is None or document.startup_probes is not False
+
+
 def cert_sans(config: Config) -> tuple[str, ...]:
     """Further names and addresses in the API server's certificate."""
     document, main = config.find(KubeAPIServerConfig), _cluster(config).api_server

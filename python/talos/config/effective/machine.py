@@ -219,18 +219,15 @@ def cluster_secret(config: Config) -> str:
     return document.cluster_secret if document else _cluster(config).secret or ""
 
 
-def discovery_endpoints(config: Config) -> tuple[str, ...]:
-    """URLs of the discovery services; none when discovery is off."""
-    documents = config.find_all(DiscoveryServiceConfig)
-    if documents:
-        return tuple(document.endpoint for document in documents)
+def discovery_endpoints(config: Config) -> Mapping[str, str]:
+    """URLs of the discovery services by name; none when discovery is off.
+
+    That of the main document is named ``legacy``, and goes before all documents, as upstream.
+    """
     discovery = _cluster(config).discovery
-    if not discovery or discovery.enabled is not True:
-        return ()
-    service = discovery.registries.service
-    if service.disabled:
-        return ()
-    return (service.endpoint or DISCOVERY_ENDPOINT,)
+    if discovery and discovery.enabled and not discovery.registries.service.disabled:
+        return {"legacy": discovery.registries.service.endpoint or DISCOVERY_ENDPOINT}
+    return {document.name: document.endpoint for document in config.find_all(DiscoveryServiceConfig)}
 
 
 def has_discovery(config: Config) -> bool:

@@ -88,7 +88,7 @@ def make_api_server(config: Config) -> APIServerConfigSpec:
         advertised_address="" if effective.skips_node_registration(config) else "$(POD_IP)",
         resources=make_resources(chosen.resources),
         extra_args=make_arguments(chosen.extra_args),
-        startup_probes_enabled=True,
+        startup_probes_enabled=kubernetes.has_startup_probes(config),
         use_authentication_config=bool(kubernetes.authentication(config)),
     )
 

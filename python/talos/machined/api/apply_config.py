@@ -78,7 +78,9 @@ class Applier:
             problems = await in_thread(check, config, self._place, partial=not config.is_complete)
             if before is not None and not config.is_complete:
                 raise UserError(
-                    "the main document is missing", hint="a running machine needs its machine and cluster"
+                    # Existing clients look for the beginning.
+                    "the applied machine configuration doesn't contain v1alpha1 config",
+                    hint="a running machine needs its main document; did you mean to patch the config?",
                 )
             check_machine_type(before, config)
             warnings = [*map(str, problems), *make_warnings(before, config)]

@@ -39,8 +39,7 @@ def handlers(node: Node) -> Mapping[str, Handler]:
                     for start in range(0, len(chunk), _CHUNK):
                         await send(common_pb2.Data(bytes=chunk[start : start + _CHUNK]))
         except UnknownLogError:
-            # The code and the end of the text are what existing clients match.
-            raise RpcError(Code.UNKNOWN, f'log "{request.id}" was not registered') from None
+            _check_service(node, request.id)
 
     async def logs_containers(request: Empty, call: Call) -> pb.LogsContainersResponse:
         del request, call
@@ -53,6 +52,13 @@ def handlers(node: Node) -> Mapping[str, Handler]:
                 await send(common_pb2.Data(bytes=line))
 
     return {"Logs": logs, "LogsContainers": logs_containers, "Dmesg": dmesg}
+
+
+def _check_service(node: Node, id: str) -> None:
+    """Of a log that is not there, whether a service has not written to it yet. RpcError: no such service."""
+    if all(service.id != id for service in node.services.list()):
+        # The code and the end of the text are what existing clients match.
+        raise RpcError(Code.UNKNOWN, f'log "{id}" was not registered')
 
 
 def _list_ids(node: Node) -> list[str]:

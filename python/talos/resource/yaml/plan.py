@@ -57,6 +57,12 @@ _LINK_FLAGS = {
 }
 """IFF_* of linux/if.h, by their bits."""
 
+_NUMBERS = frozenset({
+    "talos.resource.definitions.block.EncryptionKey.static_passphrase",
+    "talos.resource.definitions.cluster.ConfigSpec.service_encryption_key",
+    "talos.resource.definitions.secrets.EncryptionSaltSpec.disk_salt",
+})  # fmt: skip
+"""Bytes that are a list of numbers, as Go's encoder has those without a form of their own."""
 _HARDWARE_ADDRESSES = frozenset(
     {
         _NETWORK + "HardwareAddrSpec.hardware_addr",
@@ -158,6 +164,8 @@ def _single_converter(field: FieldDescriptor) -> Convert:
         return functools.partial(_flags_to_text, _LINK_FLAGS)
     if field.full_name in _FLAGS:
         return functools.partial(_flags_to_text, enum_texts(_FLAGS[field.full_name]))
+    if field.full_name in _NUMBERS:
+        return list[Value]
     if field.type == FieldDescriptor.TYPE_BYTES:
         return hardware_address_to_text if field.full_name in _HARDWARE_ADDRESSES else bytes_to_text
     return _itself

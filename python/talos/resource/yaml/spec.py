@@ -8,6 +8,7 @@ from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from talos.api.cosi import resource_pb2
+from talos.api.definitions.k8s_pb2 import ManifestSpec
 from talos.api.resource.config_pb2 import MachineConfigSpec, MachineTypeSpec
 from talos.api.resource.device_config_pb2 import DeviceConfigSpecSpec
 from talos.resource.kind import Kind
@@ -37,6 +38,8 @@ def spec_to_yaml(kind: Kind[Message], message: Message) -> str:
             return to_yaml(enum_texts("resource.config.MachineType").get(message.machine_type))
         case DeviceConfigSpecSpec():
             return message.yaml_marshalled.decode()
+        case ManifestSpec():  # as upstream, a list and no mapping
+            return to_yaml([struct_to_value(item.object) for item in message.items])
         case Struct():
             return to_yaml(struct_to_value(message))
         case _:

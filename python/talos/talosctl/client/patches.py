@@ -18,11 +18,10 @@ def parse_patches(texts: Iterable[str]) -> list[Patch]:
     patches: list[Patch] = []
     for text in texts:
         path = text.removeprefix("@")
-        if not path:
-            raise UserError(
-                "is empty", where="patch", hint="give the patch itself, or @ and the name of a file"
-            )
-        if path != text or not (text.startswith(_INLINE) or " " in text or "\n" in text):
+        if text == "@":
+            raise UserError("@ names no file", where="patch", hint="give the patch itself, or @ and a name")
+        is_inline = not text or text.startswith(_INLINE) or " " in text or "\n" in text
+        if path != text or not is_inline:
             patches.append(parse_patch(read_file(path), source=path))
         else:
             patches.append(parse_patch(text, source="patch"))

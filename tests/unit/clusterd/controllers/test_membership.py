@@ -208,5 +208,14 @@ def test_a_secret_that_is_no_base64_is_no_key() -> None:
 def test_a_service_s_url_becomes_host_and_port(url: str, endpoint: str, *, insecure: bool) -> None:
     document = f"---\napiVersion: v1alpha1\nkind: DiscoveryServiceConfig\nname: default\nendpoint: {url}\n"
     (found,) = make_discovery(load(CONFIG + document)).service_endpoints
-    assert (found.endpoint, found.insecure) == (endpoint, insecure)
+    assert (found.name, found.endpoint, found.insecure) == ("default", endpoint, insecure)
     assert is_endpoint(found.endpoint)
+
+
+def test_a_service_that_is_switched_off_is_no_discovery() -> None:
+    off = "  discovery: {enabled: true, registries: {service: {disabled: true}}}\n"
+    spec = make_discovery(load(CONFIG + off))
+    assert not spec.discovery_enabled
+    assert not spec.service_endpoints
+    (found,) = make_discovery(load(CONFIG + "  discovery: {enabled: true}\n")).service_endpoints
+    assert found.name == "legacy"

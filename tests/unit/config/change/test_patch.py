@@ -112,8 +112,6 @@ def test_an_unset_key_and_a_missing_document_may_be_deleted() -> None:
             "$patch: delete",
             "patch:1:1: the main document can't be deleted (name a document by its apiVersion and kind)",
         ),
-        ("{}", "patch:1:1: the patch is empty"),
-        ("", "patch: the patch is empty"),
         (
             "machine: {$patch: replace}",
             'patch:1:11: machine.$patch: unknown key (only in patches, and only "$patch: delete")',
@@ -345,3 +343,9 @@ def test_json_patch_that_does_not_fit(patch: str, message: str) -> None:
 
 def test_the_base_is_not_changed_without_patches() -> None:
     assert apply_patches("# mine\n" + BASE, []) == "# mine\n" + BASE
+
+
+@pytest.mark.parametrize("patch", ["", "{}", "# nothing\n", "---\n---\n"])
+def test_a_patch_of_nothing_leaves_the_text_as_it_is(patch: str) -> None:
+    text = "# kept\nmachine:   {type: worker}\n"
+    assert apply_patches(text, [parse_patch(patch)]) == text

@@ -2,6 +2,7 @@
 
 import ast
 import tomllib
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from talos.config.check.readers import UNREAD_KINDS, UNREAD_SETTINGS, find_unread
 from talos.config.documents.registry import MODULES, document_type
 from talos.config.read.loader import load
-from talos.config.schema import Form, Section, fields_of
+from talos.config.schema import Field, Form, Section, fields_of
 
 ROOT = Path(__file__).parents[4] / "python"
 EFFECTIVE = "talos.config.effective"
@@ -95,6 +96,7 @@ def test_the_table_is_what_the_source_reads() -> None:
     assert sorted(UNREAD_KINDS) == sorted(MODULES.keys() - read_kinds())
 
 
+@cache
 def attributes_of_nodes() -> set[str]:
     return {
         node.attr
@@ -104,15 +106,87 @@ def attributes_of_nodes() -> set[str]:
     }
 
 
-@pytest.mark.parametrize("path", sorted(UNREAD_SETTINGS))
-def test_a_setting_listed_as_unread_has_no_reader(path: str) -> None:
-    section: type[Section] = document_type("")
-    *parents, last = path.split(".")
-    for key in parents:
-        field = fields_of(section)[key]
-        assert field.shape.form is Form.SECTION
-        section = field.shape.type
-    assert fields_of(section)[last].name not in attributes_of_nodes()
+@cache
+def names_of_nodes() -> frozenset[str]:
+    """What the source of nodes names as an attribute, or as the key of a table of fields."""
+    keys = {
+        key.value
+        for module in (*node_modules(), *effective_modules())
+        for node in ast.walk(module)
+        if isinstance(node, ast.Dict)
+        for key in node.keys
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    }
+    return frozenset(attributes_of_nodes() | keys)
+
+
+WHOLE = ("EthernetConfig.channels", "EthernetConfig.rings")
+"""Sections all of whose fields ``networkd/controllers/ethernet_status.py`` copies."""
+NO_READER = {
+    "persist": "validation refuses false",
+    "machine.network.interfaces.bond.adActorSystem": "validation refuses it",
+    "machine.network.interfaces.bond.arpIPTarget": "validation refuses it",
+    "machine.features.apidCheckExtKeyUsage": "always on, as upstream",
+    "cluster.apiServer.disablePodSecurityPolicy": "without effect, as upstream",
+    "machine.systemDiskEncryption": "the volume fails, with the reason",
+    "UserVolumeConfig.encryption": "the volume fails, with the reason",
+    "VolumeConfig.encryption": "the volume fails, with the reason",
+}
+"""Settings that nothing reads and that need no notice."""
+
+
+def leaves(kind: str) -> Iterator[tuple[str, Field]]:
+    """Every setting of a document by its path, but for those below a setting whose kind has no reader."""
+    yield from _leaves(document_type(kind), "", ())
+
+
+def _leaves(
+    section: type[Section], prefix: str, above: tuple[type[Section], ...]
+) -> Iterator[tuple[str, Field]]:
+    for key, field in fields_of(section).items():
+        newer = field.setting.replaced_by
+        if newer and UNREAD_KINDS.issuperset(newer):
+            continue
+        shape = field.shape
+        while shape.form is not Form.SECTION and shape.item is not None:
+            shape = shape.item
+        yield f"{prefix}{key}", field
+        if shape.form is Form.SECTION and shape.type not in above:
+            yield from _leaves(shape.type, f"{prefix}{key}.", (*above, shape.type))
+
+
+def is_below(path: str, tops: Iterable[str]) -> bool:
+    return any(path == top or path.startswith(f"{top}.") for top in tops)
+
+
+@pytest.mark.parametrize("kind", ["", *sorted(MODULES.keys() - UNREAD_KINDS)])
+def test_every_setting_is_read_or_named(kind: str) -> None:
+    read = names_of_nodes()
+    named = UNREAD_SETTINGS.get(kind, {})
+    missing = [
+        path
+        for path, field in leaves(kind)
+        if field.shape.form is not Form.SECTION
+        and field.name not in read
+        and not is_below(path, named)
+        and not is_below(".".join(filter(None, (kind, path))), (*WHOLE, *NO_READER))
+    ]
+    assert not missing, f"{kind or 'the main document'}: neither a node's code nor UNREAD_SETTINGS names them"
+
+
+@pytest.mark.parametrize("kind", sorted(UNREAD_SETTINGS))
+def test_a_setting_listed_as_unread_has_no_reader(kind: str) -> None:
+    fields = dict(leaves(kind))
+    assert UNREAD_SETTINGS[kind].keys() <= fields.keys()
+    # These have the name of a setting elsewhere that is read.
+    shared = {
+        "cluster.discovery.registries.kubernetes.disabled",
+        "machine.install.bootloader",
+        "VolumeConfig.filesystem",
+    }
+    for path in UNREAD_SETTINGS[kind]:
+        if ".".join(filter(None, (kind, path))) not in shared:
+            assert fields[path].name not in attributes_of_nodes(), path
 
 
 def test_what_has_no_effect_is_named_in_one_line() -> None:
@@ -172,3 +246,28 @@ def test_settings_of_a_users_volume_that_nothing_acts_on_are_named() -> None:
     )
     (note,) = find_unread(config)
     assert note.message == "no effect yet on nodes of this version: UserVolumeConfig db trim"
+
+
+def test_volumes_of_the_system_that_are_no_partitions_are_named() -> None:
+    documents = "".join(
+        f"---\napiVersion: v1alpha1\nkind: VolumeConfig\nname: {name}\n{more}"
+        for name, more in (
+            ("ETCD", "provisioning: {minSize: 1GiB}\n"),
+            ("STATE", "mount: {secure: false}\n"),
+            ("EPHEMERAL", "provisioning: {grow: false}\ntrim: {enabled: true}\n"),
+        )
+    )
+    (note,) = find_unread(load(documents.removeprefix("---\n")))
+    assert note.message == (
+        "no effect yet on nodes of this version: VolumeConfig EPHEMERAL trim, VolumeConfig ETCD, "
+        "VolumeConfig STATE mount"
+    )
+
+
+def test_a_value_that_is_what_nodes_do_is_silent() -> None:
+    settings = "machine: {kubelet: {disableManifestsDirectory: %s}, install: {grubUseUKICmdline: %s}}\n"
+    assert not list(find_unread(load(settings % ("true", "false"))))
+    (note,) = find_unread(load(settings % ("false", "true")))
+    assert note.message.endswith(
+        "version: machine.install.grubUseUKICmdline, machine.kubelet.disableManifestsDirectory"
+    )

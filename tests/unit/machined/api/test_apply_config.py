@@ -215,7 +215,7 @@ async def test_a_running_machine_wants_its_main_document(caller: Any, apply: Any
     await apply(FIRST)
     with pytest.raises(UserError) as caught:
         await apply(b"apiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n")
-    assert "main document is missing" in str(caught.value)
+    assert "doesn't contain v1alpha1 config" in str(caught.value)
     assert await in_force(caller) == FIRST
 
 

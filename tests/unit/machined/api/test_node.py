@@ -120,6 +120,12 @@ async def test_logs_that_are_not_there(caller: Any, namespace: str, id: str, cod
     assert id != "nope" or caught.value.message.endswith('log "nope" was not registered')
 
 
+async def test_the_log_of_a_service_that_wrote_nothing_is_empty(caller: Any) -> None:
+    idle = caller.node.services.statuses["kubelet"]
+    caller.node.services.statuses["idle"] = replace(idle, id="idle")
+    assert await caller.read("Logs", pb.LogsRequest(namespace="system", id="idle")) == []
+
+
 async def test_logs_containers(caller: Any) -> None:
     [message] = (await caller.ask("LogsContainers", Empty())).messages
     assert list(message.ids) == ["apid", "kubelet"]
