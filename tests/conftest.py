@@ -10,6 +10,10 @@ import pytest
 import trio
 import trio.testing
 
+# Tests fork only to start programs. Else the handlers of grpcio run in the child, where one that another
+# thread holds up keeps the program from starting.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"
+
 REAL_LIMIT = 60.0
 """Seconds after which an asynchronous test on the real clock is given up."""
 
