@@ -48,7 +48,10 @@ class DiscoveryConfigController(Reconciler):
 def make_discovery(config: Config) -> ConfigSpec:
     """The configured discovery."""
     endpoints = [_make_endpoint(name, url) for name, url in effective.discovery_endpoints(config).items()]
-    spec = ConfigSpec(discovery_enabled=bool(endpoints))
+    in_kubernetes = effective.has_kubernetes_registry(config)
+    spec = ConfigSpec(
+        discovery_enabled=bool(endpoints) or in_kubernetes, registry_kubernetes_enabled=in_kubernetes
+    )
     if endpoints:
         spec.registry_service_enabled = True
         spec.service_endpoint = endpoints[0].endpoint

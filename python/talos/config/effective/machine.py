@@ -230,6 +230,12 @@ def discovery_endpoints(config: Config) -> Mapping[str, str]:
     return {document.name: document.endpoint for document in config.find_all(DiscoveryServiceConfig)}
 
 
+def has_kubernetes_registry(config: Config) -> bool:
+    """Whether members are to be found in Kubernetes, too; on unless switched off, as upstream."""
+    discovery = _cluster(config).discovery
+    return bool(discovery and discovery.enabled and not discovery.registries.kubernetes.disabled)
+
+
 def has_discovery(config: Config) -> bool:
     """Whether discovery of the cluster's members is on."""
     discovery = _cluster(config).discovery

@@ -213,9 +213,14 @@ def test_a_service_s_url_becomes_host_and_port(url: str, endpoint: str, *, insec
 
 
 def test_a_service_that_is_switched_off_is_no_discovery() -> None:
-    off = "  discovery: {enabled: true, registries: {service: {disabled: true}}}\n"
-    spec = make_discovery(load(CONFIG + off))
+    off = (
+        "  discovery: {enabled: true, registries: {kubernetes: {disabled: %s}, service: {disabled: true}}}\n"
+    )
+    spec = make_discovery(load(CONFIG + off % "true"))
     assert not spec.discovery_enabled
     assert not spec.service_endpoints
+    spec = make_discovery(load(CONFIG + off % "false"))
+    assert (spec.discovery_enabled, spec.registry_kubernetes_enabled) == (True, True)
+    assert not spec.registry_service_enabled
     (found,) = make_discovery(load(CONFIG + "  discovery: {enabled: true}\n")).service_endpoints
     assert found.name == "legacy"
