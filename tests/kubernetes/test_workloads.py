@@ -76,7 +76,8 @@ def test_a_pod_makes_folders_of_its_node_and_installs_a_networks_plugin(kubernet
     folders = {"plugins": "/opt/cni/bin", "below": "/opt/more/of/it", "tmp": "/tmp/made", "data": "/var/made"}
     command = "ls /plugins; for name in plugins below tmp data; do echo it > /$name/plugin || exit 1; done"
     mounts = [{"name": name, "mountPath": f"/{name}"} for name in folders]
-    pod = make_pod("installer", command, node=worker.name, volumeMounts=mounts)
+    as_root = {"runAsUser": 0}
+    pod = make_pod("installer", command, node=worker.name, volumeMounts=mounts, securityContext=as_root)
     pod["metadata"]["namespace"] = "installer"
     pod["spec"]["volumes"] = [
         {"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
