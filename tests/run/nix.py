@@ -58,7 +58,9 @@ def find_inputs(derivation: str) -> list[str]:
 
 def _start_eval(attribute: str, function: str) -> subprocess.Popen[str]:
     function = f"let D = builtins.unsafeDiscardStringContext; in {function}"
-    return _start(["nix", "eval", "--json", f".#{attribute}.{SYSTEM}", "--apply", function])
+    # Two at once that share the cache of evaluations break each other.
+    argv = ["nix", "eval", "--option", "eval-cache", "false", "--json"]
+    return _start([*argv, f".#{attribute}.{SYSTEM}", "--apply", function])
 
 
 def _start(command: Sequence[str]) -> subprocess.Popen[str]:
