@@ -10,7 +10,7 @@ from talos.apid.peers import PORT, Peers
 from talos.process.follow import follow
 from talos.resource import ids
 from talos.resource.state import State
-from talos.rpc.http2.remote import ClientTls, make_client_context
+from talos.rpc.port.remote import ClientTls, make_client_context
 from talos.rpc.port.tls import TlsSettings, make_context
 from talos.system.errors import UserError
 from talos.system.logging import Log

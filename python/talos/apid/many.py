@@ -8,9 +8,9 @@ from talos.api.methods import streams_replies
 from talos.api.rpc import Code, RpcError
 from talos.apid.wire import MergeError, make_error_frame, make_error_reply, mark_frame, mark_reply
 from talos.rpc.limits import MAX_MESSAGE
-from talos.rpc.port.limits import Shares
 from talos.rpc.protocol import OK, Metadata, Status
 from talos.rpc.proxy.raw import RawCall
+from talos.rpc.shares import Shares
 
 QUEUED_REQUESTS = 2
 """Requests of a stream that a slow node may be behind before the others wait for it."""

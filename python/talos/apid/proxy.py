@@ -14,11 +14,11 @@ from talos.apid.routes import NODE, NODES, Local, OneToMany, OneToOne, Routing, 
 from talos.apid.wire import code_name
 from talos.rpc.http2.client import LocalChannel
 from talos.rpc.port.call import PortCall
-from talos.rpc.port.limits import Shares
 from talos.rpc.protocol import Metadata, Status
 from talos.rpc.proxy.local import forward
 from talos.rpc.proxy.raw import RawCall
 from talos.rpc.proxy.roles import check_roles
+from talos.rpc.shares import Shares
 from talos.system.logging import Log
 
 

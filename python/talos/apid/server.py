@@ -9,9 +9,10 @@ from talos.apid.peers import PORT, Peers
 from talos.apid.proxy import Proxy
 from talos.process.daemons import ROUTERD
 from talos.rpc.limits import REPLY_MEMORY
-from talos.rpc.port.limits import Limits, Shares
+from talos.rpc.port.limits import Limits
 from talos.rpc.port.listener import TlsListener
 from talos.rpc.proxy.local import open_local
+from talos.rpc.shares import Shares
 from talos.system.logging import Log
 
 ROUTER_SOCKET = Path(ROUTERD.socket)

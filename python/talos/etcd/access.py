@@ -14,7 +14,7 @@ from talos.etcd.client import LOCAL, EtcdClient, open_any, open_member
 from talos.resource import ids, kinds
 from talos.resource.state import NotFoundError, State
 from talos.rpc.bridge import Host
-from talos.rpc.http2.remote import ClientTls, make_client_context
+from talos.rpc.port.remote import ClientTls, make_client_context
 
 
 class EtcdAccess:

@@ -11,7 +11,7 @@ from talos.api.etcd import rpc_pb2 as pb
 from talos.api.rpc import Code, RpcError, Transport
 from talos.rpc.bridge import Host
 from talos.rpc.channel import open_remote
-from talos.rpc.http2.remote import RemoteServer
+from talos.rpc.port.remote import RemoteServer
 
 PORT, PEER_PORT = 2379, 2380
 LOCAL = "127.0.0.1"

@@ -8,11 +8,11 @@ from talos.api.rpc import Code, RpcError
 from talos.routerd.routes import METHODS, OWNERS, Owner, owner_of
 from talos.rpc.http2.client import LocalChannel
 from talos.rpc.limits import REPLY_MEMORY
-from talos.rpc.port.limits import Shares
 from talos.rpc.protocol import Status
 from talos.rpc.proxy.local import forward, open_local
 from talos.rpc.proxy.raw import RawCall
 from talos.rpc.proxy.roles import check_roles
+from talos.rpc.shares import Shares
 
 
 class Router:

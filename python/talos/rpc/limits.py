@@ -10,3 +10,10 @@ REPLY_MEMORY = 32 * 1024 * 1024
 """Bytes of large replies that all calls of apid, or of routerd, hold until they are sent; one client alone
 may hold half of it. Their control groups have 128 MiB. To merge those of several nodes takes one call's
 part a second time."""
+
+MAX_RECEIVED_METADATA = 48 * 1024
+"""Bytes of the metadata of a call that is accepted: names, values and 32 bytes for each
+pair, as HPACK counts. Some of it is for a proxy only, such as a list of many nodes."""
+
+MAX_FORWARDED_METADATA = 7 * 1024
+"""Bytes of the metadata that is passed on: gRPC servers refuse at random what exceeds 8 KiB."""

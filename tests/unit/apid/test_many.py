@@ -12,8 +12,8 @@ from talos.api.machine import machine_pb2 as machine
 from talos.api.rpc import Code
 from talos.apid import many
 from talos.rpc.http2.call import ServerCall
-from talos.rpc.port.limits import Shares
 from talos.rpc.protocol import OK, Status
+from talos.rpc.shares import Shares
 
 from .backends import tagged, two_nodes
 from .world import Backend, Pki, call, client

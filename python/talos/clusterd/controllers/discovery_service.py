@@ -23,7 +23,7 @@ from talos.resource import ids, kinds
 from talos.resource.controller.controller import Controller, ControllerRuntime, Input, Output
 from talos.rpc.bridge import Bridge
 from talos.rpc.channel import open_remote
-from talos.rpc.http2.remote import ClientTls, RemoteServer, make_client_context
+from talos.rpc.port.remote import ClientTls, RemoteServer, make_client_context
 from talos.system.errors import UserError
 from talos.system.logging import Log
 from talos.system.version import get_version

@@ -19,7 +19,7 @@ from talos.process.daemons import APID, KUBED
 from talos.resource import ids
 from talos.resource.kind import Kind
 from talos.resource.state import NotFoundError
-from talos.rpc.http2.remote import ClientTls, RemoteServer, make_client_context
+from talos.rpc.port.remote import ClientTls, RemoteServer, make_client_context
 
 CALL_TIMEOUT = 10.0  # seconds
 OBJECTS_TIMEOUT = 20.0  # seconds

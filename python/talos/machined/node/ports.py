@@ -18,7 +18,7 @@ from talos.api.rpc import DuplexTransport
 from talos.disks.reset import ResetPlan
 from talos.machined.node.etcd import EtcdControl
 from talos.resource.state import State
-from talos.rpc.http2.remote import RemoteServer
+from talos.rpc.port.remote import RemoteServer
 from talos.system.cgroups import Groups
 from talos.system.files import Files
 from talos.system.logging import Log

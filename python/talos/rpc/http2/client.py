@@ -20,7 +20,6 @@ from talos.rpc.http2.frames import (
 from talos.rpc.http2.rules import check_reply, check_trailers, parse_length
 from talos.rpc.http2.stream import Stream, Waiting
 from talos.rpc.limits import MAX_MESSAGE, SMALL_MESSAGE
-from talos.rpc.port.limits import Shares
 from talos.rpc.protocol import (
     DEADLINE_EXCEEDED,
     Headers,
@@ -32,6 +31,7 @@ from talos.rpc.protocol import (
     parse_metadata,
     parse_trailers,
 )
+from talos.rpc.shares import Shares
 
 FIRST_RETRY_DELAY, MAX_RETRY_DELAY = 0.02, 1.0
 """Seconds between attempts to connect; short, so that a restarted daemon is found soon."""

@@ -19,15 +19,16 @@ from talos.rpc.http2.frames import (
     ProtocolError,
     make_reset,
 )
+from talos.rpc.http2.meter import FrameMeter
 from talos.rpc.http2.rules import check_request
 from talos.rpc.port.addresses import format_address
 from talos.rpc.port.call import PortCall
-from talos.rpc.port.frames import FrameMeter
-from talos.rpc.port.limits import MAX_FRAME, Limits, Shares
+from talos.rpc.port.limits import MAX_FRAME, Limits
 from talos.rpc.port.refusals import Refusals
 from talos.rpc.port.request import refuse
 from talos.rpc.port.tls import Client, RefusedError
 from talos.rpc.protocol import REPLY_HEADERS, Headers, Status, make_trailers
+from talos.rpc.shares import Shares
 from talos.rpc.status import to_rpc_error
 from talos.system.logging import Log
 
@@ -95,7 +96,7 @@ class PortConnection(Connection):
         self._memory = memory
         self._shared_calls = calls
         self._leave = leave
-        self._meter = FrameMeter()
+        self._meter = FrameMeter(limits.rates)
         self._client: Client | None = None
         self._was_made = False
         self._calls = 0

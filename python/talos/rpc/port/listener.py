@@ -17,11 +17,12 @@ from dataclasses import replace
 from talos.rpc.port.addresses import format_address, network_of
 from talos.rpc.port.alert import AlertingProtocol
 from talos.rpc.port.connection import CallHandler, PortConnection
-from talos.rpc.port.limits import TLS_BUFFER, Limits, Shares
+from talos.rpc.port.limits import TLS_BUFFER, Limits
 from talos.rpc.port.pending import KnownNetworks, Pending
 from talos.rpc.port.refusals import Refusals
 from talos.rpc.port.tls import Client, RefusedError, anchors_of, check_client, describe
 from talos.rpc.protocol import Peer
+from talos.rpc.shares import Shares
 from talos.system.kernel import trim_heap
 from talos.system.logging import Log
 

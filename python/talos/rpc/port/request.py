@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from talos.api.rpc import Code, RpcError
+from talos.rpc.limits import MAX_RECEIVED_METADATA
 from talos.rpc.protocol import (
     Headers,
     Metadata,
@@ -13,7 +14,6 @@ from talos.rpc.protocol import (
     make_trailers,
     parse_metadata,
 )
-from talos.rpc.proxy.raw import RECEIVED_LIMIT
 
 _MAX_AUTHORITY = 300
 _KEY = re.compile(r"[0-9a-z_.\-]+")
@@ -49,5 +49,5 @@ def parse_request_metadata(headers: Iterable[tuple[str, str]]) -> Metadata:
                 Code.INVALID_ARGUMENT, f"the metadata key {key[:64]!r} or its value has illegal characters"
             )
     metadata = parse_metadata(pairs)
-    check_size(metadata, RECEIVED_LIMIT)
+    check_size(metadata, MAX_RECEIVED_METADATA)
     return metadata

@@ -10,9 +10,10 @@ from talos.rpc.http2.client import Channel, ClientCall, LocalChannel, NotConnect
 from talos.rpc.http2.local_limits import LocalLimits
 from talos.rpc.http2.server import LocalServer
 from talos.rpc.http2.stream import ASYNCIO
-from talos.rpc.port.limits import Shares
+from talos.rpc.limits import MAX_FORWARDED_METADATA
 from talos.rpc.protocol import Metadata, Status, check_size
-from talos.rpc.proxy.raw import FORWARDED_LIMIT, RawCall, receive_one
+from talos.rpc.proxy.raw import RawCall, receive_one
+from talos.rpc.shares import Shares
 from talos.rpc.status import to_rpc_error
 from talos.system.logging import Log
 
@@ -49,7 +50,7 @@ async def forward(
     ``to`` is what is behind the channel, for the error that it can't be reached. ``memory`` has the large
     replies from their first bytes until they are sent, for the client that ``payer`` stands for.
     """
-    check_size(metadata, FORWARDED_LIMIT)
+    check_size(metadata, MAX_FORWARDED_METADATA)
     kind = stream_kind(call.method)
     request = await receive_one(call) if kind in {StreamKind.UNARY, StreamKind.SERVER} else None
     try:

@@ -5,13 +5,6 @@ from typing import Protocol
 from talos.api.rpc import Code, RpcError
 from talos.rpc.protocol import Metadata
 
-RECEIVED_LIMIT = 48 * 1024
-"""The largest metadata of a call that is accepted: names, values and 32 bytes for each
-pair, as HPACK counts. Some of it is for a proxy only, such as a list of many nodes."""
-
-FORWARDED_LIMIT = 7 * 1024
-"""The largest metadata that is passed on: gRPC servers refuse at random what exceeds 8 KiB."""
-
 
 class RawCall(Protocol):
     """The server's end of a call. Its functions are asyncio's."""

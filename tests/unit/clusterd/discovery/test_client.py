@@ -26,7 +26,7 @@ from talos.pki.certificate import PemPair
 from talos.pki.keys import KeyType
 from talos.process.run import Daemon, host
 from talos.rpc.channel import open_remote
-from talos.rpc.http2.remote import ClientTls, RemoteServer, make_client_context
+from talos.rpc.port.remote import ClientTls, RemoteServer, make_client_context
 from talos.system.logging import Log
 from talos.system.wakeup import Signal
 

@@ -34,7 +34,7 @@ from talos.machined.node.ports import (
 from talos.machined.platform.platform import ContainerPlatform, MetalPlatform
 from talos.machined.services.upgrade_lock import EtcdLock
 from talos.resource.memory.state import MemoryState
-from talos.rpc.http2.remote import RemoteServer
+from talos.rpc.port.remote import RemoteServer
 from talos.system.cgroups import NoGroups, Usage
 from talos.system.files import KernelFiles
 from talos.system.logging import Log

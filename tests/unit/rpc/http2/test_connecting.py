@@ -7,8 +7,8 @@ from typing import override
 import pytest
 
 from talos.rpc.http2.client import Channel, ClientConnection, NotConnectedError
-from talos.rpc.http2.remote import RemoteChannel, RemoteServer
 from talos.rpc.http2.stream import ASYNCIO
+from talos.rpc.port.remote import RemoteChannel, RemoteServer
 
 
 class Server(Channel):

@@ -15,8 +15,8 @@ from talos.rpc.http2.call import ServerCall
 from talos.rpc.http2.frames import END_HEADERS, PREFACE, Bounds, Kind, make_frame, make_reset
 from talos.rpc.http2.headers import encode_headers
 from talos.rpc.http2.local_limits import LocalLimits
+from talos.rpc.http2.meter import FrameMeter
 from talos.rpc.http2.server import LocalServer
-from talos.rpc.port.frames import FrameMeter
 from talos.rpc.protocol import Status
 from talos.rpc.proxy.local import make_server, open_local
 from talos.system.logging import Log
@@ -99,7 +99,7 @@ def test_connections_are_counted(tmp_path: Path) -> None:
 
 def test_floods_of_frames_end_a_metered_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # However long the machine takes for them, they come within a second.
-    monkeypatch.setattr(server_module, "FrameMeter", partial(FrameMeter, lambda: 0.0))
+    monkeypatch.setattr(server_module, "FrameMeter", partial(FrameMeter, clock=lambda: 0.0))
     path = tmp_path / "socket"
     begin = make_frame(Kind.HEADERS, END_HEADERS, 1, HEADERS)
     resets = b"".join(

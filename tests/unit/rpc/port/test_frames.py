@@ -9,9 +9,7 @@ import pytest
 from talos.api.rpc import RpcError
 from talos.rpc.http2.frames import Kind
 from talos.rpc.http2.headers import encode_headers
-from talos.rpc.port import frames
-from talos.rpc.port.frames import FloodError, FrameMeter
-from talos.rpc.port.limits import RESETS_PER_SECOND
+from talos.rpc.http2.meter import DEFAULT_RATES, FloodError, FrameMeter, FrameRates
 
 from .world import PREFACE, World
 
@@ -32,9 +30,12 @@ class Clock:
         return self.now
 
 
-def in_world(test: Callable[[World], None]) -> None:
+FEW = FrameRates(control=50, settings=5)
+
+
+def in_world(test: Callable[[World], None], rates: FrameRates = DEFAULT_RATES) -> None:
     async def run() -> None:
-        world = World()
+        world = World(rates=rates)
         world.feed(PREFACE)
         try:
             test(world)
@@ -105,23 +106,21 @@ def test_headers_without_an_end() -> None:
     in_world(test)
 
 
-def test_empty_continuations_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "CONTROL_FRAMES_PER_SECOND", 50)
-
+def test_empty_continuations_count() -> None:
     def test(world: World) -> None:
         world.feed(headers(300) + continuation(0) * 100)
         assert "control frames a second" in world.refusals[0]
 
-    in_world(test)
+    in_world(test, FEW)
 
 
 def test_rates_recover() -> None:
     clock = Clock()
-    meter = FrameMeter(clock)
-    for _ in range(RESETS_PER_SECOND):
+    meter = FrameMeter(clock=clock)
+    for _ in range(DEFAULT_RATES.resets):
         meter.count(Kind.RST_STREAM, 0, 1, 4)
     clock.now = 0.5
-    for _ in range(RESETS_PER_SECOND // 2):
+    for _ in range(DEFAULT_RATES.resets // 2):
         meter.count(Kind.RST_STREAM, 0, 1, 4)
     with pytest.raises(FloodError, match="cancelled calls"):
         meter.count(Kind.RST_STREAM, 0, 1, 4)
@@ -138,8 +137,7 @@ def test_rates_recover() -> None:
         b"\0\0\1\xab\0\0\0\0\1x",
     ],
 )
-def test_floods(frame: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "CONTROL_FRAMES_PER_SECOND", 50)
+def test_floods(frame: bytes) -> None:
     # Answered by its headers, so that the rest of it is ignored.
     refused = hyperframe.frame.HeadersFrame(
         1, encode_headers(tuple({**dict(HEADERS), ":method": "GET"}.items())), flags=["END_HEADERS"]
@@ -152,7 +150,7 @@ def test_floods(frame: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
         world.feed(frame * 60)
         assert "more than 50 control frames a second" in world.refusals[0]
 
-    in_world(test)
+    in_world(test, FEW)
 
 
 def test_refused_calls_count_as_cancelled_ones() -> None:
@@ -230,15 +228,14 @@ def test_memory_of_requests_comes_back_with_their_end() -> None:
     asyncio.run(run())
 
 
-def test_settings_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "SETTINGS_PER_SECOND", 5)
+def test_settings_are_few() -> None:
     window = hyperframe.frame.SettingsFrame(0, settings={4: 100}).serialize()
 
     def test(world: World) -> None:
         world.feed(window * 20)
         assert "more than 5 settings a second" in world.refusals[0]
 
-    in_world(test)
+    in_world(test, FEW)
 
 
 def test_a_window_of_the_connection_wakes_streams_once_in_a_round() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from talos.api.rpc import Code, RpcError
-from talos.rpc.port.limits import Shares
+from talos.rpc.shares import Shares
 
 
 def fill(shares: Shares, client: str) -> int:

@@ -13,7 +13,7 @@ from talos.machined.controllers.secrets.api_certificates import (
 )
 from talos.rpc.bridge import Bridge
 from talos.rpc.channel import open_remote
-from talos.rpc.http2.remote import ClientTls, RemoteServer, make_client_context
+from talos.rpc.port.remote import ClientTls, RemoteServer, make_client_context
 from talos.system.errors import UserError
 
 PORT = 50001

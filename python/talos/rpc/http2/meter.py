@@ -1,14 +1,31 @@
-"""How many frames of each kind a client may send: those that cost it next to nothing are counted."""
+"""How many frames of each kind a peer may send: those that cost it next to nothing are counted."""
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from talos.rpc.http2.frames import END_HEADERS, ErrorCode, Kind, ProtocolError
-from talos.rpc.port.limits import CONTROL_FRAMES_PER_SECOND, RESETS_PER_SECOND, SETTINGS_PER_SECOND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameRates:
+    """Frames a second of one connection, on average, and as many at once."""
+
+    resets: int = 200
+    """Calls that a client may cancel; more than that is an attack (rapid reset)."""
+
+    settings: int = 100
+    """Frames with settings, each of which may change the window of every stream. Clients send one or two."""
+
+    control: int = 10_000
+    """Frames that carry neither a request nor its data: pings, priorities, empty data, its window."""
+
+
+DEFAULT_RATES = FrameRates()
 
 
 class FloodError(ProtocolError):
-    """A client sends more than it may."""
+    """A peer sends more than it may."""
 
     code = ErrorCode.ENHANCE_YOUR_CALM
 
@@ -38,10 +55,12 @@ class _Rate:
 class FrameMeter:
     """Counts a connection's frames; FloodError ends it."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.resets = _Rate(RESETS_PER_SECOND, "cancelled calls", clock)
-        self.settings = _Rate(SETTINGS_PER_SECOND, "settings", clock)
-        self.control = _Rate(CONTROL_FRAMES_PER_SECOND, "control frames", clock)
+    def __init__(
+        self, rates: FrameRates = DEFAULT_RATES, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.resets = _Rate(rates.resets, "cancelled calls", clock)
+        self.settings = _Rate(rates.settings, "settings", clock)
+        self.control = _Rate(rates.control, "control frames", clock)
 
     def count(self, kind: int, flags: int, number: int, size: int) -> None:
         """Count a frame that has arrived; a window of the connection concerns all of its streams."""
