@@ -1,6 +1,7 @@
 """Holds the rules that ruff can't express; `make lint` and `nix flake check` run it.
 
 floors      no module imports upward, a daemon never imports another daemon
+rooms       nor does one of a folder's rooms, where floors.toml has an order of them
 one door    subprocesses are started by talos.system.process only
 kernel      ioctl, ctypes, termios, netlink and packet sockets are used in talos.system only
 size        no file over 600 lines
@@ -55,6 +56,18 @@ def may_import(folder: str, other: str) -> bool:
     return row["on"] == ["tests"] or set(row["on"]) <= set(below["on"])
 
 
+def find_room(folder: str, room: str) -> int | None:
+    """Which group of its folder's rooms a room is in; None of modules that lie in none."""
+    groups = FLOORS[folder].get("rooms", ())
+    return next((number for number, group in enumerate(groups) if room in group), None)
+
+
+def may_import_room(folder: str, room: str, other: str = "") -> bool:
+    """Whether code in one room of a folder may import another's."""
+    own, below = find_room(folder, room), find_room(folder, other)
+    return room == other or own is None or below is None or below < own
+
+
 def check_imports(name: Path, tree: ast.AST) -> Iterator[str]:
     """Report imports against the rules."""
     folder = name.parts[1]
@@ -73,6 +86,8 @@ def check_imports(name: Path, tree: ast.AST) -> Iterator[str]:
             yield f"{where}: talos.{parts[1]} has no floor; give it one in python/floors.toml"
         elif not may_import(folder, parts[1]):
             yield f"{where}: talos.{folder} must not import {module}: it is not on a floor below"
+        elif folder == parts[1] and not may_import_room(folder, name.parts[2], *parts[2:3]):
+            yield f"{where}: {name.parts[2]}/ must not import {module}: floors.toml has it beside or above"
 
 
 def is_far_from_kernel(folder: str, module: str) -> bool:

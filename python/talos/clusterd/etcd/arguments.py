@@ -6,11 +6,10 @@ from ipaddress import IPv6Address, ip_address
 from talos.api.common.common_pb2 import NetIP
 from talos.api.definitions.etcd_pb2 import SpecSpec
 from talos.etcd.client import PEER_PORT, PORT
+from talos.etcd.paths import DATA, SECRETS
 from talos.system.errors import UserError
 
 PROGRAM, RESTORE_PROGRAM = "etcd", "etcdutl"
-DATA = "/var/lib/etcd"
-SECRETS = "/system/secrets/etcd"
 HTTP_PORT = 2383
 """Health and metrics."""
 

@@ -19,9 +19,9 @@ from talos.api.rpc import Call, Code, RpcError
 from talos.health.conditions import sort_members
 from talos.machined.api.peers import PeerCalls, open_peers
 from talos.machined.api.pump import in_thread
+from talos.machined.node import etcd_data
 from talos.machined.node.etcd import MEMBERSHIP, BootstrapOrder
 from talos.machined.node.ports import Node, ServiceState
-from talos.machined.services import etcd_data
 from talos.machined.services.etcd import ETCD, plan_etcd
 from talos.machined.services.runner import AGAIN
 from talos.process.daemons import CLUSTERD

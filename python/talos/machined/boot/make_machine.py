@@ -18,6 +18,7 @@ from talos.machined.logs.kernel import DeviceKernelLog
 from talos.machined.logs.store import DIRECTORY, LogStore
 from talos.machined.node.etc_files import EtcFiles
 from talos.machined.node.etcd import EtcdControl
+from talos.machined.node.etcd_data import has_data
 from talos.machined.node.events import EventLog
 from talos.machined.node.identity import load_identity, make_identity
 from talos.machined.node.meta_store import MetaStore
@@ -26,7 +27,6 @@ from talos.machined.node.stage import MachineStage
 from talos.machined.node.sysctls import KernelParams, default_params
 from talos.machined.platform.platform import detect_platform
 from talos.machined.services.etcd import leave_etcd, resign
-from talos.machined.services.etcd_data import has_data
 from talos.machined.services.extensions import load_services
 from talos.machined.services.kubelet import KUBELET, drain
 from talos.machined.services.kubelet_shutdown import shut_kubelet_down

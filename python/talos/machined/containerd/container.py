@@ -20,7 +20,7 @@ from talos.machined.containerd.client import SNAPSHOTTER, WORK_TIMEOUT, Containe
 from talos.machined.containerd.manifest import ImageConfig
 from talos.machined.containerd.spec import SPEC_TYPE, ContainerSpec, make_oci_spec
 from talos.machined.containerd.store import Image, has_snapshot, remove_snapshot, unpack
-from talos.machined.services.reaper import Child
+from talos.machined.node.child import Child
 from talos.system.process import set_oom_score
 
 RUNTIME = "io.containerd.runc.v2"

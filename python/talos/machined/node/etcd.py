@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from talos.api.internal.membership_pb2 import PlanResponse
 from talos.api.rpc import DuplexTransport
-from talos.machined.services import etcd_data
+from talos.machined.node import etcd_data
 from talos.process.daemons import CLUSTERD
 from talos.system.wakeup import Wakeup
 

@@ -6,10 +6,11 @@ import shutil
 from pathlib import Path
 
 from talos.disks.volumes.folders import ETCD_USER
+from talos.etcd import paths
 from talos.system.errors import UserError
 from talos.system.files import flush_folder
 
-DATA = Path("/var/lib/etcd")
+DATA = Path(paths.DATA)
 LOG = Path("member/wal")
 """The folder within it that exists from the moment at which a member's data is whole."""
 SNAPSHOT = Path("/var/lib/etcd.snapshot")

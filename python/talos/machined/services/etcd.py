@@ -12,16 +12,16 @@ from talos.api.definitions.time_pb2 import StatusSpec
 from talos.api.internal.membership_pb2 import PlanRequest, PlanResponse
 from talos.api.rpc import Code, RpcError
 from talos.disks.volumes.folders import ETCD_USER
+from talos.etcd.paths import SECRETS
 from talos.machined.containerd.client import CRI_SOCKET, SYSTEM, Containerd, find_root
 from talos.machined.containerd.oneshot import run_to_end
 from talos.machined.containerd.pull import pull_image, read_sources
 from talos.machined.containerd.reference import parse_reference
 from talos.machined.containerd.spec import ContainerSpec, Mount
 from talos.machined.containerd.store import find_image
-from talos.machined.controllers.etcd.pki import DIRECTORY as SECRETS
+from talos.machined.node import etcd_data
 from talos.machined.node.etcd import MEMBERSHIP, BootstrapOrder, ask_member
 from talos.machined.node.ports import Services
-from talos.machined.services import etcd_data
 from talos.machined.services.conditions import ResourceReady
 from talos.machined.services.cri import NETWORK_READY
 from talos.machined.services.health import Connect, HealthCheck

@@ -1,12 +1,9 @@
 """The one place where PID 1 reaps processes."""
 
-import os
-import signal
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
-import trio
-
+from talos.machined.node.child import Child
 from talos.system.reaping import reap
 
 
@@ -45,7 +42,7 @@ class Reaper:
                 self.orphans += len(self._early)
                 self._early.clear()
 
-    def register(self, pid: int) -> "Child":
+    def register(self, pid: int) -> Child:
         """A child to wait for; at once after its start, or within ``expecting``."""
         child = Child(pid)
         code = self._early.pop(pid, None)
@@ -54,33 +51,3 @@ class Reaper:
         else:
             child.finish(code)
         return child
-
-
-class Child:
-    """A child process of PID 1."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self._ended = trio.Event()
-        self._code = 0
-
-    def finish(self, code: int) -> None:
-        """It has ended; called by the reaper."""
-        self._code = code
-        self._ended.set()
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether it has ended. While it hasn't, its pid is its own and may be signalled."""
-        return self._ended.is_set()
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send a signal, unless it has ended."""
-        if not self.has_ended:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, number)
-
-    async def wait(self) -> int:
-        """Wait for its end: its exit code, negative for a signal."""
-        await self._ended.wait()
-        return self._code

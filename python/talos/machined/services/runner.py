@@ -14,6 +14,7 @@ import trio
 
 from talos.api.rpc import RpcError
 from talos.machined.logs.store import AUDIT, LineSplitter, LogStore, split_records
+from talos.machined.node.child import Child
 from talos.machined.node.ports import ServiceState, ServiceStatus
 from talos.machined.node.resources import read_variables
 from talos.machined.services.health import (
@@ -25,7 +26,7 @@ from talos.machined.services.health import (
 )
 from talos.machined.services.lifecycle import FOLLOWERS, Lifecycle
 from talos.machined.services.listener import open_listener
-from talos.machined.services.reaper import Child, Reaper
+from talos.machined.services.reaper import Reaper
 from talos.machined.services.spec import (
     ENVIRONMENT,
     Directory,

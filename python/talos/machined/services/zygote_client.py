@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 
 import trio
 
+from talos.machined.node.child import Child
 from talos.machined.services.health import MIN_SILENCE_SHARE
-from talos.machined.services.reaper import Child, Reaper
+from talos.machined.services.reaper import Reaper
 from talos.machined.services.zygote import PID_FORMAT, ZYGOTE_FD, ForkRequest
 from talos.system.process import read_processor_times
 

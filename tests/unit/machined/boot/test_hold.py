@@ -16,7 +16,7 @@ from talos.api.internal.membership_pb2 import LockUpgradeResponse
 from talos.api.machine import machine_pb2 as pb
 from talos.api.rpc import RpcError
 from talos.etcd.lock import LEASE_TTL, UPGRADE, LockedError, release_lease, take_lock
-from talos.machined.services import etcd_data
+from talos.machined.node import etcd_data
 from talos.machined.services.upgrade_lock import EtcdLock
 from talos.system.power import PowerAction
 

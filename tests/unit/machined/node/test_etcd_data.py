@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from talos.machined.services.etcd_data import (
+from talos.machined.node.etcd_data import (
     adopt,
     check_snapshot,
     erase,

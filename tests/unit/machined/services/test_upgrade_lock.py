@@ -9,7 +9,7 @@ import trio
 
 from talos.api.internal.membership_pb2 import LockUpgradeResponse
 from talos.api.rpc import Code, RpcError
-from talos.machined.services import etcd_data
+from talos.machined.node import etcd_data
 from talos.machined.services.upgrade_lock import REFUSAL_TIMEOUT, ROLLBACK_TIMEOUT, EtcdLock
 from talos.system.logging import Log
 

@@ -9,21 +9,20 @@ import trio
 from talos.api.definitions.etcd_pb2 import PKIStatusSpec
 from talos.api.definitions.secrets_pb2 import EtcdCertsSpec, EtcdRootSpec
 from talos.disks.volumes.folders import ETCD_USER
+from talos.etcd.paths import SECRETS
 from talos.resource import ids, kinds
 from talos.resource.controller.controller import ControllerRuntime, Input, Output, Reconciler
 from talos.system.files import replace_durably
 
-DIRECTORY = "/system/secrets/etcd"
-
 
 class EtcdPKIController(Reconciler):
-    """EtcdRootSecret, EtcdSecret → files below :data:`DIRECTORY` → PKIStatus."""
+    """EtcdRootSecret, EtcdSecret → files below :data:`~talos.etcd.paths.SECRETS` → PKIStatus."""
 
     name = "etcd.PKIController"
     inputs = (Input(*ids.ETCD_ROOT_SECRET), Input(*ids.ETCD_SECRET))
     outputs = (Output(kinds.PKI_STATUS),)
 
-    def __init__(self, directory: Path = Path(DIRECTORY), user: int = ETCD_USER) -> None:
+    def __init__(self, directory: Path = Path(SECRETS), user: int = ETCD_USER) -> None:
         self._directory = directory
         self._user = user
 
