@@ -19,8 +19,17 @@ from talos.config.arguments import (
     merge_arguments,
 )
 from talos.config.static_pods import API_SERVER, CONFIGS, CONTROLLER_MANAGER, SCHEDULER, SECRETS, UIDS
+from talos.system.sizes import parse_size
 
 AUDIT_LOGS = "/var/log/audit/kube"
+CA_ROOTS = "/etc/ssl/certs"
+"""What an identity provider or a webhook outside of the cluster is trusted by."""
+SCRATCH: Mapping[str, str] = {"tmp": "/tmp", "run": "/var/run/kubernetes"}
+"""What a program may write to, by the name of its volume; nothing else of its root."""
+GO_LIMIT, MEMORY_SHARE = "GOMEMLIMIT", 0.95
+"""The part of a memory limit that Go's runtime keeps to before it is ended for more."""
+MAX_LABEL = 63
+"""Characters of a label's value."""
 CONTROLLER_MANAGER_PORT, SCHEDULER_PORT = 10257, 10259
 _REQUESTS: Mapping[str, Mapping[str, str]] = {
     API_SERVER: {"cpu": "200m", "memory": "512Mi"},
@@ -125,7 +134,7 @@ def make_api_server(
                 "livenessProbe": "/livez",
                 "readinessProbe": "/readyz",
             },
-            mounts={"secrets": secrets, "config": configs, "audit": AUDIT_LOGS},
+            mounts={"secrets": secrets, "config": configs, "audit": AUDIT_LOGS, "ca-roots": CA_ROOTS},
             writable=frozenset({"audit"}),
             # The port may be below 1024.
             capabilities=("NET_BIND_SERVICE",),
@@ -217,20 +226,7 @@ def make_scheduler(spec: SchedulerConfigSpec, versions: Mapping[str, str]) -> di
 def make_pod(program: Program) -> dict[str, Any]:
     """The pod of a program of the control plane: in the node's network, as a user of its own."""
     uid = UIDS[program.name]
-    volumes = [
-        # Without a type: the kubelet, a container, could not look whether it is there.
-        {"name": name, "hostPath": {"path": path}}
-        for name, path in program.mounts.items()
-    ]
-    volumes += [{"name": volume.name, "hostPath": {"path": volume.host_path}} for volume in program.volumes]
-    mounts = [
-        {"name": name, "mountPath": path, "readOnly": name not in program.writable}
-        for name, path in program.mounts.items()
-    ]
-    mounts += [
-        {"name": volume.name, "mountPath": volume.mount_path, "readOnly": volume.read_only}
-        for volume in program.volumes
-    ]
+    volumes, mounts = make_volumes(program)
     requests = dict(program.resources.requests) or dict(_REQUESTS[program.name])
     limits = {"limits": dict(program.resources.limits)} if program.resources.limits else {}
     arguments = [f"--{key}={value}" for key, values in sorted(program.arguments.items()) for value in values]
@@ -238,18 +234,24 @@ def make_pod(program: Program) -> dict[str, Any]:
         "name": program.name,
         "image": program.image,
         "command": [f"/usr/local/bin/{program.name}", *arguments],
-        "env": make_environment(program.environment),
+        "env": make_environment(program.environment, program.resources.limits.get("memory", "")),
         "resources": {"requests": requests, **limits},
         "volumeMounts": mounts,
         "securityContext": {
             "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"], "add": list(program.capabilities)},
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         **{name: make_probe(name, path, program.port) for name, path in program.paths.items()},
     }
     labels = {"tier": "control-plane", "k8s-app": program.name, "component": program.name}
-    labels |= {"app.kubernetes.io/name": program.name, "app.kubernetes.io/component": "control-plane"}
+    labels |= {
+        "app.kubernetes.io/name": program.name,
+        "app.kubernetes.io/component": "control-plane",
+        "app.kubernetes.io/managed-by": "Talos",
+        **({"app.kubernetes.io/version": version} if (version := find_version(program.image)) else {}),
+    }
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -270,10 +272,59 @@ def make_pod(program: Program) -> dict[str, Any]:
     }
 
 
-def make_environment(variables: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The user's variables, and the address of the pod, which is the node's."""
-    own = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
-    return [own, *({"name": name, "value": value} for name, value in sorted(variables.items()))]
+def make_volumes(program: Program) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The volumes of a pod and where its container sees them; the user's take the places of ours."""
+    taken = {volume.mount_path for volume in program.volumes}
+    folders = {name: path for name, path in program.mounts.items() if path not in taken}
+    scratch = {name: path for name, path in SCRATCH.items() if path not in taken}
+    names = [
+        f"{volume.name}-extra" if volume.name in folders or volume.name in scratch else volume.name
+        for volume in program.volumes
+    ]
+    volumes: list[dict[str, Any]] = [
+        # Without a type: the kubelet, a container, could not look whether it is there.
+        {"name": name, "hostPath": {"path": path}}
+        for name, path in folders.items()
+    ]
+    volumes += [{"name": name, "emptyDir": {"medium": "Memory"}} for name in scratch]
+    volumes += [
+        {"name": name, "hostPath": {"path": volume.host_path}}
+        for name, volume in zip(names, program.volumes, strict=True)
+    ]
+    mounts: list[dict[str, Any]] = [
+        {"name": name, "mountPath": path, "readOnly": name not in program.writable}
+        for name, path in folders.items()
+    ]
+    mounts += [{"name": name, "mountPath": path} for name, path in scratch.items()]
+    mounts += [
+        {"name": name, "mountPath": volume.mount_path, "readOnly": volume.read_only}
+        for name, volume in zip(names, program.volumes, strict=True)
+    ]
+    return volumes, mounts
+
+
+def make_environment(variables: Mapping[str, str], memory_limit: str) -> list[dict[str, Any]]:
+    """The user's variables as they are, the pod's address, which is the node's, and Go's memory limit."""
+    own: list[dict[str, Any]] = [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
+    if (limit := find_memory(memory_limit)) and GO_LIMIT not in variables:
+        own.append({"name": GO_LIMIT, "value": str(limit)})
+    # The kubelet would replace $(NAME).
+    given = ({"name": name, "value": value.replace("$", "$$")} for name, value in sorted(variables.items()))
+    return [*own, *given]
+
+
+def find_memory(quantity: str) -> int:
+    """Bytes that Go may use below a limit; 0 without one, or of a rare form, such as ``1e9``."""
+    try:
+        return int(parse_size(quantity) * MEMORY_SHARE) if quantity else 0
+    except ValueError:
+        return 0
+
+
+def find_version(image: str) -> str:
+    """The tag of an image as the value of a label; empty where there is none."""
+    tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+    return tag if len(tag) <= MAX_LABEL else ""
 
 
 def make_probe(name: str, path: str, port: int) -> dict[str, Any]:

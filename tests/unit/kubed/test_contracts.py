@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from talos.api.definitions.secrets_pb2 import KubernetesRootSpec
 from talos.config import contract
 from talos.config.arguments import KUBELET
 from talos.config.contract import CONTROL_PLANE_LABEL, CURRENT, Contract
+from talos.config.effective import kubernetes
 from talos.config.effective import machine as effective
 from talos.config.generate.config import generate_config, render
 from talos.config.generate.options import GenerateOptions
@@ -24,6 +26,9 @@ from talos.kubed.controllers.control_plane import (
     make_controller_manager,
     make_scheduler,
 )
+from talos.kubed.controllers.manifests import make_bootstrap_config
+from talos.kubed.manifests.first import make_manifests
+from talos.machined.controllers.cri.registries import make_registries
 from talos.machined.controllers.k8s.kubelet import make_arguments, make_configuration, make_kubelet_config
 from talos.resource.objects import to_plain
 
@@ -33,12 +38,33 @@ FLAGS: dict[str, dict[str, Any]] = {
     "schedules": {"allow_scheduling_on_control_planes": True},
     "no-prism": {"kube_prism_port": 0},
     "networks": {"pod_subnets": ("10.1.0.0/16",), "service_subnets": ("10.2.0.0/16",), "dns_domain": "x.y"},
+    "dual-stack": {
+        "pod_subnets": ("10.1.0.0/16", "fd01::/48"),
+        "service_subnets": ("10.2.0.0/16", "fd02::/112"),
+    },
+    "cni": {"custom_cni_url": "https://example.org/cni.yaml"},
+    "no-discovery": {"with_cluster_discovery": False},
+    "sans": {"additional_sans": ("kube.example.org",)},
+    "mirrors": {"registry_mirrors": ("docker.io=http://10.5.0.1:5000",)},
 }
 DIFFERENCES: dict[str, Contract] = {
     "label node.kubernetes.io/exclude-from-external-load-balancers": contract.NO_LOAD_BALANCER_LABEL,
     f"{API_SERVER} anonymous-auth": contract.DOCUMENTS,
     f"{API_SERVER} authentication-config": contract.DOCUMENTS,
     f"{KUBELET} seccompDefault": contract.SECCOMP_DEFAULT,
+    "machine discovery_endpoints": contract.DOCUMENTS,  # its name: legacy
+    "machine cluster_name": contract.WORKERS_KNOW_CLUSTER_NAME,
+    "machine host_dns": contract.FORWARD_KUBE_DNS,
+    "machine prism_port": contract.KUBE_PRISM,
+    "machine auto_hostname": contract.STABLE_HOSTNAME,
+    "machine has_kubernetes_registry": contract.NO_KUBERNETES_DISCOVERY,
+    "machine admission_plugins": contract.POD_SECURITY,
+    "machine mirrors": (1, 3),  # 1.2 has one for a registry that has moved
+    "manifest ConfigMap kube-proxy": contract.DOCUMENTS,  # a file instead of arguments
+    "manifest DaemonSet kube-proxy": contract.DOCUMENTS,
+    "manifest DaemonSet kube-flannel": contract.KUBE_PRISM,
+    "manifest 05 https://example.org/cni.yaml": contract.DOCUMENTS,  # applied in another order
+    "manifest 99 custom-cni": contract.DOCUMENTS,
 }
 """What differs, and the first version from which on it does not."""
 
@@ -54,16 +80,53 @@ def make_config(version: Contract, machine: MachineType, flags: dict[str, Any]) 
     return load(render(generate_config(replace(options(), contract=version, **flags), machine)))
 
 
-def read_arguments(pod: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def read_pod(pod: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The arguments of a pod's program, and all else that it has."""
     name = pod["metadata"]["name"]
-    for word in pod["spec"]["containers"][0]["command"][1:]:
+    (container,) = pod["spec"]["containers"]
+    for word in container["command"][1:]:
         argument, _, value = word.removeprefix("--").partition("=")
         yield f"{name} {argument}", value
+    yield from ((f"{name} container {key}", value) for key, value in container.items() if key != "command")
+    yield from ((f"{name} pod {key}", value) for key, value in pod["spec"].items() if key != "containers")
+    yield f"{name} labels", pod["metadata"]["labels"]
+
+
+def read_manifests(config: Config) -> Iterator[tuple[str, Any]]:
+    """What the cluster begins with, an object each, and what the user adds."""
+    found = make_manifests(make_bootstrap_config(config), KubernetesRootSpec())
+    for objects in found.values():
+        for one in objects:
+            yield f"manifest {one['kind']} {one['metadata']['name']}", one
+    for extra in kubernetes.extra_manifests(config):
+        yield f"manifest {extra.priority} {extra.name}", extra
+
+
+def read_machine(config: Config) -> Iterator[tuple[str, Any]]:
+    """What the node's own parts read."""
+    for read in (
+        effective.nameservers, effective.search_domains, effective.time_sync, effective.sysctls,
+        effective.cluster_name, effective.cluster_endpoint, effective.discovery_endpoints,
+        effective.has_kubernetes_registry, effective.api_server_port, effective.bootstrap_token,
+        effective.virtual_addresses, effective.dns_domain, effective.auto_hostname,
+        kubernetes.prism_port, kubernetes.api_access, kubernetes.audit_policy, kubernetes.admission_plugins,
+        kubernetes.authorizers, kubernetes.credential_providers, kubernetes.node_ip_subnets,
+    ):  # fmt: skip
+        yield f"machine {read.__name__}", read(config)
+    dns = effective.host_dns(config)
+    yield "machine host_dns", (dns and dns.enabled, dns and dns.forward_kube_dns_to_host)
+    yield (
+        "machine mirrors",
+        {
+            host: [one.endpoint_endpoint for one in mirror.mirror_endpoints]
+            for host, mirror in make_registries(config).registry_mirrors.items()
+        },
+    )
 
 
 def find_effects(config: Config) -> dict[str, Any]:
-    """The node's labels and taints, the arguments of its programs, the kubelet's settings."""
-    found: dict[str, Any] = {}
+    """Labels, taints, pods, the kubelet's settings, the cluster's objects, what the node's own parts read."""
+    found: dict[str, Any] = dict(read_machine(config))
     found |= {f"label {key}": value for key, value in effective.node_labels(config).items()}
     found |= {f"taint {key}": value for key, value in effective.node_taints(config).items()}
     is_control_plane = config.machine_type.is_control_plane
@@ -72,9 +135,10 @@ def find_effects(config: Config) -> dict[str, Any]:
     settings = to_plain(make_configuration(kubelet, is_container=False, is_control_plane=is_control_plane))
     found |= {f"{KUBELET} {name}": value for name, value in settings.items()}
     if is_control_plane:
-        found |= dict(read_arguments(pods.make_api_server(make_api_server(config), {}, {})))
-        found |= dict(read_arguments(pods.make_controller_manager(make_controller_manager(config), {})))
-        found |= dict(read_arguments(pods.make_scheduler(make_scheduler(config), {})))
+        found |= dict(read_pod(pods.make_api_server(make_api_server(config), {}, {})))
+        found |= dict(read_pod(pods.make_controller_manager(make_controller_manager(config), {})))
+        found |= dict(read_pod(pods.make_scheduler(make_scheduler(config), {})))
+        found |= dict(read_manifests(config))
     return found
 
 

@@ -195,3 +195,49 @@ def test_the_kubelet_has_taken_a_change_when_the_new_is_ready_and_the_old_gone()
     assert not has_taken([show("a"), show("b")], [offer("b")])
     assert not has_taken([show("a", ready="False")], [])
     assert has_taken([show("b"), show("c", source="file")], [offer("b"), offer("c")])
+
+
+def test_a_pod_writes_to_memory_alone_and_has_upstreams_labels() -> None:
+    pod = make_server({})
+    assert container_of(pod)["securityContext"]["readOnlyRootFilesystem"]
+    writable = {one["mountPath"] for one in container_of(pod)["volumeMounts"] if not one.get("readOnly")}
+    assert writable == {"/tmp", "/var/run/kubernetes", pods.AUDIT_LOGS}
+    assert pod["metadata"]["labels"]["app.kubernetes.io/version"] == "v9"
+    assert pod["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "Talos"
+    assert pods.find_version("registry.example:5000/kube-apiserver@sha256:0") == ""
+
+
+def test_a_volume_of_the_user_takes_the_place_of_ours() -> None:
+    volumes = (
+        "{hostPath: /var/ca, mountPath: /etc/ssl/certs, readonly: true}, "
+        "{hostPath: /var/x, mountPath: /config}, "
+        "{hostPath: /var/y, mountPath: /var/lib/a_b.c/}"
+    )
+    config = load(
+        "version: v1alpha1\nmachine: {type: controlplane}\n"
+        f"cluster: {{apiServer: {{image: 'a:v1', extraVolumes: [{volumes}]}}}}\n"
+    )
+    pod = pods.make_api_server(make_api_server(config), {}, {})
+    paths = {one["name"]: one["mountPath"] for one in container_of(pod)["volumeMounts"]}
+    assert len(set(paths.values())) == len(paths)
+    assert paths["etc-ssl-certs"] == pods.CA_ROOTS
+    assert paths["config-extra"] == "/config"
+    assert paths["var-lib-a-b-c"] == "/var/lib/a_b.c/"
+    assert "ca-roots" not in paths
+    assert {one["name"] for one in pod["spec"]["volumes"]} == paths.keys()
+
+
+def test_variables_are_as_given_and_go_keeps_below_the_limit() -> None:
+    found = pods.make_environment({"B": "$(A)", "A": "x"}, "1Gi")
+    assert {one["name"]: one.get("value") for one in found} == {
+        "POD_IP": None,
+        "GOMEMLIMIT": "1020054732",
+        "A": "x",
+        "B": "$$(A)",
+    }
+    assert len(pods.make_environment({}, "")) == 1
+    assert len(pods.make_environment({}, "1e9")) == 1
+    (limit,) = (
+        one for one in pods.make_environment({"GOMEMLIMIT": "1"}, "1Gi") if one["name"] == "GOMEMLIMIT"
+    )
+    assert limit["value"] == "1"

@@ -1,5 +1,6 @@
 """The settings of the control plane's programs, as resources."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from talos.api.definitions.k8s_pb2 import (
@@ -147,13 +148,13 @@ def make_resources(given: Mapping[str, Mapping[str, str]]) -> Resources:
 
 
 def make_volumes(volumes: Sequence[VolumeMountConfig]) -> list[ExtraVolume]:
-    """Further mounts, named after where they come from."""
+    """Further mounts, named after where they are seen, as upstream names them."""
     return [
         ExtraVolume(
-            name=f"extra-{index}",
+            name=re.sub("[/_.]", "-", volume.mount_path or "").strip("-"),
             host_path=volume.host_path,
             mount_path=volume.mount_path,
             read_only=bool(volume.readonly),
         )
-        for index, volume in enumerate(volumes)
+        for volume in volumes
     ]

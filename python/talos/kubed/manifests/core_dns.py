@@ -1,7 +1,7 @@
 """The cluster's DNS server."""
 
 from talos.api.definitions.k8s_pb2 import BootstrapManifestsConfigSpec
-from talos.kubed.manifests.objects import RBAC, SYSTEM, Manifest, bind_account, make_head
+from talos.kubed.manifests.objects import RBAC, SYSTEM, Manifest, bind_account, make_head, mark_bootstrapping
 
 
 def make_core_dns(spec: BootstrapManifestsConfigSpec) -> list[Manifest]:
@@ -25,7 +25,10 @@ def make_core_dns(spec: BootstrapManifestsConfigSpec) -> list[Manifest]:
     forward . /etc/resolv.conf {{
         max_concurrent 1000
     }}
-    cache 30
+    cache 30 {{
+        disable success {spec.cluster_domain}
+        disable denial {spec.cluster_domain}
+    }}
     loop
     reload
     loadbalance
@@ -49,6 +52,7 @@ def make_core_dns(spec: BootstrapManifestsConfigSpec) -> list[Manifest]:
         "name": name,
         "image": spec.core_dns_image,
         "args": ["-conf", "/etc/coredns/Corefile"],
+        "env": [{"name": "GOMEMLIMIT", "value": "161MiB"}],
         "resources": {"limits": {"memory": "170Mi"}, "requests": {"cpu": "100m", "memory": "70Mi"}},
         "ports": [
             {"name": "dns", "protocol": "UDP", "containerPort": 53},
@@ -85,7 +89,11 @@ def make_core_dns(spec: BootstrapManifestsConfigSpec) -> list[Manifest]:
         "affinity": {"podAntiAffinity": apart},
         "tolerations": [
             {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"},
-            {"key": "node.cloudprovider.kubernetes.io/uninitialized", "operator": "Exists"},
+            {
+                "key": "node.cloudprovider.kubernetes.io/uninitialized",
+                "operator": "Exists",
+                "effect": "NoSchedule",
+            },
         ],
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container],
@@ -105,8 +113,8 @@ def make_core_dns(spec: BootstrapManifestsConfigSpec) -> list[Manifest]:
     }
     return [
         make_head("v1", "ServiceAccount", name, SYSTEM),
-        {**make_head(RBAC, "ClusterRole", f"system:{name}"), "rules": rules},
-        bind_account(name, f"system:{name}"),
+        mark_bootstrapping({**make_head(RBAC, "ClusterRole", f"system:{name}"), "rules": rules}),
+        mark_bootstrapping({**bind_account(name, f"system:{name}"), "metadata": {"name": f"system:{name}"}}),
         {**make_head("v1", "ConfigMap", name, SYSTEM), "data": {"Corefile": corefile}},
         deployment,
     ]
@@ -116,7 +124,12 @@ def make_dns_service(spec: BootstrapManifestsConfigSpec) -> Manifest:
     """The fixed address of the cluster's DNS server."""
     addresses = [address for address in (spec.dns_service_ip, spec.dns_service_i_pv6) if address]
     head = make_head("v1", "Service", "kube-dns", SYSTEM)
-    head["metadata"]["labels"] = {"k8s-app": "kube-dns", "kubernetes.io/name": "CoreDNS"}
+    head["metadata"]["labels"] = {
+        "k8s-app": "kube-dns",
+        "kubernetes.io/cluster-service": "true",
+        "kubernetes.io/name": "CoreDNS",
+    }
+    head["metadata"]["annotations"] = {"prometheus.io/port": "9153", "prometheus.io/scrape": "true"}
     return {
         **head,
         "spec": {

@@ -8,7 +8,7 @@ from talos.config.kubeconfig import Kubeconfig, format_kubeconfig
 from talos.kubed.manifests.api_access import make_account_kind
 from talos.kubed.manifests.core_dns import make_core_dns, make_dns_service
 from talos.kubed.manifests.flannel import make_flannel
-from talos.kubed.manifests.objects import RBAC, SYSTEM, Manifest, bind, make_head
+from talos.kubed.manifests.objects import RBAC, SYSTEM, Manifest, bind, make_head, mark_bootstrapping
 from talos.kubed.manifests.proxy import make_proxy
 from talos.pki.certificate import join_certificates
 
@@ -53,10 +53,15 @@ def make_manifests(spec: BootstrapManifestsConfigSpec, root: KubernetesRootSpec)
 def make_node_rights() -> list[Manifest]:
     """What Talos itself may do as a node."""
     name = "system:talos-nodes"
+    verbs = ["get", "list", "watch"]
     rules = [
-        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": verbs},
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": verbs},
     ]
-    return [{**make_head(RBAC, "ClusterRole", name), "rules": rules}, bind(name, name, NODES)]
+    return [
+        mark_bootstrapping({**make_head(RBAC, "ClusterRole", name), "rules": rules}),
+        mark_bootstrapping(bind(name, name, NODES)),
+    ]
 
 
 def make_in_cluster_config(server: str, root: KubernetesRootSpec) -> Manifest:

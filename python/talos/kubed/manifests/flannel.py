@@ -55,7 +55,12 @@ def make_flannel(spec: BootstrapManifestsConfigSpec) -> list[Manifest]:
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
     ]
-    environment = [make_field("POD_NAME", "metadata.name"), make_field("POD_NAMESPACE", "metadata.namespace")]
+    environment = [
+        make_field("POD_NAME", "metadata.name"),
+        make_field("POD_NAMESPACE", "metadata.namespace"),
+        {"name": "EVENT_QUEUE_DEPTH", "value": "5000"},
+        {"name": "CONT_WHEN_CACHE_NOT_READY", "value": "false"},
+    ]
     for key, value in (
         ("KUBERNETES_SERVICE_HOST", spec.flannel_kube_service_host),
         ("KUBERNETES_SERVICE_PORT", spec.flannel_kube_service_port),

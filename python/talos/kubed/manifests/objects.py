@@ -46,6 +46,14 @@ def bind_account(name: str, role: str) -> Manifest:
     }
 
 
+def mark_bootstrapping(found: Manifest) -> Manifest:
+    """A role or a binding as one that the cluster begins with; the API server completes such a binding."""
+    metadata = found["metadata"] | {"labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}}
+    if found["kind"] == "ClusterRoleBinding":
+        metadata["annotations"] = {"rbac.authorization.kubernetes.io/autoupdate": "true"}
+    return {**found, "metadata": metadata}
+
+
 def make_daemon_set(name: str, pod: Manifest, checksum: str) -> Manifest:
     """A pod on every node; a change of ``checksum`` replaces the pods."""
     labels = {"k8s-app": name, "tier": "node"}

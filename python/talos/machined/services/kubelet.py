@@ -46,7 +46,9 @@ IDENTIFY, DRAIN = "/talos.internal.Kubelet/Identify", "/talos.internal.Kubelet/D
 DRAIN_TIMEOUT = 390.0
 """Seconds; kubed waits a minute until the node is cordoned, then five until it is empty."""
 KUBECONFIG = FOLDER / "kubeconfig-kubelet"
-CREDENTIAL_PROVIDERS = FOLDER / "kubelet-credential-provider.yaml"
+CREDENTIAL_PROVIDERS = FOLDER / "kubelet-credentialproviderconfig.yaml"
+CREDENTIAL_PROGRAMS = "/usr/local/lib/kubelet/credentialproviders"
+"""Where an extension puts the programs of credential providers."""
 MEMINFO = FOLDER / "meminfo"
 # In the order of their numbers (linux/capability.h).
 CAPABILITIES = (
@@ -111,12 +113,14 @@ async def make_kubelet(context: ServiceContext) -> ContainerSpec:
     if spec.HasField("credential_provider_config"):
         files[CREDENTIAL_PROVIDERS] = yaml.safe_dump(to_plain(spec.credential_provider_config)).encode()
         arguments += [
-            "--image-credential-provider-bin-dir=/usr/local/lib/kubelet/credentialproviders",
+            f"--image-credential-provider-bin-dir={CREDENTIAL_PROGRAMS}",
             f"--image-credential-provider-config={CREDENTIAL_PROVIDERS}",
         ]
     extra = make_extra_mounts(spec.extra_mounts)
     await trio.to_thread.run_sync(make_sources, extra)
     mounts = [*MOUNTS, *extra]
+    if await trio.Path(CREDENTIAL_PROGRAMS).is_dir():
+        mounts.append(Mount(target=CREDENTIAL_PROGRAMS, source=CREDENTIAL_PROGRAMS))
     if not context.platform.has_kernel:
         mounts.insert(0, NODE_PROC)
     memory = await trio.to_thread.run_sync(read_memory_limit)
